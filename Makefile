@@ -1,0 +1,53 @@
+# Every target sets up what it needs in .venv, says what it does and is quick when nothing changed.
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+ROOMS := core runtime nodes evolvers tools graphs evals
+export LANGSMITH_TRACING ?= false
+
+.PHONY: help setup tree demo test check bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    evolve HiVA on Plancraft with the offline stand-in (no key needed)"
+	@echo "make test    run all tests"
+	@echo "make check   lint, types, import rules"
+	@echo "make bench   measure overheads; prints a table"
+	@echo "make clean   remove .venv and .build"
+
+.venv/.installed: pyproject.toml
+	@echo "==> creating .venv and installing selfwire (once, about two minutes)"
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"selfwire needs Python 3.11 or newer, this is {sys.version.split()[0]}; set PYTHON=python3.11")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+tree:
+	@mkdir -p .build/tree/selfwire
+	@for room in $(ROOMS); do ln -sfn ../../../$$room .build/tree/selfwire/$$room; done
+	@ln -sfn ../../tests .build/tree/tests
+
+setup: .venv/.installed tree
+
+test: setup
+	@echo "==> running all tests"
+	@$(BIN)/python -m pytest -n auto -q $(ARGS)
+
+check: setup
+	@echo "==> lint"
+	@$(BIN)/ruff check .
+	@echo "==> types"
+	@$(BIN)/mypy -p selfwire -p tests
+	@echo "==> import rules"
+	@PYTHONPATH=.build/tree $(BIN)/lint-imports
+
+demo: setup
+	@echo "==> evolving HiVA on Plancraft with the offline stand-in model"
+	@$(BIN)/python -m selfwire.evals.demo
+
+bench: setup
+	@echo "==> measuring; the machine should be otherwise idle"
+	@$(BIN)/python -m selfwire.evals.bench $(ARGS)
+
+clean:
+	rm -rf .venv .build build *.egg-info

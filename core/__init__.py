@@ -1,0 +1,1 @@
+"""Values and arithmetic of selfwire: no I/O, no LangGraph, no model."""

@@ -1,0 +1,54 @@
+"""One family of errors, named after the boundary that was crossed.
+
+`ValueError` (pydantic's ValidationError included) is for a caller's mistake in a value;
+everything below is for what can go wrong while selfwire runs. Messages say what happened,
+the values seen and the way out.
+"""
+
+
+class SelfwireError(Exception):
+    """Base of every error that selfwire raises on purpose."""
+
+
+class EditError(SelfwireError):
+    """An edit does not fit the workflow; the message names the edit and what would be legal."""
+
+
+class TopologyError(SelfwireError):
+    """A topology has problems that the caller's policy forbids."""
+
+
+class ConfigError(SelfwireError):
+    """A name, file, option or combination that the user gave cannot be used."""
+
+
+class BudgetError(SelfwireError):
+    """A budget would be exceeded; the run stops in a resumable state."""
+
+
+class ModelError(SelfwireError):
+    """A model call failed after its retries: an infrastructure fault, never an answer."""
+
+
+class ReplyError(ModelError):
+    """A model answered, but not with what was asked for, even after repair and one re-ask."""
+
+
+class ToolError(SelfwireError):
+    """A tool refused its input or failed; agents read the message as the tool's result."""
+
+
+class GradingError(SelfwireError):
+    """An environment or grader failed: the task ends as an error, not as a score of zero."""
+
+
+class TaskError(SelfwireError):
+    """A team ended without an answer because its sink failed or received nothing."""
+
+
+class JournalError(SelfwireError):
+    """A run's journal is corrupt, foreign, held by another process or does not match the config."""
+
+
+class LibraryError(SelfwireError):
+    """A saved workflow is missing or the library's file is corrupt or foreign."""

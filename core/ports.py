@@ -1,0 +1,149 @@
+"""Protocols through which the rooms meet; graphs/ wires what implements them."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel
+from selfwire.core.agent import Agent
+from selfwire.core.chat import ChatMessage, Reply, ToolSpec
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Question, Task
+from selfwire.core.trajectory import Message, Routing, Step
+from selfwire.core.usage import Usage
+
+Schema = TypeVar("Schema", bound=BaseModel)
+
+
+class Model(Protocol):
+    """Chat models behind one wrapper: journal, budget, timeout, retries, usage, tags."""
+
+    async def reply(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        scope: Scope,
+        role: str = "agent",
+        tools: Sequence[ToolSpec] = (),
+        temperature: float | None = None,
+    ) -> Reply:
+        """Ask the model that plays `role` (agent, meta or judge) for a reply.
+
+        Raises:
+            ModelError: the call failed after its retries.
+            BudgetError: the call would exceed a budget.
+        """
+        ...
+
+    async def ask(
+        self,
+        schema: type[Schema],
+        messages: Sequence[ChatMessage],
+        *,
+        scope: Scope,
+        role: str = "meta",
+        temperature: float | None = None,
+    ) -> tuple[Schema, Usage]:
+        """Ask for a validated object: native structured output, else repair and one re-ask.
+
+        Returns:
+            The object, and what it cost with the re-ask.
+
+        Raises:
+            ReplyError: no valid object came back; the caller states its own safe fallback.
+            ModelError, BudgetError: as `reply`.
+        """
+        ...
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors."""
+
+    name: str
+
+    async def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Unit rows of shape (len(texts), d); batched, cached by text."""
+        ...
+
+
+class Tool(Protocol):
+    """Something that an agent may call."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the model is told."""
+        ...
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        """Run on an input object.
+
+        Raises:
+            ToolError: the input is refused or the tool failed; the agent reads the message.
+        """
+        ...
+
+
+Toolbox = Mapping[str, Tool]
+"""Tools by the name that agents hold."""
+
+
+class Environment(Protocol):
+    """Says what an answer is worth; the only place, beside graders, that sees a reference."""
+
+    name: str
+
+    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+        """Score an answer.
+
+        Raises:
+            GradingError: the environment itself failed; the task ends as an error.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a router knows when it decides at a node.
+
+    Attributes:
+        question: what the team works on.
+        scope: place of the decision; its `random` is the router's only randomness.
+        output: what this node answered.
+        selected: nodes that ran or were chosen before, in the order of the decisions.
+        outputs: answers of nodes in earlier levels, by node.
+        sink: the topology's sink.
+    """
+
+    question: Question
+    scope: Scope
+    output: str
+    sink: str
+    selected: tuple[str, ...] = ()
+    outputs: Mapping[str, str] = field(default_factory=dict)
+
+
+class Router(Protocol):
+    """A pure choice among a node's successors."""
+
+    def __call__(self, node: str, successors: tuple[str, ...], known: Known) -> Routing:
+        """Choose; equal input gives equal output, and `chosen` is a part of `successors`."""
+        ...
+
+
+class Act(Protocol):
+    """Runs one agent once: prompt, inbox, tool loop."""
+
+    async def __call__(self, agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        """Return the step with output, tools and usage; node, routing and sent are the team's to fill.
+
+        Raises:
+            ModelError: the agent failed; the team goes on without it.
+            BudgetError: the run must stop.
+        """
+        ...
+
+
+Instruct = Callable[[Question, Step, Agent, Scope], Awaitable[tuple[str, Usage]]]
+"""Writes a successor's instruction from a finished step and the successor's agent; returns it and what it cost."""

@@ -1,0 +1,49 @@
+"""Where in a run something happens: one value keys randomness, the journal and the trace tags."""
+
+import hashlib
+
+import numpy as np
+from pydantic import Field
+from selfwire.core.values import Value, canonical
+
+
+class Scope(Value):
+    """A place in a run.
+
+    Args:
+        run: name of the run; keys the journal, not the randomness.
+        seed: seed of the run; keys the randomness.
+        iteration: iteration of an outer loop, from 0.
+        phase: step of the algorithm, such as rollout or gate.
+        task: id of the task.
+        node: id of the node, or of the agent where there is no node.
+        visit: how often this node was visited before in this run of the team.
+        sample: number of the sample among equal ones.
+    """
+
+    run: str = ""
+    seed: int = 0
+    iteration: int = Field(default=0, ge=0)
+    phase: str = ""
+    task: str = ""
+    node: str = ""
+    visit: int = Field(default=0, ge=0)
+    sample: int = Field(default=0, ge=0)
+
+    def at(self, **place: str | int) -> "Scope":
+        """Return the scope with some coordinates replaced, such as `scope.at(task="t1")`."""
+        return self.replace(**place)
+
+    @property
+    def key(self) -> str:
+        """The scope as one text, the same in every process."""
+        return canonical(self)
+
+    def random(self, purpose: str) -> np.random.Generator:
+        """A counter-based generator for one purpose at this place.
+
+        Equal for equal (scope without run, purpose), whatever ran before or beside it.
+        """
+        place = canonical({**self.model_dump(exclude={"run"}), "purpose": purpose})
+        digest = hashlib.sha256(place.encode()).digest()
+        return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))

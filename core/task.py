@@ -1,0 +1,57 @@
+"""Tasks, what a team may see of them, and what an environment says of an answer."""
+
+from pydantic import Field
+from selfwire.core.values import FrozenJson, FrozenMap, Value
+
+
+class Question(Value):
+    """What teams, routers and evolvers see of a task: everything but the reference.
+
+    Args:
+        id: name of the task, unique in its benchmark.
+        input: the text that is put to the team.
+        kind: the benchmark's name for this sort of question, such as bridge; "" if it has none.
+    """
+
+    id: str
+    input: str
+    kind: str = ""
+
+
+class Task(Value):
+    """A question with its reference; only environments and graders receive it.
+
+    Args:
+        id: name of the task, unique in its benchmark.
+        input: the text that is put to the team.
+        kind: the benchmark's name for this sort of question.
+        reference: the gold answer, or whatever the grader needs; JSON.
+        entities: what the question is about; splits keep tasks that share one on one side.
+    """
+
+    id: str
+    input: str
+    kind: str = ""
+    reference: FrozenJson = None
+    entities: tuple[str, ...] = ()
+
+    @property
+    def question(self) -> Question:
+        """The task without its reference."""
+        return Question(id=self.id, input=self.input, kind=self.kind)
+
+
+class Feedback(Value):
+    """What an environment says of an answer; never contains the reference.
+
+    Args:
+        score: in [0, 1].
+        solved: whether the task counts as solved.
+        text: what happened, for the agents to learn from.
+        details: figures of the environment, such as f1 or steps, for reports.
+    """
+
+    score: float = Field(ge=0, le=1, allow_inf_nan=False)
+    solved: bool
+    text: str
+    details: FrozenJson = Field(default_factory=FrozenMap)

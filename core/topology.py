@@ -1,0 +1,313 @@
+"""Topologies: nodes, edges, entry and sink, and the graph arithmetic that all methods share.
+
+A topology is a set of nodes and a set of edges: both are kept sorted by id, so equal content
+is equal value and equal fingerprint, and every tie anywhere is broken by id. Construction
+checks what can never be right; what repair must be able to see (cycles, dead ends, a sink that
+cannot be reached) is representable and reported by `problems`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+from selfwire.core.values import Id, Value, fingerprint
+
+
+class Node(Value):
+    """One place of an agent in a topology; an agent may have several."""
+
+    id: Id
+    agent: Id
+
+
+class Edge(Value):
+    """A directed edge from one node to another, along which messages travel."""
+
+    source: Id
+    target: Id
+
+    def __str__(self) -> str:
+        """Write the edge as `source->target`."""
+        return f"{self.source}->{self.target}"
+
+
+class Caps(Value):
+    """Upper limits of a topology."""
+
+    nodes: int = Field(default=1000, ge=1)
+    successors: int = Field(default=1000, ge=1)
+
+
+class Policy(Value):
+    """Which findings a caller tolerates; a sink that cannot be reached never is.
+
+    Args:
+        cycles: whether cycles may stand.
+        loose: whether nodes may stand that lie on no path from entry to sink.
+    """
+
+    cycles: bool = False
+    loose: bool = False
+
+
+class Problem(Value):
+    """One finding about a topology, with the ids of the nodes concerned."""
+
+    kind: Literal["cycle", "loose", "sink unreachable"]
+    where: tuple[Id, ...]
+
+    def __str__(self) -> str:
+        """Say what is wrong and where."""
+        return f"{self.kind}: {(' -> ' if self.kind == 'cycle' else ', ').join(self.where)}"
+
+
+class Diff(Value):
+    """What one topology has and another has not."""
+
+    added_nodes: tuple[Node, ...] = ()
+    removed_nodes: tuple[Node, ...] = ()
+    added_edges: tuple[Edge, ...] = ()
+    removed_edges: tuple[Edge, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether anything differs."""
+        return any(getattr(self, name) for name in type(self).model_fields)
+
+
+class Topology(Value):
+    """Nodes and edges with an entry, which receives the question, and a sink, which answers.
+
+    Raises:
+        ValueError: duplicate ids or edges, unknown ends, a self-loop, a missing entry or sink,
+            or more nodes or successors than the caps allow.
+    """
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...] = ()
+    entry: Id
+    sink: Id
+    caps: Caps = Caps()
+
+    @field_validator("nodes")
+    @classmethod
+    def _sort_nodes(cls, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        return tuple(sorted(nodes, key=lambda node: node.id))
+
+    @field_validator("edges")
+    @classmethod
+    def _sort_edges(cls, edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
+        return tuple(sorted(edges, key=lambda edge: (edge.source, edge.target)))
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        ids = [node.id for node in self.nodes]
+        known = set(ids)
+        _refuse_duplicates("node", ids)
+        _refuse_duplicates("edge", [str(edge) for edge in self.edges])
+        for edge in self.edges:
+            if edge.source == edge.target:
+                raise ValueError(f"edge {edge} is a self-loop")
+            for end in (edge.source, edge.target):
+                if end not in known:
+                    raise ValueError(f"edge {edge} ends at {end!r}, which is not a node; nodes are {', '.join(ids)}")
+        for name, place in (("entry", self.entry), ("sink", self.sink)):
+            if place not in known:
+                raise ValueError(f"{name} {place!r} is not a node; nodes are {', '.join(ids)}")
+        if len(ids) > self.caps.nodes:
+            raise ValueError(f"{len(ids)} nodes exceed the cap of {self.caps.nodes}")
+        for node, targets in self.successors.items():
+            if len(targets) > self.caps.successors:
+                raise ValueError(f"node {node!r} has {len(targets)} successors; the cap is {self.caps.successors}")
+        return self
+
+    @cached_property
+    def agents(self) -> dict[str, str]:
+        """Node id to agent id."""
+        return {node.id: node.agent for node in self.nodes}
+
+    @cached_property
+    def successors(self) -> dict[str, tuple[str, ...]]:
+        """Node id to the ids that its edges lead to, sorted."""
+        return _neighbours(self.agents, ((edge.source, edge.target) for edge in self.edges))
+
+    @cached_property
+    def predecessors(self) -> dict[str, tuple[str, ...]]:
+        """Node id to the ids whose edges lead to it, sorted."""
+        return _neighbours(self.agents, ((edge.target, edge.source) for edge in self.edges))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal exactly for equal topologies, in every process."""
+        return fingerprint(self)
+
+    def order(self) -> tuple[str, ...]:
+        """All node ids, entry first and sink last, else as `greedy_order`: topological if acyclic."""
+        return self._order
+
+    @cached_property
+    def _order(self) -> tuple[str, ...]:
+        if self.entry == self.sink:
+            return greedy_order([node.id for node in self.nodes], [(e.source, e.target) for e in self.edges])
+        inner = [node.id for node in self.nodes if node.id not in (self.entry, self.sink)]
+        ends = {self.entry, self.sink}
+        rest = greedy_order(inner, [(e.source, e.target) for e in self.edges if not ends & {e.source, e.target}])
+        return (self.entry, *rest, self.sink)
+
+    @cached_property
+    def closing_edges(self) -> frozenset[Edge]:
+        """Edges that run against `order()`: in a team they deliver last round's message."""
+        place = {node: index for index, node in enumerate(self.order())}
+        return frozenset(edge for edge in self.edges if place[edge.source] > place[edge.target])
+
+    def levels(self) -> tuple[tuple[str, ...], ...]:
+        """Node ids by longest-path depth over the edges that follow `order()`; the sink is last and alone."""
+        return self._levels
+
+    @cached_property
+    def _levels(self) -> tuple[tuple[str, ...], ...]:
+        depth: dict[str, int] = {}
+        for node in self.order():
+            before = [depth[p] for p in self.predecessors[node] if p in depth]
+            depth[node] = 1 + max(before, default=-1)
+        if len(depth) > 1:
+            depth[self.sink] = max(depth[self.sink], 1 + max(d for node, d in depth.items() if node != self.sink))
+        levels: list[list[str]] = [[] for _ in range(1 + max(depth.values()))]
+        for node in self.order():
+            levels[depth[node]].append(node)
+        return tuple(tuple(level) for level in levels)
+
+    def problems(self, policy: Policy = Policy()) -> tuple[Problem, ...]:
+        """Findings that the policy does not tolerate; an empty tuple means that the topology may run."""
+        findings: list[Problem] = []
+        cycle = () if policy.cycles else find_cycle(self)
+        if cycle:
+            findings.append(Problem(kind="cycle", where=cycle))
+        reached = reachable(self.successors, [self.entry])
+        useful = reachable(self.predecessors, [self.sink])
+        loose = tuple(node for node in self.agents if node not in reached & useful)
+        if self.sink not in reached:
+            findings.append(Problem(kind="sink unreachable", where=(self.sink,)))
+        elif loose and not policy.loose:
+            findings.append(Problem(kind="loose", where=loose))
+        return tuple(findings)
+
+    def diff(self, other: "Topology") -> Diff:
+        """What `other` adds to and removes from this topology."""
+        return Diff(
+            added_nodes=tuple(n for n in other.nodes if n not in self.nodes),
+            removed_nodes=tuple(n for n in self.nodes if n not in other.nodes),
+            added_edges=tuple(e for e in other.edges if e not in self.edges),
+            removed_edges=tuple(e for e in self.edges if e not in other.edges),
+        )
+
+
+def reachable(neighbours: Mapping[str, Sequence[str]], starts: Iterable[str]) -> set[str]:
+    """Ids that can be reached from `starts`, the starts included."""
+    found, todo = set(starts), list(starts)
+    while todo:
+        for target in neighbours[todo.pop()]:
+            if target not in found:
+                found.add(target)
+                todo.append(target)
+    return found
+
+
+def greedy_order(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Topological order if acyclic; else repeatedly the node with the fewest predecessors left.
+
+    Ties go to the smallest id. No node is lost and no edge is deleted (DyTopo, Sec. 3, order sigma).
+
+    Args:
+        nodes: N ids.
+        edges: (source, target) pairs among them.
+    """
+    waiting: dict[str, int] = dict.fromkeys(nodes, 0)
+    after: dict[str, set[str]] = {node: set() for node in nodes}
+    for source, target in edges:
+        if target not in after[source]:
+            after[source].add(target)
+            waiting[target] += 1
+    heap = [(count, node) for node, count in waiting.items()]
+    heapify(heap)
+    order: list[str] = []
+    while heap:
+        count, node = heappop(heap)
+        if waiting.get(node) != count:
+            continue  # taken already, or a stale count
+        order.append(node)
+        del waiting[node]
+        for target in after[node] & waiting.keys():
+            waiting[target] -= 1
+            heappush(heap, (waiting[target], target))
+    return tuple(order)
+
+
+def find_cycle(topology: Topology) -> tuple[str, ...]:
+    """One cycle as ids, the first one repeated at the end; empty if there is none."""
+    state: dict[str, int] = {}
+    for start in topology.agents:
+        path: list[str] = []
+        stack: list[tuple[str, bool]] = [(start, False)]
+        while stack:
+            node, leaving = stack.pop()
+            if leaving:
+                state[path.pop()] = 2
+            elif state.get(node) == 1:
+                return (*path[path.index(node):], node)
+            elif node not in state:
+                state[node] = 1
+                path.append(node)
+                stack.append((node, True))
+                stack.extend((after, False) for after in reversed(topology.successors[node]) if state.get(after) != 2)
+    return ()
+
+
+def dead_nodes(topology: Topology) -> tuple[str, ...]:
+    """Nodes other than entry and sink with in- or out-degree 0, pruned to a fixed point (HiVA, App. G.1)."""
+    alive = set(topology.agents)
+    edges = set(topology.edges)
+    while True:
+        sources, targets = {e.source for e in edges}, {e.target for e in edges}
+        dead = {n for n in alive - {topology.entry, topology.sink} if n not in sources or n not in targets}
+        if not dead:
+            return tuple(sorted(set(topology.agents) - alive))
+        alive -= dead
+        edges = {e for e in edges if e.source in alive and e.target in alive}
+
+
+def cuts_sink(topology: Topology, edge: Edge) -> bool:
+    """Whether removing the edge leaves no path from entry to sink."""
+    without = {
+        node: [t for t in targets if (node, t) != (edge.source, edge.target)]
+        for node, targets in topology.successors.items()
+    }
+    return topology.sink not in reachable(without, [topology.entry])
+
+
+def chain(*agents: str, caps: Caps = Caps()) -> Topology:
+    """A topology that runs the agents one after another, a node per agent with the agent's id."""
+    return Topology(
+        nodes=tuple(Node(id=agent, agent=agent) for agent in agents),
+        edges=tuple(Edge(source=a, target=b) for a, b in pairwise(agents)),
+        entry=agents[0],
+        sink=agents[-1],
+        caps=caps,
+    )
+
+
+def _neighbours(nodes: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {node: [] for node in nodes}
+    for node, neighbour in pairs:
+        found[node].append(neighbour)
+    return {node: tuple(sorted(neighbours)) for node, neighbours in found.items()}
+
+
+def _refuse_duplicates(what: str, ids: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for one in ids:
+        if one in seen:
+            raise ValueError(f"{what} {one!r} appears twice")
+        seen.add(one)

@@ -1,0 +1,108 @@
+"""What one run of a team did: one step per agent call."""
+
+from functools import cached_property
+
+from pydantic import Field
+from selfwire.core.task import Feedback, Question
+from selfwire.core.usage import Usage, total
+from selfwire.core.values import FrozenJson, FrozenMap, Value
+
+
+class Message(Value):
+    """What one node hands to another."""
+
+    source: str
+    target: str
+    text: str
+
+
+class ToolUse(Value):
+    """One tool call inside a step; `error` marks a result that is a tool's complaint."""
+
+    name: str
+    arguments: FrozenJson
+    result: str
+    error: bool = False
+
+
+class Routing(Value):
+    """A router's decision at one node.
+
+    Args:
+        chosen: the successors that receive this node's output.
+        scores: score per candidate, where the router computes one; finite.
+        why: the rule that decided, for people.
+    """
+
+    chosen: tuple[str, ...]
+    scores: FrozenJson = Field(default_factory=FrozenMap)
+    why: str = ""
+
+
+class Step(Value):
+    """One agent call.
+
+    Args:
+        node, agent: who acted.
+        visit: round of the team in which it acted, from 0.
+        inbox: the messages that it read, in order.
+        output: what it answered; "" if it failed.
+        error: why it failed after its retries; None if it did not.
+        tools: its tool calls, in order.
+        routing: which successors it handed on to; None if nothing was decided.
+        sent: the messages that it wrote.
+        usage: its model calls, tool loop and hand-over included.
+        skills: active skills, where the model tells them (the offline model does).
+    """
+
+    node: str
+    agent: str
+    visit: int = 0
+    inbox: tuple[Message, ...] = ()
+    output: str = ""
+    error: str | None = None
+    tools: tuple[ToolUse, ...] = ()
+    routing: Routing | None = None
+    sent: tuple[Message, ...] = ()
+    usage: Usage = Usage()
+    skills: tuple[str, ...] = ()
+
+
+class Trajectory(Value):
+    """One run of a team on one question.
+
+    Args:
+        question: what was asked.
+        workflow: fingerprint of the workflow that ran.
+        steps: in order of level, then id.
+        answer: the sink's output; None if the run ended as an error.
+        error: why there is no answer, or why the answer could not be graded.
+        feedback: what the environment said; None where there is none, or an error.
+        sample: number of the sample among runs of the same workflow on the same question.
+    """
+
+    question: Question
+    workflow: str
+    steps: tuple[Step, ...] = ()
+    answer: str | None = None
+    error: str | None = None
+    feedback: Feedback | None = None
+    sample: int = 0
+
+    @cached_property
+    def usage(self) -> Usage:
+        """What the steps cost together."""
+        return total(step.usage for step in self.steps)
+
+    @cached_property
+    def edges(self) -> tuple[tuple[str, str], ...]:
+        """(source, target) pairs of nodes along which messages were sent, in order."""
+        return tuple((message.source, message.target) for step in self.steps for message in step.sent)
+
+    def with_feedback(self, feedback: Feedback) -> "Trajectory":
+        """Return the trajectory with what the environment said."""
+        return self.replace(feedback=feedback)
+
+    def failed(self, error: str) -> "Trajectory":
+        """Return the trajectory marked as an infrastructure error: neither solved nor unsolved."""
+        return self.replace(error=error, feedback=None)

@@ -1,0 +1,78 @@
+"""What calls cost, what they may cost, and the arithmetic between the two."""
+
+from collections.abc import Iterable
+from typing import Self
+
+from pydantic import Field
+from selfwire.core.errors import BudgetError
+from selfwire.core.values import Value
+
+
+class Usage(Value):
+    """What calls have cost.
+
+    Args:
+        calls: model calls.
+        input_tokens: tokens sent.
+        output_tokens: tokens received.
+        dollars: price in US dollars; None if a model without a known price took part.
+        seconds: wall time, where it was measured.
+    """
+
+    calls: int = Field(default=0, ge=0)
+    input_tokens: int = Field(default=0, ge=0)
+    output_tokens: int = Field(default=0, ge=0)
+    dollars: float | None = Field(default=0.0, ge=0)
+    seconds: float = Field(default=0.0, ge=0)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens sent and received."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: "Usage") -> Self:
+        """Add two usages; an unknown price stays unknown."""
+        known = self.dollars is not None and other.dollars is not None
+        return type(self)(
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            dollars=(self.dollars or 0.0) + (other.dollars or 0.0) if known else None,
+            seconds=self.seconds + other.seconds,
+        )
+
+
+def total(usages: Iterable[Usage]) -> Usage:
+    """Sum of usages."""
+    return sum(usages, Usage())
+
+
+class Budget(Value):
+    """Upper limits; None means no limit.
+
+    Args:
+        calls: model calls, >= 0.
+        tokens: tokens sent and received, >= 0.
+        dollars: US dollars, >= 0; refused for a model without a price.
+        seconds: wall time, >= 0.
+    """
+
+    calls: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0)
+    dollars: float | None = Field(default=None, ge=0)
+    seconds: float | None = Field(default=None, ge=0)
+
+    def refuse(self, spent: Usage, wanted: Usage, where: str) -> None:
+        """Raise if what is spent plus what is wanted exceeds a limit.
+
+        Raises:
+            BudgetError: naming the limit, what was spent and the way out.
+        """
+        for name, unit in (("calls", ""), ("tokens", ""), ("dollars", "$"), ("seconds", "")):
+            limit = getattr(self, name)
+            have, more = getattr(spent, name) or 0, getattr(wanted, name) or 0
+            if limit is not None and have + more > limit + 1e-9:
+                raise BudgetError(
+                    f"budget exhausted in {where!r}: {unit}{have:,.4g} of {unit}{limit:,.4g} {name} spent and up to "
+                    f"{unit}{more:,.4g} more needed; raise the limit on {name} and resume the run"
+                )

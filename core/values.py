@@ -1,0 +1,82 @@
+"""What every value of selfwire is made of: frozen models, frozen JSON, fingerprints."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, NoReturn, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, StringConstraints, TypeAdapter
+
+Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+"""A name of a node, agent or tool: letters, digits, `_` and `-` (LangGraph forbids `:` and `|`)."""
+
+
+class Value(BaseModel):
+    """A frozen value that refuses unknown fields; change it by building a new one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a new, validated value with some fields changed.
+
+        Raises:
+            ValueError: a field is unknown or a value does not validate.
+        """
+        return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
+
+
+class FrozenMap(dict[str, Any]):
+    """A JSON object that cannot be changed; still a `dict` to every reader."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("this mapping is frozen; build a new value instead")
+
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        """Hash by content, as the value is frozen."""
+        return hash(canonical(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as the plain items."""
+        return (FrozenMap, (dict(self),))
+
+
+def frozen(value: Any) -> Any:
+    """Freeze JSON deeply: objects to `FrozenMap`, arrays to tuples."""
+    if isinstance(value, Mapping):
+        return FrozenMap({key: frozen(item) for key, item in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(frozen(item) for item in value)
+    return value
+
+
+def thawed(value: Any) -> Any:
+    """Undo `frozen`: plain dicts and lists that a caller may change."""
+    if isinstance(value, Mapping):
+        return {key: thawed(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [thawed(item) for item in value]
+    return value
+
+
+_JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
+
+
+def _frozen_json(value: Any) -> Any:
+    return frozen(_JSON.validate_python(thawed(value)))
+
+
+FrozenJson = Annotated[Any, AfterValidator(_frozen_json)]
+"""Any JSON value, validated and frozen."""
+
+
+def canonical(value: Any) -> str:
+    """The one JSON text of a value: sorted keys, no spaces, finite numbers only."""
+    plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def fingerprint(value: Any) -> str:
+    """16 hexadecimal digits of SHA-256 over `canonical(value)`; equal in every process."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""Benchmarks, graders, statistics, reports and the command line."""

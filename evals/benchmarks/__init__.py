@@ -1,0 +1,1 @@
+"""Benchmarks: tasks, splits, environments and the tools that belong to them."""

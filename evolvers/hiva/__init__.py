@@ -1,0 +1,1 @@
+"""HiVA: semantic-topological evolution with knowledge-aware bandit routing."""

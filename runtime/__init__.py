@@ -1,0 +1,1 @@
+"""The outside world: chat models, the offline model, embeddings, journal, saved workflows."""

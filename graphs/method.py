@@ -44,6 +44,10 @@ class Method(Protocol):
         """Learn from graded trajectories of the workflow; those with an error teach nothing."""
         ...
 
+    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
+        """Fit what is fitted to held-out tasks, such as a router's weights; agents and topology stay."""
+        ...
+
     def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
         """The kept agents and topology with what the rejected candidate has learned about them."""
         ...

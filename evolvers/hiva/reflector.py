@@ -40,13 +40,13 @@ class Reflector:
     prompts: Prompts
     temperature: float = 1.0
 
-    async def ask(self, schema: type[Schema], prompt: str, *, scope: Scope, **sections: str) -> tuple[Schema, Usage]:
+    async def ask(self, schema: type[Schema], name: str, /, *, scope: Scope, **sections: str) -> tuple[Schema, Usage]:
         """Fill a prompt with sections, as data that cannot forge a section's tags, and ask for an object.
 
         Raises:
             ReplyError, ModelError, BudgetError: as `Model.ask`.
         """
-        messages = self.prompts.messages(prompt, **{name: quoted(text) for name, text in sections.items()})
+        messages = self.prompts.messages(name, **{section: quoted(text) for section, text in sections.items()})
         return await self.model.ask(schema, messages, scope=scope, role="meta", temperature=self.temperature)
 
 

@@ -12,9 +12,9 @@ Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$
 
 
 class Value(BaseModel):
-    """A frozen value that refuses unknown fields; change it by building a new one."""
+    """A frozen value that refuses unknown fields and floats that are not finite; change it by building a new one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def replace(self, **changes: Any) -> Self:
         """Return a new, validated value with some fields changed.
@@ -60,7 +60,7 @@ def thawed(value: Any) -> Any:
     return value
 
 
-_JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
+_JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue, config=ConfigDict(allow_inf_nan=False))
 
 
 def _frozen_json(value: Any) -> Any:

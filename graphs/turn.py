@@ -165,11 +165,10 @@ async def _handed_over(layout: Layout, run: TeamRun, step: Step, scope: Scope) -
     texts = dict.fromkeys(chosen, step.output)
     if not instruct or not told:
         return _messages(step.node, texts), step.usage
+    heirs = [run.agent(layout.topology.agents[target]) for target in told]
+    scopes = [scope.at(node=f"{step.node}>{target}") for target in told]
     written = await asyncio.gather(
-        *(
-            instruct(run.question, step, run.agent(layout.topology.agents[target]), scope.at(node=f"{step.node}>{target}"))
-            for target in told
-        ),
+        *(instruct(run.question, step, heir, place) for heir, place in zip(heirs, scopes, strict=True)),
         return_exceptions=True,  # all settle before the first failure is told: none is left in flight
     )
     finished = [_or_raise(result) for result in written]

@@ -20,7 +20,8 @@ from langgraph.runtime import get_runtime
 from selfwire.core.errors import ConfigError, TopologyError
 from selfwire.core.topology import Policy, Topology
 from selfwire.core.trajectory import Message, Step, Trajectory
-from selfwire.graphs.turn import Layout, TeamRun, turn
+from selfwire.graphs.layout import Layout
+from selfwire.graphs.turn import TeamRun, turn
 from selfwire.runtime.sync import run_sync
 
 LENIENT = Policy(cycles=True, loose=True)

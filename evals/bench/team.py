@@ -10,6 +10,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
 from operator import or_
 from statistics import median
 from typing import Annotated, Any, TypedDict
@@ -126,7 +127,7 @@ def layered(layers: Sequence[int]) -> Topology:
     names = [[f"n{depth}-{i}" for i in range(width)] for depth, width in enumerate(layers)]
     edges = {
         (source, after[(i + step) % len(after)])
-        for before, after in zip(names, names[1:], strict=False)
+        for before, after in pairwise(names)
         for i, source in enumerate(before if len(before) > 1 else before * len(after))
         for step in (0, 1)
     }
@@ -159,7 +160,7 @@ def by_hand(topology: Topology, model: Model, *, conditional: bool) -> Any:
     return graph.compile()
 
 
-def _node_by_hand(name: str, sources: Sequence[str], model: Model) -> Callable[[Outputs], Awaitable[Any]]:
+def _node_by_hand(name: str, sources: Sequence[str], model: Model) -> Any:
     scope = Scope(run="bench", task=TASK.id)
 
     async def node(state: Outputs) -> Outputs:

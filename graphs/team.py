@@ -8,7 +8,7 @@ Edges that close a cycle are drawn, trigger nothing, and deliver in the next rou
 Agents, prompts and router come at run time as a `TeamRun`, so compiled teams are cached by topology alone.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, Any, TypedDict, TypeVar
@@ -20,7 +20,8 @@ from langgraph.runtime import get_runtime
 from selfwire.core.errors import ConfigError, TopologyError
 from selfwire.core.topology import Policy, Topology
 from selfwire.core.trajectory import Message, Step, Trajectory
-from selfwire.graphs.turn import Layout, TeamRun, turn
+from selfwire.graphs.layout import Layout
+from selfwire.graphs.turn import TeamRun, turn
 from selfwire.runtime.sync import run_sync
 
 LENIENT = Policy(cycles=True, loose=True)
@@ -190,8 +191,8 @@ def _compiled(key: _ByFingerprint) -> Team:
     graph.add_edge(topology.sink, END)
     for node, successors in topology.successors.items():
         if successors:
-            ways = {s: relays.get((s, layout.depth[node] + 1), s) for s in successors}
-            graph.add_conditional_edges(node, _Chosen(node, layout.forward[node]), dict(ways))
+            ways: dict[Hashable, str] = {s: relays.get((s, layout.depth[node] + 1), s) for s in successors}
+            graph.add_conditional_edges(node, _Chosen(node, layout.forward[node]), ways)
     return graph.compile(name="team").with_config(recursion_limit=len(topology.levels()) + 2)
 
 
@@ -221,10 +222,10 @@ class _Turn(Runnable[TeamState, Update]):
     def __init__(self, layout: Layout, node: str) -> None:
         self.layout, self.node = layout, node
 
-    def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:  # noqa: D102
+    def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         return run_sync(self.ainvoke(input, config))
 
-    async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:  # noqa: D102
+    async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         run = get_runtime(TeamRun).context
         if not isinstance(run, TeamRun):
             raise ConfigError("a team runs in a context; pass context=TeamRun(...) or call run_team")
@@ -239,19 +240,19 @@ class _Chosen(Runnable[TeamState, list[str]]):
     def __init__(self, node: str, forward: frozenset[str]) -> None:
         self.node, self.forward = node, forward
 
-    def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> list[str]:  # noqa: D102
+    def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> list[str]:
         sent = input["_steps"][self.node].get("sent", ())
         return [message["target"] for message in sent if message["target"] in self.forward]
 
-    async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> list[str]:  # noqa: D102
+    async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> list[str]:
         return self.invoke(input)
 
 
 class _Relay(Runnable[TeamState, Update]):
     """Passes a trigger on to the next level."""
 
-    def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:  # noqa: D102
+    def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         return {}
 
-    async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:  # noqa: D102
+    async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         return {}

@@ -53,7 +53,7 @@ def random_edit(rng: random.Random, workflow: Workflow) -> Edit:
     """An edit whose names are sometimes taken from the workflow and sometimes from anywhere."""
     nodes = [node.id for node in workflow.topology.nodes]
     agents = [agent.id for agent in workflow.agents]
-    wild = rng.random() < 0.25
+    wild = rng.random() < 0.12
     agent = rng.choice([*NAMES, "z"] if wild else agents)
     node, other = (rng.choice([*NAMES, "z"] if wild else nodes) for _ in range(2))
     fresh = rng.choice(NAMES)
@@ -67,6 +67,7 @@ def random_edit(rng: random.Random, workflow: Workflow) -> Edit:
         AddNode(fresh, agent),
         AddNode(fresh, agent),
         RemoveNode(node),
+        AddEdge(node, other),
         AddEdge(node, other),
         AddEdge(node, other),
         RemoveEdge(edge.source, edge.target),

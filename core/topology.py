@@ -146,7 +146,10 @@ class Topology(Value):
         return fingerprint(self)
 
     def order(self) -> tuple[str, ...]:
-        """All node ids, entry first and sink last, else as `greedy_order`: topological if acyclic."""
+        """All node ids, entry first and sink last, else as `greedy_order`: topological if acyclic.
+
+        Whatever can be reached from the entry, can be reached along edges that follow the order.
+        """
         return self._order
 
     @cached_property
@@ -155,7 +158,8 @@ class Topology(Value):
             return greedy_order([node.id for node in self.nodes], [(e.source, e.target) for e in self.edges])
         inner = [node.id for node in self.nodes if node.id not in (self.entry, self.sink)]
         ends = {self.entry, self.sink}
-        rest = greedy_order(inner, [(e.source, e.target) for e in self.edges if not ends & {e.source, e.target}])
+        pairs = [(e.source, e.target) for e in self.edges if not ends & {e.source, e.target}]
+        rest = greedy_order(inner, pairs, starts=self.successors[self.entry])
         return (self.entry, *rest, self.sink)
 
     @cached_property
@@ -220,7 +224,9 @@ def reachable(neighbours: Mapping[str, Sequence[str]], starts: Iterable[str]) ->
     return found
 
 
-def greedy_order(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+def greedy_order(
+    nodes: Sequence[str], edges: Iterable[tuple[str, str]], *, starts: Iterable[str] | None = None
+) -> tuple[str, ...]:
     """Topological order if acyclic; else repeatedly the node with the fewest predecessors left.
 
     Ties go to the smallest id. No node is lost and no edge is deleted (DyTopo, Sec. 3, order sigma).
@@ -228,6 +234,8 @@ def greedy_order(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> tupl
     Args:
         nodes: N ids.
         edges: (source, target) pairs among them.
+        starts: where messages come in, if only some nodes can begin: a cycle is then entered at a node
+            that they lead to, so that no part of it is cut off.
     """
     waiting: dict[str, int] = dict.fromkeys(nodes, 0)
     after: dict[str, set[str]] = {node: set() for node in nodes}
@@ -235,18 +243,26 @@ def greedy_order(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> tupl
         if target not in after[source]:
             after[source].add(target)
             waiting[target] += 1
-    heap = [(count, node) for node, count in waiting.items()]
+    reached = set(nodes) if starts is None else set(starts)
+
+    def rank(node: str) -> tuple[bool, int, str]:
+        return (waiting[node] > 0 and node not in reached, waiting[node], node)
+
+    heap = [rank(node) for node in waiting]
     heapify(heap)
     order: list[str] = []
     while heap:
-        count, node = heappop(heap)
-        if waiting.get(node) != count:
-            continue  # taken already, or a stale count
+        taken = heappop(heap)
+        node = taken[-1]
+        if node not in waiting or rank(node) != taken:
+            continue  # taken already, or a stale rank
         order.append(node)
         del waiting[node]
+        if node in reached:
+            reached |= after[node]
         for target in after[node] & waiting.keys():
             waiting[target] -= 1
-            heappush(heap, (waiting[target], target))
+            heappush(heap, rank(target))
     return tuple(order)
 
 

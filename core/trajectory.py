@@ -79,6 +79,7 @@ class Trajectory(Value):
         error: why there is no answer, or why the answer could not be graded.
         feedback: what the environment said; None where there is none, or an error.
         sample: number of the sample among runs of the same workflow on the same question.
+        notes: what the method noted for its own learning, such as the task's profile; JSON.
     """
 
     question: Question
@@ -88,6 +89,7 @@ class Trajectory(Value):
     error: str | None = None
     feedback: Feedback | None = None
     sample: int = 0
+    notes: FrozenJson = Field(default_factory=FrozenMap)
 
     @cached_property
     def usage(self) -> Usage:

@@ -145,6 +145,12 @@ def concepts(task: str) -> tuple[str, ...]:
     return "factual question", "lookup"
 
 
+def parallel(task: str) -> float:
+    """High for questions of two independent parts, low where one part needs the other's answer."""
+    parts = language.parts_of(language.question_in(task))
+    return 0.2 if not parts else 0.3 if any("[1]" in part for part in parts) else 0.8
+
+
 def recognises(task: str) -> bool:
     """Whether the task is a question of a form that the archive's language has."""
     question = language.question_in(task)
@@ -166,6 +172,8 @@ FAMILY = Family(
     answer=answer,
     missing=missing,
     concepts=concepts,
+    needs=SEARCH,
+    parallel=parallel,
 )
 
 _COMBINING: tuple[tuple[str, str], ...] = (

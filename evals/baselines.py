@@ -15,7 +15,8 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method import Evolved
 from selfwire.graphs.routers import every
-from selfwire.graphs.team import TeamRun, run_team
+from selfwire.graphs.team import run_team
+from selfwire.graphs.turn import TeamRun
 
 SINGLE_PROMPT = (
     "You are a careful assistant. Work out the task with the tools that you hold, step by step, "

@@ -7,9 +7,9 @@ from selfwire.core.edits import AddAgent, AddEdge, AddNode, Edit, RemoveEdge, Re
 from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 
-ROLE_LENGTH = 160
+ROLE_LENGTH = 200
 ID_WORDS = 4
-_FILLERS = frozenset("you are is an a the of to and that who which your role agent please will".split())
+_FILLERS = frozenset("you are is an a the of to and that who which your role agent please will member team".split())
 
 
 def newcomer(workflow: Workflow, parent: Id, description: str) -> Agent:
@@ -17,7 +17,7 @@ def newcomer(workflow: Workflow, parent: Id, description: str) -> Agent:
     text = description.strip()
     return Agent(
         id=fresh_id(workflow, text),
-        role=first_sentence(text),
+        role=" ".join(text.split())[:ROLE_LENGTH].strip(),
         prompt=text,
         tools=workflow.agent_at(parent).tools,
     )
@@ -33,12 +33,6 @@ def fresh_id(workflow: Workflow, description: str) -> Id:
     while (name := stem if number == 1 else f"{stem}-{number}") in taken:
         number += 1
     return name
-
-
-def first_sentence(text: str) -> str:
-    """The first sentence or line of a text, at most 160 characters."""
-    sentence = re.split(r"(?<=[.!?])\s|\n", text.strip(), maxsplit=1)[0]
-    return sentence[:ROLE_LENGTH].strip()
 
 
 def added_beside(workflow: Workflow, node: Id, agent: Agent, *, why: str) -> Rewiring:

@@ -118,7 +118,7 @@ def instructor(workflow: Workflow, reflector: Reflector) -> Instruct:
             asked, usage = await reflector.ask(
                 Instruction,
                 "instruction",
-                scope=scope.at(phase=f"{scope.phase}/instruct/{successor.id}"),
+                scope=scope,
                 task=question.input,
                 input=received[:INPUT_LENGTH],
                 output=work(step, INPUT_LENGTH),

@@ -125,7 +125,7 @@ async def _diagnosis(trajectory: Trajectory, workflow: Workflow, reflector: Refl
         task=trajectory.question.input,
         answer=trajectory.answer or "",
         trace=trace(trajectory),
-        feedback=f"score {feedback.score:.3g} of 1\n{feedback.text}" if feedback else "",
+        feedback=f"score {feedback.score:.2f} of 1\n{feedback.text}" if feedback else "",
         role=workflow.agent_at(workflow.topology.sink).prompt,
     )
     found = _at_sink(trajectory, workflow, asked.feedback, asked.sentiment)

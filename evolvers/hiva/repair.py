@@ -97,6 +97,36 @@ def _failing_pruned(topology: Topology, learned: Learned, config: HivaConfig) ->
     return None
 
 
+def least_helpful(workflow: Workflow) -> Rewiring | None:
+    """The rewiring that removes the inner node whose agent has the lowest belief; None if none can go.
+
+    Neighbours that the node alone joined are joined directly.
+    """
+    topology, learned = workflow.topology, Learned.of(workflow)
+    inner = [node for node in topology.nodes if node.id not in (topology.entry, topology.sink)]
+    for node in sorted(inner, key=lambda n: (learned.belief(n.agent).mean, n.id)):
+        rewiring = _contracted(workflow, node.id)
+        if not workflow.apply_legal([rewiring])[1]:
+            return rewiring
+    return None
+
+
+def _contracted(workflow: Workflow, node: str) -> Rewiring:
+    topology, agent = workflow.topology, workflow.topology.agents[node]
+    before, after = topology.predecessors[node], topology.successors[node]
+    bridges = [
+        AddEdge(source, target)
+        for source in before
+        for target in after
+        if target not in topology.successors[source]
+        and (topology.successors[source] == (node,) or topology.predecessors[target] == (node,))
+    ]
+    alone = sum(n.agent == agent for n in topology.nodes) == 1
+    edits: list[Edit] = [RemoveNode(node), *([RemoveAgent(agent)] if alone else []), *bridges]
+    belief = Learned.of(workflow).belief(agent)
+    return Rewiring(*edits, why=f"{node} helps least: belief {belief.mean:.2f}", operation="PRUNE", by="gate")
+
+
 def is_failing(record: EdgeRecord, learned: Learned, config: HivaConfig) -> bool:
     """Whether an edge's smoothed success rate is below the threshold and below the team's own (D10)."""
     return record.runs >= config.prune_after and record.rate < min(config.prune_below, learned.rate)

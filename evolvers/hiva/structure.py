@@ -165,13 +165,17 @@ async def _decide(
             scope=scope.at(phase="decide", node=node),
             role=workflow.agent_at(node).prompt,
             gradients=shown_gradients(gradients),
-            successors="\n".join(f"{t}: {workflow.agent_at(t).role}" for t in targets) or "none",
+            successors="\n".join(f"{t}: {_purpose(workflow, t)}" for t in targets) or "none",
             routing="\n".join(f"{t}: {used.get((node, t), 0)}" for t in targets) or "none",
             parallelizability=f"{parallel:.2f}",
             operations="\n".join(offered(workflow, node, parallel, config)),
         )
     except ModelError as failure:
         return Declined(by=node, operation="NO_CHANGE", reason=str(failure)), Usage()
+
+
+def _purpose(workflow: Workflow, node: Id) -> str:
+    return shortened(" ".join(workflow.agent_at(node).prompt.split()), 240)
 
 
 def _concerns_topology(gradient: Gradient) -> bool:

@@ -67,6 +67,13 @@ def update_beliefs(
     return Learned.of(workflow).after(lessons, iteration=iteration, config=config).fitting(workflow).into(workflow)
 
 
+def kept_learning(kept: Workflow, candidate: Workflow) -> Workflow:
+    """The kept agents and topology with what a rejected candidate has learned about them."""
+    old, new = Learned.of(kept), Learned.of(candidate)
+    both = new.replace(beliefs={**old.beliefs, **new.beliefs}, edges={**old.edges, **new.edges})
+    return both.fitting(kept).into(kept)
+
+
 def evidence(trajectory: Trajectory, workflow: Workflow, match: TaskMatch) -> Evidence | None:
     """What a held-out run says of the weights: the terms of Dist, averaged over its agents but the aggregator."""
     if fault(trajectory) is not None or trajectory.feedback is None:

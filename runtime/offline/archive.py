@@ -227,7 +227,9 @@ def _subject_found(question: str, work: Work) -> bool:
 def _passages(text: str) -> list[str]:
     """Blocks of a search result, each a title line and text, as one line each."""
     blocks = [block.strip().split("\n", 1) for block in re.split(r"\n\s*\n", text) if "\n" in block.strip()]
-    return [f"Passage: {re.sub(r'^[[]?[0-9]+[].]? *', '', title)} | {' '.join(body.split())}" for title, body in blocks]
+    return [
+        f"Passage: {re.sub(r'^(?:\[\d+\]|\d+\.) *', '', title)} | {' '.join(body.split())}" for title, body in blocks
+    ]
 
 
 def _pair(work: Work) -> tuple[str, str] | None:

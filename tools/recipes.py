@@ -39,7 +39,7 @@ class RecipeSearch:
         """
         asked = arguments.get("item")
         if not isinstance(asked, str) or not asked.strip():
-            raise ToolError(f"recipe_search needs the name of an item as 'item'")
+            raise ToolError("recipe_search needs the name of an item as 'item'")
         return await asyncio.to_thread(recipes_of, "_".join(asked.lower().split()).removeprefix("minecraft:")[:80])
 
 

@@ -115,6 +115,11 @@ class _NoPicture:
 class _Table(PlancraftEnvironment):  # type: ignore[misc]  # the package has no types
     """The package's crafting table without pictures, which tries only recipes that can match."""
 
+    table: Any
+    table_indexes: list[int]
+    crafting_recipes: list[Any]
+    state: dict[int, dict[str, Any]]
+
     def __init__(self) -> None:
         super().__init__()
         self.table = _NoPicture()

@@ -8,6 +8,7 @@ claim would be a hedge that costs nothing.
 
 import asyncio
 import json
+import random
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import fingerprint, thawed
+from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, Splits
+from selfwire.tools.recipes import RecipeSearch
 
 if TYPE_CHECKING:
     from selfwire.evals.benchmarks.crafting_table import Episode, Line
@@ -63,6 +66,25 @@ def task_of(example: dict[str, object]) -> Task:
     seen = first_observation(example)
     text = f"{seen}\n\n{ANSWER_FORMAT}"
     return Task(id=f"plancraft-{fingerprint(seen)}", input=text, kind=KIND, reference=example)
+
+
+def splits(seed: int, train: int, gate: int, test: int) -> Splits:
+    """Tasks of the package's train, val and test splits, shuffled by the seed.
+
+    Raises:
+        ConfigError: a split has fewer tasks.
+    """
+    sizes = {"train": ("train", train), "gate": ("val", gate), "test": ("test", test)}
+    return Splits(**{name: _drawn(seed, split, size) for name, (split, size) in sizes.items()})
+
+
+def _drawn(seed: int, split: str, size: int) -> tuple[Task, ...]:
+    """So many tasks of a split in an order of its own; a larger draw begins with the smaller one."""
+    shuffled = list(tasks(split))
+    if size > len(shuffled):
+        raise ConfigError(f"Plancraft's split {split!r} has {len(shuffled)} tasks, not {size}; ask for fewer")
+    random.Random(f"plancraft {split} {seed}").shuffle(shuffled)
+    return tuple(shuffled[:size])
 
 
 class PlancraftEnvironment:
@@ -141,5 +163,16 @@ def _unread(skipped: "list[Line]") -> str:
     more = f", nor are {len(skipped) - 1} more lines" if len(skipped) > 1 else ""
     return f" Line {first.number} ({first.text!r}) is no action{more}; an action is `{_EXAMPLE}`."
 
+
+PLANCRAFT = Benchmark(
+    name="plancraft",
+    description="Craft an item out of an inventory, in the package's simulator.",
+    load=splits,
+    environment=PlancraftEnvironment(),
+    toolbox={"recipe_search": RecipeSearch()},
+    tools=("recipe_search",),
+    baseline=Baseline(name="always impossible", answer=lambda question: "impossible: nobody tried"),
+)
+"""The benchmark; its baseline solves 100 of the 580 test tasks."""
 
 _EXAMPLE = "move: from [I2] to [A1] with quantity 3"

@@ -14,6 +14,7 @@ from selfwire.runtime.offline.crafting_language import (
     Notes,
     Recipe,
     found_recipes,
+    noted_recipe,
     notes_in,
     slots_of,
     target_of,
@@ -22,6 +23,8 @@ from selfwire.runtime.offline.crafting_layout import Layout, ShortageError
 from selfwire.runtime.offline.skills import Evidence, Family, Move, Work
 
 SEARCH = r"recipe"
+
+_NOTE = re.compile(r"(?:Recipe|Make \d+|Need|No recipe|Stock|Short|Remark)\b")
 SEARCHES = 16
 """How many recipes one step looks up."""
 
@@ -68,7 +71,7 @@ def plan(work: Work) -> Move | None:
     for need in wanted:
         fitting = [one for one in recipes if one.item in need.items and not _circular(one, chosen)]
         if fitting:
-            best = min(fitting, key=lambda one: len(_missing(one, held)))
+            best = min(fitting, key=lambda one: _promise(one, held))
             chosen[best.item] = best
             notes.append(f"Make {known.levels + 1}: {best}")
             times = -(-need.count // best.makes)
@@ -128,11 +131,12 @@ def answer(work: Work) -> str:
     """Actions if there are any, else the verdict if there is one; without either, what others can use."""
     own = notes_in(_lines(work.notes))
     others = [notes_in(_lines([text])) for _, text in reversed(work.peers)]
-    moves = next((known.moves for known in (own, *others) if known.moves), None) or _easy(work)
+    moves = next((one.moves for one in (own, *others) if one.moves), ()) or _easy(work)
     if moves:
         return "\n".join(moves)
-    useful = [line for line in work.lines if re.match(r"(?:Recipe|Make \d+|Need|No recipe|Stock|Short|Remark)\b", line)]
-    verdicts = own.verdicts or tuple(one for known in others for one in known.verdicts if not own.plan)
+    known = notes_in(work.lines)
+    useful = [line for line in work.lines if _NOTE.match(line) and not _settled(line, known)]
+    verdicts = own.verdicts or tuple(why for other in others for why in other.verdicts if not own.plan)
     said = [f"impossible: {verdict}" for verdict in verdicts[:1]]
     return "\n".join([*(f"- {line}" for line in dict.fromkeys(useful)), *said]) or "Nothing is known yet."
 
@@ -181,11 +185,19 @@ FAMILY = Family(
     answer=answer,
     missing=missing,
     concepts=concepts,
+    needs=SEARCH,
+    parallel=lambda task: 0.2,
 )
 
 
 def _lines(texts: Iterable[str]) -> list[str]:
     return [line.strip().removeprefix("- ").strip() for text in texts for line in text.split("\n")]
+
+
+def _settled(line: str, known: Notes) -> bool:
+    """Whether a recipe was looked up for something that has one by now."""
+    recipe = noted_recipe(line) if line.startswith("Recipe: ") else None
+    return recipe is not None and recipe.item in known.plan
 
 
 def _easy(work: Work) -> tuple[str, ...]:
@@ -211,14 +223,14 @@ def _wanted(work: Work, known: Notes) -> list[Need]:
 
 
 def _searches(work: Work) -> Move:
-    """Searches for every wanted item that was not looked up yet."""
-    known = notes_in(work.lines)
-    seen = _asked(work) | known.dead | {recipe.item for recipe in known.recipes}
-    items = list(dict.fromkeys(item for need in _wanted(work, known) for item in need.items if item not in seen))
+    """One round of searches for wanted items that are not known; none if a round for them is in already."""
+    known, asked = notes_in(work.lines), _asked(work)
+    items = dict.fromkeys(item for need in _wanted(work, known) for item in need.items)
+    unknown = [item for item in items if item not in known.dead | {recipe.item for recipe in known.recipes}]
     tool = work.tool(SEARCH)
-    if tool is None or not (inputs := list(tool.parameters.get("properties", {}))):
+    if tool is None or asked & items.keys() or not (inputs := list(tool.parameters.get("properties", {}))):
         return Move()
-    return Move(calls=tuple((tool.name, {inputs[0]: item}) for item in items[:SEARCHES]))
+    return Move(calls=tuple((tool.name, {inputs[0]: item}) for item in unknown[:SEARCHES]))
 
 
 def _asked(work: Work) -> set[str]:
@@ -237,6 +249,12 @@ def _held(work: Work) -> frozenset[str]:
 def _missing(recipe: Recipe, held: Iterable[str]) -> list[tuple[str, ...]]:
     """Sets of alternatives of which nothing is in the inventory."""
     return [items for items in recipe.wants if not set(items) & set(held)]
+
+
+def _promise(recipe: Recipe, held: Iterable[str]) -> tuple[float, int]:
+    """The smaller, the more of what a recipe takes is there."""
+    missing = len(_missing(recipe, held))
+    return missing / len(recipe.wants), missing
 
 
 def _circular(recipe: Recipe, chosen: dict[str, Recipe]) -> bool:

@@ -13,6 +13,7 @@ SKILLS: tuple[Skill, ...] = (
             r"\b(?:prerequisites?|intermediate (?:items?|products?|goals?))\b",
             r"\b(?:choos|pick|select|find|decid)\w*\b[^.]{0,30}\brecipes?\b",
             r"\bingredients?\b[^.]{0,40}\b(?:themselves|in turn|made of|come from|crafted from)\b",
+            r"\bwhat\b[^.]{0,30}\b(?:made|crafted|built|prepared)\b[^.]{0,15}\b(?:first|before|beforehand)\b",
             r"\bback(?:wards?)? from the (?:target|goal|item|wanted)",
         ),
         remark="First one would do one thing, then the next.",
@@ -24,7 +25,7 @@ SKILLS: tuple[Skill, ...] = (
             r"[^.]{0,50}\b(?:inventory|in stock|the stock|stocks?|at hand|on hand|in hand|supplies|available)\b",
             r"\bstock-?(?:tak|keep|check)\w*|\bquartermaster\b|\bstorekeeper\b",
             r"\b(?:how much|how many|what) (?:of it |of each |of them )?(?:is|are) (?:left|there|available|in stock|lacking)",
-            r"\b(?:short of|running out|runs out|run out|shortages?|shortfalls?)\b",
+            r"\b(?:falls? short|short of|running out|runs out|run out|shortages?|shortfalls?)\b",
         ),
         remark="Everything that was handed over is still there.",
     ),
@@ -34,6 +35,7 @@ SKILLS: tuple[Skill, ...] = (
             r"\b(?:turn|convert|translat|carr|execut|writ|spell|put|express|render|lay|give|produc|list)\w*\b[^.]{0,70}"
             r"\b(?:moves|actions|commands|move and smelt|slots?)\b",
             r"\bmove (?:and|or|/) smelt\b|\bmoves? and smelts?\b",
+            r"\bhands-on\b|\b(?:at|operate) the (?:crafting )?table\b",
             r"\bslot (?:by slot|numbers?)\b|\bfrom which slot|\bwhich slot",
             r"\bcarry (?:it|the plan|a plan|this|them) out\b|\bcarry out\b|\bput\w* (?:the|a|that) plan into (?:practice|effect)",
             r"\bexecut\w* (?:the|a|that|what)\b",
@@ -49,6 +51,7 @@ SKILLS: tuple[Skill, ...] = (
             r"\b(?:cannot|can't|can not|could not) (?:possibly )?(?:be )?"
             r"(?:made|crafted|done|reached|built|obtained|finished|completed|had)\b",
             r"\bwhether\b[^.]{0,60}\b(?:possible|can be|could be|reachable|doable|achievable|attainable)\b",
+            r"\b(?:nobody|no one|no-one) (?:can|could)\b|\bno way to\b",
             r"\b(?:dead ends?|out of reach|unreachable|unattainable|hopeless|not attainable|give up)\b",
         ),
         remark="It may or may not be possible.",

@@ -45,6 +45,10 @@ class SingleAgent:
     calls: float = 1.0
     name: str = "single"
 
+    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+        """One agent with the tools."""
+        return single_workflow(tools)
+
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Sample until the calls are spent, then vote; ties go to the answer that came first."""
         samples = [await self._sample(workflow, question, scope, 0)]

@@ -62,7 +62,7 @@ class EvolveRequest(Value):
         config: the method's own knobs, as JSON.
         budget: of the whole run.
         seed_team: a saved workflow, or a JSON file of one, to start from instead of the method's seed.
-        control: `random` replaces the method's rewirings by as many random legal ones.
+        random_edits: replaces the method's rewirings by random legal ones, that many in each iteration.
     """
 
     method: str = "hiva"
@@ -74,4 +74,4 @@ class EvolveRequest(Value):
     config: FrozenJson = Field(default_factory=FrozenMap)
     budget: Budget = Budget()
     seed_team: str | None = None
-    control: Literal["", "random"] = ""
+    random_edits: tuple[int, ...] | None = None

@@ -32,6 +32,10 @@ class Method(Protocol):
 
     name: str
 
+    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+        """The workflow that the method starts from, its agents holding these tools."""
+        ...
+
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Run the team once, with evolution off.
 

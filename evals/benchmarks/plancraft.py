@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.scope import Scope
-from selfwire.core.task import Feedback, Task
+from selfwire.core.task import Feedback, Splits, Task
 from selfwire.core.values import fingerprint, thawed
-from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, Splits
+from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark
 from selfwire.tools.recipes import RecipeSearch
 
 if TYPE_CHECKING:

@@ -70,21 +70,32 @@ class SearchTool:
 
     def passages(self, query: str) -> tuple[Document, ...]:
         """The best passages, best first; ties go to the earlier document, those without a common word are left out."""
-        words = _words(query)
-        if not self.documents or not words:
+        words = sorted({word for word in _words(query) if word in self._postings})
+        ids = sorted({i for word in words for i in self._postings[word]})
+        if not ids:
             return ()
-        scores = self._index.get_scores(words)
-        best = sorted(range(len(self.documents)), key=lambda i: (-scores[i], i))[: self.k]
-        return tuple(self.documents[i] for i in best if set(words) & self._vocabulary[i])
+        scores = self._index.get_batch_scores(words, ids)
+        best = sorted(range(len(ids)), key=lambda at: (-scores[at], ids[at]))[: self.k]
+        return tuple(self.documents[ids[at]] for at in best)
 
     @cached_property
-    def _vocabulary(self) -> tuple[frozenset[str], ...]:
-        return tuple(frozenset(_words(f"{one.title} {one.text}")) for one in self.documents)
+    def _texts(self) -> list[list[str]]:
+        # The title counts twice: a question about a thing wants the document of that name.
+        return [_words(f"{one.title} {one.title} {one.text}") for one in self.documents]
+
+    @cached_property
+    def _postings(self) -> dict[str, list[int]]:
+        """Documents by word; words of more than half of a large corpus say nothing and are left out."""
+        found: dict[str, list[int]] = {}
+        for i, words in enumerate(self._texts):
+            for word in set(words):
+                found.setdefault(word, []).append(i)
+        most = max(len(self.documents) / 2, 20)
+        return {word: ids for word, ids in found.items() if len(ids) <= most}
 
     @cached_property
     def _index(self) -> BM25Okapi:
-        # The title counts twice: a question about a thing wants the document of that name.
-        return BM25Okapi([_words(f"{one.title} {one.title} {one.text}") for one in self.documents])
+        return BM25Okapi(self._texts)
 
 
 def _words(text: str) -> list[str]:

@@ -12,6 +12,7 @@ from selfwire.runtime.offline.skills import Evidence, Family, Move, Work
 
 SEARCH = r"search|retriev|corpus|passages"
 PASSAGES_KEPT = 8
+_NUMBER = re.compile(r"^(?:\[\d+\]|\d+\.) *")
 
 
 def look_up(work: Work) -> Move | None:
@@ -227,7 +228,8 @@ def _subject_found(question: str, work: Work) -> bool:
 def _passages(text: str) -> list[str]:
     """Blocks of a search result, each a title line and text, as one line each."""
     blocks = [block.strip().split("\n", 1) for block in re.split(r"\n\s*\n", text) if "\n" in block.strip()]
-    return [f"Passage: {re.sub(r'^[[]?[0-9]+[].]? *', '', title)} | {' '.join(body.split())}" for title, body in blocks]
+    pages = [(_NUMBER.sub("", title), " ".join(body.split())) for title, body in blocks]
+    return [f"Passage: {title} | {body}" for title, body in pages]
 
 
 def _pair(work: Work) -> tuple[str, str] | None:

@@ -47,7 +47,7 @@ class OfflineChat(BaseChatModel):
     model_name: str = "offline"
     seed: int = 0
     temperature: float = Field(default=1.0, ge=0, le=2)
-    error_rate: float = Field(default=0.02, ge=0, le=1)
+    error_rate: float = Field(default=0.04, ge=0, le=1)
     critic_error_rate: float = Field(default=0.2, ge=0, le=1)
     latency: float = Field(default=0.0, ge=0)
     max_tokens: int | None = Field(default=None, ge=1)

@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
-from langchain_core.messages.tool import ToolCall, tool_call_chunk
+from langchain_core.messages.tool import ToolCall, invalid_tool_call, tool_call_chunk
 from selfwire.runtime.offline.skills import OfferedTool
 from selfwire.runtime.offline.worker import Said
 
@@ -110,10 +110,8 @@ def message(draft: Draft, *, name: str, key: str, input_tokens: int) -> AIMessag
     invalid = []
     if draft.broken and draft.calls:
         tool, args = draft.calls[0]
-        text = json.dumps(args)
-        invalid = [
-            InvalidToolCall(name=tool, args=text[: max(1, len(text) // 2)], id=f"call_{key}_x", error="not JSON")
-        ]
+        half = json.dumps(args)[: max(1, len(json.dumps(args)) // 2)]
+        invalid = [invalid_tool_call(name=tool, args=half, id=f"call_{key}_x", error="not JSON")]
     output_tokens = _tokens(draft.text + json.dumps([dict(args) for _, args in draft.calls]))
     finish = "tool_calls" if draft.calls and draft.finish == "stop" else draft.finish
     return AIMessage(

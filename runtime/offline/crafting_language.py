@@ -47,7 +47,8 @@ class Recipe:
         """Write the recipe as notes do."""
         if self.smelts:
             return f"{self.makes} {self.item} by smelting {' or '.join(self.cells[0][1])}"
-        return f"{self.makes} {self.item} from " + ", ".join(f"{slot} {' or '.join(items)}" for slot, items in self.cells)
+        filled = ", ".join(f"{slot} {' or '.join(items)}" for slot, items in self.cells)
+        return f"{self.makes} {self.item} from {filled}"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ SKILLS: tuple[Skill, ...] = (
         patterns=(
             r"\b(?:mak|draw|draft|writ|work|set|build|extend|deepen|grow|develop|sketch|devis)\w*\b[^.]{0,25}"
             r"\b(?:plans?|crafting tree|recipe tree)\b",
-            r"\byou (?:are the |are a )?plan(?:ner)?\b|\bplanner\b|^plan\b|\bplan (?:the|what|which|how|backwards?|ahead)\b",
+            r"\bplanner\b|^plan\b|\bplan (?:the|what|which|how|backwards?|ahead)\b",
             r"\bexpand\w*\b[^.]{0,50}\b(?:recipes?|items?|ingredients?|needs?|level|plan|target)\b",
             r"\b(?:prerequisites?|intermediate (?:items?|products?|goals?))\b",
             r"\b(?:choos|pick|select|find|decid)\w*\b[^.]{0,30}\brecipes?\b",
@@ -24,7 +24,7 @@ SKILLS: tuple[Skill, ...] = (
             r"\b(?:check|match|tak|audit|reconcil|tally|verif|inspect|list|not|compar|measur|weigh|subtract)\w*\b"
             r"[^.]{0,50}\b(?:inventory|in stock|the stock|stocks?|at hand|on hand|in hand|supplies|available)\b",
             r"\bstock-?(?:tak|keep|check)\w*|\bquartermaster\b|\bstorekeeper\b",
-            r"\b(?:how much|how many|what) (?:of it |of each |of them )?(?:is|are) (?:left|there|available|in stock|lacking)",
+            r"\b(?:how much|how many|what) (?:of (?:it|each|them) )?(?:is|are) (?:left|there|available|lacking)",
             r"\b(?:falls? short|short of|running out|runs out|run out|shortages?|shortfalls?)\b",
         ),
         remark="Everything that was handed over is still there.",
@@ -37,7 +37,7 @@ SKILLS: tuple[Skill, ...] = (
             r"\bmove (?:and|or|/) smelt\b|\bmoves? and smelts?\b",
             r"\bhands-on\b|\b(?:at|operate) the (?:crafting )?table\b",
             r"\bslot (?:by slot|numbers?)\b|\bfrom which slot|\bwhich slot",
-            r"\bcarry (?:it|the plan|a plan|this|them) out\b|\bcarry out\b|\bput\w* (?:the|a|that) plan into (?:practice|effect)",
+            r"\bcarry (?:it|the plan|a plan|this|them) out\b|\bcarry out\b|\bplan into (?:practice|effect|action)\b",
             r"\bexecut\w* (?:the|a|that|what)\b",
         ),
         remark="I am ready to carry it out.",

@@ -30,7 +30,7 @@ def is_transient(error: BaseException) -> bool:
     if (code := status(error)) is not None and code >= 300:
         return code in TRANSIENT_STATUS or code >= 500
     names = " ".join(kind.__name__ for kind in type(error).__mro__)
-    return isinstance(error, TimeoutError | OSError | MALFORMED) or any(name in names for name in TRANSIENT_NAMES)
+    return isinstance(error, (OSError, *MALFORMED)) or any(name in names for name in TRANSIENT_NAMES)
 
 
 def retry_after(error: BaseException) -> float | None:

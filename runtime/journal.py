@@ -20,7 +20,7 @@ from selfwire.core.errors import BudgetError, JournalError, SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, total
 from selfwire.core.values import canonical
-from selfwire.runtime.journal_file import MEMORY, TABLES, checked, connected, made, refuse_other_facts, sign
+from selfwire.runtime.journal_file import MEMORY, checked, connected, laid_out, made, refuse_other_facts, sign
 from selfwire.runtime.lease import Lease
 from selfwire.runtime.writer import Writer
 
@@ -96,8 +96,7 @@ class Journal:
             made(Path(path))
             lease = Lease(Path(path))
         connection = connected(str(path))
-        connection.executescript(TABLES)
-        connection.executemany("INSERT INTO facts VALUES (?, ?)", [*(facts or {}).items(), ("run", run)])
+        laid_out(connection, {**(facts or {}), "run": run})
         sign(connection)
         return cls(connection, name=str(path), run=run, lease=lease)
 
@@ -133,7 +132,7 @@ class Journal:
             JournalError: the file is missing, corrupt or foreign.
         """
         found = checked(Path(path))
-        return cls(connected(str(path), read_only=True), name=str(path), run=found.facts["run"], lease=None)
+        return cls(connected(str(path), "mode=ro"), name=str(path), run=found.facts["run"], lease=None)
 
     async def recorded(
         self, kind: Kind, scope: Scope, request: Any, call: Call, at_most: Usage = Usage(), *, attempt: int = 0

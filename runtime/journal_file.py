@@ -52,14 +52,20 @@ class Found(NamedTuple):
     holder: str
 
 
-def connected(path: str, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open a file that exists, or memory, for use by one thread at a time."""
-    uri = f"{Path(path).resolve().as_uri()}?mode={'ro' if read_only else 'rw'}" if path != MEMORY else path
+def connected(path: str, mode: str = "mode=rw") -> sqlite3.Connection:
+    """Open a file that exists, or memory, for use by one thread at a time; `mode` as in SQLite's URIs."""
+    uri = f"{Path(path).resolve().as_uri()}?{mode}" if path != MEMORY else path
     connection = sqlite3.connect(uri, uri=path != MEMORY, isolation_level=None, check_same_thread=False, timeout=30)
-    if not read_only:
-        connection.execute("PRAGMA journal_mode = WAL")
+    if mode == "mode=rw":
         connection.execute("PRAGMA synchronous = NORMAL")  # survives the death of a process, which is what happens
     return connection
+
+
+def laid_out(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None:
+    """Make the tables of a new file; the log comes after, so that the file itself says from the start what it is."""
+    connection.executescript(TABLES)
+    connection.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
+    connection.execute("PRAGMA journal_mode = WAL")
 
 
 def checked(path: Path) -> Found:
@@ -79,7 +85,8 @@ def checked(path: Path) -> Found:
     if schema != SCHEMA:
         raise JournalError(f"{path} has journal schema {schema}, this version of selfwire reads {SCHEMA}")
     try:
-        connection = connected(str(path), read_only=True)
+        quiet = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"  # makes no files
+        connection = connected(str(path), quiet)
         try:
             state = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             facts = dict(connection.execute("SELECT name, value FROM facts").fetchall())

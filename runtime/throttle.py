@@ -31,6 +31,11 @@ class Throttle:
         with self._lock:
             self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
+    @property
+    def paused(self) -> float:
+        """Seconds until the pause ends; 0 when there is none."""
+        return max(0.0, self._paused_until - time.monotonic())
+
     @asynccontextmanager
     async def passage(self) -> AsyncIterator[None]:
         """Wait for a place, for the next start and for the end of a pause; hold the place meanwhile."""
@@ -72,7 +77,7 @@ class Throttle:
         """Seconds until the caller may start; takes the start when it is 0."""
         with self._lock:
             now = time.monotonic()
-            delay = max(self._paused_until, self._next_start) - now
+            delay = max(self.paused, self._next_start - now)
             if delay <= 0 and self.per_minute:
                 self._next_start = now + 60.0 / self.per_minute
             return delay

@@ -1,13 +1,12 @@
 import asyncio
 import random
 from collections import Counter, defaultdict
-from typing import Any, TypedDict
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, RemoveEdge, Rewiring, RewritePrompt
 from selfwire.core.errors import BudgetError, ConfigError, TopologyError
@@ -15,8 +14,7 @@ from selfwire.core.topology import Edge, Node, Policy, Topology, chain, reachabl
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.routers import fixed
-from selfwire.graphs.team import Team, compile_team, embedded, run_team, team_input, trajectory
-from selfwire.graphs.turn import TeamRun
+from selfwire.graphs.team import compile_team, run_team, team_input, trajectory
 from selfwire.runtime.sync import run_sync
 
 from tests.graphs.teams import Echo, team_run, topology
@@ -208,38 +206,6 @@ def test_exactly_the_topologys_edges_are_drawn(wanted: Topology) -> None:
     reached = reachable(wanted.successors, [wanted.entry])
     assert ways - ends == {(edge.source, edge.target) for edge in wanted.edges if edge.source in reached}
     assert "__end__" in after["z"]
-
-
-class Outer(TypedDict):
-    answer: str
-
-
-def wrapper(team: Team, wanted: Topology, run: TeamRun) -> Any:
-    async def forward(state: Outer, drawn: Team) -> Outer:
-        assert drawn is team
-        return {"answer": (await run_team(wanted, run)).answer or ""}
-
-    graph = StateGraph(Outer)
-    graph.add_node("forward", embedded(team, forward))
-    graph.add_edge(START, "forward")
-    return graph.compile()
-
-
-def test_a_method_draws_the_team_and_streams_its_inner_steps() -> None:
-    wanted = topology(DIAMOND)
-    outer = wrapper(compile_team(wanted), wanted, team_run(wanted))
-    assert {"forward:s", "forward:a", "forward:b", "forward:z"} <= set(outer.get_graph(xray=True).nodes)
-    chunks = list(outer.stream({"answer": ""}, subgraphs=True, stream_mode="updates"))
-    inner = [node for path, update in chunks if path for node in update]
-    assert sorted(inner) == ["a", "b", "s", "z"]
-    assert chunks[-1][1] == {"forward": {"answer": "z(a(s()) b(s()))"}}
-
-
-async def test_streaming_works_in_the_async_form_too() -> None:
-    wanted = topology(DIAMOND)
-    outer = wrapper(compile_team(wanted), wanted, team_run(wanted))
-    chunks = [chunk async for chunk in outer.astream({"answer": ""}, subgraphs=True, stream_mode="updates")]
-    assert sorted(node for path, update in chunks if path for node in update) == ["a", "b", "s", "z"]
 
 
 def test_the_state_survives_a_saver_and_a_thread_can_run_another_round() -> None:

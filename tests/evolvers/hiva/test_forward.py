@@ -15,6 +15,7 @@ from selfwire.evolvers.hiva.config import KabbConfig
 from selfwire.evolvers.hiva.forward import instructor, match, profile
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import Learned, Outcome
+
 from tests.evolvers.hiva.doubles import ONE_CALL, ScriptedModel, reflector, team
 
 TEAM = team(("s", "a"), ("a", "end"), a="You do entity lookup.")
@@ -34,10 +35,10 @@ class Letters:
     async def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         self.batches.append(list(texts))
         rows = np.array([[text.count("a") + 1, text.count("e")] for text in texts], dtype=np.float32)
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
-async def test_a_profile_is_normalised_and_its_unknown_tools_are_dropped():
+async def test_a_profile_is_normalised_and_its_unknown_tools_are_dropped() -> None:
     asked = TaskProfile(
         main_concept="Bridge Questions",
         broader=["Questions", "bridge question"],
@@ -59,7 +60,7 @@ async def test_a_profile_is_normalised_and_its_unknown_tools_are_dropped():
     assert model.asked[0][2].task == "t1"
 
 
-async def test_a_profile_shows_the_concepts_that_are_known():
+async def test_a_profile_shows_the_concepts_that_are_known() -> None:
     taught = Learned().after(
         [Outcome(task="t", solved=True, rewards={}, concepts=CONCEPTS)], iteration=0, config=KabbConfig()
     )
@@ -69,7 +70,7 @@ async def test_a_profile_shows_the_concepts_that_are_known():
     assert "bridge question\nentity lookup" in model.shown("TaskProfile")[0]
 
 
-async def test_without_a_valid_profile_the_kind_of_question_serves():
+async def test_without_a_valid_profile_the_kind_of_question_serves() -> None:
     found, usage = await profile(
         QUESTION, TEAM, reflector(ScriptedModel(TaskProfile=ReplyError("bad"))), scope=Scope()
     )
@@ -77,12 +78,12 @@ async def test_without_a_valid_profile_the_kind_of_question_serves():
     assert usage == Usage()
 
 
-async def test_a_failing_model_is_no_profile():
+async def test_a_failing_model_is_no_profile() -> None:
     with pytest.raises(ModelError):
         await profile(QUESTION, TEAM, reflector(ScriptedModel(TaskProfile=ModelError("down"))), scope=Scope())
 
 
-async def test_a_match_embeds_once_and_knows_every_agent():
+async def test_a_match_embeds_once_and_knows_every_agent() -> None:
     embedder = Letters()
     found = await match(CONCEPTS, TEAM, embedder)
     assert len(embedder.batches) == 1
@@ -99,7 +100,7 @@ async def test_a_match_embeds_once_and_knows_every_agent():
     assert found.of("a")[0] < found.of("s")[0]
 
 
-async def test_a_match_is_json():
+async def test_a_match_is_json() -> None:
     found = await match(CONCEPTS, TEAM, Letters())
     assert type(found).model_validate_json(found.model_dump_json()) == found
 
@@ -113,7 +114,7 @@ STEP = Step(
 )
 
 
-async def test_a_successor_gets_an_instruction_made_of_input_output_and_its_prompt():
+async def test_a_successor_gets_an_instruction_made_of_input_output_and_its_prompt() -> None:
     model = ScriptedModel(Instruction=Instruction(instruction=" Go on. "))
     instruct = instructor(TEAM, reflector(model))
     text, usage = await instruct(QUESTION, STEP, TEAM.pool["a"], Scope(node="s>a", phase="rollout"))
@@ -125,7 +126,7 @@ async def test_a_successor_gets_an_instruction_made_of_input_output_and_its_prom
     assert shown.count("</output>") == 1  # an output cannot close its own section
 
 
-async def test_d6_the_aggregator_gets_the_output_itself():
+async def test_d6_the_aggregator_gets_the_output_itself() -> None:
     model = ScriptedModel()
     text, usage = await instructor(TEAM, reflector(model))(QUESTION, STEP, TEAM.pool["end"], Scope())
     assert (text, usage) == (STEP.output, Usage())
@@ -133,12 +134,12 @@ async def test_d6_the_aggregator_gets_the_output_itself():
 
 
 @pytest.mark.parametrize("answer", [ReplyError("bad"), Instruction(instruction="  ")])
-async def test_without_a_valid_instruction_the_output_is_handed_on(answer: ReplyError | Instruction):
+async def test_without_a_valid_instruction_the_output_is_handed_on(answer: ReplyError | Instruction) -> None:
     instruct = instructor(TEAM, reflector(ScriptedModel(Instruction=answer)))
     assert (await instruct(QUESTION, STEP, TEAM.pool["a"], Scope()))[0] == STEP.output
 
 
-async def test_instructions_for_several_successors_can_be_asked_at_once():
+async def test_instructions_for_several_successors_can_be_asked_at_once() -> None:
     model = ScriptedModel(Instruction=Instruction(instruction="Go."))
     instruct = instructor(TEAM, reflector(model))
     both = await asyncio.gather(*(instruct(QUESTION, STEP, TEAM.pool[a], Scope(node=f"s>{a}")) for a in ("a", "s")))

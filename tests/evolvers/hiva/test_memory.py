@@ -8,6 +8,7 @@ from selfwire.evolvers.hiva.distance import UNIFORM, Evidence
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import CONCEPTS, HISTORY, EdgeRecord, Learned, Outcome, PastTask
 from selfwire.evolvers.operations import added_after, added_beside, newcomer
+
 from tests.evolvers.hiva.doubles import team
 
 LINE = team(("s", "a"), ("a", "end"))
@@ -27,7 +28,7 @@ def taught(*lessons: Outcome, iteration: int = 0) -> Learned:
     return Learned().fitting(LINE).after(lessons, iteration=iteration, config=CONFIG)
 
 
-def test_everything_survives_the_workflow_s_memory_and_json():
+def test_everything_survives_the_workflow_s_memory_and_json() -> None:
     learned = taught(lesson(), lesson("t2", solved=False, a=0)).refitted([Evidence(terms=UNIFORM, solved=True)])
     workflow = learned.into(LINE)
     assert Learned.of(workflow) == learned
@@ -37,11 +38,11 @@ def test_everything_survives_the_workflow_s_memory_and_json():
     assert json.loads(json.dumps(learned.model_dump(mode="json")))["edges"]["s->a"]["runs"] == 2
 
 
-def test_an_untaught_workflow_has_learned_nothing():
+def test_an_untaught_workflow_has_learned_nothing() -> None:
     assert Learned.of(LINE) == Learned()
 
 
-def test_a_batch_is_one_update():
+def test_a_batch_is_one_update() -> None:
     learned = taught(lesson(), lesson("t2", solved=False, a=0))
     # a: matches of .5 twice, one success and one failure: 1 + 1 + .05 + .05 on both sides
     assert learned.belief("a").model_dump() == pytest.approx({"alpha": 2.1, "beta": 2.1})
@@ -49,20 +50,20 @@ def test_a_batch_is_one_update():
     assert learned.rate == 0.5
 
 
-def test_unselected_agents_decay():
+def test_unselected_agents_decay() -> None:
     learned = taught(lesson())
     after = learned.after([lesson("t2", s=1)], iteration=1, config=CONFIG)
     assert after.belief("a") == Belief(alpha=1 + 0.6 * 1.05, beta=1 + 0.6 * 0.05)
 
 
-def test_d9_iterations_without_lessons_count_when_the_next_comes():
+def test_d9_iterations_without_lessons_count_when_the_next_comes() -> None:
     learned = taught(lesson())
     assert learned.after([], iteration=1, config=CONFIG) == learned
     later = learned.after([lesson("t2", s=1)], iteration=3, config=CONFIG)
     assert later.belief("a").alpha == pytest.approx(1 + 0.6**3 * 1.05)
 
 
-def test_edges_take_the_receiving_agent_s_reward_and_do_not_decay():
+def test_edges_take_the_receiving_agent_s_reward_and_do_not_decay() -> None:
     learned = taught(lesson(), lesson("t2", solved=False, a=0, end=0))
     edge = learned.edge("s", "a")
     assert edge.belief == Belief(alpha=2, beta=2)
@@ -71,13 +72,13 @@ def test_edges_take_the_receiving_agent_s_reward_and_do_not_decay():
     assert learned.after([lesson("t3", s=1)], iteration=9, config=CONFIG).edge("s", "a").belief == edge.belief
 
 
-def test_an_edge_whose_receiver_was_not_judged_learns_no_belief():
+def test_an_edge_whose_receiver_was_not_judged_learns_no_belief() -> None:
     edge = taught(lesson(s=1)).edge("s", "a")
     assert edge.belief == Belief()
     assert edge.runs == 1
 
 
-def test_similar_past_tasks_are_those_of_the_same_or_overlapping_concepts():
+def test_similar_past_tasks_are_those_of_the_same_or_overlapping_concepts() -> None:
     history = (
         PastTask(main="bridge", concepts=("bridge",), rewards={"a": 1}),
         PastTask(main="sum", concepts=("lookup", "sum", "table"), rewards={"a": 0}),
@@ -90,7 +91,7 @@ def test_similar_past_tasks_are_those_of_the_same_or_overlapping_concepts():
     assert learned.similar_runs("nobody", TaskConcepts(main="bridge")) == (0, 0)
 
 
-def test_history_and_concepts_are_bounded():
+def test_history_and_concepts_are_bounded() -> None:
     lessons = [
         lesson(f"t{i}").replace(concepts=TaskConcepts(main=f"kind {i}", skills=(f"skill {i}",)))
         for i in range(CONCEPTS // 2 + 20)
@@ -101,7 +102,7 @@ def test_history_and_concepts_are_bounded():
     assert len(learned.knowledge.concepts) == CONCEPTS
 
 
-def test_entries_of_what_is_gone_go():
+def test_entries_of_what_is_gone_go() -> None:
     kept = LINE.apply(Rewiring(AddEdge("s", "end"), RemoveNode("a"), why="short cut"))
     kept = kept.replace(agents=[agent for agent in kept.agents if agent.id != "a"])
     learned = taught(lesson()).fitting(kept)
@@ -110,14 +111,14 @@ def test_entries_of_what_is_gone_go():
     assert not learned.knowledge.concepts_of("a")
 
 
-def test_a_newcomer_starts_at_the_prior():
+def test_a_newcomer_starts_at_the_prior() -> None:
     grown = LINE.apply(added_after(LINE, "s", newcomer(LINE, "s", "Checks lookups."), why="test"))
     learned = taught(lesson()).fitting(grown)
     assert learned.belief("check-lookups") == learned.belief("checks-lookups") == Belief()
     assert learned.knowledge.concepts_of("checks-lookups") == {"lookup"}
 
 
-def test_d5_a_new_edge_starts_at_the_mean_of_its_siblings():
+def test_d5_a_new_edge_starts_at_the_mean_of_its_siblings() -> None:
     fork = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
     learned = Learned(edges={"s->a": EdgeRecord(synergy=1.8), "s->b": EdgeRecord(synergy=1.2), "a->end": EdgeRecord()})
     grown = fork.apply(added_beside(fork, "s", newcomer(fork, "s", "Checks."), why="test"))
@@ -127,12 +128,12 @@ def test_d5_a_new_edge_starts_at_the_mean_of_its_siblings():
     assert fitted.edge("s", "checks").runs == 0
 
 
-def test_fitting_again_changes_nothing():
+def test_fitting_again_changes_nothing() -> None:
     learned = taught(lesson()).fitting(LINE)
     assert learned.fitting(LINE) == learned
 
 
-def test_an_edge_that_comes_back_starts_anew():
+def test_an_edge_that_comes_back_starts_anew() -> None:
     cut = LINE.apply(Rewiring(AddEdge("s", "end"), RemoveEdge("s", "a"), why="test"))
     back = cut.apply(Rewiring(AddEdge("s", "a"), why="test"))
     assert taught(lesson()).fitting(cut).fitting(back).edge("s", "a").runs == 0

@@ -98,7 +98,11 @@ class Knowledge(Value):
     def named_in(self, text: str) -> tuple[str, ...]:
         """Known concepts all of whose words occur in a text."""
         words = set(_words(text))
-        return tuple(name for name in self.concepts if words.issuperset(_words(name)))
+        return tuple(name for name, needed in self._words.items() if words >= needed)
+
+    @cached_property
+    def _words(self) -> dict[str, frozenset[str]]:
+        return {name: frozenset(_words(name)) for name in self.concepts}
 
     def concepts_of(self, agent: Id) -> frozenset[str]:
         """concepts(A): what the agent is joined to."""

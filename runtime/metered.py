@@ -279,6 +279,7 @@ def _asked(who: Identity, request: _Request) -> dict[str, Any]:
     """Everything that the reply depends on."""
     return {
         "model": who.name,
+        "role": request.role,  # roles may play the same model with other options
         "messages": [_plain(message) for message in request.messages],
         "tools": [tool.model_dump(mode="json") for tool in request.tools],
         "schema": request.schema and request.schema.model_json_schema(),

@@ -1,0 +1,261 @@
+"""The archive family: what each skill does in one step on questions over a corpus of documents.
+
+Agents exchange plain lines: `Part 1: question`, `Passage: title | text`, `Fact: question = value`,
+`Conclusion: value`. Each skill adds one sort of line; the final answer is read off them.
+"""
+
+import re
+from collections import Counter
+
+from selfwire.runtime.offline import archive_language as language
+from selfwire.runtime.offline.skills import Evidence, Family, Move, Work
+
+SEARCH = r"search|retriev|corpus|passages"
+PASSAGES_KEPT = 8
+_NUMBER = re.compile(r"^(?:\[\d+\]|\d+\.) *")
+
+
+def look_up(work: Work) -> Move | None:
+    """One round of searches, one for every open question that names its subject; then hand on the passages."""
+    if work.results:
+        return Move(notes=tuple(dict.fromkeys(note for result in work.results for note in _passages(result.text))))
+    tool = work.tool(SEARCH)
+    wanted = [question for question in _open(work) if not _subject_found(question, work)]
+    if tool is None or not wanted or not (inputs := list(tool.parameters.get("properties", {}))):
+        return None
+    if work.slip:
+        wanted = [" ".join(work.rng.sample(question.split(), k=2)) for question in wanted]
+    return Move(calls=tuple((tool.name, {inputs[0]: query}) for query in wanted))
+
+
+def read(work: Work) -> Move | None:
+    """One fact per open question whose passage is at hand."""
+    passages = [
+        line.removeprefix("Passage: ").partition(" | ")[::2] for line in work.lines if line.startswith("Passage: ")
+    ]
+    facts = []
+    for question in _open(work):
+        asked = language.understood(question)
+        if asked is None:
+            continue
+        values = {title: language.value_in(asked, text) for title, text in passages}
+        value = values.get(asked.subject)
+        if work.slip:
+            others = [other for title, other in values.items() if other and title != asked.subject]
+            value = work.rng.choice(others) if others else None
+        if value:
+            facts.append(f"Fact: {question} = {value}")
+    return Move(notes=tuple(facts)) if facts else None
+
+
+def split(work: Work) -> Move | None:
+    """One decomposition of the task's question."""
+    if _parts(work):
+        return None
+    parts = list(language.parts_of(language.question_in(work.task)))
+    if not parts:
+        return None
+    if work.slip:
+        parts.pop(work.rng.randrange(len(parts)))
+    return Move(notes=tuple(f"Part {number}: {part}" for number, part in enumerate(parts, start=1)))
+
+
+def compare(work: Work) -> Move | None:
+    """Set two values side by side and name the one that is asked for."""
+    question = language.question_in(work.task)
+    found, names = _pair(work), language.options(question)
+    if found is None or names is None or not all(_number(value) is not None for value in found):
+        return None
+    wants_more = bool(re.search(r"\b(?:later|more)\b", question))
+    more = (_number(found[1]) or 0) > (_number(found[0]) or 0)
+    return _concluded(names[(more == wants_more) != work.slip])
+
+
+def intersect(work: Work) -> Move | None:
+    """Name what stands on both of two lists."""
+    found = _pair(work)
+    if found is None or " both " not in language.question_in(work.task):
+        return None
+    first, second = (language.listed(value) for value in found)
+    common = [name for name in first if name in second]
+    if work.slip:
+        common = [work.rng.choice(first)]
+    return _concluded(" and ".join(common)) if common else None
+
+
+def overlap(work: Work) -> Move | None:
+    """Lay two periods over each other and give the length of what they share, in years."""
+    found = _pair(work)
+    if found is None:
+        return None
+    spans = [re.findall(r"\d{4}", value) for value in found]
+    if any(len(span) != 2 for span in spans):
+        return None
+    start, end = max(int(span[0]) for span in spans), min(int(span[1]) for span in spans)
+    years = max(0, end - start)
+    return _concluded(str(years + work.rng.choice((1, 2)) if work.slip else years))
+
+
+def count(work: Work) -> Move | None:
+    """Count the distinct names on two lists together, or on the first without the second."""
+    question = language.question_in(work.task)
+    found = _pair(work)
+    if found is None or not re.match(r"how many (?:different )?people", question, re.IGNORECASE):
+        return None
+    first, second = (set(language.listed(value)) for value in found)
+    number = len(first - second) if "but not" in question else len(first | second)
+    return _concluded(str(number + work.rng.choice((-1, 1)) if work.slip else number))
+
+
+def answer(work: Work) -> str:
+    """All notes that others can use, and the answer as the last line."""
+    open_questions = _open(work)
+    keep = [line for line in work.lines if re.match(r"(?:Part \d|Fact|Conclusion|Remark|Idea)\b", line)]
+    passages = [line for line in work.lines if line.startswith("Passage: ")]
+    if open_questions:
+        keep += passages[-PASSAGES_KEPT:]
+    notes = "\n".join(f"- {line}" for line in dict.fromkeys(keep))
+    return f"{notes}\n\nAnswer: {_result(work) or 'unknown'}".strip()
+
+
+def missing(evidence: Evidence) -> tuple[str, ...]:
+    """Skills whose step does not show in the trace of a question of this form."""
+    question = language.question_in(evidence.task)
+    seen = evidence.trace
+    found = []
+    if language.understood(question) is None and "Part 1:" not in seen:
+        found.append("split")
+    if "Passage:" not in seen and "Fact:" not in seen:
+        found.append("look up")
+    elif "Fact:" not in seen:
+        found.append("read")
+    elif len(set(re.findall(r"^\W*Part (\d)", seen, re.MULTILINE))) > len(set(re.findall(r"Fact: (.+) =", seen))):
+        found += ["look up", "read"]
+    if (needed := _combining(question)) and "Conclusion:" not in seen:
+        found.append(needed)
+    return tuple(found)
+
+
+def concepts(task: str) -> tuple[str, ...]:
+    """What the question is about: its form, then the skills that such a form calls for."""
+    question = language.question_in(task)
+    if needed := _combining(question):
+        return f"{needed} question", "lookup", "decomposition", needed
+    if language.understood(question) is None:
+        return "multi-hop question", "lookup", "decomposition"
+    return "factual question", "lookup"
+
+
+def parallel(task: str) -> float:
+    """High for questions of two independent parts, low where one part needs the other's answer."""
+    parts = language.parts_of(language.question_in(task))
+    return 0.2 if not parts else 0.3 if any("[1]" in part for part in parts) else 0.8
+
+
+def recognises(task: str) -> bool:
+    """Whether the task is a question of a form that the archive's language has."""
+    question = language.question_in(task)
+    return language.understood(question) is not None or bool(language.parts_of(question))
+
+
+FAMILY = Family(
+    name="archive",
+    recognises=recognises,
+    abilities={
+        "look up": look_up,
+        "read": read,
+        "split": split,
+        "compare": compare,
+        "intersect": intersect,
+        "overlap": overlap,
+        "count": count,
+    },
+    answer=answer,
+    missing=missing,
+    concepts=concepts,
+    needs=SEARCH,
+    parallel=parallel,
+)
+
+_COMBINING: tuple[tuple[str, str], ...] = (
+    (r"\b(?:earlier|later|more|fewer)\b[^?]*, .+ or ", "compare"),
+    (r"how many years", "overlap"),
+    (r"how many (?:different )?people work", "count"),
+    (r"\bboth\b", "intersect"),
+)
+
+
+def _combining(question: str) -> str:
+    return next((name for pattern, name in _COMBINING if re.search(pattern, question, re.IGNORECASE)), "")
+
+
+def _parts(work: Work) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for line in work.lines:
+        if match := re.match(r"Part (\d): (.+)", line):
+            found.setdefault(int(match[1]), match[2])
+    return found
+
+
+def _facts(work: Work) -> dict[str, str]:
+    """The value most often noted for each question, the earliest among equals."""
+    values: dict[str, list[str]] = {}
+    for line in work.lines:
+        if match := re.match(r"Fact: (.+) = (.+)", line):
+            values.setdefault(match[1], []).append(match[2])
+    return {question: Counter(found).most_common(1)[0][0] for question, found in values.items()}
+
+
+def _questions(work: Work) -> list[str]:
+    """The questions to look into, with what is known put in for [1]; the task's own if nobody split it."""
+    parts, facts = _parts(work), _facts(work)
+    if not parts:
+        return [language.question_in(work.task)]
+    first = facts.get(parts.get(1, ""), "[1]")
+    return [part.replace("[1]", first) for _, part in sorted(parts.items())]
+
+
+def _open(work: Work) -> list[str]:
+    facts = _facts(work)
+    return [question for question in _questions(work) if question not in facts and "[1]" not in question]
+
+
+def _subject_found(question: str, work: Work) -> bool:
+    asked = language.understood(question)
+    return asked is not None and any(line.startswith(f"Passage: {asked.subject} |") for line in work.lines)
+
+
+def _passages(text: str) -> list[str]:
+    """Blocks of a search result, each a title line and text, as one line each."""
+    blocks = [block.strip().split("\n", 1) for block in re.split(r"\n\s*\n", text) if "\n" in block.strip()]
+    pages = [(_NUMBER.sub("", title), " ".join(body.split())) for title, body in blocks]
+    return [f"Passage: {title} | {body}" for title, body in pages]
+
+
+def _pair(work: Work) -> tuple[str, str] | None:
+    """The values of the two parts of a paired question, when both are known."""
+    parts, facts = _parts(work), _facts(work)
+    if len(parts) != 2 or any("[1]" in part for part in parts.values()):
+        return None
+    first, second = (facts.get(part) for _, part in sorted(parts.items()))
+    return (first, second) if first and second else None
+
+
+def _number(value: str) -> int | None:
+    digits = value.replace(",", "")
+    return int(digits) if digits.isdigit() else None
+
+
+def _concluded(value: str) -> Move:
+    return Move(notes=(f"Conclusion: {value}",))
+
+
+def _result(work: Work) -> str | None:
+    """The conclusion most often drawn; else the value of the last hop."""
+    drawn = Counter(line.removeprefix("Conclusion: ") for line in work.lines if line.startswith("Conclusion: "))
+    if drawn:
+        return drawn.most_common(1)[0][0]
+    parts = _parts(work)
+    if parts and "[1]" not in parts[max(parts)]:
+        return None
+    return _facts(work).get(_questions(work)[-1])

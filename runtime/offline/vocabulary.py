@@ -1,0 +1,59 @@
+"""The one vocabulary of skills and the families that they serve; the only place that lists them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+
+from selfwire.core.values import Value
+from selfwire.runtime.offline import archive, archive_skills, crafting, crafting_skills, plain
+from selfwire.runtime.offline.skills import Family, Skill, instructed, placed
+
+VOCABULARY: tuple[Skill, ...] = (*archive_skills.SKILLS, *crafting_skills.SKILLS, *plain.SKILLS)
+FAMILIES: tuple[Family, ...] = (archive.FAMILY, crafting.FAMILY)
+
+
+def skill(name: str) -> Skill:
+    """The skill of that name."""
+    return next(one for one in VOCABULARY if one.name == name)
+
+
+def active_skills(system_message: str) -> tuple[str, ...]:
+    """Names of the two skills that a system message gives an agent, in order of appearance."""
+    return placed(instructed(system_message, VOCABULARY))
+
+
+def family_of(task: str) -> Family | None:
+    """The family that a task's text belongs to; None if the model knows none such."""
+    return next((family for family in FAMILIES if family.recognises(task)), None)
+
+
+@cache
+def paraphrases() -> Mapping[str, tuple[str, ...]]:
+    """Independently worded instructions by skill, out of the `*paraphrases.json` files beside this module."""
+    found: dict[str, tuple[str, ...]] = {}
+    for file in sorted(files(__package__).iterdir(), key=lambda one: one.name):
+        if file.name.endswith("paraphrases.json"):
+            found |= {name: tuple(texts) for name, texts in json.loads(file.read_text(encoding="utf-8")).items()}
+    return found
+
+
+class Activation(Value):
+    """What one text switches on.
+
+    Args:
+        text: the instruction or prompt.
+        instructed: every skill that it asks for, in order of appearance.
+        active: the two skills that an agent with this text has.
+    """
+
+    text: str
+    instructed: tuple[str, ...]
+    active: tuple[str, ...]
+
+
+def activation_report(texts: Iterable[str]) -> tuple[Activation, ...]:
+    """What each text, such as a prompt file, switches on."""
+    return tuple(
+        Activation(text=text, instructed=instructed(text, VOCABULARY), active=active_skills(text)) for text in texts
+    )

@@ -14,6 +14,7 @@ from selfwire.core.errors import BudgetError, ConfigError, ModelError, ReplyErro
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget
 from selfwire.runtime.budget import Ledger
+from selfwire.runtime.journal import Journal
 from selfwire.runtime.metered import CallPolicy, MeteredModel
 from selfwire.runtime.models import chat_model
 from selfwire.runtime.prices import Price, Prices
@@ -52,6 +53,11 @@ async def until(happened: Callable[[], bool]) -> None:
 def metered(server: WireServer, policy: CallPolicy = QUICK, **options: Any) -> MeteredModel:
     model = chat_model("openai:local", base_url=server.url, api_key=KEY, max_tokens=50)
     return MeteredModel(model, policy=policy, **{"prices": PRICES, **options})
+
+
+def kept(model: MeteredModel) -> Journal:
+    assert isinstance(model.journal, Journal)
+    return model.journal
 
 
 async def test_a_reply_has_text_usage_and_price(wire_server: WireServer) -> None:
@@ -155,7 +161,7 @@ async def test_calls_inside_a_langgraph_node_stream_their_tokens_and_carry_tags(
     assert told["langgraph_node"] == "node"
     assert (told["selfwire_method"], told["selfwire_agent"], told["selfwire_task"]) == ("hiva", "solver", "t1")
     assert {"method:hiva", "workflow:abc", "agent:solver"} <= set(told["tags"])
-    assert model.journal.spend().output_tokens > 0
+    assert kept(model).spend().output_tokens > 0
 
 
 async def test_a_retry_after_pauses_every_worker(wire_server: WireServer) -> None:
@@ -186,7 +192,7 @@ async def test_a_transient_fault_is_tried_again(wire_server: WireServer, fault: 
     assert reply.content == "hello"
     assert len(wire_server.asked) == 2
     assert reply.usage.calls == (2 if fault.content == "" else 1)  # an empty reply was billed
-    assert model.journal.spend() == reply.usage.replace(seconds=model.journal.spend().seconds)
+    assert kept(model).spend() == reply.usage.replace(seconds=kept(model).spend().seconds)
 
 
 async def test_a_second_empty_reply_is_an_error_that_was_billed(wire_server: WireServer) -> None:
@@ -212,7 +218,7 @@ async def test_a_refused_key_fails_at_once_and_is_not_told(wire_server: WireServ
         await model.reply(ASKED, scope=Scope())
     assert len(wire_server.asked) == 1
     assert wire_server.asked[0].authorization == f"Bearer {KEY}"
-    noted = json.dumps([row.error for row in await model.journal.rows()])
+    noted = json.dumps([row.error for row in await kept(model).rows()])
     assert "secret" not in f"{error.value!r} {error.value.__cause__} {noted}"
 
 
@@ -222,10 +228,10 @@ async def test_a_provider_that_stays_down_is_an_error_and_the_call_is_sent_again
     with pytest.raises(ModelError, match="rollout/t1 after 4 attempt"):
         await model.reply(ASKED, scope=Scope(phase="rollout", task="t1"))
     assert len(wire_server.asked) == 4
-    assert [(row.state, row.failures) for row in await model.journal.rows()] == [("failed", 1)]
+    assert [(row.state, row.failures) for row in await kept(model).rows()] == [("failed", 1)]
     wire_server.always = None
     assert (await model.reply(ASKED, scope=Scope(phase="rollout", task="t1"))).content == "hello"
-    assert [(row.state, row.failures) for row in await model.journal.rows()] == [("settled", 1)]
+    assert [(row.state, row.failures) for row in await kept(model).rows()] == [("settled", 1)]
 
 
 async def test_a_server_that_is_not_there_is_an_error() -> None:
@@ -249,7 +255,7 @@ async def test_a_budget_of_calls_binds_under_concurrency(wire_server: WireServer
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert len(wire_server.asked) == 5
     assert sum(isinstance(outcome, BudgetError) for outcome in outcomes) == 15
-    assert model.journal.unknown() == (0, 0)  # what was refused was not sent
+    assert kept(model).unknown() == (0, 0)  # what was refused was not sent
 
 
 async def test_a_budget_of_dollars_binds(wire_server: WireServer) -> None:
@@ -279,7 +285,7 @@ async def test_a_cancelled_call_is_dropped_and_stays_unknown(wire_server: WireSe
     with pytest.raises(asyncio.CancelledError):
         await call
     await until(lambda: bool(wire_server.cancelled))
-    rows, at_most = model.journal.unknown()
+    rows, at_most = kept(model).unknown()
     assert rows == 1
     assert at_most > 50
     assert model.ledger.spent.calls == 0

@@ -30,17 +30,17 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.seed import METHOD
 from selfwire.graphs.hiva.build import saver
 from selfwire.graphs.hiva.machine import Steps, machine
-from selfwire.graphs.hiva.state import HivaContext, HivaInput, HivaState
+from selfwire.graphs.hiva.state import HivaContext, HivaState
 from selfwire.graphs.hiva.wiring import Wiring, is_id, toolbox
 from selfwire.runtime.library import LIBRARY_FILE, Library, open_library
 from selfwire.runtime.storage import home_folder
 
-Served = CompiledStateGraph[HivaState, HivaContext, HivaInput, HivaState]
+Served = CompiledStateGraph[HivaState, Any, Any, Any]
 
 _log = logging.getLogger(__name__)
 
 
-async def graph(config: RunnableConfig, runtime: ServerRuntime) -> Served:
+async def graph(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:
     """The machine around the workflow that the assistant names, or the head of `hiva`, or the singleton.
 
     Every run starts from the workflow that is drawn, whatever its thread ran before; what a run evolves is

@@ -80,7 +80,7 @@ def started(request: EvolveRequest, home: Path | None = None, *, run: str | None
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
-    notices = _checked(request, home)
+    notices = checked(request, home)
     name = run or f"{request.method}-{Path(request.benchmark).stem}-{secrets.token_hex(3)}"
     path = journal_path(name, home)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -171,7 +171,7 @@ def embedder_name(names: ModelNames) -> str:
     return "hashing" if names.embedder == "auto" and names.is_offline else names.embedder
 
 
-def _checked(request: EvolveRequest, home: Path | None) -> tuple[str, ...]:
+def checked(request: EvolveRequest, home: Path | None) -> tuple[str, ...]:
     """Try every part of a request without writing anything."""
     trial = Journal.memory()
     try:

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 from selfwire.core.values import Id, Value, fingerprint
+
+Part = TypeVar("Part", bound=Value)
 
 
 class Node(Value):
@@ -167,7 +169,10 @@ class Topology(Value):
         return frozenset(edge for edge in self.edges if place[edge.source] > place[edge.target])
 
     def levels(self) -> tuple[tuple[str, ...], ...]:
-        """Node ids by longest-path depth over the edges that follow `order()`; the sink is last and alone."""
+        """Node ids by longest-path depth over the edges that follow `order()`.
+
+        The sink is last and alone, unless it is the entry too.
+        """
         return self._levels
 
     @cached_property
@@ -176,7 +181,7 @@ class Topology(Value):
         for node in self.order():
             before = [depth[p] for p in self.predecessors[node] if p in depth]
             depth[node] = 1 + max(before, default=-1)
-        if len(depth) > 1:
+        if self.entry != self.sink:
             depth[self.sink] = max(depth[self.sink], 1 + max(d for node, d in depth.items() if node != self.sink))
         levels: list[list[str]] = [[] for _ in range(1 + max(depth.values()))]
         for node in self.order():
@@ -201,10 +206,10 @@ class Topology(Value):
     def diff(self, other: "Topology") -> Diff:
         """What `other` adds to and removes from this topology."""
         return Diff(
-            added_nodes=tuple(n for n in other.nodes if n not in self.nodes),
-            removed_nodes=tuple(n for n in self.nodes if n not in other.nodes),
-            added_edges=tuple(e for e in other.edges if e not in self.edges),
-            removed_edges=tuple(e for e in self.edges if e not in other.edges),
+            added_nodes=_only_in(other.nodes, self.nodes),
+            removed_nodes=_only_in(self.nodes, other.nodes),
+            added_edges=_only_in(other.edges, self.edges),
+            removed_edges=_only_in(self.edges, other.edges),
         )
 
 
@@ -319,6 +324,11 @@ def _neighbours(nodes: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[
     for node, neighbour in pairs:
         found[node].append(neighbour)
     return {node: tuple(sorted(neighbours)) for node, neighbours in found.items()}
+
+
+def _only_in(these: tuple[Part, ...], those: tuple[Part, ...]) -> tuple[Part, ...]:
+    known = set(those)
+    return tuple(part for part in these if part not in known)
 
 
 def _refuse_duplicates(what: str, ids: Sequence[str]) -> None:

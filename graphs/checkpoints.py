@@ -30,7 +30,11 @@ class ThreadedSqliteSaver(SqliteSaver):
         return await _threaded(self.get_tuple, config)
 
     async def aput(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """As `put`."""
         return await _threaded(self.put, config, checkpoint, metadata, new_versions)

@@ -30,7 +30,14 @@ class Evolved(Value):
 class Method(Protocol):
     """One published method, wired to models, tools and prompts."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What the command line calls it."""
+        ...
+
+    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+        """The workflow that the method starts from, its agents holding these tools."""
+        ...
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Run the team once, with evolution off.
@@ -42,6 +49,10 @@ class Method(Protocol):
 
     async def evolve(self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope) -> Evolved:
         """Learn from graded trajectories of the workflow; those with an error teach nothing."""
+        ...
+
+    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
+        """Fit what is fitted to held-out tasks, such as a router's weights; agents and topology stay."""
         ...
 
     def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:

@@ -2,13 +2,14 @@
 
 A node of the topology is a node of the graph, and its conditional edges are the router's choice among
 its successors. One superstep is one level. A node runs once, after everybody who chose it: an edge that
-skips levels passes through relays (`solve@2` waits for `solve` in level 2), and the sink is deferred.
+skips levels passes through relays (`solve@2` waits for `solve` in level 2); the sink is deferred instead,
+unless nodes are loose or in a cycle, where LangGraph would draw edges to it that nobody declared.
 Edges that close a cycle are drawn, trigger nothing, and deliver in the next round.
 
 Agents, prompts and router come at run time as a `TeamRun`, so compiled teams are cached by topology alone.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, Any, TypedDict, TypeVar
@@ -18,9 +19,10 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
 from selfwire.core.errors import ConfigError, TopologyError
-from selfwire.core.topology import Policy, Topology
+from selfwire.core.topology import Policy, Topology, reachable
 from selfwire.core.trajectory import Message, Step, Trajectory
-from selfwire.graphs.turn import Layout, TeamRun, turn
+from selfwire.graphs.layout import Layout
+from selfwire.graphs.turn import TeamRun, turn
 from selfwire.runtime.sync import run_sync
 
 LENIENT = Policy(cycles=True, loose=True)
@@ -183,31 +185,35 @@ def _problems(key: _ByFingerprint, policy: Policy) -> tuple[str, ...]:
 def _compiled(key: _ByFingerprint) -> Team:
     layout = Layout(key.topology)
     topology, graph = key.topology, StateGraph(TeamState, context_schema=TeamRun)
+    deferred = None if topology.problems() else topology.sink
     for node in topology.agents:
-        graph.add_node(node, _Turn(layout, node), defer=node == topology.sink)
-    relays = _add_relays(graph, layout)
+        graph.add_node(node, _Turn(layout, node), defer=node == deferred)
+    relays = _add_relays(graph, layout, deferred)
     graph.add_edge(START, topology.entry)
     graph.add_edge(topology.sink, END)
     for node, successors in topology.successors.items():
         if successors:
-            ways = {s: relays.get((s, layout.depth[node] + 1), s) for s in successors}
-            graph.add_conditional_edges(node, _Chosen(node, layout.forward[node]), dict(ways))
+            ways: dict[Hashable, str] = {s: relays.get((s, layout.depth[node] + 1), s) for s in successors}
+            if node == topology.sink:
+                ways[END] = END  # else the drawing ends at some other node
+            graph.add_conditional_edges(node, _Chosen(node, layout.forward[node]), ways)
     return graph.compile(name="team").with_config(recursion_limit=len(topology.levels()) + 2)
 
 
-def _add_relays(graph: StateGraph[TeamState, TeamRun], layout: Layout) -> dict[tuple[str, int], str]:
-    """Add a chain of relays per node that an edge reaches from more than one level above.
+def _add_relays(
+    graph: StateGraph[TeamState, TeamRun], layout: Layout, deferred: str | None
+) -> dict[tuple[str, int], str]:
+    """Add a chain of relays per node, other than the deferred one, that an edge reaches across levels.
 
     Returns:
         Relays by the node that they wait for and the level in which they stand.
     """
     relays: dict[tuple[str, int], str] = {}
-    for node, depth in layout.depth.items():
-        above = [layout.depth[s] for s in layout.topology.predecessors[node] if node in layout.forward[s]]
-        if node == layout.topology.sink or not above:
-            continue
-        after = node
-        for level in range(depth - 1, min(above), -1):
+    reached = reachable({n: tuple(ways) for n, ways in layout.forward.items()}, [layout.topology.entry])
+    for node in sorted(reached - {deferred}):
+        above = [layout.depth[source] for source in layout.sources[node] if source in reached]
+        highest, after = min(above, default=layout.depth[node]), node
+        for level in range(layout.depth[node] - 1, highest, -1):
             relays[node, level] = relay = f"{node}@{level}"
             graph.add_node(relay, _Relay())
             graph.add_edge(relay, after)
@@ -221,10 +227,10 @@ class _Turn(Runnable[TeamState, Update]):
     def __init__(self, layout: Layout, node: str) -> None:
         self.layout, self.node = layout, node
 
-    def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:  # noqa: D102
+    def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         return run_sync(self.ainvoke(input, config))
 
-    async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:  # noqa: D102
+    async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         run = get_runtime(TeamRun).context
         if not isinstance(run, TeamRun):
             raise ConfigError("a team runs in a context; pass context=TeamRun(...) or call run_team")
@@ -239,19 +245,19 @@ class _Chosen(Runnable[TeamState, list[str]]):
     def __init__(self, node: str, forward: frozenset[str]) -> None:
         self.node, self.forward = node, forward
 
-    def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> list[str]:  # noqa: D102
+    def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> list[str]:
         sent = input["_steps"][self.node].get("sent", ())
         return [message["target"] for message in sent if message["target"] in self.forward]
 
-    async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> list[str]:  # noqa: D102
+    async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> list[str]:
         return self.invoke(input)
 
 
 class _Relay(Runnable[TeamState, Update]):
     """Passes a trigger on to the next level."""
 
-    def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:  # noqa: D102
+    def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         return {}
 
-    async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:  # noqa: D102
+    async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         return {}

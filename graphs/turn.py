@@ -5,9 +5,8 @@ them: who was chosen, which messages wait where, what a router knows.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from selfwire.core.agent import Agent
@@ -15,12 +14,45 @@ from selfwire.core.errors import ConfigError, ModelError
 from selfwire.core.ports import Act, Instruct, Known, Router
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.topology import Topology
-from selfwire.core.trajectory import Message, Routing, Step
+from selfwire.core.trajectory import Routing, Step
 from selfwire.core.usage import Usage, total
+from selfwire.graphs.layout import Layout, Steps
 
-Steps = Mapping[str, Mapping[str, Any]]
-"""Steps as JSON, by node, without their inboxes (these follow from what was sent)."""
+
+class Level:
+    """A level before its decisions: what is known from the levels above, and what its nodes choose.
+
+    Args:
+        layout: of the team.
+        steps: what the levels above did; never changed.
+    """
+
+    def __init__(self, layout: Layout, steps: Steps) -> None:
+        self.layout, self.steps = layout, steps
+        done = [steps[name] for name in layout.place if name in steps]
+        chosen = (target for step in done if "routing" in step for target in step["routing"]["chosen"])
+        self.selected = tuple(dict.fromkeys((layout.topology.entry, *chosen)))
+        self.outputs = {step["node"]: step.get("output", "") for step in done if "error" not in step}
+        self.decisions: dict[str, tuple[str, ...]] = {}
+
+    def known(self, node: str, run: "TeamRun", output: str) -> Known:
+        """What the router knows at a node, the decisions of its earlier siblings included."""
+        selected = dict.fromkeys(self.selected)
+        siblings = self.layout.topology.levels()[self.layout.depth[node]]
+        for sibling in siblings[: siblings.index(node)]:
+            if sibling in self.selected:
+                selected.update(dict.fromkeys(self._decision(sibling, run, tuple(selected))))
+        return self._known(node, run, output, tuple(selected))
+
+    def _decision(self, sibling: str, run: "TeamRun", selected: tuple[str, ...]) -> tuple[str, ...]:
+        if sibling not in self.decisions:
+            routing = decided(self.layout, sibling, run, self._known(sibling, run, "", selected))
+            self.decisions[sibling] = routing.chosen if routing else ()
+        return self.decisions[sibling]
+
+    def _known(self, node: str, run: "TeamRun", output: str, selected: tuple[str, ...]) -> Known:
+        scope, sink = run.scope.at(node=node), self.layout.topology.sink
+        return Known(run.question, scope, output, sink, selected=selected, outputs=self.outputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +76,7 @@ class TeamRun:
     router: Router
     instruct: Instruct | None = None
     workflow: str = ""
+    _level: list[Level] = field(default_factory=list, init=False, repr=False)
 
     def agent(self, name: str) -> Agent:
         """An agent of the pool.
@@ -55,81 +88,26 @@ class TeamRun:
             raise ConfigError(f"the team needs agent {name!r}; this run has {', '.join(self.agents) or 'none'}")
         return self.agents[name]
 
+    def level(self, layout: Layout, steps: Steps) -> Level:
+        """The level that follows `steps`; nodes that run in one superstep share one, and so its decisions."""
+        if not self._level or self._level[0].steps is not steps:
+            self._level[:] = [Level(layout, steps)]
+        return self._level[0]
 
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """A topology as a team runs it: its levels, and which edges lead forward."""
 
-    topology: Topology
+def decided(layout: Layout, node: str, run: TeamRun, known: Known) -> Routing | None:
+    """The router's choice at a node; None where there is nothing to choose from.
 
-    @cached_property
-    def place(self) -> dict[str, int]:
-        """Node id to its place in topological order."""
-        return {node: index for index, node in enumerate(n for level in self.topology.levels() for n in level)}
-
-    @cached_property
-    def depth(self) -> dict[str, int]:
-        """Node id to its level."""
-        return {node: depth for depth, level in enumerate(self.topology.levels()) for node in level}
-
-    @cached_property
-    def forward(self) -> dict[str, frozenset[str]]:
-        """Node id to the successors that it triggers; the others hear of it in the next round."""
-        depth, entry = self.depth, self.topology.entry
-        return {
-            node: frozenset(s for s in successors if depth[s] > depth[node] and s != entry)
-            for node, successors in self.topology.successors.items()
-        }
-
-    def inbox(self, node: str, steps: Steps, carried: Iterable[Mapping[str, str]]) -> tuple[Message, ...]:
-        """Messages for a node in topological order of their sources; last round's come along closing edges."""
-        mail = [Message(**message) for message in carried if message["target"] == node]
-        for source in self.topology.predecessors[node]:
-            if node in self.forward[source]:
-                mail += [Message(**m) for m in steps.get(source, {}).get("sent", ()) if m["target"] == node]
-        return tuple(sorted(mail, key=lambda message: self.place.get(message.source, len(self.place))))
-
-    def known(self, node: str, run: TeamRun, steps: Steps, output: str) -> Known:
-        """What the router knows at a node, the decisions of its earlier siblings included."""
-        done = [name for name in self.place if name in steps]
-        outputs = {name: steps[name].get("output", "") for name in done if not steps[name].get("error")}
-        decisions = [steps[name].get("routing") for name in done]
-        selected = dict.fromkeys((self.topology.entry, *(c for d in decisions if d for c in d["chosen"])))
-        for sibling in self._earlier_siblings(node, selected):
-            known = self._knowing(sibling, run, "", selected, outputs)
-            routing = self.decided(sibling, run, known)
-            selected.update(dict.fromkeys(routing.chosen if routing else ()))
-        return self._knowing(node, run, output, selected, outputs)
-
-    def decided(self, node: str, run: TeamRun, known: Known) -> Routing | None:
-        """The router's choice at a node; None where there is nothing to choose from.
-
-        Raises:
-            ValueError: the router chose what is no successor, or one twice.
-        """
-        successors = self.topology.successors[node]
-        if not successors:
-            return None
-        routing = run.router(node, successors, known)
-        if len(set(routing.chosen)) != len(routing.chosen) or not set(routing.chosen) <= set(successors):
-            raise ValueError(f"the router chose {routing.chosen} at {node!r}, whose successors are {successors}")
-        return routing
-
-    def _earlier_siblings(self, node: str, selected: Mapping[str, Any]) -> list[str]:
-        level = self.topology.levels()[self.depth[node]]
-        return [sibling for sibling in level[: level.index(node)] if sibling in selected]
-
-    def _knowing(
-        self, node: str, run: TeamRun, output: str, selected: Iterable[str], outputs: Mapping[str, str]
-    ) -> Known:
-        return Known(
-            question=run.question,
-            scope=run.scope.at(node=node),
-            output=output,
-            sink=self.topology.sink,
-            selected=tuple(selected),
-            outputs=outputs,
-        )
+    Raises:
+        ValueError: the router chose what is no successor, or one twice.
+    """
+    successors = layout.topology.successors[node]
+    if not successors:
+        return None
+    routing = run.router(node, successors, known)
+    if len(set(routing.chosen)) != len(routing.chosen) or not set(routing.chosen) <= set(successors):
+        raise ValueError(f"the router chose {routing.chosen} at {node!r}, whose successors are {successors}")
+    return routing
 
 
 async def turn(
@@ -144,44 +122,45 @@ async def turn(
         BudgetError, ConfigError, ...: whatever is not a ModelError.
     """
     agent, scope = run.agent(layout.topology.agents[node]), run.scope.at(node=node)
-    inbox = layout.inbox(node, steps, carried)
-    step = Step(node=node, agent=agent.id, visit=scope.visit)
+    place = {"node": node, "agent": agent.id, "visit": scope.visit}
+    inbox, usage = layout.inbox(node, steps, carried), Usage()
     try:
         acted = await run.act(agent, run.question, inbox, scope=scope)
-        step = acted.replace(node=node, agent=agent.id, visit=scope.visit, inbox=inbox)
-        routing = layout.decided(node, run, layout.known(node, run, steps, step.output))
-        sent, usage = await _handed_over(layout, run, step.replace(routing=routing), scope)
-        step = step.replace(routing=routing, sent=sent, usage=usage)
+        usage = acted.usage
+        known = run.level(layout, steps).known(node, run, acted.output)
+        step = acted.replace(**place, inbox=inbox, routing=decided(layout, node, run, known))
+        texts, handing = await _handed_over(layout, run, step, scope)
     except ModelError as error:
-        step = step.replace(output="", error=f"{type(error).__name__}: {error}")
-    return step.model_dump(mode="json", exclude={"inbox"}, exclude_defaults=True)
+        return _as_json(Step(**place, usage=usage, error=f"{type(error).__name__}: {error}"))
+    sent = [{"source": node, "target": target, "text": text} for target, text in texts.items()]
+    costs = {"usage": (usage + handing).model_dump(mode="json")} if handing else {}
+    return {**_as_json(step), "sent": sent, **costs}
 
 
-async def _handed_over(layout: Layout, run: TeamRun, step: Step, scope: Scope) -> tuple[tuple[Message, ...], Usage]:
-    """Write a message to each chosen successor, in parallel; return them and the step's whole usage."""
+def _as_json(step: Step) -> dict[str, Any]:
+    return {"node": step.node, **step.model_dump(mode="json", exclude={"inbox"}, exclude_defaults=True)}
+
+
+async def _handed_over(layout: Layout, run: TeamRun, step: Step, scope: Scope) -> tuple[dict[str, str], Usage | None]:
+    """Write the text for each chosen successor, in parallel; return them and what writing cost."""
     chosen = step.routing.chosen if step.routing else ()
-    sink, instruct = layout.topology.sink, run.instruct
-    told = [target for target in chosen if target != sink] if instruct else []
     texts = dict.fromkeys(chosen, step.output)
-    if not instruct or not told:
-        return _messages(step.node, texts), step.usage
+    told = [target for target in chosen if target != layout.topology.sink]
+    instruct = run.instruct
+    if instruct is None or not told:
+        return texts, None
+    heirs = [run.agent(layout.topology.agents[target]) for target in told]
+    scopes = [scope.at(node=f"{step.node}>{target}") for target in told]
     written = await asyncio.gather(
-        *(
-            instruct(run.question, step, run.agent(layout.topology.agents[target]), scope.at(node=f"{step.node}>{target}"))
-            for target in told
-        ),
+        *(instruct(run.question, step, heir, place) for heir, place in zip(heirs, scopes, strict=True)),
         return_exceptions=True,  # all settle before the first failure is told: none is left in flight
     )
     finished = [_or_raise(result) for result in written]
     texts.update(zip(told, (text for text, _ in finished), strict=True))
-    return _messages(step.node, texts), step.usage + total(usage for _, usage in finished)
+    return texts, total(usage for _, usage in finished)
 
 
 def _or_raise(result: tuple[str, Usage] | BaseException) -> tuple[str, Usage]:
     if isinstance(result, BaseException):
         raise result
     return result
-
-
-def _messages(source: str, texts: Mapping[str, str]) -> tuple[Message, ...]:
-    return tuple(Message(source=source, target=target, text=text) for target, text in texts.items())

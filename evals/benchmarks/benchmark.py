@@ -6,16 +6,7 @@ from dataclasses import dataclass
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Environment, Toolbox
-from selfwire.core.task import Task
-from selfwire.core.values import Value
-
-
-class Splits(Value):
-    """Tasks for training, for the gate and for the final test; no question and no entity is in two of them."""
-
-    train: tuple[Task, ...]
-    gate: tuple[Task, ...]
-    test: tuple[Task, ...]
+from selfwire.core.task import Splits, Task
 
 
 @dataclass(frozen=True)
@@ -67,14 +58,14 @@ class Benchmark:
 def disjoint_splits(tasks: Sequence[Task], seed: int, train: int, gate: int, test: int) -> Splits:
     """Deal tasks out so that no question and no entity is on two sides.
 
-    Tasks that share an entity or a text form a group; groups are shuffled and dealt whole, the largest split
-    first. A group that would overfill a split is cut there and its remaining tasks are left unused.
+    Tasks that share an entity or a text form a group; groups are dealt whole, the largest split first, in an
+    order that is random but mixes kinds evenly. A group that would overfill a split is cut there and its remaining
+    tasks are left unused.
 
     Raises:
         ConfigError: there are not enough tasks.
     """
-    groups = grouped(tasks)
-    random.Random(f"splits {seed}").shuffle(groups)
+    groups = _mixed(grouped(tasks), random.Random(f"splits {seed}"))
     dealt: dict[str, list[Task]] = {"train": [], "gate": [], "test": []}
     sizes = {"train": train, "gate": gate, "test": test}
     for name in sorted(sizes, key=lambda one: -sizes[one]):
@@ -107,3 +98,13 @@ def grouped(tasks: Sequence[Task]) -> list[list[Task]]:
     for index, task in enumerate(tasks):
         groups.setdefault(root(index), []).append(task)
     return list(groups.values())
+
+
+def _mixed(groups: list[list[Task]], rng: random.Random) -> list[list[Task]]:
+    """Groups in random order, those of equal kinds spread evenly."""
+    rng.shuffle(groups)
+    by_kinds: dict[tuple[str, ...], list[list[Task]]] = {}
+    for group in groups:
+        by_kinds.setdefault(tuple(sorted(task.kind for task in group)), []).append(group)
+    placed = [((i + rng.random()) / len(same), group) for same in by_kinds.values() for i, group in enumerate(same)]
+    return [group for _, group in sorted(placed, key=lambda one: one[0])]

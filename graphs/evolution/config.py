@@ -4,23 +4,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
-
 from selfwire.core.ports import Environment
-from selfwire.core.task import Task
+from selfwire.core.task import Splits
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method import Method
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.library import Library
-
-
-class Splits(Value):
-    """Tasks for learning, for choosing and for reporting; disjoint."""
-
-    train: tuple[Task, ...] = Field(min_length=1)
-    gate: tuple[Task, ...] = ()
-    test: tuple[Task, ...] = ()
 
 
 class EvolutionConfig(Value):

@@ -1,12 +1,11 @@
 """The state machine of the outer evolution, and how it is run and resumed."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
-
 from selfwire.graphs.evolution.config import Parts
 from selfwire.graphs.evolution.phases import EvolutionState, Phases
 
@@ -21,7 +20,7 @@ def build(parts: Parts) -> StateGraph[EvolutionState]:
     def more(state: EvolutionState) -> Literal["rollout", "test", "__end__"]:
         if state["iteration"] < parts.config.iterations:
             return "rollout"
-        return "test" if parts.splits.test else END
+        return "test" if parts.splits.test else "__end__"
 
     graph = StateGraph(EvolutionState)
     graph.add_node("begin", phases.begin)
@@ -58,5 +57,4 @@ async def run_evolution(
         start = EvolutionState() if before.created_at is None else None
         async for event in graph.astream(start, config, stream_mode="custom", durability="sync"):
             on_event(event)
-    final: EvolutionState = (await graph.aget_state(config)).values
-    return final
+    return cast(EvolutionState, (await graph.aget_state(config)).values)

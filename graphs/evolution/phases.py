@@ -6,7 +6,6 @@ from typing import Any, TypedDict
 
 import numpy as np
 from langgraph.config import get_stream_writer
-
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
@@ -77,16 +76,16 @@ class Phases:
         incumbent = await self._workflow(state["incumbent"])
         candidate = await self._workflow(state["candidate"])
         if _structure(candidate) == _structure(incumbent):
-            verdict = Verdict(accepted=True, why="agents and topology are unchanged", equal=False)
+            verdict = _waved_through("agents and topology are unchanged", state["equals"])
         elif self.parts.config.gate == "off":
-            verdict = Verdict(accepted=True, why="the gate is off", equal=False)
+            verdict = _waved_through("the gate is off", state["equals"])
         else:
             verdict, candidate = await self._compare(incumbent, candidate, state)
         kept = candidate if verdict.accepted else self.parts.method.keep_learned(incumbent, candidate)
         return {
             "incumbent": await self._put(kept),
             "verdict": verdict.model_dump(mode="json"),
-            "equals": state["equals"] + 1 if verdict.accepted and verdict.equal else 0,
+            "equals": verdict.patience_used,
         }
 
     async def save(self, state: EvolutionState) -> EvolutionState:
@@ -131,8 +130,8 @@ class Phases:
         before = await self._run(incumbent, tasks, self._scope("gate", state["iteration"], of="incumbent"))
         after = await self._run(candidate, tasks, self._scope("gate", state["iteration"], of="candidate"))
         verdict = self._decide(before, after, state["equals"])
-        if not verdict.patience_spent:
-            return verdict, candidate
+        if not verdict.try_pruning:
+            return verdict, await self._taught(candidate, after)
         removal = self.parts.method.pruned(incumbent)
         if removal is None:
             return verdict, candidate
@@ -140,16 +139,19 @@ class Phases:
         after = await self._run(smaller, tasks, self._scope("gate", state["iteration"], of="pruned"))
         pruned = self._decide(before, after, state["equals"])
         if pruned.accepted:
-            return pruned.replace(why=f"{pruned.why}; {removal.why}"), smaller
+            return pruned.replace(why=f"{pruned.why}; {removal.why}"), await self._taught(smaller, after)
         return verdict, candidate
+
+    async def _taught(self, workflow: Workflow, held_out: Sequence[Trajectory]) -> Workflow:
+        return await self.parts.method.learn_held_out(workflow, held_out)
 
     def _decide(self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int) -> Verdict:
         config = self.parts.config
         return decide(
             [t.feedback.score if t.feedback else None for t in before],
             [t.feedback.score if t.feedback else None for t in after],
-            spent(before).calls,
-            spent(after).calls,
+            [t.usage.calls for t in before],
+            [t.usage.calls for t in after],
             equals,
             margin=config.margin,
             patience=config.patience,
@@ -199,6 +201,10 @@ def _drawn(tasks: Sequence[Task], size: int, iteration: int, scope: Scope) -> tu
         order = scope.at(iteration=epoch).random("order").permutation(len(tasks))
         drawn.append(tasks[int(order[index])])
     return tuple(dict.fromkeys(drawn))
+
+
+def _waved_through(why: str, equals: int) -> Verdict:
+    return Verdict(accepted=True, why=why, difference=None, compared=0, left_out=0, patience_used=equals)
 
 
 def _structure(workflow: Workflow) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from selfwire.runtime.offline.skills import Evidence, Family, Move, Work
 
 SEARCH = r"search|retriev|corpus|passages"
 PASSAGES_KEPT = 8
+_NUMBER = re.compile(r"^(?:\[\d+\]|\d+\.) *")
 
 
 def look_up(work: Work) -> Move | None:
@@ -124,7 +125,8 @@ def missing(evidence: Evidence) -> tuple[str, ...]:
     found = []
     if language.understood(question) is None and "Part 1:" not in seen:
         found.append("split")
-    if "Passage:" not in seen and "Fact:" not in seen:
+    searched = re.search(rf"Passage:|\btool \S*(?:{SEARCH})", seen)
+    if not searched and "Fact:" not in seen:
         found.append("look up")
     elif "Fact:" not in seen:
         found.append("read")
@@ -143,6 +145,12 @@ def concepts(task: str) -> tuple[str, ...]:
     if language.understood(question) is None:
         return "multi-hop question", "lookup", "decomposition"
     return "factual question", "lookup"
+
+
+def parallel(task: str) -> float:
+    """High for questions of two independent parts, low where one part needs the other's answer."""
+    parts = language.parts_of(language.question_in(task))
+    return 0.2 if not parts else 0.3 if any("[1]" in part for part in parts) else 0.8
 
 
 def recognises(task: str) -> bool:
@@ -166,6 +174,8 @@ FAMILY = Family(
     answer=answer,
     missing=missing,
     concepts=concepts,
+    needs=SEARCH,
+    parallel=parallel,
 )
 
 _COMBINING: tuple[tuple[str, str], ...] = (
@@ -219,7 +229,8 @@ def _subject_found(question: str, work: Work) -> bool:
 def _passages(text: str) -> list[str]:
     """Blocks of a search result, each a title line and text, as one line each."""
     blocks = [block.strip().split("\n", 1) for block in re.split(r"\n\s*\n", text) if "\n" in block.strip()]
-    return [f"Passage: {re.sub(r'^[[]?[0-9]+[].]? *', '', title)} | {' '.join(body.split())}" for title, body in blocks]
+    pages = [(_NUMBER.sub("", title), " ".join(body.split())) for title, body in blocks]
+    return [f"Passage: {title} | {body}" for title, body in pages]
 
 
 def _pair(work: Work) -> tuple[str, str] | None:

@@ -37,12 +37,12 @@ RELATIONS: tuple[Relation, ...] = (
     Relation(
         "birth city",
         (r"in which city was (?P<subject>.+) born", r"where was (?P<subject>.+) born"),
-        (rf"\bborn (?:in {_YEAR} )?in ({_NAME})", rf"\bnative of ({_NAME})"),
+        (rf"\b[Bb]orn (?:in {_YEAR} )?in ({_NAME})", rf"\bnative of ({_NAME})"),
     ),
     Relation(
         "birth year",
         (r"in (?:which|what) year was (?P<subject>.+) born", r"when was (?P<subject>.+) born"),
-        (rf"\bborn[^.]*? in ({_YEAR})", rf"\bbirth in ({_YEAR})"),
+        (rf"\b[Bb]orn[^.]*? in ({_YEAR})", rf"\bbirth in ({_YEAR})"),
     ),
     Relation(
         "university",

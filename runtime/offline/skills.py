@@ -141,6 +141,8 @@ class Family:
         missing: names of the skills whose absence shows in the evidence, the most plausible first; the
             critics read nothing else. It looks at symptoms only and never solves the task.
         concepts: names of what such a task is about, main concept first, then what it needs.
+        needs: expression on names and descriptions of tools that such tasks cannot be solved without.
+        parallel: how far the parts of a task can be worked on side by side, in [0, 1].
     """
 
     name: str
@@ -149,6 +151,8 @@ class Family:
     answer: Callable[[Work], str]
     missing: Callable[[Evidence], tuple[str, ...]]
     concepts: Callable[[str], tuple[str, ...]]
+    needs: str = r"(?!)"
+    parallel: Callable[[str], float] = lambda task: 0.5
 
 
 def instructed(text: str, vocabulary: Sequence[Skill]) -> tuple[str, ...]:

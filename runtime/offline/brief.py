@@ -1,0 +1,69 @@
+"""What a critic has before it: the sections of its prompt, and its own fallibility."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from selfwire.runtime.offline.general import FAMILY as GENERAL
+from selfwire.runtime.offline.skills import Evidence, Family, instructed
+from selfwire.runtime.offline.vocabulary import VOCABULARY, family_of, paraphrases
+
+
+@dataclass(frozen=True)
+class Brief:
+    """A critic's task.
+
+    Attributes:
+        sections: text of each tagged section of the prompt.
+        random: a generator per purpose.
+        error_rate: share of judgements that go wrong.
+    """
+
+    sections: Mapping[str, str]
+    random: Callable[[str], Random]
+    error_rate: float
+
+    def __getitem__(self, section: str) -> str:
+        """Text of a section; "" if the prompt has none such."""
+        return self.sections.get(section, "")
+
+    def errs(self, purpose: str, share: float = 1.0) -> bool:
+        """Whether this judgement goes wrong."""
+        return self.random(f"errs {purpose}").random() < self.error_rate * share
+
+    def pick(self, purpose: str, options: Sequence[str]) -> str:
+        """One of several."""
+        return self.random(f"pick {purpose}").choice(list(options))
+
+    def chance(self, purpose: str, probability: float) -> bool:
+        """True with this probability."""
+        return self.random(f"chance {purpose}").random() < probability
+
+    @property
+    def family(self) -> Family:
+        """The family of the task in the prompt."""
+        return family_of(self["task"]) or GENERAL
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Skills that the run shows no sign of; at the error rate one is mistaken for any other."""
+        evidence = Evidence(self["task"], self["trace"], self["feedback"], self["role"], self["tools"])
+        found = self.family.missing(evidence)
+        return (self.any_skill("missing"), *found[1:]) if self.errs("missing") else found
+
+    def any_skill(self, purpose: str) -> str:
+        """A skill out of the whole vocabulary, useless ones included."""
+        return self.pick(f"any {purpose}", [skill.name for skill in VOCABULARY])
+
+    def worded(self, skill: str) -> str:
+        """An instruction for the skill, in one of several wordings."""
+        return self.pick(f"wording {skill}", paraphrases().get(skill, (skill,)))
+
+
+Critic = Callable[[Brief], dict[str, Any]]
+
+
+def named_in(text: str) -> tuple[str, ...]:
+    """Skills that a text asks for, as a reader would understand it."""
+    return instructed(text, VOCABULARY)

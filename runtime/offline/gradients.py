@@ -1,0 +1,206 @@
+"""Critics of textual gradients: who diagnoses a run, shares the blame, rewrites prompts and the team.
+
+Advice travels as natural language: `PROMPT_CUE` opens what a prompt should say, `TEAM_CUE` what a new agent
+should do, `DROP_CUE` what a prompt should no longer say. Whoever reads it later understands it by the same
+vocabulary as everybody else, or does not.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from selfwire.runtime.offline import plain
+from selfwire.runtime.offline.brief import Brief, Critic, named_in
+from selfwire.runtime.offline.skills import PLACES
+
+PROMPT_CUE = "The prompt should say: "
+TEAM_CUE = "The team needs another agent: "
+DROP_CUE = "The prompt should no longer say: "
+
+_HAND_OVERS = (
+    "Go on from here. These are the notes so far:",
+    "Please take over; what is known up to now:",
+    "Continue the work on the task with what has been found:",
+)
+_USELESS = frozenset(skill.name for skill in plain.SKILLS)
+
+
+def instruction(brief: Brief) -> dict[str, Any]:
+    """Hand the notes over, not the tools' raw results; now and then one note is forgotten."""
+    notes = _without_tool_uses([line for line in brief["output"].split("\n") if line.strip()])
+    if notes and brief.errs("hand-over", share=0.1):
+        notes.remove(brief.pick("forgotten note", notes))
+    return {"instruction": "\n".join([brief.pick("hand-over", _HAND_OVERS), *notes])}
+
+
+def task_profile(brief: Brief) -> dict[str, Any]:
+    """What the task is about, by the form of its text."""
+    main, *others = brief.family.concepts(brief["task"])
+    known = [line.strip(" -") for line in re.split(r"[\n,]", brief["known_concepts"]) if line.strip(" -")]
+    if known and brief.errs("concept"):
+        main = brief.pick("concept", known)
+    tools = [line.strip(" -") for line in brief["tools"].split("\n") if re.search(brief.family.needs, line, re.I)]
+    return {
+        "main_concept": main,
+        "broader": [f"{brief.family.name} task"],
+        "concepts": others,
+        "required_tools": [line.partition(":")[0].strip() for line in tools],
+        "parallelizability": brief.family.parallel(brief["task"]),
+    }
+
+
+def global_gradient(brief: Brief) -> dict[str, Any]:
+    """Say what the work lacks, by what its trace does not show."""
+    if _score(brief["feedback"]) >= 1:
+        return {"feedback": "The answer was accepted; keep working this way.", "sentiment": "positive"}
+    missing = brief.missing[:PLACES]
+    if not missing:
+        return {"feedback": "The answer was not accepted, though every step seems to be there.", "sentiment": "neutral"}
+    cues = [brief.pick(f"cue {skill}", (PROMPT_CUE, TEAM_CUE)) for skill in missing]
+    advice = "\n".join(cue + brief.worded(skill) for cue, skill in zip(cues, missing, strict=True))
+    return {
+        "feedback": f"The answer was not accepted. The work lacks a step.\n{advice}",
+        "sentiment": "critical" if PROMPT_CUE in cues else "neutral",
+    }
+
+
+def agent_gradient(brief: Brief) -> dict[str, Any]:
+    """Pass on what the successors miss, to this agent's prompt if it has a place free, to the team if not."""
+    has = named_in(brief["role"])
+    wanted = [skill for skill in named_in(brief["successor_feedback"]) if skill not in has][:PLACES]
+    if wanted and brief.errs("blame"):
+        wanted[0] = brief.any_skill("blame")
+    useless = [skill for skill in has if skill in _foreign(brief)]
+    prompt, team = [], []
+    for skill in wanted:
+        free = len(has) - len(useless) < PLACES
+        if free and brief.chance(f"own {skill}", 0.5):
+            prompt.append(PROMPT_CUE + brief.worded(skill))
+        else:
+            team.append(TEAM_CUE + brief.worded(skill))
+    if wanted and useless:
+        prompt.append(DROP_CUE + useless[0])
+    critical = bool(wanted) and (bool(useless) or bool(prompt))
+    if brief.errs("sentiment"):
+        critical = not critical
+    return {
+        "system_prompt_feedback": "\n".join(prompt),
+        "tool_feedback": "",
+        "overall_feedback": "\n".join(team) or "The rest of the team did its part.",
+        "sentiment": "critical" if critical else "neutral" if wanted else "positive",
+    }
+
+
+def parsed_gradient(brief: Brief) -> dict[str, Any]:
+    """Whether advice concerns prompts, the team, both or neither."""
+    text = brief["gradient"]
+    prompt, team = PROMPT_CUE in text or DROP_CUE in text, TEAM_CUE in text
+    verdict = "both" if prompt and team else "semantics" if prompt else "topology" if team else "none"
+    if brief.errs("parse", share=0.5):
+        verdict = brief.pick("parse", ("semantics", "topology", "both", "none"))
+    return {"concerns": verdict}
+
+
+def prompt_rewrite(brief: Brief) -> dict[str, Any]:
+    """Append one instruction, or put it in the place of another one; drop what should go."""
+    prompt, advice = brief["prompt"], brief["gradients"]
+    for name in re.findall(re.escape(DROP_CUE) + r"(.+)", advice):
+        prompt = _without(prompt, name.strip())
+    has = named_in(prompt)
+    meant = advice if TEAM_CUE not in advice and PROMPT_CUE not in advice else _after(advice, PROMPT_CUE)
+    wanted = [skill for skill in named_in(meant) if skill not in has]
+    if brief.errs("rewrite"):
+        wanted = [brief.any_skill("rewrite")]
+    if not wanted:
+        return {"prompt": prompt or brief["prompt"] or "Work on the task."}
+    if len(has) >= PLACES and brief.chance("rework", 0.5):
+        prompt = _without(prompt, brief.pick("reworked", has))
+    return {"prompt": f"{prompt.rstrip()}\n{brief.worded(wanted[0])}".strip()}
+
+
+def topology_decision(brief: Brief) -> dict[str, Any]:
+    """A new agent for what the team is said to lack; away with a successor that only makes conversation."""
+    offered = [word for word in re.findall(r"[A-Z_]{6,}", brief["operations"])]
+    wanted = [skill for skill in named_in(_after(brief["gradients"], TEAM_CUE)) if skill not in named_in(brief["role"])]
+    if brief.errs("decision"):
+        wanted = [brief.any_skill("decision")]
+    idle = _idle_successor(brief["successors"])
+    additions = [word for word in offered if word.startswith("ADD_")]
+    if wanted and additions:
+        return _decision(brief.pick("addition", additions), description=_newcomer(brief, wanted), reason=_why(wanted))
+    if idle and "REMOVE_SUCCESSOR" in offered:
+        return _decision("REMOVE_SUCCESSOR", successor=idle, reason="It adds nothing to the work.")
+    if brief["gradients"] and "CONNECT_TO_AGGREGATOR" in offered and brief.chance("connect", 0.1):
+        return _decision("CONNECT_TO_AGGREGATOR", reason="Its notes should reach the end directly.")
+    return _decision("NO_CHANGE", reason="Nothing in the feedback concerns the team.")
+
+
+def self_criticism(brief: Brief) -> dict[str, Any]:
+    """What seems doubtful in the answer, by the trace alone."""
+    missing = brief.missing[:PLACES]
+    doubtful = bool(missing) or not brief["answer"] or "unknown" in brief["answer"].lower()
+    if brief.errs("self-criticism"):
+        doubtful = not doubtful
+    advice = "\n".join(TEAM_CUE + brief.worded(skill) for skill in missing)
+    return {"criticism": advice or "The answer is not supported." if doubtful else "", "good_enough": not doubtful}
+
+
+def _without_tool_uses(lines: list[str]) -> list[str]:
+    """What follows the last tool use; a result may run over several lines, notes start with a dash."""
+    uses = [i for i, line in enumerate(lines) if re.match(r"tool \S+\(", line)]
+    if not uses:
+        return lines
+    rest = lines[uses[-1] + 1 :]
+    return rest[next((i for i, line in enumerate(rest) if line.startswith("- ")), 0) :]
+
+
+def _score(feedback: str) -> float:
+    found = re.search(r"score\D{0,5}([01](?:\.\d+)?)", feedback, re.IGNORECASE)
+    return float(found[1]) if found else 0.0
+
+
+def _after(advice: str, cue: str) -> str:
+    return "\n".join(line.split(cue, 1)[1] for line in advice.split("\n") if cue in line)
+
+
+def _foreign(brief: Brief) -> frozenset[str]:
+    """Skills that the task has no use for, or only the useless ones where the prompt shows no task."""
+    return _USELESS if not brief["task"] else frozenset(named_in(brief["role"])) - brief.family.abilities.keys()
+
+
+def _without(prompt: str, skill: str) -> str:
+    sentences = re.split(r"(?<=[.!?])\s+", prompt)
+    return " ".join(one for one in sentences if skill not in named_in(one)).strip()
+
+
+def _newcomer(brief: Brief, wanted: Sequence[str]) -> str:
+    taken = wanted[: PLACES if brief.chance("two skills", 0.5) else 1]
+    return " ".join([*(brief.worded(skill) for skill in taken), "Hand on what you find to the next agent."])
+
+
+def _idle_successor(successors: str) -> str:
+    for line in successors.split("\n"):
+        found = re.match(r"[\s-]*([A-Za-z0-9][\w-]*)\b(.*)", line)
+        if found and (names := named_in(found[2])) and set(names) <= _USELESS:
+            return found[1]
+    return ""
+
+
+def _why(wanted: Sequence[str]) -> str:
+    return f"Feedback asks for a step that nobody takes: {', '.join(wanted)}."
+
+
+def _decision(operation: str, *, description: str = "", successor: str = "", reason: str = "") -> dict[str, Any]:
+    return {"operation": operation, "description": description, "successor": successor, "reason": reason}
+
+
+CRITICS: Mapping[frozenset[str], Critic] = {
+    frozenset({"instruction"}): instruction,
+    frozenset({"main_concept", "broader", "concepts", "required_tools", "parallelizability"}): task_profile,
+    frozenset({"feedback", "sentiment"}): global_gradient,
+    frozenset({"system_prompt_feedback", "tool_feedback", "overall_feedback", "sentiment"}): agent_gradient,
+    frozenset({"concerns"}): parsed_gradient,
+    frozenset({"prompt"}): prompt_rewrite,
+    frozenset({"operation", "description", "successor", "reason"}): topology_decision,
+    frozenset({"criticism", "good_enough"}): self_criticism,
+}

@@ -1,0 +1,97 @@
+"""Arithmetic on expressions, parsed and never executed; sizes are bounded."""
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from selfwire.core.chat import ToolSpec
+from selfwire.core.errors import ToolError
+from selfwire.core.scope import Scope
+
+Number = int | float
+
+LONGEST = 200
+"""Characters of an expression."""
+
+LARGEST = 10**15
+"""Absolute value of any number on the way."""
+
+_BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {"abs": abs, "round": round, "min": min, "max": max, "sqrt": math.sqrt}
+
+
+class CalculatorTool:
+    """Evaluates + - * / // % ** with brackets, and abs, round, min, max, sqrt."""
+
+    spec = ToolSpec(
+        name="calculator",
+        description="Evaluate an arithmetic expression such as (3 + 4) * 2; knows abs, round, min, max, sqrt.",
+        parameters={
+            "type": "object",
+            "properties": {"expression": {"type": "string", "description": "The expression."}},
+            "required": ["expression"],
+        },
+    )
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        """The value as text.
+
+        Raises:
+            ToolError: the expression is missing, too long, not arithmetic, or its value too large.
+        """
+        expression = arguments.get("expression")
+        if not isinstance(expression, str) or not expression.strip():
+            raise ToolError('calculator needs an object {"expression": "..."} with a text that is not empty')
+        return str(calculated(expression))
+
+
+def calculated(expression: str) -> Number:
+    """The value of an expression.
+
+    Raises:
+        ToolError: as `CalculatorTool.run`.
+    """
+    if len(expression) > LONGEST:
+        raise ToolError(f"the expression has {len(expression)} characters; at most {LONGEST} are read")
+    try:
+        return _value(ast.parse(expression.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError) as error:
+        raise ToolError(f"{expression!r} cannot be calculated: {error}") from None
+
+
+def _value(node: ast.expr) -> Number:
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return _bounded(node.value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        operand = _value(node.operand)
+        return -operand if isinstance(node.op, ast.USub) else operand
+    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        left, right = _value(node.left), _value(node.right)
+        if isinstance(node.op, ast.Pow) and abs(right) * math.log10(abs(left) + 1) > math.log10(LARGEST):
+            raise ToolError(f"{left} ** {right} is too large; values stay below {LARGEST:.0e}")
+        return _bounded(_BINARY[type(node.op)](left, right))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:
+        if node.keywords:
+            raise ToolError(f"{node.func.id} takes plain arguments only")
+        return _bounded(_FUNCTIONS[node.func.id](*map(_value, node.args)))
+    raise ToolError(f"{ast.unparse(node)!r} is not arithmetic; use numbers, + - * / // % **, brackets, {_names()}")
+
+
+def _bounded(value: Any) -> Number:
+    if not isinstance(value, int | float) or not abs(value) <= LARGEST:
+        raise ToolError(f"a value on the way is not a real number below {LARGEST:.0e}")
+    return value
+
+
+def _names() -> str:
+    return ", ".join(_FUNCTIONS)

@@ -1,0 +1,102 @@
+"""Search over a corpus: BM25 over titles and texts, a few passages per query."""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from rank_bm25 import BM25Okapi
+from selfwire.core.chat import ToolSpec
+from selfwire.core.errors import ToolError
+from selfwire.core.scope import Scope
+from selfwire.core.values import Value, fingerprint
+
+_WORD = re.compile(r"\w+")
+
+
+class Document(Value):
+    """A document of a corpus."""
+
+    title: str
+    text: str
+
+
+class SearchTool:
+    """A search tool over documents; the same query always finds the same passages.
+
+    Args:
+        documents: the corpus; the index is built at the first search.
+        k: how many passages a search returns, at least 1.
+        name: what agents call it.
+    """
+
+    def __init__(self, documents: Sequence[Document], k: int = 3, name: str = "search") -> None:
+        if k < 1:
+            raise ValueError(f"a search returns at least 1 passage, not {k}")
+        self.documents = tuple(documents)
+        self.k = k
+        self.name = name
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the model is told."""
+        return ToolSpec(
+            name=self.name,
+            description="Search the corpus; returns the passages that match a query best.",
+            parameters={
+                "type": "object",
+                "properties": {"query": {"type": "string", "description": "What to search for."}},
+                "required": ["query"],
+            },
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Identifies the corpus; equal in every process."""
+        return fingerprint([[one.title, one.text] for one in self.documents])
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        """Passages as blocks of a numbered title line and the text.
+
+        Raises:
+            ToolError: there is no query in the input.
+        """
+        query = arguments.get("query")
+        if not isinstance(query, str) or not query.strip():
+            raise ToolError('search needs an object {"query": "..."} with a text that is not empty')
+        found = self.passages(query)
+        blocks = [f"[{number}] {one.title}\n{one.text}" for number, one in enumerate(found, start=1)]
+        return "\n\n".join(blocks) or "No passage matches."
+
+    def passages(self, query: str) -> tuple[Document, ...]:
+        """The best passages, best first; ties go to the earlier document, those without a common word are left out."""
+        words = sorted({word for word in _words(query) if word in self._postings})
+        ids = sorted({i for word in words for i in self._postings[word]})
+        if not ids:
+            return ()
+        scores = self._index.get_batch_scores(words, ids)
+        best = sorted(range(len(ids)), key=lambda at: (-scores[at], ids[at]))[: self.k]
+        return tuple(self.documents[ids[at]] for at in best)
+
+    @cached_property
+    def _texts(self) -> list[list[str]]:
+        # The title counts twice: a question about a thing wants the document of that name.
+        return [_words(f"{one.title} {one.title} {one.text}") for one in self.documents]
+
+    @cached_property
+    def _postings(self) -> dict[str, list[int]]:
+        """Documents by word; words of more than half of a large corpus say nothing and are left out."""
+        found: dict[str, list[int]] = {}
+        for i, words in enumerate(self._texts):
+            for word in set(words):
+                found.setdefault(word, []).append(i)
+        most = max(len(self.documents) / 2, 20)
+        return {word: ids for word, ids in found.items() if len(ids) <= most}
+
+    @cached_property
+    def _index(self) -> BM25Okapi:
+        return BM25Okapi(self._texts)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pytest
+
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
@@ -15,7 +16,6 @@ from selfwire.evolvers.hiva.config import KabbConfig
 from selfwire.evolvers.hiva.forward import instructor, match, profile
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import Learned, Outcome
-
 from tests.evolvers.hiva.doubles import ONE_CALL, ScriptedModel, reflector, team
 
 TEAM = team(("s", "a"), ("a", "end"), a="You do entity lookup.")

@@ -206,7 +206,7 @@ class Steps:
         for done, judged, passed in zip(_trajectories(state), _losses(state), passes, strict=True):
             concepts = self.hiva.concepts(done)
             found = await match(concepts, now, self.hiva.embedder) if concepts else None
-            outcomes.append(outcome(done, now, judged, Backward.model_validate(passed) if passed else None, found))
+            outcomes.append(outcome(done, judged, Backward.model_validate(passed) if passed else None, found))
         iteration = _scope(state).iteration + state["iteration"]
         now = update_beliefs(now, outcomes, iteration=iteration, config=self.hiva.config.routing)
         if now.fingerprint != before:

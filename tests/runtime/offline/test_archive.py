@@ -51,7 +51,11 @@ async def test_a_lone_generalist_answers_single_hop_questions_only():
 
 
 async def test_no_lone_agent_comes_near_the_team():
-    for prompt in (*TEAM, "Split the question into two. Read the passages.", "Compare the two values. Count the names."):
+    for prompt in (
+        *TEAM,
+        "Split the question into two. Read the passages.",
+        "Compare the two values. Count the names.",
+    ):
         kinds = await solved_kinds([prompt], OfflineChat(error_rate=0))
         assert sum(kinds[kind] for kind in kinds if kind != "single") == 0
 

@@ -18,7 +18,7 @@ from selfwire.tools.calculator import CalculatorTool, calculated
         ("1 ** 99999", 1),
     ],
 )
-def test_arithmetic(expression, value):
+def test_arithmetic(expression: str, value: float) -> None:
     assert calculated(expression) == value
 
 
@@ -44,12 +44,12 @@ def test_arithmetic(expression, value):
         "lambda: 1",
     ],
 )
-def test_what_is_no_bounded_arithmetic_is_refused(expression):
+def test_what_is_no_bounded_arithmetic_is_refused(expression: str) -> None:
     with pytest.raises(ToolError):
         calculated(expression)
 
 
-async def test_the_tool_answers_with_text():
+async def test_the_tool_answers_with_text() -> None:
     tool: Tool = CalculatorTool()
     assert await tool.run({"expression": "6 * 7"}, scope=Scope()) == "42"
     with pytest.raises(ToolError, match="expression"):

@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.scope import Scope
-from selfwire.core.task import Task
+from selfwire.core.task import Feedback, Task
 from selfwire.evals.benchmarks.archive import (
     ArchiveEnvironment,
     archive,
@@ -17,12 +17,14 @@ from selfwire.evals.benchmarks.archive_questions import KINDS
 ARCHIVE = generated(100)
 
 
-async def assessed(answer, *, question="Who founded Brol Works?", reference="Ada Tron"):
+async def assessed(
+    answer: str, *, question: str = "Who founded Brol Works?", reference: str | None = "Ada Tron"
+) -> Feedback:
     task = Task(id="t", input=question, reference=reference)
     return await ArchiveEnvironment().assess(task, answer, scope=Scope())
 
 
-def test_size_seed_and_mix_of_kinds():
+def test_size_seed_and_mix_of_kinds() -> None:
     assert generated(100) == ARCHIVE
     assert generated(100, seed=1).tasks[0].input != ARCHIVE.tasks[0].input
     assert len(generated(7).tasks) == 7
@@ -31,14 +33,14 @@ def test_size_seed_and_mix_of_kinds():
         generated(0)
 
 
-def test_questions_ids_and_titles_are_unique_and_entities_have_pages():
+def test_questions_ids_and_titles_are_unique_and_entities_have_pages() -> None:
     titles = [page.title for page in ARCHIVE.documents]
     assert len(titles) == len(set(titles))
     assert len({task.id for task in ARCHIVE.tasks}) == len(ARCHIVE.tasks)
     assert {entity for task in ARCHIVE.tasks for entity in task.entities} == set(titles)
 
 
-def test_every_name_in_an_answer_is_in_the_documents_and_every_subject_has_a_page():
+def test_every_name_in_an_answer_is_in_the_documents_and_every_subject_has_a_page() -> None:
     text = normalised(" ".join(f"{page.title} {page.text}" for page in ARCHIVE.documents))
     for task in ARCHIVE.tasks:
         assert any(entity in task.input for entity in task.entities)
@@ -46,13 +48,13 @@ def test_every_name_in_an_answer_is_in_the_documents_and_every_subject_has_a_pag
             assert normalised(task.reference) in text
 
 
-def test_sums_are_positive_numbers():
+def test_sums_are_positive_numbers() -> None:
     for task in ARCHIVE.tasks:
         if task.kind in ("temporal", "counting"):
             assert int(task.reference) >= 1
 
 
-def test_splits_are_disjoint_by_question_and_entity():
+def test_splits_are_disjoint_by_question_and_entity() -> None:
     splits = archive(120).splits(3, train=20, gate=20, test=40)
     sides = [splits.train, splits.gate, splits.test]
     assert [len(side) for side in sides] == [20, 20, 40]
@@ -64,7 +66,7 @@ def test_splits_are_disjoint_by_question_and_entity():
 @pytest.mark.parametrize(
     "answer", ["Answer: Ada Tron", "notes\n**Answer:** the ada tron.", "Answer: x\nanswer : Ada Tron"]
 )
-async def test_the_last_answer_line_counts_after_normalisation(answer):
+async def test_the_last_answer_line_counts_after_normalisation(answer: str) -> None:
     assert (await assessed(answer)).solved
 
 
@@ -81,19 +83,19 @@ async def test_the_last_answer_line_counts_after_normalisation(answer):
         ("Answer: Ida Tron", "Who founded Brol Works?", "The answer is wrong."),
     ],
 )
-async def test_feedback_says_what_question_and_answer_tell(answer, question, text):
+async def test_feedback_says_what_question_and_answer_tell(answer: str, question: str, text: str) -> None:
     feedback = await assessed(answer, question=question)
     assert (feedback.score, feedback.solved) == (0, False)
     assert text in feedback.text
 
 
-def test_numbers_are_compared_without_separators():
+def test_numbers_are_compared_without_separators() -> None:
     assert normalised("The 567,890.") == normalised("567890")
     assert normalised("1,2") != normalised("12")
     assert final_answer("no such line") is None
 
 
-async def test_a_canary_in_the_reference_never_shows_in_feedback():
+async def test_a_canary_in_the_reference_never_shows_in_feedback() -> None:
     canary = "Zanzibarquux 7319"
     answers = ["", "Answer:", "Answer: unknown", "Answer: 12", "Answer: Ada", "Answer: " + "word " * 20, "free text"]
     for task in ARCHIVE.tasks:
@@ -106,12 +108,12 @@ async def test_a_canary_in_the_reference_never_shows_in_feedback():
         assert canary not in planted.question.model_dump_json()
 
 
-async def test_a_task_without_reference_is_a_grading_error():
+async def test_a_task_without_reference_is_a_grading_error() -> None:
     with pytest.raises(GradingError, match="no text as reference"):
         await assessed("Answer: x", reference=None)
 
 
-async def test_the_trivial_baseline_guesses_the_first_option():
+async def test_the_trivial_baseline_guesses_the_first_option() -> None:
     assert first_option("Which was founded earlier, Brol Works or Tas Press?\nEnd so.") == "Answer: Brol Works"
     benchmark = archive(200)
     tasks = benchmark.splits(0, train=0, gate=0, test=200).test
@@ -122,6 +124,6 @@ async def test_the_trivial_baseline_guesses_the_first_option():
     assert 0.05 < sum(solved) / len(tasks) < 0.2
 
 
-def test_negative_sizes_are_refused():
+def test_negative_sizes_are_refused() -> None:
     with pytest.raises(ConfigError, match="at least 0"):
         archive(4).splits(0, train=-1, gate=1, test=1)

@@ -4,14 +4,19 @@ An edit is one change; a `Rewiring` is a group of edits with a reason, applied a
 `Workflow.apply`. Edits take their fields by position: `AddEdge("plan", "answer")`.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast, dataclass_transform
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 from selfwire.core.agent import Agent
 from selfwire.core.values import Id, Value
 
-_edit = dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+_Class = TypeVar("_Class")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(Field,))
+def _edit(cls: type[_Class]) -> type[_Class]:
+    return cast("type[_Class]", dataclass(frozen=True, config=ConfigDict(extra="forbid"))(cls))
 
 
 @_edit

@@ -110,7 +110,7 @@ class Known:
     Attributes:
         question: what the team works on.
         scope: place of the decision; its `random` is the router's only randomness.
-        output: what this node answered.
+        output: what this node answered; "" where a sibling works the decision out (see `Router`).
         selected: nodes that ran or were chosen before, in the order of the decisions.
         outputs: answers of nodes in earlier levels, by node.
         sink: the topology's sink.
@@ -125,7 +125,13 @@ class Known:
 
 
 class Router(Protocol):
-    """A pure choice among a node's successors."""
+    """A pure choice among a node's successors.
+
+    Nodes of one level answer in parallel and cannot see each other's answers, yet decide one after
+    another in topological order: each works out again what its earlier siblings decide, with
+    `known.output` empty. So a router that reads `known.output` must not also read `known.selected`,
+    or it would decide on siblings' choices that differ from those they made.
+    """
 
     def __call__(self, node: str, successors: tuple[str, ...], known: Known) -> Routing:
         """Choose; equal input gives equal output, and `chosen` is a part of `successors`."""

@@ -20,7 +20,7 @@ class Prompts(Value):
 
     texts: Mapping[str, str]
 
-    def text(self, name: str, **values: object) -> str:
+    def text(self, name: str, /, **values: object) -> str:
         """Fill a prompt.
 
         Raises:
@@ -34,7 +34,7 @@ class Prompts(Value):
             given = ", ".join(sorted(values))
             raise ConfigError(f"prompt {name!r} cannot be filled: {error!r}; given {given}") from None
 
-    def messages(self, name: str, **values: object) -> tuple[ChatMessage, ...]:
+    def messages(self, name: str, /, **values: object) -> tuple[ChatMessage, ...]:
         """Fill a prompt and split it into a system and a user message.
 
         Raises:

@@ -55,3 +55,11 @@ class Feedback(Value):
     solved: bool
     text: str
     details: FrozenJson = Field(default_factory=FrozenMap)
+
+
+class Splits(Value):
+    """Tasks for learning, for choosing and for reporting; no question and no entity is in two of them."""
+
+    train: tuple[Task, ...]
+    gate: tuple[Task, ...] = ()
+    test: tuple[Task, ...] = ()

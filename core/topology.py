@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 from selfwire.core.values import Id, Value, fingerprint
+
+Part = TypeVar("Part", bound=Value)
 
 
 class Node(Value):
@@ -144,7 +146,10 @@ class Topology(Value):
         return fingerprint(self)
 
     def order(self) -> tuple[str, ...]:
-        """All node ids, entry first and sink last, else as `greedy_order`: topological if acyclic."""
+        """All node ids, entry first and sink last, else as `greedy_order`: topological if acyclic.
+
+        Whatever can be reached from the entry, can be reached along edges that follow the order.
+        """
         return self._order
 
     @cached_property
@@ -153,7 +158,8 @@ class Topology(Value):
             return greedy_order([node.id for node in self.nodes], [(e.source, e.target) for e in self.edges])
         inner = [node.id for node in self.nodes if node.id not in (self.entry, self.sink)]
         ends = {self.entry, self.sink}
-        rest = greedy_order(inner, [(e.source, e.target) for e in self.edges if not ends & {e.source, e.target}])
+        pairs = [(e.source, e.target) for e in self.edges if not ends & {e.source, e.target}]
+        rest = greedy_order(inner, pairs, starts=self.successors[self.entry])
         return (self.entry, *rest, self.sink)
 
     @cached_property
@@ -163,7 +169,10 @@ class Topology(Value):
         return frozenset(edge for edge in self.edges if place[edge.source] > place[edge.target])
 
     def levels(self) -> tuple[tuple[str, ...], ...]:
-        """Node ids by longest-path depth over the edges that follow `order()`; the sink is last and alone."""
+        """Node ids by longest-path depth over the edges that follow `order()`.
+
+        The sink is last and alone, unless it is the entry too.
+        """
         return self._levels
 
     @cached_property
@@ -172,7 +181,7 @@ class Topology(Value):
         for node in self.order():
             before = [depth[p] for p in self.predecessors[node] if p in depth]
             depth[node] = 1 + max(before, default=-1)
-        if len(depth) > 1:
+        if self.entry != self.sink:
             depth[self.sink] = max(depth[self.sink], 1 + max(d for node, d in depth.items() if node != self.sink))
         levels: list[list[str]] = [[] for _ in range(1 + max(depth.values()))]
         for node in self.order():
@@ -197,10 +206,10 @@ class Topology(Value):
     def diff(self, other: "Topology") -> Diff:
         """What `other` adds to and removes from this topology."""
         return Diff(
-            added_nodes=tuple(n for n in other.nodes if n not in self.nodes),
-            removed_nodes=tuple(n for n in self.nodes if n not in other.nodes),
-            added_edges=tuple(e for e in other.edges if e not in self.edges),
-            removed_edges=tuple(e for e in self.edges if e not in other.edges),
+            added_nodes=_only_in(other.nodes, self.nodes),
+            removed_nodes=_only_in(self.nodes, other.nodes),
+            added_edges=_only_in(other.edges, self.edges),
+            removed_edges=_only_in(self.edges, other.edges),
         )
 
 
@@ -215,7 +224,9 @@ def reachable(neighbours: Mapping[str, Sequence[str]], starts: Iterable[str]) ->
     return found
 
 
-def greedy_order(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+def greedy_order(
+    nodes: Sequence[str], edges: Iterable[tuple[str, str]], *, starts: Iterable[str] | None = None
+) -> tuple[str, ...]:
     """Topological order if acyclic; else repeatedly the node with the fewest predecessors left.
 
     Ties go to the smallest id. No node is lost and no edge is deleted (DyTopo, Sec. 3, order sigma).
@@ -223,6 +234,8 @@ def greedy_order(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> tupl
     Args:
         nodes: N ids.
         edges: (source, target) pairs among them.
+        starts: where messages come in, if only some nodes can begin: a cycle is then entered at a node
+            that they lead to, so that no part of it is cut off.
     """
     waiting: dict[str, int] = dict.fromkeys(nodes, 0)
     after: dict[str, set[str]] = {node: set() for node in nodes}
@@ -230,18 +243,26 @@ def greedy_order(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> tupl
         if target not in after[source]:
             after[source].add(target)
             waiting[target] += 1
-    heap = [(count, node) for node, count in waiting.items()]
+    reached = set(nodes) if starts is None else set(starts)
+
+    def rank(node: str) -> tuple[bool, int, str]:
+        return (waiting[node] > 0 and node not in reached, waiting[node], node)
+
+    heap = [rank(node) for node in waiting]
     heapify(heap)
     order: list[str] = []
     while heap:
-        count, node = heappop(heap)
-        if waiting.get(node) != count:
-            continue  # taken already, or a stale count
+        taken = heappop(heap)
+        node = taken[-1]
+        if node not in waiting or rank(node) != taken:
+            continue  # taken already, or a stale rank
         order.append(node)
         del waiting[node]
+        if node in reached:
+            reached |= after[node]
         for target in after[node] & waiting.keys():
             waiting[target] -= 1
-            heappush(heap, (waiting[target], target))
+            heappush(heap, rank(target))
     return tuple(order)
 
 
@@ -303,6 +324,11 @@ def _neighbours(nodes: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[
     for node, neighbour in pairs:
         found[node].append(neighbour)
     return {node: tuple(sorted(neighbours)) for node, neighbours in found.items()}
+
+
+def _only_in(these: tuple[Part, ...], those: tuple[Part, ...]) -> tuple[Part, ...]:
+    known = set(those)
+    return tuple(part for part in these if part not in known)
 
 
 def _refuse_duplicates(what: str, ids: Sequence[str]) -> None:

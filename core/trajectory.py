@@ -79,6 +79,8 @@ class Trajectory(Value):
         error: why there is no answer, or why the answer could not be graded.
         feedback: what the environment said; None where there is none, or an error.
         sample: number of the sample among runs of the same workflow on the same question.
+        overhead: model calls of the method around the team, such as characterising the task.
+        notes: what the method noted for its own learning, such as the task's profile; JSON.
     """
 
     question: Question
@@ -88,11 +90,13 @@ class Trajectory(Value):
     error: str | None = None
     feedback: Feedback | None = None
     sample: int = 0
+    overhead: Usage = Usage()
+    notes: FrozenJson = Field(default_factory=FrozenMap)
 
     @cached_property
     def usage(self) -> Usage:
-        """What the steps cost together."""
-        return total(step.usage for step in self.steps)
+        """What the steps and the method around them cost together."""
+        return self.overhead + total(step.usage for step in self.steps)
 
     @cached_property
     def edges(self) -> tuple[tuple[str, str], ...]:

@@ -66,13 +66,22 @@ class Budget(Value):
         """Raise if what is spent plus what is wanted exceeds a limit.
 
         Raises:
-            BudgetError: naming the limit, what was spent and the way out.
+            BudgetError: naming the limit, what was spent and the way out; or a limit in dollars meets an unknown price.
         """
+        if self.dollars is not None and (spent.dollars is None or wanted.dollars is None):
+            raise BudgetError(
+                f"the budget of ${self.dollars:,.2f} cannot be kept in {where!r}: the price of a model is not known; "
+                "limit calls or tokens instead"
+            )
         for name, unit in (("calls", ""), ("tokens", ""), ("dollars", "$"), ("seconds", "")):
             limit = getattr(self, name)
             have, more = getattr(spent, name) or 0, getattr(wanted, name) or 0
             if limit is not None and have + more > limit + 1e-9:
                 raise BudgetError(
-                    f"budget exhausted in {where!r}: {unit}{have:,.4g} of {unit}{limit:,.4g} {name} spent and up to "
-                    f"{unit}{more:,.4g} more needed; raise the limit on {name} and resume the run"
+                    f"budget exhausted in {where!r}: {unit}{_shown(have)} of {unit}{_shown(limit)} {name} spent and "
+                    f"up to {unit}{_shown(more)} more needed; raise the limit on {name} and resume the run"
                 )
+
+
+def _shown(amount: float) -> str:
+    return f"{amount:,}" if isinstance(amount, int) or 0 < amount < 0.01 else f"{amount:,.2f}"

@@ -12,9 +12,9 @@ Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$
 
 
 class Value(BaseModel):
-    """A frozen value that refuses unknown fields; change it by building a new one."""
+    """A frozen value that refuses unknown fields and floats that are not finite; change it by building a new one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def replace(self, **changes: Any) -> Self:
         """Return a new, validated value with some fields changed.
@@ -60,7 +60,7 @@ def thawed(value: Any) -> Any:
     return value
 
 
-_JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
+_JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue, config=ConfigDict(allow_inf_nan=False))
 
 
 def _frozen_json(value: Any) -> Any:
@@ -72,9 +72,20 @@ FrozenJson = Annotated[Any, AfterValidator(_frozen_json)]
 
 
 def canonical(value: Any) -> str:
-    """The one JSON text of a value: sorted keys, no spaces, finite numbers only."""
+    """The one JSON text of a value: sorted keys, no spaces, finite numbers only, 1.0 written as 1."""
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return json.dumps(_numbers(plain), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def _numbers(value: Any) -> Any:
+    """Whole floats as integers: 1 == 1.0, so both must have the same text."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _numbers(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_numbers(item) for item in value]
+    return value
 
 
 def fingerprint(value: Any) -> str:

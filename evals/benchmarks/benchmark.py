@@ -6,16 +6,7 @@ from dataclasses import dataclass
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Environment, Toolbox
-from selfwire.core.task import Task
-from selfwire.core.values import Value
-
-
-class Splits(Value):
-    """Tasks for training, for the gate and for the final test; no question and no entity is in two of them."""
-
-    train: tuple[Task, ...]
-    gate: tuple[Task, ...]
-    test: tuple[Task, ...]
+from selfwire.core.task import Splits, Task
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,46 @@
-"""HiVA: semantic-topological evolution with knowledge-aware bandit routing."""
+"""HiVA: semantic-topological evolution with knowledge-aware bandit routing.
+
+Tang et al., "HiVA: Self-organized Hierarchical Variable Agent via Goal-driven Semantic-Topological
+Evolution". In the order of the paper:
+
+    update     s' = s + ds, ds = (f_P, f_G) of the textual gradients     semantics, structure   (Sec. 3.1, J.1)
+    loss       L_t = L(E_env(y)), its gradient at v_a from LLM(y, L_t)   gradients.loss         (Sec. 3.2, Alg. 1)
+    chain      dL/dv_i = LLM({dL/dv_j of executed j}, y_i)               gradients.backward     (Alg. 1, J.1)
+    score      P_j = theta_j * exp(-lambda * Dist(A_j, I)) * zeta^eta    kabb.score             (Sec. 3.4)
+    zeta       zeta(S) = mean of C_syn over ordered pairs of S           beliefs.team_synergy   (Sec. 3.4)
+    distance   Dist = log(1 + d_I) * sum_k omega_k * Psi_k               distance.distance      (Sec. 3.4, D.1)
+    belief     a' = 1 + gamma^dt * (a - 1) + sum of [r + delta * KM]     beliefs.updated_belief (Sec. 3.4, J.2)
+               b' = 1 + gamma^dt * (b - 1) + sum of [1 - r + delta * (1 - KM)]
+    forward    x_j = LLM(x_i, y_i, p_j) for the k best successors        forward, kabb          (Alg. 2)
+    synergy    C_ij' = C_ij + gamma' * a_ij / (a_ij + b_ij) * R_ij       beliefs.updated_synergy (Sec. 3.5, J.3)
+    f_P        prompts from gradients, weights 0.7 (role), 0.3 (tools)   semantics              (Sec. 3.6, B.3)
+    f_G        ADD_PARALLEL, ADD_SERIAL, REMOVE_SUCCESSOR, CONNECT_...   structure              (Sec. 3.6, Fig. 10)
+    omega      max corr(-Dist, success) on the simplex                   distance.fitted_weights (D.2, D.5)
+    repair     RepairTopology                                            repair                 (G.1)
+
+Departures (a test is named after each):
+    D1   Beliefs decay toward the prior (1, 1), not toward (0, 0), where Beta is undefined; one update per
+         iteration, with the increments of the batch summed: a decay of 0.6 per run hardly learns.
+    D2   On success nothing is rewritten and every agent and edge that ran has r = 1; D.4 reads r from a
+         gradient always, so a winning team is rewritten, or the bandit sees failures alone.
+    D3   theta is drawn (Thompson) or log P is perturbed (Gumbel); the printed mean with top-k never explores.
+    D4   KM is the share of the task's concepts that the agent has, clipped to [0, 1]: zeta({A, I}) is undefined.
+    D5   C_syn starts at 1 (at 0 nobody could ever be chosen) and is clipped to [1, 2]; a new edge starts at the
+         mean of its siblings. Unbounded, a newcomer never beats an incumbent.
+    D6   The aggregator is never an arm: an edge to it always carries, and carries the output itself.
+    D7   Candidates whose weighted mismatch exceeds 0.75 are left out unless none would remain; D.2's wording
+         has the opposite direction. How often it fires is counted.
+    D8   New concepts hang below the root, so d_I >= 1: at depth 0 Dist is 0 for everybody.
+    D9   dt counts iterations, never seconds.
+    D10  Edges are pruned at (s + 1)/(n + 2) < 0.3 with n >= 8, where s counts solved tasks, never at or above the
+         team's own rate and never on the last path: raw rates would in time prune good edges.
+    D11  An iteration takes a batch: each agent gets one f_P call, each node one f_G call over all its gradients.
+    D12  Edits are collected, then applied one by one in reverse topological order; what conflicts is recorded.
+    D13  A trajectory with an infrastructure error teaches nothing.
+    D14  omega is refitted only with at least 20 held-out tasks of mixed outcome.
+    D15  Dependency paths ignore direction and lead neither through the root nor through other agents: through
+         those everything is near everything.
+    D16  A source that lost its last successor is joined to the sink again.
+    D17  A cycle is undone at its newest edge; in one that no known edit made, at an edge against the order.
+    D18  The parser is not asked about praise, which concerns nothing.
+"""

@@ -6,11 +6,11 @@ from functools import cache
 from importlib.resources import files
 
 from selfwire.core.values import Value
-from selfwire.runtime.offline import archive, archive_skills, plain
+from selfwire.runtime.offline import archive, archive_skills, crafting, crafting_skills, plain
 from selfwire.runtime.offline.skills import Family, Skill, instructed, placed
 
-VOCABULARY: tuple[Skill, ...] = (*archive_skills.SKILLS, *plain.SKILLS)
-FAMILIES: tuple[Family, ...] = (archive.FAMILY,)
+VOCABULARY: tuple[Skill, ...] = (*archive_skills.SKILLS, *crafting_skills.SKILLS, *plain.SKILLS)
+FAMILIES: tuple[Family, ...] = (archive.FAMILY, crafting.FAMILY)
 
 
 def skill(name: str) -> Skill:

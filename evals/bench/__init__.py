@@ -1,0 +1,1 @@
+"""What selfwire itself costs: overheads beside hand-written code, sizes and times."""

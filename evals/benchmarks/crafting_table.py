@@ -1,0 +1,228 @@
+"""The Plancraft simulator, run on the lines of an answer.
+
+The simulator is the package's own; two costs of it are saved that no outcome depends on: pictures
+are not drawn, and only recipes that use every item in the grid are tried on it. Importing this
+module imports the package and its recipes, so importers do that where they need it.
+"""
+
+import copy
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from plancraft.config import PlancraftExample
+from plancraft.environment.env import PlancraftEnvironment
+from plancraft.simple import PlancraftGymWrapper
+
+MAX_STEPS = 64
+"""Steps of an episode: the package's default of 30 is too short for its longest plans."""
+
+_SHOWN = 80
+_LONGEST_LINE = 2000
+_SLOTS = {"[0]": 0}
+_SLOTS |= {f"[{row}{column}]": 1 + 3 * i + j for i, row in enumerate("ABC") for j, column in enumerate("123")}
+_SLOTS |= {f"[I{number}]": 9 + number for number in range(1, 37)}
+_NAMES = {index: name for name, index in _SLOTS.items()}
+_DECORATION = re.compile(r"^[\s>*`-]*(?:\d{1,3}[.)]\s+)?[*`]*")
+_ACTION = re.compile(r"(move|smelt): from (\[\w{1,8}\]) to (\[\w{1,8}\]) with quantity (\d{1,9})[`*.\s]*", re.I | re.A)
+_IMPOSSIBLE = re.compile(r"impossible(?::.*|[`*.\s]*)", re.I)
+
+Slots = dict[int, tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of an answer: an action for the simulator, `impossible`, or neither.
+
+    Attributes:
+        number: place in the answer, from 1, empty lines counted.
+        text: the line, shortened for quoting.
+        action: what the simulator is given; "" if the line is no action.
+        verb: move, smelt or impossible; "" if the line is no action.
+        source, target: slots of a move or smelt.
+        quantity: of a move or smelt.
+    """
+
+    number: int
+    text: str
+    action: str = ""
+    verb: str = ""
+    source: str = ""
+    target: str = ""
+    quantity: int = 0
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What the simulator made of an answer.
+
+    Attributes:
+        success: the simulator's reward was 1.
+        steps: actions that it was given.
+        faults: what went wrong, in the order of the lines.
+        left: actions that were not run because the episode had ended.
+        inventory: slots at the end.
+    """
+
+    success: bool
+    steps: int
+    faults: tuple[str, ...]
+    left: int
+    inventory: Slots
+
+
+def lines(answer: str) -> tuple[Line, ...]:
+    """The lines of an answer that are not empty; bullets, numbers and backticks around them do not count."""
+    numbered = enumerate(answer.splitlines(), start=1)
+    return tuple(_line(number, raw[:_LONGEST_LINE]) for number, raw in numbered if raw.strip(" \t`"))
+
+
+def _line(number: int, raw: str) -> Line:
+    bare = raw[_end_of_decoration(raw) :]
+    text = raw.strip() if len(raw.strip()) <= _SHOWN else raw.strip()[:_SHOWN] + "..."
+    if _IMPOSSIBLE.fullmatch(bare.rstrip()):
+        return Line(number, text, "impossible: said by the answer", "impossible")
+    if found := _ACTION.fullmatch(bare.rstrip()):
+        verb, source, target = found[1].lower(), found[2].upper(), found[3].upper()
+        quantity = int(found[4])
+        action = f"{verb}: from {source} to {target} with quantity {quantity}"
+        return Line(number, text, action, verb, source, target, quantity)
+    return Line(number, text)
+
+
+def _end_of_decoration(raw: str) -> int:
+    found = _DECORATION.match(raw)
+    return found.end() if found else 0
+
+
+class _NoPicture:
+    """Stands where the simulator draws its table."""
+
+    frame = None
+
+    def add_item_to_slot(self, item_name: str, slot: int, quantity: int = 1) -> None:
+        """Draw nothing."""
+
+    def remove_item_from_slot(self, slot: int) -> None:
+        """Draw nothing."""
+
+    def clear(self) -> None:
+        """Draw nothing."""
+
+
+class _Table(PlancraftEnvironment):  # type: ignore[misc]  # the package has no types
+    """The package's crafting table without pictures, which tries only recipes that can match."""
+
+    table: Any
+    table_indexes: list[int]
+    crafting_recipes: list[Any]
+    state: dict[int, dict[str, Any]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = _NoPicture()
+        self._using: dict[str, set[int]] = {}
+        for index, recipe in enumerate(self.crafting_recipes):
+            for item in recipe.inputs:
+                self._using.setdefault(item, set()).add(index)
+
+    def populate_craft_slot_craft_item(self) -> None:
+        """Fill slot [0] as the package does; a recipe that lacks an item of the grid cannot match it."""
+        every = self.crafting_recipes
+        items = {self.state[slot]["type"] for slot in self.table_indexes if not self.slot_empty(slot)}
+        able = set.intersection(*(self._using.get(item, set()) for item in items)) if items else set()
+        self.crafting_recipes = [every[index] for index in sorted(able)]
+        try:
+            super().populate_craft_slot_craft_item()
+        finally:
+            self.crafting_recipes = every
+
+
+@cache
+def _blank() -> tuple[Any, _Table]:
+    """A simulator and a table to copy: building them reads hundreds of pictures (0.1 to 0.3 s)."""
+    example = {"target": "stick", "inventory": {}, "slotted_inventory": {}, "num_distractors": 0, "impossible": False}
+    unknown = dict.fromkeys(
+        ("optimal_path_length", "optimal_path", "inventory_trace", "items_used", "unique_items_used", "complexity")
+    )
+    rest = {"complexity_bin": 0, "complexity_split": "", "unseen_in_train": False, "unseen_in_val": False}
+    empty = PlancraftExample(**example, **unknown, **rest, split="train", id="")
+    return PlancraftGymWrapper(empty, max_steps=MAX_STEPS), _Table()
+
+
+def simulator(example: Mapping[str, Any]) -> Any:
+    """A fresh simulator of an example, given as JSON; the example is copied, for the simulator changes its own."""
+    wrapper, table = (copy.copy(one) for one in _blank())
+    wrapper.example = PlancraftExample(**copy.deepcopy(dict(example)))
+    wrapper.environment = table
+    table.reset(wrapper.example.slotted_inventory)
+    return wrapper
+
+
+def first_observation(example: Mapping[str, Any]) -> str:
+    """Objective and inventory in the simulator's words."""
+    return str(simulator(example).step("")[0]["text"])
+
+
+def play(example: Mapping[str, Any], actions: tuple[Line, ...]) -> Episode:
+    """Run actions until the simulator ends the episode.
+
+    Args:
+        example: the task as the package stores it, as JSON.
+        actions: lines with an action.
+    """
+    run = simulator(example)
+    run.step("")
+    faults: list[str] = []
+    reward, steps = 0.0, 0
+    for line in actions:
+        before = _slots(run)
+        _, reward, terminated, truncated, _ = run.step(line.action)
+        if truncated:
+            break
+        steps += 1
+        if terminated:
+            break
+        if _slots(run) == before:
+            faults.append(f"line {line.number} ({line.text!r}) did nothing: {_why_idle(line, before)}")
+    return Episode(reward == 1.0, steps, tuple(faults), len(actions) - steps, _slots(run))
+
+
+def _slots(run: Any) -> Slots:
+    return {slot: (str(item["type"]), int(item["quantity"])) for slot, item in sorted(run.environment.state.items())}
+
+
+def listed(slots: Slots) -> str:
+    """Slots and what is in them, as one line."""
+    return ", ".join(f"{item} {_NAMES[slot]} quantity {count}" for slot, (item, count) in slots.items()) or "nothing"
+
+
+def _why_idle(line: Line, slots: Slots) -> str:
+    """Why an action changed nothing, from what anyone can see of the table before it."""
+    for slot in (line.source, line.target):
+        if slot not in _SLOTS:
+            return f"there is no slot {slot}; slots are [0], [A1] to [C3] and [I1] to [I36]"
+    if line.target == "[0]":
+        return "nothing can be put into [0]"
+    if line.source == line.target:
+        return "source and target are the same slot"
+    if not 1 <= line.quantity <= 64:
+        return f"the quantity must be 1 to 64, not {line.quantity}"
+    if _SLOTS[line.source] not in slots:
+        return _why_empty(line.source, slots)
+    item, count = slots[_SLOTS[line.source]]
+    if count < line.quantity:
+        return f"{line.source} holds {count} {item}, not {line.quantity}"
+    if line.verb == "smelt":
+        return f"{item} cannot be smelted, from {line.source}, or what it gives does not fit into {line.target}"
+    held = slots.get(_SLOTS[line.target], ("nothing", 0))
+    return f"{line.quantity} {item} do not fit into {line.target}, which holds {held[1]} {held[0]}"
+
+
+def _why_empty(source: str, slots: Slots) -> str:
+    if source != "[0]":
+        return f"{source} is empty"
+    grid = {slot: held for slot, held in slots.items() if slot < 10}
+    return f"[0] is empty, for the grid makes nothing; it holds {listed(grid)}"

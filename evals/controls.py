@@ -1,0 +1,77 @@
+"""The control of random legal edits: whatever evolution gains beyond it, it gains by reasons."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from selfwire.core.edits import Rewiring
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.memory import Learned
+from selfwire.evolvers.hiva.repair import repair
+from selfwire.evolvers.random_edits import edit_at_random
+from selfwire.graphs.method import Evolved, Method
+
+
+@dataclass(frozen=True)
+class RandomEdits:
+    """A method whose rewirings are drawn at random; its team, its router and its gate are the method's own.
+
+    Attributes:
+        inner: the method.
+        counts: rewirings per iteration; the last one is repeated.
+        instructions: what prompts of newcomers and rewrites are drawn from.
+    """
+
+    inner: Method
+    counts: tuple[int, ...]
+    instructions: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """As the method's, so that its workflows load."""
+        return self.inner.name
+
+    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+        """As the method's."""
+        return self.inner.seed(tools)
+
+    async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
+        """As the method's."""
+        return await self.inner.solve(workflow, question, scope=scope)
+
+    async def evolve(self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope) -> Evolved:
+        """As many random rewirings as the iteration has, then repair; nothing is learned."""
+        count = self.counts[min(scope.iteration, len(self.counts) - 1)] if self.counts else 0
+        edited, applied = edit_at_random(workflow, count, self.instructions, scope=scope)
+        repaired = repair(edited)
+        applied = (*applied, *repaired.rewirings)
+        now = Learned.of(repaired.workflow).fitting(repaired.workflow).into(repaired.workflow)
+        return Evolved(workflow=now.descended_from(workflow, applied) if applied else workflow, applied=applied)
+
+    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
+        """Nothing is fitted."""
+        return workflow
+
+    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+        """Nothing was learned."""
+        return kept
+
+    def pruned(self, workflow: Workflow) -> Rewiring | None:
+        """As the method's."""
+        return self.inner.pruned(workflow)
+
+
+def with_random_edits(method: Method, counts: Sequence[int]) -> RandomEdits:
+    """The control for a method: every instruction that the stand-in's vocabulary knows may be drawn."""
+    known = json.loads((files("selfwire.runtime.offline") / "paraphrases.json").read_text(encoding="utf-8"))
+    instructions = tuple(text for texts in known.values() for text in texts)
+    return RandomEdits(method, tuple(counts), instructions)
+
+
+def edit_counts(applied: Sequence[Sequence[Rewiring]]) -> tuple[int, ...]:
+    """Rewirings per iteration that a method asked for, repairs left out."""
+    return tuple(sum(one.operation not in ("REPAIR", "PRUNE") for one in rewirings) for rewirings in applied)

@@ -1,0 +1,77 @@
+"""What a user asks an evolution to do: one value that is stored with the run and resumed from."""
+
+from typing import Literal
+
+from pydantic import Field
+from selfwire.core.usage import Budget
+from selfwire.core.values import FrozenJson, FrozenMap, Value
+from selfwire.graphs.evolution.config import EvolutionConfig
+
+
+class ModelNames(Value):
+    """Which model plays which role.
+
+    Args:
+        agent: the team's agents, such as `offline` or `openai:gpt-4o-mini`.
+        meta: critics and evolvers; None for the agent's model.
+        judge: judges; None for the meta model.
+        base_url: of an OpenAI-compatible server.
+        timeout: seconds for one request.
+        retries: of one request after transient errors.
+        embedder: auto, minilm or hashing; auto is hashing beside the offline model.
+    """
+
+    agent: str = "offline"
+    meta: str | None = None
+    judge: str | None = None
+    base_url: str | None = None
+    timeout: float = Field(default=120.0, gt=0)
+    retries: int = Field(default=5, ge=0)
+    embedder: Literal["auto", "minilm", "hashing"] = "auto"
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """Model name by role."""
+        meta = self.meta or self.agent
+        return {"agent": self.agent, "meta": meta, "judge": self.judge or meta}
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether any role is played by the stand-in."""
+        return "offline" in self.roles.values()
+
+
+class Sizes(Value):
+    """Tasks per split."""
+
+    train: int = Field(default=60, ge=1)
+    gate: int = Field(default=60, ge=0)
+    test: int = Field(default=60, ge=0)
+
+
+class EvolveRequest(Value):
+    """Everything that decides what an evolution does.
+
+    Args:
+        method: name of the method.
+        benchmark: name of a benchmark, or the path of a JSONL file with tasks.
+        grader: for JSONL tasks, a named grader or `module:function`.
+        models: who plays which role.
+        sizes: tasks per split.
+        evolution: iterations, batch, gate, concurrency, seed.
+        config: the method's own knobs, as JSON.
+        budget: of the whole run.
+        seed_team: a saved workflow, or a JSON file of one, to start from instead of the method's seed.
+        random_edits: replaces the method's rewirings by random legal ones, that many in each iteration.
+    """
+
+    method: str = "hiva"
+    benchmark: str
+    grader: str = "exact"
+    models: ModelNames = ModelNames()
+    sizes: Sizes = Sizes()
+    evolution: EvolutionConfig
+    config: FrozenJson = Field(default_factory=FrozenMap)
+    budget: Budget = Budget()
+    seed_team: str | None = None
+    random_edits: tuple[int, ...] | None = None

@@ -1,0 +1,88 @@
+"""Beliefs about agents and edges, and the synergy between agents (Sec. 3.4, 3.5, App. J.2, J.3)."""
+
+from collections.abc import Callable, Sequence
+from itertools import permutations
+
+from pydantic import Field
+from selfwire.core.values import Value
+
+SYNERGY_BOUNDS = (1.0, 2.0)
+"""At 0 nobody could ever be chosen; without an upper bound no newcomer would beat an incumbent (D5)."""
+
+
+class Belief(Value):
+    """Beta(alpha, beta) over an agent's or edge's success; (1, 1) is the prior."""
+
+    alpha: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    beta: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+
+    @property
+    def mean(self) -> float:
+        """Posterior mean of the success rate, in (0, 1)."""
+        return self.alpha / (self.alpha + self.beta)
+
+
+class Observation(Value):
+    """What one run says of an agent that was selected.
+
+    Args:
+        reward: r in {0, 1}.
+        match: KM in [0, 1], the overlap of the agent's concepts with the task's.
+    """
+
+    reward: int = Field(ge=0, le=1)
+    match: float = Field(default=0.0, ge=0, le=1)
+
+
+def decayed(belief: Belief, *, decay: float, iterations: int) -> Belief:
+    """The belief after some iterations without news: gamma^dt of its distance from the prior is kept (D1)."""
+    kept = decay**iterations
+    return Belief(alpha=1 + kept * (belief.alpha - 1), beta=1 + kept * (belief.beta - 1))
+
+
+def updated_belief(
+    belief: Belief,
+    observations: Sequence[Observation],
+    *,
+    decay: float,
+    match_weight: float,
+    iterations: int = 1,
+) -> Belief:
+    """Equation `belief`: one update per iteration, the increments of a batch summed (D1).
+
+    Args:
+        belief: alpha and beta after the last update.
+        observations: one per run of the batch that selected the agent; none if it was never selected.
+        decay: gamma in (0, 1].
+        match_weight: delta >= 0.
+        iterations: dt, iterations since the last update (D9).
+    """
+    old = decayed(belief, decay=decay, iterations=iterations)
+    return Belief(
+        alpha=old.alpha + sum(o.reward + match_weight * o.match for o in observations),
+        beta=old.beta + sum(1 - o.reward + match_weight * (1 - o.match) for o in observations),
+    )
+
+
+def updated_synergy(synergy: float, edge: Belief, *, traffic: int, rate: float) -> float:
+    """Equation `synergy`: C' = C + gamma' * mean(edge) * R, kept within the bounds (D5).
+
+    Args:
+        synergy: C of the edge before the batch, in [1, 2].
+        edge: the edge's belief before the batch.
+        traffic: R, runs of the batch that used the edge.
+        rate: gamma' >= 0.
+    """
+    low, high = SYNERGY_BOUNDS
+    return min(max(synergy + rate * edge.mean * traffic, low), high)
+
+
+def team_synergy(members: Sequence[str], synergy: Callable[[str, str], float]) -> float:
+    """Equation `zeta`: mean synergy over the ordered pairs of distinct members; 1 for fewer than two.
+
+    Args:
+        members: S, the agents selected so far and the candidate.
+        synergy: C of an ordered pair; 1 where nothing is known.
+    """
+    pairs = list(permutations(dict.fromkeys(members), 2))
+    return sum(synergy(a, b) for a, b in pairs) / len(pairs) if pairs else 1.0

@@ -1,0 +1,67 @@
+"""HiVA's knobs: one class for routing, one for evolution; the five ablations are switches."""
+
+from typing import Literal
+
+from pydantic import Field
+from selfwire.core.values import Value
+
+
+class KabbConfig(Value):
+    """Knobs of the routing bandit (Sec. 3.4, App. D.2).
+
+    Args:
+        exploration: thompson draws theta from Beta(alpha, beta); gumbel perturbs log P at the posterior
+            mean. Paper: the text says sampling, the formula prints the mean. Ours: thompson.
+        k: successors chosen at a node, beside an edge to the aggregator. Paper: unstated. Ours: 2.
+        decay: gamma, what a belief keeps per iteration. Paper and ours: 0.6.
+        match_weight: delta, weight of the knowledge match in a belief update. Paper: learnable. Ours: 0.1.
+        distance_weight: lambda, weight of the knowledge distance. Paper: learnable. Ours: 1.
+        synergy_weight: eta, exponent of the synergy. Paper: learnable. Ours: 0.5.
+        synergy_rate: gamma', how fast synergy grows. Paper: unstated. Ours: 0.05.
+        mismatch_limit: candidates whose weighted mismatch exceeds it are left out. Paper and ours: 0.75.
+    """
+
+    exploration: Literal["thompson", "gumbel"] = "thompson"
+    k: int = Field(default=2, ge=1)
+    decay: float = Field(default=0.6, gt=0, le=1)
+    match_weight: float = Field(default=0.1, ge=0, le=1)
+    distance_weight: float = Field(default=1.0, ge=0, le=100)
+    synergy_weight: float = Field(default=0.5, ge=0, le=10)
+    synergy_rate: float = Field(default=0.05, ge=0, le=1)
+    mismatch_limit: float = Field(default=0.75, ge=0, le=1)
+
+
+class HivaConfig(Value):
+    """Knobs of HiVA's evolution (App. B.3, G.1) and its five ablations (App. F.1).
+
+    Args:
+        topology_evolution: off is "w/o TEV": f_G never runs.
+        semantic_evolution: off is "w/o SEV": f_P never runs; a newcomer keeps its description as prompt.
+        kabb: off is "w/o KABB": every successor is activated.
+        environment: off is "w/o Env": the aggregator criticises its own answer.
+        tools: off is "w/o Tool": agents hold no tools.
+        routing: knobs of the bandit.
+        temperature: of every call in [0, 2]. Paper and ours: 1.0.
+        iterations: T, at most this many rounds of evolution. Paper and ours: 10.
+        successors: most successors of an agent. Paper and ours: 5.
+        parallel_threshold: below it ADD_PARALLEL is not offered. Paper and ours: 0.5.
+        prune_below: an edge's smoothed success rate below which it is pruned. Paper and ours: 0.3.
+        prune_after: runs of an edge before it can be pruned. Paper: unstated. Ours: 8.
+        nodes: most nodes of a team. Paper: none, about 100 in practice. Ours: 24.
+        prompt_length: most characters of an evolved prompt. Paper: 1000 tokens. Ours: 4000 characters.
+    """
+
+    topology_evolution: bool = True
+    semantic_evolution: bool = True
+    kabb: bool = True
+    environment: bool = True
+    tools: bool = True
+    routing: KabbConfig = KabbConfig()
+    temperature: float = Field(default=1.0, ge=0, le=2)
+    iterations: int = Field(default=10, ge=1, le=1000)
+    successors: int = Field(default=5, ge=1, le=100)
+    parallel_threshold: float = Field(default=0.5, ge=0, le=1)
+    prune_below: float = Field(default=0.3, ge=0, le=1)
+    prune_after: int = Field(default=8, ge=1)
+    nodes: int = Field(default=24, ge=2, le=1000)
+    prompt_length: int = Field(default=4000, ge=100, le=100_000)

@@ -1,0 +1,130 @@
+"""The knowledge distance between an agent and a task, and the fit of its weights (App. D.1, D.2, D.5)."""
+
+from collections.abc import Iterable, Sequence
+from math import log1p
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+from selfwire.core.values import Value
+
+Indicators = tuple[float, float, float, float]
+"""Psi_1 to Psi_4, each in [0, 1]: semantic, dependency, history and tool mismatch."""
+
+UNIFORM: Indicators = (0.25, 0.25, 0.25, 0.25)
+LONGEST_PATH = 6
+FEWEST_TASKS = 20
+
+
+class Evidence(Value):
+    """What one held-out task says of the weights.
+
+    Args:
+        terms: log(1 + d_I) * Psi_k, averaged over the agents that ran.
+        solved: whether the task was solved.
+    """
+
+    terms: Indicators
+    solved: bool
+
+
+def semantic_mismatch(agent: Iterable[str], task: Iterable[str], cosine: float) -> float:
+    """Psi_1: mean of the Jaccard distance of two concept sets and the cosine distance of embeddings.
+
+    Args:
+        agent: concepts(A).
+        task: concepts(I).
+        cosine: of the two embeddings, in [-1, 1].
+    """
+    ours, theirs = set(agent), set(task)
+    union = ours | theirs
+    jaccard = 1 - len(ours & theirs) / len(union) if union else 1.0
+    return (jaccard + min(max(1 - cosine, 0.0), 1.0)) / 2
+
+
+def dependency_mismatch(path: int | None) -> float:
+    """Psi_2: length of the dependency path over 6; 1 where there is none."""
+    return 1.0 if path is None else min(path, LONGEST_PATH) / LONGEST_PATH
+
+
+def history_mismatch(successes: int, runs: int) -> float:
+    """Psi_3: 1 - (s + 1)/(n + 2) over similar past tasks; a half where there were none."""
+    return 1 - (successes + 1) / (runs + 2)
+
+
+def tool_mismatch(held: Iterable[str], required: Iterable[str]) -> float:
+    """Psi_4: share of the required tools that are missing; 0 where none is required."""
+    needed = set(required)
+    return len(needed - set(held)) / len(needed) if needed else 0.0
+
+
+def knowledge_match(agent: Iterable[str], task: Iterable[str]) -> float:
+    """KM = |concepts(A) & concepts(I)| / |concepts(I)|, in [0, 1]; 0 where the task has none (D4)."""
+    needed = set(task)
+    return len(needed & set(agent)) / len(needed) if needed else 0.0
+
+
+def mismatch(indicators: Indicators, weights: Indicators) -> float:
+    """The weighted mismatch, sum of omega_k * Psi_k, in [0, 1]."""
+    return sum(weight * indicator for weight, indicator in zip(weights, indicators, strict=True))
+
+
+def distance(depth: int, indicators: Indicators, weights: Indicators) -> float:
+    """Equation `distance`: Dist = log(1 + d_I) * sum of omega_k * Psi_k."""
+    return log1p(depth) * mismatch(indicators, weights)
+
+
+class Fit(Value):
+    """Fitted weights and the correlation of -Dist with success that they reach."""
+
+    weights: Indicators
+    correlation: float = Field(ge=-1.000001, le=1.000001)
+
+
+def fitted_weights(evidence: Sequence[Evidence], weights: Indicators = UNIFORM) -> Fit | None:
+    """Weights on the simplex that maximise the correlation of -Dist with success (App. D.5).
+
+    Args:
+        evidence: one entry per held-out task.
+        weights: the weights so far, one of the starting points.
+
+    Returns:
+        None with fewer than 20 tasks, or where all ended alike (D14).
+    """
+    solved = np.array([e.solved for e in evidence], dtype=float)
+    if len(evidence) < FEWEST_TASKS or solved.min() == solved.max():
+        return None
+    terms = np.array([e.terms for e in evidence])
+    starts = [np.asarray(weights), np.full(4, 0.25), *(0.85 * row + 0.0375 for row in np.eye(4)), *np.eye(4)]
+    found = [np.asarray(weights), *(_climbed(start, terms, solved) for start in starts)]  # ties change nothing
+    best = max(found, key=lambda omega: round(_correlation(omega, terms, solved), 9))
+    rounded = np.round(best / best.sum(), 6)
+    one, two, three, _ = (float(x) for x in rounded)
+    return Fit(
+        weights=(one, two, three, max(round(1 - one - two - three, 6), 0.0)),
+        correlation=_correlation(rounded, terms, solved),
+    )
+
+
+_Array = npt.NDArray[np.float64]
+
+
+def _climbed(start: _Array, terms: _Array, solved: _Array) -> _Array:
+    from scipy.optimize import minimize  # 0.3 s to import, needed by a fit alone
+
+    result = minimize(
+        lambda omega: -_correlation(omega, terms, solved),
+        start,
+        method="SLSQP",
+        bounds=[(0, 1)] * 4,
+        constraints=[{"type": "eq", "fun": lambda omega: omega.sum() - 1}],
+    )
+    climbed = np.clip(result.x, 0, 1)
+    return climbed if np.isfinite(climbed).all() and climbed.sum() > 0 else start
+
+
+def _correlation(omega: _Array, terms: _Array, solved: _Array) -> float:
+    nearness = -(terms @ omega)
+    if nearness.std() < 1e-9:
+        return 0.0
+    return float(np.corrcoef(nearness, solved)[0, 1])

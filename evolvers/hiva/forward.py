@@ -1,0 +1,131 @@
+"""What happens before and between the agents of a forward pass: profile, match, instruct (Alg. 2, App. D.3)."""
+
+from collections.abc import Sequence
+
+from selfwire.core.agent import Agent
+from selfwire.core.chat import ToolSpec
+from selfwire.core.errors import ReplyError
+from selfwire.core.ports import Embedder, Instruct
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Step
+from selfwire.core.usage import Usage
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.asks import Instruction, TaskProfile
+from selfwire.evolvers.hiva.distance import (
+    Indicators,
+    dependency_mismatch,
+    history_mismatch,
+    knowledge_match,
+    semantic_mismatch,
+    tool_mismatch,
+)
+from selfwire.evolvers.hiva.kabb import TaskMatch
+from selfwire.evolvers.hiva.knowledge import Knowledge, TaskConcepts, concept_names, expertise
+from selfwire.evolvers.hiva.memory import Learned
+from selfwire.evolvers.hiva.reflector import Reflector, work
+
+SHOWN_CONCEPTS = 60
+INPUT_LENGTH = 6_000
+
+
+async def profile(
+    question: Question,
+    workflow: Workflow,
+    reflector: Reflector,
+    *,
+    tools: Sequence[ToolSpec] = (),
+    scope: Scope,
+) -> tuple[TaskConcepts, Usage]:
+    """Characterise a task by concepts, required tools and parallelizability.
+
+    Falls back to the benchmark's kind of question, no tools and the middle of the scale where the model
+    gives no valid profile. Tools that are not offered are dropped.
+
+    Raises:
+        ModelError, BudgetError: as `Model.ask`.
+    """
+    try:
+        asked, usage = await reflector.ask(
+            TaskProfile,
+            "profile",
+            scope=scope.at(phase="profile", task=question.id),
+            task=question.input,
+            tools="\n".join(f"{tool.name}: {tool.description}" for tool in tools) or "none",
+            known_concepts="\n".join(Learned.of(workflow).knowledge.concepts[:SHOWN_CONCEPTS]) or "none",
+        )
+    except ReplyError:
+        return TaskConcepts(main=next(iter(concept_names([question.kind])), "")), Usage()
+    offered = {tool.name for tool in tools}
+    return _concepts(asked, offered), usage
+
+
+def _concepts(asked: TaskProfile, offered: set[str]) -> TaskConcepts:
+    main, *broader = concept_names([asked.main_concept, *asked.broader]) or ("",)
+    return TaskConcepts(
+        main=main,
+        broader=tuple(broader),
+        skills=tuple(skill for skill in concept_names(asked.concepts) if skill != main),
+        tools=tuple(dict.fromkeys(tool for tool in asked.required_tools if tool in offered)),
+        parallelizability=asked.parallelizability,
+    )
+
+
+async def match(concepts: TaskConcepts, workflow: Workflow, embedder: Embedder) -> TaskMatch:
+    """Psi_1 to Psi_4 and KM of every agent for a task; all texts are embedded in one batch.
+
+    Similarities are rounded to six decimals, so that a batch's size does not change a decision.
+    """
+    learned = Learned.of(workflow)
+    known = learned.knowledge.grown(concepts).with_agents(workflow.agents)
+    texts = [" ".join((concepts.main, *concepts.skills)).strip() or "task", *map(expertise, workflow.agents)]
+    vectors = await embedder.embed(texts)
+    cosines = [round(float(vector @ vectors[0]), 6) for vector in vectors[1:]]
+    return TaskMatch(
+        concepts=concepts,
+        depth=known.depth(concepts.main),
+        indicators={
+            agent.id: _indicators(agent, concepts, known, learned, cosine)
+            for agent, cosine in zip(workflow.agents, cosines, strict=True)
+        },
+        matches={agent.id: knowledge_match(known.concepts_of(agent.id), concepts.all) for agent in workflow.agents},
+    )
+
+
+def _indicators(
+    agent: Agent, concepts: TaskConcepts, known: Knowledge, learned: Learned, cosine: float
+) -> Indicators:
+    return (
+        semantic_mismatch(known.concepts_of(agent.id), concepts.all, cosine),
+        dependency_mismatch(known.path(agent.id, concepts.main)),
+        history_mismatch(*learned.similar_runs(agent.id, concepts)),
+        tool_mismatch(agent.tools, concepts.tools),
+    )
+
+
+def instructor(workflow: Workflow, reflector: Reflector) -> Instruct:
+    """Writes x_j = LLM(x_i, y_i, p_j) for each chosen successor; the aggregator gets y_i itself (D6).
+
+    Hands on the output itself where the model gives no valid instruction.
+    """
+    aggregator = workflow.agent_at(workflow.topology.sink).id
+
+    async def instruct(question: Question, step: Step, successor: Agent, scope: Scope) -> tuple[str, Usage]:
+        if successor.id == aggregator:
+            return step.output, Usage()
+        received = "\n\n".join(message.text for message in step.inbox) or question.input
+        try:
+            asked, usage = await reflector.ask(
+                Instruction,
+                "instruction",
+                scope=scope,
+                task=question.input,
+                input=received[:INPUT_LENGTH],
+                output=work(step, INPUT_LENGTH),
+                successor=successor.prompt,
+            )
+        except ReplyError:
+            return step.output, Usage()
+        return asked.instruction.strip() or step.output, usage
+
+    return instruct

@@ -1,0 +1,258 @@
+"""The textual loss, its gradient at the aggregator, and the backward pass (Sec. 3.1-3.3, Alg. 1, App. D.4)."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from selfwire.core.errors import ModelError, ReplyError
+from selfwire.core.scope import Scope
+from selfwire.core.trajectory import Step, Trajectory
+from selfwire.core.usage import Usage, total
+from selfwire.core.values import Id, Value
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.asks import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism, Sentiment
+from selfwire.evolvers.hiva.reflector import Reflector, quoted, together, trace, work
+
+
+class Gradient(Value):
+    """The textual gradient dL/dv at one node for one task.
+
+    Args:
+        task, node, agent: where it belongs.
+        system_prompt: how the agent's role or prompt should change; "" if it should not.
+        tool: how its use of tools should change; "" if it should not.
+        overall: what its predecessors and the team around it should change.
+        sentiment: the model's judgement of the agent's contribution.
+        concerns: the parser's verdict; gates f_P and f_G.
+    """
+
+    task: str
+    node: Id
+    agent: Id
+    system_prompt: str = ""
+    tool: str = ""
+    overall: str = ""
+    sentiment: Sentiment
+    concerns: Literal["semantics", "topology", "both", "none"] = "none"
+
+    @property
+    def reward(self) -> int:
+        """r: 1 for positive or neutral, 0 for critical (App. D.4)."""
+        return 0 if self.sentiment == "critical" else 1
+
+    @property
+    def text(self) -> str:
+        """The gradient for people and models, one line per part that is not empty."""
+        parts = (("role", self.system_prompt), ("tools", self.tool), ("team", self.overall))
+        return "\n".join(f"{name}: {part.strip()}" for name, part in parts if part.strip())
+
+
+class Loss(Value):
+    """What an answer was worth.
+
+    Args:
+        solved: whether nothing needs to change; None where the trajectory teaches nothing.
+        gradient: the global gradient at the aggregator; None if solved, or if there is no loss.
+        usage: what the judgement cost.
+        error: why the trajectory teaches nothing; None if it does.
+    """
+
+    solved: bool | None
+    gradient: Gradient | None = None
+    usage: Usage = Usage()
+    error: str | None = None
+
+
+class Backward(Value):
+    """The gradients of one trajectory, aggregator first, then in reverse topological order.
+
+    Args:
+        gradients: one per node that ran and has an executed successor with a gradient.
+        usage: what the pass cost.
+        error: the infrastructure error that ended it; then there are no gradients.
+    """
+
+    gradients: tuple[Gradient, ...] = ()
+    usage: Usage = Usage()
+    error: str | None = None
+
+
+def fault(trajectory: Trajectory) -> str | None:
+    """The infrastructure error that keeps a trajectory from teaching anything; None if there is none (D13)."""
+    if trajectory.error is not None:
+        return trajectory.error
+    if trajectory.answer is None:
+        return "the run has no answer"
+    return next((f"{step.node}: {step.error}" for step in trajectory.steps if step.error is not None), None)
+
+
+async def loss(
+    trajectory: Trajectory, workflow: Workflow, reflector: Reflector, *, environment: bool, scope: Scope
+) -> Loss:
+    """L(E_env(y)) as text, and its gradient at the aggregator; nothing is asked where the task is solved.
+
+    Args:
+        trajectory: a finished run, with feedback if there is an environment.
+        workflow: the workflow that ran.
+        reflector: the model that reflects.
+        environment: off is "w/o Env": the aggregator criticises its own answer instead.
+        scope: run, seed and iteration.
+
+    Raises:
+        BudgetError: the run must stop. Other failures of the model make the trajectory teach nothing.
+    """
+    error = fault(trajectory)
+    if error is None and environment and trajectory.feedback is None:
+        error = "the environment gave no feedback"
+    if error is not None:
+        return Loss(solved=None, error=error)
+    if environment and trajectory.feedback is not None and trajectory.feedback.solved:
+        return Loss(solved=True)
+    place = _place(scope, trajectory, "loss").at(node=workflow.topology.sink)
+    try:
+        if environment:
+            return await _diagnosis(trajectory, workflow, reflector, place)
+        return await _self_criticism(trajectory, workflow, reflector, place)
+    except ModelError as failure:
+        return Loss(solved=None, error=f"no gradient at the aggregator: {failure}")
+
+
+async def _diagnosis(trajectory: Trajectory, workflow: Workflow, reflector: Reflector, scope: Scope) -> Loss:
+    feedback = trajectory.feedback
+    asked, usage = await reflector.ask(
+        GlobalGradient,
+        "global_gradient",
+        scope=scope,
+        task=trajectory.question.input,
+        answer=trajectory.answer or "",
+        trace=trace(trajectory),
+        feedback=f"score {feedback.score:.2f} of 1\n{feedback.text}" if feedback else "",
+        role=workflow.agent_at(workflow.topology.sink).prompt,
+    )
+    found = _at_sink(trajectory, workflow, asked.feedback, asked.sentiment)
+    gradient, more = await _parsed(found, reflector, scope)
+    return Loss(solved=False, gradient=gradient, usage=usage + more)
+
+
+async def _self_criticism(trajectory: Trajectory, workflow: Workflow, reflector: Reflector, scope: Scope) -> Loss:
+    asked, usage = await reflector.ask(
+        SelfCriticism,
+        "criticism",
+        scope=scope,
+        task=trajectory.question.input,
+        answer=trajectory.answer or "",
+        trace=trace(trajectory),
+    )
+    if asked.good_enough:
+        return Loss(solved=True, usage=usage)
+    criticism = asked.criticism.strip() or "The answer was not good enough."
+    gradient, more = await _parsed(_at_sink(trajectory, workflow, criticism, "critical"), reflector, scope)
+    return Loss(solved=False, gradient=gradient, usage=usage + more)
+
+
+def _at_sink(trajectory: Trajectory, workflow: Workflow, feedback: str, sentiment: Sentiment) -> Gradient:
+    sink = workflow.topology.sink
+    return Gradient(
+        task=trajectory.question.id,
+        node=sink,
+        agent=workflow.agent_at(sink).id,
+        system_prompt=feedback if sentiment == "critical" else "",
+        overall=feedback,
+        sentiment=sentiment,
+    )
+
+
+async def backward(
+    trajectory: Trajectory, workflow: Workflow, at_sink: Gradient, reflector: Reflector, *, scope: Scope
+) -> Backward:
+    """The textual chain rule: dL/dv_i = LLM({dL/dv_j of executed successors j}, y_i), level by level.
+
+    A node whose gradient is no valid reply has none: it is neither rewritten nor rewarded, and hands
+    nothing on to its predecessors.
+
+    Args:
+        trajectory: an unsolved run.
+        workflow: the workflow that ran.
+        at_sink: the global gradient.
+        reflector: the model that reflects.
+        scope: run, seed and iteration.
+
+    Raises:
+        BudgetError: the run must stop.
+    """
+    topology = workflow.topology
+    steps = {step.node: step for step in trajectory.steps}
+    gradients = {topology.sink: at_sink}
+    spent: list[Usage] = []
+    try:
+        for level in reversed(topology.levels()):
+            ready = [n for n in level if n in steps and n not in gradients and _received(steps[n], gradients)]
+            asks = [
+                _localised(trajectory, steps[n], workflow, _received(steps[n], gradients), reflector, scope)
+                for n in ready
+            ]
+            for gradient, usage in await together(asks):
+                spent.append(usage)
+                if gradient is not None:
+                    gradients[gradient.node] = gradient
+    except ModelError as failure:
+        return Backward(usage=total(spent), error=str(failure))
+    return Backward(gradients=tuple(gradients.values()), usage=total(spent))
+
+
+def _received(step: Step, gradients: dict[Id, Gradient]) -> list[Gradient]:
+    return [gradients[m.target] for m in step.sent if m.target in gradients]
+
+
+async def _localised(
+    trajectory: Trajectory,
+    step: Step,
+    workflow: Workflow,
+    received: Sequence[Gradient],
+    reflector: Reflector,
+    scope: Scope,
+) -> tuple[Gradient | None, Usage]:
+    agent, place = workflow.agent_at(step.node), _place(scope, trajectory, "backward").at(node=step.node)
+    try:
+        asked, usage = await reflector.ask(
+            AgentGradient,
+            "agent_gradient",
+            scope=place,
+            task=trajectory.question.input,
+            role=agent.prompt,
+            tools="\n".join(agent.tools) or "none",
+            output=work(step),
+            successor_feedback="\n".join(f"[{g.node}] {g.overall.strip() or g.text}" for g in received),
+        )
+    except ReplyError:
+        return None, Usage()
+    gradient, more = await _parsed(
+        Gradient(
+            task=trajectory.question.id,
+            node=step.node,
+            agent=agent.id,
+            system_prompt=asked.system_prompt_feedback,
+            tool=asked.tool_feedback,
+            overall=asked.overall_feedback,
+            sentiment=asked.sentiment,
+        ),
+        reflector,
+        place,
+    )
+    return gradient, usage + more
+
+
+async def _parsed(gradient: Gradient, reflector: Reflector, scope: Scope) -> tuple[Gradient, Usage]:
+    """The textual gradient parser; praise concerns nothing (D18), an invalid verdict counts as none."""
+    if gradient.sentiment == "positive" or not gradient.text:
+        return gradient, Usage()
+    try:
+        asked, usage = await reflector.ask(
+            ParsedGradient, "parse", scope=scope.at(phase=f"{scope.phase}/parse"), gradient=quoted(gradient.text)
+        )
+    except ReplyError:
+        return gradient, Usage()
+    return gradient.replace(concerns=asked.concerns), usage
+
+
+def _place(scope: Scope, trajectory: Trajectory, phase: str) -> Scope:
+    return scope.at(phase=phase, task=trajectory.question.id, sample=trajectory.sample)

@@ -1,0 +1,125 @@
+"""Routing by the knowledge-aware Bayesian bandit: which successors get a node's output (Sec. 3.4, Alg. 2)."""
+
+from collections.abc import Mapping
+from math import exp, log
+
+from pydantic import Field
+from selfwire.core.ports import Known, Router
+from selfwire.core.scope import Scope
+from selfwire.core.trajectory import Routing
+from selfwire.core.values import Id, Value
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
+from selfwire.evolvers.hiva.distance import Indicators, distance, mismatch
+from selfwire.evolvers.hiva.knowledge import TaskConcepts
+from selfwire.evolvers.hiva.memory import Learned
+
+
+class TaskMatch(Value):
+    """How a task meets the team's agents; made once per task, before the team runs.
+
+    Args:
+        concepts: what the task is about.
+        depth: d_I >= 1 (D8).
+        indicators: Psi_1 to Psi_4 by agent.
+        matches: KM by agent, in [0, 1].
+    """
+
+    concepts: TaskConcepts = TaskConcepts()
+    depth: int = Field(default=1, ge=1)
+    indicators: Mapping[Id, Indicators] = Field(default_factory=dict)
+    matches: Mapping[Id, float] = Field(default_factory=dict)
+
+    def of(self, agent: Id) -> Indicators:
+        """The agent's indicators; the middle of the scale for an agent that was not matched."""
+        return self.indicators.get(agent, (0.5, 0.5, 0.5, 0.5))
+
+
+def score(theta: float, dist: float, zeta: float, *, distance_weight: float, synergy_weight: float) -> float:
+    """Equation `score`: P = theta * exp(-lambda * Dist) * zeta^eta, before it is normalised."""
+    return float(theta * exp(-distance_weight * dist) * zeta**synergy_weight)
+
+
+def kabb_router(workflow: Workflow, learned: Learned, match: TaskMatch, config: KabbConfig) -> Router:
+    """A pure router that keeps the k best arms of a node.
+
+    Its draws are keyed by node and candidate, so that no decision depends on what was decided before
+    or beside it. The sink is never an arm: an edge to it always carries (D6).
+    """
+    sink = workflow.topology.sink
+
+    def weighed(arm: Id, node: Id, known: Known) -> float:
+        agent = workflow.topology.agents[arm]
+        members = [member for member in (*known.selected, node, arm) if member != sink]
+        return score(
+            _theta(learned, agent, known.scope.at(node=node), arm, config),
+            distance(match.depth, match.of(agent), learned.weights),
+            learned.zeta(members),
+            distance_weight=config.distance_weight,
+            synergy_weight=config.synergy_weight,
+        )
+
+    def route(node: Id, successors: tuple[Id, ...], known: Known) -> Routing:
+        arms = [successor for successor in successors if successor != sink]
+        fit = _fit_arms(arms, workflow, learned, match, config)
+        scores = {arm: weighed(arm, node, known) for arm in fit}
+        if config.exploration == "gumbel":
+            scores = _perturbed(scores, known.scope.at(node=node))
+        best = set(sorted(fit, key=lambda arm: (-scores[arm], arm))[: config.k])
+        return Routing(
+            chosen=tuple(s for s in successors if s in best or s == sink),
+            scores=_shown(scores, config),
+            why=_reason(len(arms), len(fit), config),
+        )
+
+    return route
+
+
+def every_successor(node: Id, successors: tuple[Id, ...], known: Known) -> Routing:
+    """The router without KABB: every successor is activated (App. F.1)."""
+    return Routing(chosen=successors, why="every successor is activated")
+
+
+def router_for(workflow: Workflow, match: TaskMatch, config: HivaConfig) -> Router:
+    """The router of a run: KABB over what the workflow has learned, or every successor without it."""
+    if not config.kabb:
+        return every_successor
+    return kabb_router(workflow, Learned.of(workflow), match, config.routing)
+
+
+def left_out(workflow: Workflow, node: Id, routing: Routing) -> int:
+    """How many arms the mismatch limit left out of a KABB decision; 0 for other routers."""
+    if not routing.scores:
+        return 0
+    return sum(s != workflow.topology.sink and s not in routing.scores for s in workflow.topology.successors[node])
+
+
+def _theta(learned: Learned, agent: Id, scope: Scope, arm: Id, config: KabbConfig) -> float:
+    belief = learned.belief(agent)
+    if config.exploration == "gumbel":
+        return belief.mean
+    return float(scope.random(f"kabb/{arm}").beta(belief.alpha, belief.beta))
+
+
+def _perturbed(scores: Mapping[Id, float], scope: Scope) -> dict[Id, float]:
+    return {arm: log(max(p, 1e-300)) + float(scope.random(f"kabb/{arm}").gumbel()) for arm, p in scores.items()}
+
+
+def _fit_arms(arms: list[Id], workflow: Workflow, learned: Learned, match: TaskMatch, config: KabbConfig) -> list[Id]:
+    agents = workflow.topology.agents
+    near = [arm for arm in arms if mismatch(match.of(agents[arm]), learned.weights) <= config.mismatch_limit + 1e-9]
+    return near or arms
+
+
+def _shown(scores: Mapping[Id, float], config: KabbConfig) -> dict[Id, float]:
+    together = sum(scores.values())
+    if config.exploration == "gumbel" or together <= 0:
+        return {arm: round(value, 6) for arm, value in scores.items()}
+    return {arm: round(value / together, 6) for arm, value in scores.items()}
+
+
+def _reason(arms: int, fit: int, config: KabbConfig) -> str:
+    if not arms:
+        return "only the aggregator follows"
+    limit = f"; {arms - fit} beyond mismatch {config.mismatch_limit}" if fit < arms else ""
+    return f"KABB, best {min(config.k, fit)} of {fit}{limit}"

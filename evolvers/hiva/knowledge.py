@@ -1,0 +1,165 @@
+"""The knowledge graph: concepts, agents and tools, joined by is_a, requires_skill and has_tool (App. D.3).
+
+The graph is semi-automatic: a model names the concepts of each task, and an agent is joined to the
+concepts that its role and prompt name. Concepts form a tree under the root "Task".
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import networkx as nx
+from pydantic import Field
+from selfwire.core.agent import Agent
+from selfwire.core.values import Id, Value
+
+ROOT = "Task"
+NAME_LENGTH = 60
+
+_Pair = tuple[str, str]
+
+
+class TaskConcepts(Value):
+    """What a task is about, in normalised concept names.
+
+    Args:
+        main: its primary concept; "" if nothing is known.
+        broader: concepts above the main one, nearest first.
+        skills: further concepts that it needs.
+        tools: tools that it cannot be solved without.
+        parallelizability: 0 for strictly serial to 1 for fully parallel.
+    """
+
+    main: str = ""
+    broader: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    parallelizability: float = Field(default=0.5, ge=0, le=1)
+
+    @cached_property
+    def all(self) -> frozenset[str]:
+        """concepts(I): the main concept and the skills."""
+        return frozenset(concept for concept in (self.main, *self.skills) if concept)
+
+
+class Knowledge(Value):
+    """The graph as three sets of (from, to) pairs over names `concept:x`, `agent:x`, `tool:x` and the root.
+
+    Args:
+        is_a: concept to its broader concept or the root; one per concept, so concepts form a tree.
+        requires_skill: agent or concept to a concept that it rests on.
+        has_tool: agent to a tool that it holds.
+    """
+
+    is_a: tuple[_Pair, ...] = ()
+    requires_skill: tuple[_Pair, ...] = ()
+    has_tool: tuple[_Pair, ...] = ()
+
+    @cached_property
+    def graph(self) -> nx.DiGraph:
+        """The typed, directed graph; each edge carries its `kind`."""
+        graph = nx.DiGraph()
+        graph.add_node(ROOT)
+        for kind in ("is_a", "requires_skill", "has_tool"):
+            graph.add_edges_from(getattr(self, kind), kind=kind)
+        return graph
+
+    @cached_property
+    def parent(self) -> dict[str, str]:
+        """Concept node to the concept node above it."""
+        return dict(self.is_a)
+
+    @cached_property
+    def concepts(self) -> tuple[str, ...]:
+        """Names of all concepts, sorted."""
+        return tuple(sorted(_name(node) for node in self.parent))
+
+    def grown(self, task: TaskConcepts) -> "Knowledge":
+        """The graph with a task's concepts; a concept that is known keeps its place in the tree."""
+        parent = dict(self.parent)
+        chain = [_concept(name) for name in dict.fromkeys((task.main, *task.broader)) if name]
+        new = [node for i, node in enumerate(chain) if not any(c in parent for c in chain[: i + 1])]
+        for node, above in zip(new, [*chain[1 : len(new) + 1], ROOT], strict=False):
+            parent[node] = above
+        for skill in task.skills:
+            parent.setdefault(_concept(skill), ROOT)
+        needs = [(_concept(task.main), _concept(skill)) for skill in task.skills if task.main and skill != task.main]
+        return self.replace(is_a=_sorted(parent.items()), requires_skill=_sorted({*self.requires_skill, *needs}))
+
+    def with_agents(self, agents: Iterable[Agent]) -> "Knowledge":
+        """The graph with exactly these agents, joined to the concepts that they name and the tools they hold."""
+        skills = [pair for pair in self.requires_skill if not pair[0].startswith("agent:")]
+        tools: list[_Pair] = []
+        for agent in agents:
+            skills += [(_agent(agent.id), _concept(name)) for name in self.named_in(expertise(agent))]
+            tools += [(_agent(agent.id), f"tool:{tool}") for tool in agent.tools]
+        return self.replace(requires_skill=_sorted(set(skills)), has_tool=_sorted(set(tools)))
+
+    def named_in(self, text: str) -> tuple[str, ...]:
+        """Known concepts all of whose words occur in a text."""
+        words = set(_words(text))
+        return tuple(name for name, needed in self._words.items() if words >= needed)
+
+    @cached_property
+    def _words(self) -> dict[str, frozenset[str]]:
+        return {name: frozenset(_words(name)) for name in self.concepts}
+
+    def concepts_of(self, agent: Id) -> frozenset[str]:
+        """concepts(A): what the agent is joined to."""
+        return frozenset(_name(concept) for owner, concept in self.requires_skill if owner == _agent(agent))
+
+    def depth(self, main: str) -> int:
+        """d_I: steps from the root to a task's main concept; 1 where it is unknown (D8)."""
+        node, steps = _concept(main), 1
+        while self.parent.get(node, ROOT) != ROOT:
+            node, steps = self.parent[node], steps + 1
+        return steps
+
+    def path(self, agent: Id, main: str) -> int | None:
+        """Length of the shortest dependency path from an agent to a concept; None if there is none.
+
+        Direction is ignored, and a path leads neither through the root nor through other agents (D15).
+        """
+        allowed = [n for n in self.graph if n == _agent(agent) or (n != ROOT and not n.startswith("agent:"))]
+        within = self.graph.subgraph(allowed).to_undirected(as_view=True)
+        try:
+            return int(nx.shortest_path_length(within, _agent(agent), _concept(main)))
+        except (nx.NetworkXNoPath, nx.NodeNotFound):
+            return None
+
+
+def expertise(agent: Agent) -> str:
+    """The text that says what an agent can do."""
+    return f"{agent.role}\n{agent.prompt}".strip()
+
+
+def concept_name(text: str) -> str:
+    """A concept as the graph names it: lower case words, singular, at most 60 characters; "" if nothing is left."""
+    return " ".join(_words(text))[:NAME_LENGTH].strip()
+
+
+def concept_names(texts: Sequence[str]) -> tuple[str, ...]:
+    """Normalised names without blanks, duplicates and the root's own name."""
+    names = (concept_name(text) for text in texts)
+    return tuple(dict.fromkeys(name for name in names if name and name != ROOT.lower()))
+
+
+def _words(text: str) -> list[str]:
+    found = re.findall(r"[^\W_]+", text.lower())
+    return [w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith("ss") else w for w in found]
+
+
+def _concept(name: str) -> str:
+    return f"concept:{name}"
+
+
+def _agent(name: str) -> str:
+    return f"agent:{name}"
+
+
+def _name(node: str) -> str:
+    return node.partition(":")[2]
+
+
+def _sorted(pairs: Iterable[_Pair]) -> tuple[_Pair, ...]:
+    return tuple(sorted(pairs))

@@ -1,0 +1,233 @@
+"""What HiVA has learned, as one frozen value that lives in `workflow.memory["hiva"]` (Sec. 3.5)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Self
+
+from pydantic import Field
+from selfwire.core.topology import Topology
+from selfwire.core.values import Id, Value, thawed
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.beliefs import Belief, Observation, team_synergy, updated_belief, updated_synergy
+from selfwire.evolvers.hiva.config import KabbConfig
+from selfwire.evolvers.hiva.distance import UNIFORM, Evidence, Indicators, fitted_weights
+from selfwire.evolvers.hiva.knowledge import Knowledge, TaskConcepts
+
+MEMORY_KEY = "hiva"
+HISTORY = 200
+"""Past tasks, and pieces of evidence for the weights, that are kept; the oldest go first."""
+
+CONCEPTS = 500
+"""Concepts that the graph keeps; a task beyond that uses its own for its own run alone."""
+
+SIMILAR = 0.5
+"""Overlap of concepts at which two tasks count as similar."""
+
+
+class EdgeRecord(Value):
+    """What is known of an edge.
+
+    Args:
+        belief: undecayed; takes the receiving agent's reward.
+        synergy: C_syn in [1, 2].
+        solved, runs: how many runs used the edge, and how many of them solved their task.
+    """
+
+    belief: Belief = Belief()
+    synergy: float = Field(default=1.0, ge=1, le=2)
+    solved: int = Field(default=0, ge=0)
+    runs: int = Field(default=0, ge=0)
+
+    @property
+    def rate(self) -> float:
+        """Smoothed success rate (s + 1)/(n + 2)."""
+        return (self.solved + 1) / (self.runs + 2)
+
+
+class PastTask(Value):
+    """A task of the past: its concepts, and the reward of each agent that ran."""
+
+    main: str
+    concepts: tuple[str, ...]
+    rewards: Mapping[Id, int]
+
+
+class Outcome(Value):
+    """What one trajectory teaches; there is none for a trajectory with an infrastructure error (D13).
+
+    Args:
+        task: the task's id.
+        solved: whether it was solved (without an environment: in the aggregator's own opinion).
+        rewards: r in {0, 1} of each agent that ran and was judged.
+        edges: the (source, target) pairs of nodes that were used.
+        receivers: agent by node, for the nodes of `edges`.
+        matches: KM of the agents, in [0, 1].
+        concepts: what the task is about; None where it was not characterised.
+        left_out: candidates that the mismatch limit left out.
+    """
+
+    task: str
+    solved: bool
+    rewards: Mapping[Id, int]
+    edges: tuple[tuple[Id, Id], ...] = ()
+    receivers: Mapping[Id, Id] = Field(default_factory=dict)
+    matches: Mapping[Id, float] = Field(default_factory=dict)
+    concepts: TaskConcepts | None = None
+    left_out: int = Field(default=0, ge=0)
+
+
+class Learned(Value):
+    """All that HiVA has learned.
+
+    Args:
+        iteration: of the last update; -1 before the first.
+        beliefs: by agent; an agent without an entry has the prior.
+        edges: by `source->target`, nodes.
+        knowledge: the graph of concepts, agents and tools.
+        weights: omega on the simplex.
+        history: past tasks, for Psi_3.
+        evidence: held-out tasks, for the fit of the weights.
+        solved, runs: of the team.
+        left_out: how often the mismatch limit has fired.
+    """
+
+    iteration: int = Field(default=-1, ge=-1)
+    beliefs: Mapping[Id, Belief] = Field(default_factory=dict)
+    edges: Mapping[str, EdgeRecord] = Field(default_factory=dict)
+    knowledge: Knowledge = Knowledge()
+    weights: Indicators = UNIFORM
+    history: tuple[PastTask, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    solved: int = Field(default=0, ge=0)
+    runs: int = Field(default=0, ge=0)
+    left_out: int = Field(default=0, ge=0)
+
+    @classmethod
+    def of(cls, workflow: Workflow) -> Self:
+        """What a workflow remembers; nothing for one that HiVA has not taught."""
+        return cls.model_validate(thawed(workflow.memory.get(MEMORY_KEY, {})))
+
+    def into(self, workflow: Workflow) -> Workflow:
+        """The workflow with this as HiVA's memory."""
+        return workflow.learned(**{MEMORY_KEY: self.model_dump(mode="json")})
+
+    def belief(self, agent: Id) -> Belief:
+        """The belief about an agent; the prior for one that is new."""
+        return self.beliefs.get(agent, Belief())
+
+    def edge(self, source: Id, target: Id) -> EdgeRecord:
+        """The record of an edge; an empty one where nothing is known."""
+        return self.edges.get(edge_key(source, target), EdgeRecord())
+
+    def zeta(self, members: Sequence[Id]) -> float:
+        """Equation `zeta` over nodes; ordered pairs, a missing pair counts 1."""
+        return team_synergy(members, lambda source, target: self.edge(source, target).synergy)
+
+    @property
+    def rate(self) -> float:
+        """The team's own smoothed success rate."""
+        return (self.solved + 1) / (self.runs + 2)
+
+    def similar_runs(self, agent: Id, task: TaskConcepts) -> tuple[int, int]:
+        """Successes and runs of an agent on similar past tasks."""
+        rewards = [past.rewards[agent] for past in self.history if agent in past.rewards and _similar(past, task)]
+        return sum(rewards), len(rewards)
+
+    def after(self, outcomes: Sequence[Outcome], *, iteration: int, config: KabbConfig) -> "Learned":
+        """Everything updated once by the outcomes of a batch; agents that did not run decay (D1, D9)."""
+        if not outcomes:
+            return self
+        return self.replace(
+            iteration=max(iteration, self.iteration),
+            beliefs=self._beliefs_after(outcomes, max(iteration - self.iteration, 0), config),
+            edges=self._edges_after(outcomes, config),
+            knowledge=self._knowledge_after(outcomes),
+            history=(*self.history, *(_past(o) for o in outcomes if o.concepts))[-HISTORY:],
+            solved=self.solved + sum(o.solved for o in outcomes),
+            runs=self.runs + len(outcomes),
+            left_out=self.left_out + sum(o.left_out for o in outcomes),
+        )
+
+    def _beliefs_after(self, outcomes: Sequence[Outcome], elapsed: int, config: KabbConfig) -> dict[Id, Belief]:
+        seen: dict[Id, list[Observation]] = {agent: [] for agent in self.beliefs}
+        for outcome in outcomes:
+            for agent, reward in outcome.rewards.items():
+                observed = Observation(reward=reward, match=outcome.matches.get(agent, 0.0))
+                seen.setdefault(agent, []).append(observed)
+        return {
+            agent: updated_belief(
+                self.belief(agent),
+                observed,
+                decay=config.decay,
+                match_weight=config.match_weight,
+                iterations=elapsed,
+            )
+            for agent, observed in sorted(seen.items())
+        }
+
+    def _edges_after(self, outcomes: Sequence[Outcome], config: KabbConfig) -> dict[str, EdgeRecord]:
+        used: dict[tuple[Id, Id], list[Outcome]] = {}
+        for outcome in outcomes:
+            for pair in dict.fromkeys(outcome.edges):
+                used.setdefault(pair, []).append(outcome)
+        changed = {edge_key(*pair): _edge_after(self.edge(*pair), pair[1], runs, config) for pair, runs in used.items()}
+        return dict(sorted({**self.edges, **changed}.items()))
+
+    def _knowledge_after(self, outcomes: Sequence[Outcome]) -> Knowledge:
+        known = self.knowledge
+        for outcome in outcomes:
+            grown = known.grown(outcome.concepts) if outcome.concepts else known
+            known = grown if len(grown.parent) <= CONCEPTS else known
+        return known
+
+    def fitting(self, workflow: Workflow) -> "Learned":
+        """What holds for a rewired workflow: the entries of what is gone go, newcomers get their start (D5)."""
+        edges = {key: record for key, record in self.edges.items() if key in _keys(workflow.topology)}
+        for edge in workflow.topology.edges:
+            if edge_key(edge.source, edge.target) not in self.edges:
+                siblings = [self.edges.get(edge_key(edge.source, t)) for t in workflow.topology.successors[edge.source]]
+                known = [record.synergy for record in siblings if record is not None]
+                start = sum(known) / len(known) if known else 1.0
+                edges[edge_key(edge.source, edge.target)] = EdgeRecord(synergy=start)
+        return self.replace(
+            beliefs={agent.id: self.belief(agent.id) for agent in workflow.agents},
+            edges=dict(sorted(edges.items())),
+            knowledge=self.knowledge.with_agents(workflow.agents),
+        )
+
+    def refitted(self, evidence: Iterable[Evidence]) -> "Learned":
+        """The weights fitted anew to held-out tasks, where there are enough of them (D14)."""
+        kept = (*self.evidence, *evidence)[-HISTORY:]
+        fit = fitted_weights(kept, self.weights)
+        return self.replace(evidence=kept, weights=fit.weights if fit else self.weights)
+
+
+def edge_key(source: Id, target: Id) -> str:
+    """The name of an edge in JSON."""
+    return f"{source}->{target}"
+
+
+def _keys(topology: Topology) -> set[str]:
+    return {edge_key(edge.source, edge.target) for edge in topology.edges}
+
+
+def _edge_after(record: EdgeRecord, target: Id, runs: Sequence[Outcome], config: KabbConfig) -> EdgeRecord:
+    judged = [o.rewards.get(o.receivers.get(target, target)) for o in runs]
+    seen = [Observation(reward=reward, match=0.0) for reward in judged if reward is not None]
+    return EdgeRecord(
+        belief=updated_belief(record.belief, seen, decay=1.0, match_weight=0.0),
+        synergy=updated_synergy(record.synergy, record.belief, traffic=len(runs), rate=config.synergy_rate),
+        solved=record.solved + sum(o.solved for o in runs),
+        runs=record.runs + len(runs),
+    )
+
+
+def _similar(past: PastTask, task: TaskConcepts) -> bool:
+    if past.main and past.main == task.main:
+        return True
+    union = task.all | set(past.concepts)
+    return bool(union) and len(task.all & set(past.concepts)) / len(union) >= SIMILAR
+
+
+def _past(outcome: Outcome) -> PastTask:
+    concepts = outcome.concepts or TaskConcepts()
+    return PastTask(main=concepts.main, concepts=tuple(sorted(concepts.all)), rewards=outcome.rewards)

@@ -1,0 +1,136 @@
+"""RepairTopology: the graph stays an efficient DAG from source to sink (App. G.1)."""
+
+from collections.abc import Iterator
+
+from selfwire.core.edits import AddEdge, Edit, RemoveAgent, RemoveEdge, RemoveNode, Rewiring
+from selfwire.core.topology import Edge, Topology, cuts_sink, dead_nodes, find_cycle, reachable
+from selfwire.core.values import Value
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.evolvers.hiva.memory import EdgeRecord, Learned
+
+
+class Repaired(Value):
+    """A repaired workflow, and the rewirings that it took; its lineage lists what came before and these."""
+
+    workflow: Workflow
+    rewirings: tuple[Rewiring, ...] = ()
+
+
+def repair(workflow: Workflow, config: HivaConfig = HivaConfig()) -> Repaired:
+    """Revert what closes a cycle, prune dead nodes and failing edges, restore source -> sink; idempotent.
+
+    Args:
+        workflow: any workflow; the edits of its lineage say which edges are newest.
+        config: thresholds of the pruning.
+    """
+    learned = Learned.of(workflow)
+    now, done = workflow, list[Rewiring]()
+    while (step := _next_step(now, workflow, learned, config)) is not None:
+        now = now.apply(step)
+        done.append(step)
+    if not done:
+        return Repaired(workflow=workflow)
+    history = (*workflow.lineage.rewirings, *done)
+    return Repaired(
+        workflow=now.replace(lineage=workflow.lineage.replace(rewirings=history)),
+        rewirings=tuple(done),
+    )
+
+
+def _next_step(now: Workflow, given: Workflow, learned: Learned, config: HivaConfig) -> Rewiring | None:
+    return (
+        _one_way_ends(now.topology)
+        or _reverted_edge(now.topology, given)
+        or _dead_pruned(now)
+        or _restored(now.topology)
+        or _failing_pruned(now.topology, learned, config)
+    )
+
+
+def _one_way_ends(topology: Topology) -> Rewiring | None:
+    wrong = [e for e in topology.edges if e.target == topology.entry or e.source == topology.sink]
+    edits = [RemoveEdge(edge.source, edge.target) for edge in wrong]
+    return _repairing("nothing leads into the source or out of the sink", *edits) if edits else None
+
+
+def _reverted_edge(topology: Topology, given: Workflow) -> Rewiring | None:
+    """The newest edge on a cycle goes; in a cycle that no known edit made, one that runs against the order (D17)."""
+    if not find_cycle(topology):
+        return None
+    on_cycle = [e for e in topology.edges if e.source in reachable(topology.successors, [e.target])]
+    added = [Edge(source=e.source, target=e.target) for e in _edits(given) if isinstance(e, AddEdge)]
+    newest = [edge for edge in reversed(added) if edge in on_cycle]
+    edge = newest[0] if newest else next(e for e in on_cycle if e in topology.closing_edges)
+    return _repairing(f"{edge} closes a cycle", RemoveEdge(edge.source, edge.target))
+
+
+def _edits(workflow: Workflow) -> Iterator[Edit]:
+    for rewiring in workflow.lineage.rewirings:
+        yield from rewiring.edits
+
+
+def _dead_pruned(now: Workflow) -> Rewiring | None:
+    dead = dead_nodes(now.topology)
+    if not dead:
+        return None
+    used = {node.agent for node in now.topology.nodes if node.id not in dead}
+    orphans = sorted({now.topology.agents[node] for node in dead} - used)
+    edits: list[Edit] = [*(RemoveNode(node) for node in dead), *(RemoveAgent(agent) for agent in orphans)]
+    return _repairing(f"nothing leads to or from {', '.join(dead)}", *edits)
+
+
+def _restored(topology: Topology) -> Rewiring | None:
+    if topology.entry == topology.sink or topology.successors[topology.entry]:
+        return None
+    return _repairing("the source lost its last successor", AddEdge(topology.entry, topology.sink))
+
+
+def _failing_pruned(topology: Topology, learned: Learned, config: HivaConfig) -> Rewiring | None:
+    """The worst edge that fails, and whose end does not cut the sink off (D10)."""
+    records = [(learned.edge(edge.source, edge.target), edge) for edge in topology.edges]
+    failing = sorted((r.rate, str(e), r, e) for r, e in records if is_failing(r, learned, config))
+    for rate, name, record, edge in failing:
+        if not cuts_sink(topology, edge):
+            why = f"{name} solved {record.solved} of {record.runs} tasks, rate {rate:.2f} < {config.prune_below}"
+            return _repairing(why, RemoveEdge(edge.source, edge.target))
+    return None
+
+
+def least_helpful(workflow: Workflow) -> Rewiring | None:
+    """The rewiring that removes the inner node whose agent has the lowest belief; None if none can go.
+
+    Neighbours that the node alone joined are joined directly.
+    """
+    topology, learned = workflow.topology, Learned.of(workflow)
+    inner = [node for node in topology.nodes if node.id not in (topology.entry, topology.sink)]
+    for node in sorted(inner, key=lambda n: (learned.belief(n.agent).mean, n.id)):
+        rewiring = _contracted(workflow, node.id)
+        if not workflow.apply_legal([rewiring])[1]:
+            return rewiring
+    return None
+
+
+def _contracted(workflow: Workflow, node: str) -> Rewiring:
+    topology, agent = workflow.topology, workflow.topology.agents[node]
+    before, after = topology.predecessors[node], topology.successors[node]
+    bridges = [
+        AddEdge(source, target)
+        for source in before
+        for target in after
+        if target not in topology.successors[source]
+        and (topology.successors[source] == (node,) or topology.predecessors[target] == (node,))
+    ]
+    alone = sum(n.agent == agent for n in topology.nodes) == 1
+    edits: list[Edit] = [RemoveNode(node), *([RemoveAgent(agent)] if alone else []), *bridges]
+    belief = Learned.of(workflow).belief(agent)
+    return Rewiring(*edits, why=f"{node} helps least: belief {belief.mean:.2f}", operation="PRUNE", by="gate")
+
+
+def is_failing(record: EdgeRecord, learned: Learned, config: HivaConfig) -> bool:
+    """Whether an edge's smoothed success rate is below the threshold and below the team's own (D10)."""
+    return record.runs >= config.prune_after and record.rate < min(config.prune_below, learned.rate)
+
+
+def _repairing(why: str, *edits: Edit) -> Rewiring:
+    return Rewiring(*edits, why=why, operation="REPAIR", by="repair")

@@ -1,0 +1,132 @@
+"""Semantic evolution f_P: agents' prompts are rewritten from their gradients (Sec. 3.6, App. B.3, Fig. 9)."""
+
+from collections.abc import Iterable, Sequence
+
+from selfwire.core.agent import Agent
+from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.core.errors import ModelError
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage, total
+from selfwire.core.values import Value
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.asks import PromptRewrite
+from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.evolvers.hiva.gradients import Gradient
+from selfwire.evolvers.hiva.reflector import Reflector, shortened, together
+
+ROLE_WEIGHT, TOOL_WEIGHT = 0.7, 0.3
+GRADIENTS_LENGTH = 8_000
+
+
+class Declined(Value):
+    """A proposal of the model that became no rewiring, or a rewiring that was refused, and why."""
+
+    by: str
+    operation: str
+    reason: str
+
+
+class Rewritten(Value):
+    """What f_P proposes.
+
+    Args:
+        rewirings: one RewritePrompt per agent, in order of the agents' ids.
+        declined: proposals that broke a guard.
+        usage: what the calls cost.
+    """
+
+    rewirings: tuple[Rewiring, ...] = ()
+    declined: tuple[Declined, ...] = ()
+    usage: Usage = Usage()
+
+
+async def evolve_semantics(
+    workflow: Workflow,
+    gradients: Sequence[Gradient],
+    reflector: Reflector,
+    config: HivaConfig,
+    *,
+    scope: Scope,
+) -> Rewritten:
+    """f_P: one call per agent over all its gradients that concern semantics (D11), the aggregator's included.
+
+    Feedback on the role weighs 0.7, on tools 0.3; the prompt says so. Tools stay as they are: what
+    refines them from `Gradient.tool` would propose its RewriteTool edits beside these rewrites. An agent
+    keeps its prompt where no valid rewrite comes back.
+
+    Args:
+        workflow: the workflow that ran.
+        gradients: of the whole batch, in task order.
+        reflector: the model that reflects.
+        config: without `semantic_evolution` nothing is proposed (w/o SEV).
+        scope: run, seed and iteration.
+
+    Raises:
+        BudgetError: the run must stop.
+    """
+    if not config.semantic_evolution:
+        return Rewritten()
+    concerned = {
+        agent.id: [g for g in gradients if g.agent == agent.id and _concerns_prompt(g)] for agent in workflow.agents
+    }
+    asks = [
+        _rewrite(workflow.pool[agent], mine, reflector, config, scope) for agent, mine in concerned.items() if mine
+    ]
+    found = await together(asks)
+    return Rewritten(
+        rewirings=tuple(result for result, _ in found if isinstance(result, Rewiring)),
+        declined=tuple(result for result, _ in found if isinstance(result, Declined)),
+        usage=total(usage for _, usage in found),
+    )
+
+
+def _concerns_prompt(gradient: Gradient) -> bool:
+    told = bool(gradient.system_prompt.strip() or gradient.tool.strip())
+    return told and gradient.concerns in ("semantics", "both")
+
+
+async def _rewrite(
+    agent: Agent, gradients: Sequence[Gradient], reflector: Reflector, config: HivaConfig, scope: Scope
+) -> tuple[Rewiring | Declined, Usage]:
+    try:
+        asked, usage = await reflector.ask(
+            PromptRewrite,
+            "rewrite",
+            scope=scope.at(phase="rewrite", node=agent.id),
+            prompt=agent.prompt,
+            gradients=shown_gradients(gradients),
+            tools="\n".join(agent.tools) or "none",
+            length=str(config.prompt_length),
+        )
+    except ModelError as failure:
+        return Declined(by=agent.id, operation="REWRITE_PROMPT", reason=str(failure)), Usage()
+    prompt = asked.prompt.strip()
+    reason = _objection(prompt, agent, config)
+    if reason:
+        return Declined(by=agent.id, operation="REWRITE_PROMPT", reason=reason), usage
+    why = shortened(" ".join(g.system_prompt or g.tool for g in gradients), 300)
+    return Rewiring(RewritePrompt(agent.id, prompt), why=why, operation="REWRITE_PROMPT", by=agent.id), usage
+
+
+def _objection(prompt: str, agent: Agent, config: HivaConfig) -> str:
+    if not prompt:
+        return "the new prompt is blank"
+    if len(prompt) > config.prompt_length:
+        return f"the new prompt has {len(prompt)} characters; at most {config.prompt_length} are allowed"
+    return "the new prompt equals the old one" if prompt == agent.prompt.strip() else ""
+
+
+def shown_gradients(gradients: Iterable[Gradient]) -> str:
+    """An agent's gradients, one block per task, with the weight of each part; bounded evenly."""
+    mine = list(gradients)
+    share = max(GRADIENTS_LENGTH // max(len(mine), 1), 200)
+    return "\n".join(f"[{g.task}, {g.sentiment}]\n{shortened(_weighted(g), share)}" for g in mine)
+
+
+def _weighted(gradient: Gradient) -> str:
+    parts = (
+        (f"role (weight {ROLE_WEIGHT})", gradient.system_prompt),
+        (f"tools (weight {TOOL_WEIGHT})", gradient.tool),
+        ("team", gradient.overall if gradient.overall != gradient.system_prompt else ""),
+    )
+    return "\n".join(f"{name}: {text.strip()}" for name, text in parts if text.strip())

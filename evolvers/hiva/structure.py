@@ -1,0 +1,186 @@
+"""Topological evolution f_G: one change around each node, from its gradients (Sec. 3.6, Fig. 10)."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from selfwire.core.edits import Rewiring
+from selfwire.core.errors import ModelError
+from selfwire.core.scope import Scope
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage, total
+from selfwire.core.values import Id, Value
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.asks import TopologyDecision
+from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.evolvers.hiva.gradients import Gradient
+from selfwire.evolvers.hiva.reflector import Reflector, shortened, together
+from selfwire.evolvers.hiva.semantics import Declined, shown_gradients
+from selfwire.evolvers.operations import (
+    added_after,
+    added_beside,
+    connected_to_sink,
+    legal_operations,
+    newcomer,
+    successor_removed,
+)
+
+Traffic = Mapping[tuple[Id, Id], int]
+"""R: how many runs of the batch used an edge."""
+
+
+class Restructured(Value):
+    """What f_G did.
+
+    Args:
+        workflow: after the rewirings; its lineage starts at the workflow that was given.
+        applied: in the order of application.
+        declined: decisions that became no rewiring, and rewirings that did not fit any more.
+        usage: what the calls cost.
+    """
+
+    workflow: Workflow
+    applied: tuple[Rewiring, ...] = ()
+    declined: tuple[Declined, ...] = ()
+    usage: Usage = Usage()
+
+
+def traffic(trajectories: Sequence[Trajectory]) -> Traffic:
+    """R over a batch; it starts at 0 in every iteration (Alg. 2)."""
+    return Counter(edge for trajectory in trajectories for edge in dict.fromkeys(trajectory.edges))
+
+
+async def evolve_topology(
+    workflow: Workflow,
+    gradients: Sequence[Gradient],
+    reflector: Reflector,
+    config: HivaConfig,
+    *,
+    used: Traffic,
+    parallelizability: Mapping[str, float],
+    scope: Scope,
+) -> Restructured:
+    """f_G: one decision per node over all its gradients that concern topology (D11), then all are applied (D12).
+
+    Args:
+        workflow: what is rewired; the nodes of the gradients are looked up in it.
+        gradients: of the whole batch, in task order.
+        reflector: the model that reflects.
+        config: without `topology_evolution` nothing is asked (w/o TEV).
+        used: R of the batch.
+        parallelizability: of each task, by task id, in [0, 1].
+        scope: run, seed and iteration.
+
+    Raises:
+        BudgetError: the run must stop.
+    """
+    if not config.topology_evolution:
+        return Restructured(workflow=workflow)
+    backwards = [node for node in reversed(workflow.topology.order()) if node != workflow.topology.sink]
+    concerned = {node: [g for g in gradients if g.node == node and _concerns_topology(g)] for node in backwards}
+    asked = {node: mine for node, mine in concerned.items() if mine}
+    parallel = {node: _mean([parallelizability.get(g.task, 0.0) for g in mine]) for node, mine in asked.items()}
+    found = await together(
+        _decide(workflow, node, mine, parallel[node], used, reflector, config, scope) for node, mine in asked.items()
+    )
+    decisions = dict(zip(asked, (decision for decision, _ in found), strict=True))
+    changed, applied, declined = apply_decisions(workflow, decisions, parallel, config)
+    return Restructured(workflow=changed, applied=applied, declined=declined, usage=total(cost for _, cost in found))
+
+
+def offered(workflow: Workflow, node: Id, parallel: float, config: HivaConfig) -> tuple[str, ...]:
+    """The operations that a node may choose from; ADD_PARALLEL only from the threshold on."""
+    legal = legal_operations(workflow, node)
+    return (*(o for o in legal if o != "ADD_PARALLEL" or parallel >= config.parallel_threshold), "NO_CHANGE")
+
+
+def apply_decisions(
+    workflow: Workflow,
+    decisions: Mapping[Id, TopologyDecision | Declined],
+    parallel: Mapping[Id, float],
+    config: HivaConfig,
+) -> tuple[Workflow, tuple[Rewiring, ...], tuple[Declined, ...]]:
+    """Turn decisions into rewirings one by one, in the order given, each against the workflow as it is by then."""
+    now, applied, declined = workflow, list[Rewiring](), list[Declined]()
+    for node, decision in decisions.items():
+        built = rewiring(now, node, decision, offered(now, node, parallel.get(node, 0.0), config), config)
+        if isinstance(built, Declined):
+            declined.append(built)
+        elif built is not None:
+            now, refused = now.apply_legal([built])
+            applied += [built] if not refused else []
+            declined += [Declined(by=node, operation=built.operation, reason=r.reason) for r in refused]
+    return (now.descended_from(workflow, applied) if applied else workflow), tuple(applied), tuple(declined)
+
+
+def rewiring(
+    workflow: Workflow, node: Id, decision: TopologyDecision | Declined, legal: Sequence[str], config: HivaConfig
+) -> Rewiring | Declined | None:
+    """A decision as a rewiring; None for NO_CHANGE. What a model says of ids and descriptions is not trusted."""
+    if isinstance(decision, Declined) or decision.operation == "NO_CHANGE":
+        return decision if isinstance(decision, Declined) else None
+    objection = _objection(workflow, node, decision, legal, config)
+    if objection:
+        return Declined(by=node, operation=decision.operation, reason=objection)
+    why = shortened(decision.reason.strip() or "the gradients ask for it", 300)
+    if decision.operation == "ADD_PARALLEL":
+        return added_beside(workflow, node, newcomer(workflow, node, decision.description), why=why)
+    if decision.operation == "ADD_SERIAL":
+        return added_after(workflow, node, newcomer(workflow, node, decision.description), why=why)
+    if decision.operation == "REMOVE_SUCCESSOR":
+        return successor_removed(node, decision.successor, why=why)
+    return connected_to_sink(workflow, node, why=why)
+
+
+def _objection(
+    workflow: Workflow, node: Id, decision: TopologyDecision, legal: Sequence[str], config: HivaConfig
+) -> str:
+    if decision.operation not in legal:
+        return f"{decision.operation} is not offered at {node!r}; offered are {', '.join(legal)}"
+    if decision.operation.startswith("ADD_"):
+        length = len(decision.description.strip())
+        if not length:
+            return "the newcomer has no description"
+        return f"the description has {length} characters, too many" if length > config.prompt_length else ""
+    targets = workflow.topology.successors[node]
+    if decision.operation == "REMOVE_SUCCESSOR" and decision.successor not in targets:
+        return f"{decision.successor!r} is no successor of {node!r}; successors are {', '.join(targets)}"
+    return ""
+
+
+async def _decide(
+    workflow: Workflow,
+    node: Id,
+    gradients: Sequence[Gradient],
+    parallel: float,
+    used: Traffic,
+    reflector: Reflector,
+    config: HivaConfig,
+    scope: Scope,
+) -> tuple[TopologyDecision | Declined, Usage]:
+    targets = workflow.topology.successors[node]
+    try:
+        return await reflector.ask(
+            TopologyDecision,
+            "decision",
+            scope=scope.at(phase="decide", node=node),
+            role=workflow.agent_at(node).prompt,
+            gradients=shown_gradients(gradients),
+            successors="\n".join(f"{t}: {_purpose(workflow, t)}" for t in targets) or "none",
+            routing="\n".join(f"{t}: {used.get((node, t), 0)}" for t in targets) or "none",
+            parallelizability=f"{parallel:.2f}",
+            operations="\n".join(offered(workflow, node, parallel, config)),
+        )
+    except ModelError as failure:
+        return Declined(by=node, operation="NO_CHANGE", reason=str(failure)), Usage()
+
+
+def _purpose(workflow: Workflow, node: Id) -> str:
+    return shortened(" ".join(workflow.agent_at(node).prompt.split()), 240)
+
+
+def _concerns_topology(gradient: Gradient) -> bool:
+    return gradient.concerns in ("topology", "both") and bool(gradient.text)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,91 @@
+"""What a batch teaches: an outcome per trajectory, then one update of all that HiVA remembers (Alg. 1)."""
+
+from collections.abc import Sequence
+from math import log1p
+
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import Id
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.config import KabbConfig
+from selfwire.evolvers.hiva.distance import Evidence
+from selfwire.evolvers.hiva.gradients import Backward, Loss, fault
+from selfwire.evolvers.hiva.kabb import TaskMatch, left_out
+from selfwire.evolvers.hiva.memory import Learned, Outcome
+
+
+def outcome(
+    trajectory: Trajectory,
+    workflow: Workflow,
+    judged: Loss,
+    passed: Backward | None = None,
+    match: TaskMatch | None = None,
+) -> Outcome | None:
+    """What a trajectory teaches about agents and edges; None after an infrastructure error (D13).
+
+    On success every agent that ran has r = 1 (D2); else r is the sentiment of its own gradient, and an
+    agent at several nodes has the lowest.
+
+    Args:
+        trajectory: the run.
+        workflow: the workflow that ran.
+        judged: its loss.
+        passed: its backward pass; None if it was solved.
+        match: how the task met the agents; None where it was not characterised.
+    """
+    if judged.solved is None or fault(trajectory) is not None or (passed is not None and passed.error is not None):
+        return None
+    rewards: dict[Id, int] = {}
+    if judged.solved:
+        rewards = {step.agent: 1 for step in trajectory.steps}
+    for gradient in passed.gradients if passed is not None and not judged.solved else ():
+        rewards[gradient.agent] = min(gradient.reward, rewards.get(gradient.agent, 1))
+    edges = tuple(dict.fromkeys(trajectory.edges))
+    return Outcome(
+        task=trajectory.question.id,
+        solved=judged.solved,
+        rewards=dict(sorted(rewards.items())),
+        edges=edges,
+        receivers={target: workflow.topology.agents[target] for _, target in edges},
+        matches={agent: match.matches.get(agent, 0.0) for agent in rewards} if match else {},
+        concepts=match.concepts if match else None,
+        left_out=sum(left_out(workflow, step.node, step.routing) for step in trajectory.steps if step.routing),
+    )
+
+
+def update_beliefs(
+    workflow: Workflow, outcomes: Sequence[Outcome | None], *, iteration: int, config: KabbConfig
+) -> Workflow:
+    """One update per iteration, then the memory is fitted to the topology as it is now.
+
+    Args:
+        workflow: after repair; what is learned of agents and edges that are gone goes.
+        outcomes: of the batch, in task order; None teaches nothing.
+        iteration: of the outer loop, from 0.
+        config: decay and rates.
+    """
+    lessons = [o for o in outcomes if o is not None]
+    return Learned.of(workflow).after(lessons, iteration=iteration, config=config).fitting(workflow).into(workflow)
+
+
+def kept_learning(kept: Workflow, candidate: Workflow) -> Workflow:
+    """The kept agents and topology with what a rejected candidate has learned about them."""
+    old, new = Learned.of(kept), Learned.of(candidate)
+    both = new.replace(beliefs={**old.beliefs, **new.beliefs}, edges={**old.edges, **new.edges})
+    return both.fitting(kept).into(kept)
+
+
+def evidence(trajectory: Trajectory, workflow: Workflow, match: TaskMatch) -> Evidence | None:
+    """What a held-out run says of the weights: the terms of Dist, averaged over its agents but the aggregator."""
+    if fault(trajectory) is not None or trajectory.feedback is None:
+        return None
+    sink = workflow.topology.sink
+    ran = [match.of(step.agent) for step in trajectory.steps if step.node != sink]
+    if not ran:
+        return None
+    one, two, three, four = (log1p(match.depth) * sum(psi) / len(ran) for psi in zip(*ran, strict=True))
+    return Evidence(terms=(one, two, three, four), solved=trajectory.feedback.solved)
+
+
+def refit_weights(workflow: Workflow, held_out: Sequence[Evidence | None]) -> Workflow:
+    """The weights omega fitted to held-out tasks, where there are enough of mixed outcome (D14)."""
+    return Learned.of(workflow).refitted(e for e in held_out if e is not None).into(workflow)

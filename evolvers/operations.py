@@ -1,0 +1,86 @@
+"""Rewirings around one node: a newcomer beside or after it, an edge less, an edge to the sink. Method-free."""
+
+import re
+
+from selfwire.core.agent import Agent
+from selfwire.core.edits import AddAgent, AddEdge, AddNode, Edit, RemoveEdge, Rewiring
+from selfwire.core.values import Id
+from selfwire.core.workflow import Workflow
+
+ROLE_LENGTH = 200
+ID_WORDS = 4
+_FILLERS = frozenset("you are is an a the of to and that who which your role agent please will member team".split())
+
+
+def newcomer(workflow: Workflow, parent: Id, description: str) -> Agent:
+    """An agent as described, with the tools of the agent at `parent` and an id made of the description."""
+    text = description.strip()
+    return Agent(
+        id=fresh_id(workflow, text),
+        role=" ".join(text.split())[:ROLE_LENGTH].strip(),
+        prompt=text,
+        tools=workflow.agent_at(parent).tools,
+    )
+
+
+def fresh_id(workflow: Workflow, description: str) -> Id:
+    """An id out of a description's first telling words, numbered where it is taken; equal for equal input."""
+    words = re.findall(r"[a-z0-9]+", description.lower())
+    telling = [word[:14] for word in words if word not in _FILLERS][:ID_WORDS]
+    stem = "-".join(telling) or "agent"
+    taken = workflow.pool.keys() | workflow.topology.agents.keys()
+    number = 1
+    while (name := stem if number == 1 else f"{stem}-{number}") in taken:
+        number += 1
+    return name
+
+
+def added_beside(workflow: Workflow, node: Id, agent: Agent, *, why: str) -> Rewiring:
+    """ADD_PARALLEL: node -> newcomer -> sink; a direct edge node -> sink goes."""
+    sink = workflow.topology.sink
+    direct = [RemoveEdge(node, sink)] if sink in workflow.topology.successors[node] else []
+    edits = [*direct, *_joined(agent), AddEdge(node, agent.id), AddEdge(agent.id, sink)]
+    return Rewiring(*edits, why=why, operation="ADD_PARALLEL", by=node)
+
+
+def added_after(workflow: Workflow, node: Id, agent: Agent, *, why: str) -> Rewiring:
+    """ADD_SERIAL: node -> newcomer -> each former successor of the node, whose direct edges go."""
+    former = workflow.topology.successors[node]
+    edits = [
+        *(RemoveEdge(node, target) for target in former),
+        *_joined(agent),
+        AddEdge(node, agent.id),
+        *(AddEdge(agent.id, target) for target in former),
+    ]
+    return Rewiring(*edits, why=why, operation="ADD_SERIAL", by=node)
+
+
+def successor_removed(node: Id, successor: Id, *, why: str) -> Rewiring:
+    """REMOVE_SUCCESSOR: the edge node -> successor goes."""
+    return Rewiring(RemoveEdge(node, successor), why=why, operation="REMOVE_SUCCESSOR", by=node)
+
+
+def connected_to_sink(workflow: Workflow, node: Id, *, why: str) -> Rewiring:
+    """CONNECT_TO_AGGREGATOR: an edge node -> sink beside the others."""
+    return Rewiring(AddEdge(node, workflow.topology.sink), why=why, operation="CONNECT_TO_AGGREGATOR", by=node)
+
+
+def legal_operations(workflow: Workflow, node: Id) -> tuple[str, ...]:
+    """The operations that the topology and its cap on successors leave to a node; none for the sink."""
+    topology = workflow.topology
+    if node == topology.sink:
+        return ()
+    targets = topology.successors[node]
+    room = len(targets) < topology.caps.successors
+    space = len(topology.nodes) < topology.caps.nodes
+    legal = {
+        "ADD_PARALLEL": space and (room or topology.sink in targets),
+        "ADD_SERIAL": space and bool(targets),
+        "REMOVE_SUCCESSOR": any(target != topology.sink for target in targets) or len(targets) > 1,
+        "CONNECT_TO_AGGREGATOR": room and topology.sink not in targets,
+    }
+    return tuple(name for name, is_legal in legal.items() if is_legal)
+
+
+def _joined(agent: Agent) -> tuple[Edit, ...]:
+    return (AddAgent(agent), AddNode(agent.id, agent.id))

@@ -1,0 +1,75 @@
+"""The control of random legal edits: the same kinds of rewirings, drawn instead of reasoned. Method-free."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.core.scope import Scope
+from selfwire.core.values import Id
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.operations import (
+    added_after,
+    added_beside,
+    connected_to_sink,
+    legal_operations,
+    newcomer,
+    successor_removed,
+)
+
+WHY = "drawn at random"
+
+
+def edit_at_random(
+    workflow: Workflow, count: int, instructions: Sequence[str], *, scope: Scope
+) -> tuple[Workflow, tuple[Rewiring, ...]]:
+    """Apply `count` random legal rewirings.
+
+    A node is drawn, then one of the operations that are legal there, a rewritten prompt among them. The
+    sink keeps its prompt, which carries the answer's format: the control should lose by its edits alone.
+
+    Args:
+        workflow: what is edited.
+        count: rewirings to apply, >= 0.
+        instructions: prompts for rewrites and newcomers; at least one.
+        scope: the place in the run; its `random` is the only randomness.
+
+    Returns:
+        The workflow, whose lineage lists the rewirings, and the rewirings.
+
+    Raises:
+        ValueError: no instructions, or a negative count.
+    """
+    if not instructions or count < 0:
+        raise ValueError(f"random edits need instructions and a count of 0 or more, not {len(instructions)}, {count}")
+    random = scope.random("random edits")
+    now, applied = workflow, list[Rewiring]()
+    while len(applied) < count:
+        rewiring = _drawn(now, instructions, random)
+        now = now.apply(rewiring)
+        applied.append(rewiring)
+    return (now.descended_from(workflow, applied) if applied else workflow), tuple(applied)
+
+
+def _drawn(workflow: Workflow, instructions: Sequence[str], random: np.random.Generator) -> Rewiring:
+    nodes = [node for node in workflow.topology.agents if node != workflow.topology.sink]
+    node = _one(nodes or [workflow.topology.sink], random)
+    operation = _one(["REWRITE_PROMPT", *legal_operations(workflow, node)], random)
+    text = _one(instructions, random)
+    if operation == "ADD_PARALLEL":
+        return added_beside(workflow, node, newcomer(workflow, node, text), why=WHY)
+    if operation == "ADD_SERIAL":
+        return added_after(workflow, node, newcomer(workflow, node, text), why=WHY)
+    if operation == "REMOVE_SUCCESSOR":
+        return _removal(workflow, node, random)
+    if operation == "CONNECT_TO_AGGREGATOR":
+        return connected_to_sink(workflow, node, why=WHY)
+    edit = RewritePrompt(workflow.agent_at(node).id, text)
+    return Rewiring(edit, why=WHY, operation="REWRITE_PROMPT", by=node)
+
+
+def _removal(workflow: Workflow, node: Id, random: np.random.Generator) -> Rewiring:
+    return successor_removed(node, _one(workflow.topology.successors[node], random), why=WHY)
+
+
+def _one(options: Sequence[str], random: np.random.Generator) -> str:
+    return options[int(random.integers(len(options)))]

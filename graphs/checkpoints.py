@@ -1,0 +1,74 @@
+"""A SQLite saver that serves sync and async runs, from any event loop."""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def _threaded(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    return await asyncio.to_thread(call, *args, **kwargs)
+
+
+class ThreadedSqliteSaver(SqliteSaver):
+    """LangGraph's SQLite saver with async methods that run the sync ones in a thread.
+
+    The library's own async saver belongs to one event loop; this one belongs to none.
+    """
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """As `get_tuple`."""
+        return await _threaded(self.get_tuple, config)
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """As `put`."""
+        return await _threaded(self.put, config, checkpoint, metadata, new_versions)
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """As `put_writes`."""
+        await _threaded(self.put_writes, config, writes, task_id, task_path)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """As `delete_thread`."""
+        await _threaded(self.delete_thread, thread_id)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """As `list`."""
+
+        def found() -> list[CheckpointTuple]:
+            rows: Iterator[CheckpointTuple] = self.list(config, filter=filter, before=before, limit=limit)
+            return [*rows]
+
+        for row in await _threaded(found):
+            yield row
+
+
+def sqlite_saver(path: Path) -> ThreadedSqliteSaver:
+    """Open (or create, readable by its owner only) a saver's file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    return ThreadedSqliteSaver(sqlite3.connect(path, check_same_thread=False))

@@ -1,0 +1,60 @@
+"""What one evolution is to do, and the live parts that do it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+from selfwire.core.ports import Environment
+from selfwire.core.task import Splits
+from selfwire.core.values import Value
+from selfwire.core.workflow import Workflow
+from selfwire.graphs.method import Method
+from selfwire.runtime.budget import Ledger
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.library import Library
+
+
+class EvolutionConfig(Value):
+    """How an evolution runs.
+
+    Args:
+        name: name under which the workflow is saved.
+        iterations: rewritings of the workflow.
+        batch: train tasks per iteration (1 is HiVA's per-sample mode).
+        gate: paired lets a held-out comparison decide; off accepts every candidate, as the papers do.
+        gate_tasks: fresh gate tasks per comparison.
+        margin: least paired mean difference of a candidate that is accepted.
+        patience: how often in a row a candidate of equal score and more calls is accepted.
+        concurrency: teams that run at the same time.
+        seed: seed of everything drawn.
+        calls_per_task: model calls that are set aside for a task before its phase, under a budget of calls.
+        keep_errors_below: share of a phase's tasks that may end as infrastructure errors; above it the
+            evolution stops, resumable, instead of learning from the rest.
+    """
+
+    name: str
+    iterations: int = Field(default=10, ge=0)
+    batch: int = Field(default=10, ge=1)
+    gate: Literal["paired", "off"] = "paired"
+    gate_tasks: int = Field(default=20, ge=1)
+    margin: float = Field(default=0.0, ge=-1, le=1)
+    patience: int = Field(default=3, ge=0)
+    concurrency: int = Field(default=8, ge=1)
+    seed: int = Field(default=0, ge=0)
+    calls_per_task: int = Field(default=60, ge=1)
+    keep_errors_below: float = Field(default=0.5, gt=0, le=1)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The live objects of one evolution."""
+
+    run: str
+    config: EvolutionConfig
+    method: Method
+    environment: Environment
+    splits: Splits
+    seed_workflow: Workflow
+    library: Library
+    journal: Journal
+    ledger: Ledger

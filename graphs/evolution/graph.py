@@ -1,0 +1,60 @@
+"""The state machine of the outer evolution, and how it is run and resumed."""
+
+from collections.abc import Callable
+from typing import Any, Literal, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from selfwire.graphs.evolution.config import Parts
+from selfwire.graphs.evolution.phases import EvolutionState, Phases
+
+Event = dict[str, Any]
+"""Progress: phase, iteration, spend, and where they are known done, total, score, accepted, why."""
+
+
+def build(parts: Parts) -> StateGraph[EvolutionState]:
+    """The outer evolution over its live parts, ready to compile with a checkpointer."""
+    phases = Phases(parts)
+
+    def more(state: EvolutionState) -> Literal["rollout", "test", "__end__"]:
+        if state["iteration"] < parts.config.iterations:
+            return "rollout"
+        return "test" if parts.splits.test else "__end__"
+
+    graph = StateGraph(EvolutionState)
+    graph.add_node("begin", phases.begin)
+    graph.add_node("rollout", phases.rollout)
+    graph.add_node("evolve", phases.evolve)
+    graph.add_node("gate", phases.gate)
+    graph.add_node("save", phases.save)
+    graph.add_node("test", phases.test)
+    graph.add_edge(START, "begin")
+    graph.add_conditional_edges("begin", more)
+    graph.add_edge("rollout", "evolve")
+    graph.add_edge("evolve", "gate")
+    graph.add_edge("gate", "save")
+    graph.add_conditional_edges("save", more)
+    graph.add_edge("test", END)
+    return graph
+
+
+async def run_evolution(
+    parts: Parts, saver: BaseCheckpointSaver[Any], on_event: Callable[[Event], None] = lambda event: None
+) -> EvolutionState:
+    """Start the evolution of `parts`, or go on where its last finished superstep left it.
+
+    Raises:
+        BudgetError, ModelError: the run stopped early and can be resumed by calling this again.
+    """
+    graph = build(parts).compile(checkpointer=saver)
+    config: RunnableConfig = {
+        "configurable": {"thread_id": parts.run},
+        "recursion_limit": 5 * parts.config.iterations + 10,
+    }
+    before = await graph.aget_state(config)
+    if before.created_at is None or before.next:
+        start = EvolutionState() if before.created_at is None else None
+        async for event in graph.astream(start, config, stream_mode="custom", durability="sync"):
+            on_event(event)
+    return cast(EvolutionState, (await graph.aget_state(config)).values)

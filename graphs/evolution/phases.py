@@ -1,0 +1,213 @@
+"""The phases of the outer evolution as nodes of its graph."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import numpy as np
+from langgraph.config import get_stream_writer
+from selfwire.core.scope import Scope
+from selfwire.core.task import Task
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.gate import Verdict, decide
+from selfwire.graphs.evolution.config import Parts
+from selfwire.graphs.evolution.rollouts import roll_out, spent
+
+
+class EvolutionState(TypedDict, total=False):
+    """References and plain numbers; bodies lie in the journal.
+
+    Keys:
+        iteration: from 0; the number of finished iterations after `save`.
+        incumbent, candidate: bodies of workflows, by hash.
+        trajectories: bodies of this iteration's train trajectories, by hash.
+        evolved: applied and refused rewirings and notes of this iteration, by hash.
+        verdict: the gate's decision.
+        equals: how often in a row a candidate of equal score and more calls was accepted.
+        train: mean train score of this iteration, None if every task ended as an error.
+        test: the final report.
+    """
+
+    iteration: int
+    incumbent: str
+    candidate: str
+    trajectories: list[str]
+    evolved: str
+    verdict: dict[str, Any]
+    equals: int
+    train: float | None
+    test: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The nodes of the graph, over the live parts."""
+
+    parts: Parts
+
+    async def begin(self, state: EvolutionState) -> EvolutionState:
+        """Save the seed workflow as version 0."""
+        workflow = self.parts.seed_workflow
+        await self._save(workflow, step=0, facts={"why": "seed"})
+        return {"iteration": 0, "equals": 0, "incumbent": await self._put(workflow)}
+
+    async def rollout(self, state: EvolutionState) -> EvolutionState:
+        """Run the incumbent on the next train batch."""
+        workflow = await self._workflow(state["incumbent"])
+        tasks = self.train_batch(state["iteration"])
+        found = await self._run(workflow, tasks, self._scope("rollout", state["iteration"]))
+        hashes = [await self.parts.journal.put_body(t.model_dump(mode="json")) for t in found]
+        return {"trajectories": hashes, "train": mean_score(found)}
+
+    async def evolve(self, state: EvolutionState) -> EvolutionState:
+        """Let the method rewrite the incumbent."""
+        workflow = await self._workflow(state["incumbent"])
+        bodies = [await self.parts.journal.get_body(found) for found in state["trajectories"]]
+        trajectories = [Trajectory.model_validate(body) for body in bodies]
+        self._tell("evolve", state["iteration"])
+        scope = self._scope("evolve", state["iteration"])
+        evolved = await self.parts.method.evolve(workflow, trajectories, scope=scope)
+        record = evolved.model_dump(mode="json", exclude={"workflow"})
+        return {"candidate": await self._put(evolved.workflow), "evolved": await self.parts.journal.put_body(record)}
+
+    async def gate(self, state: EvolutionState) -> EvolutionState:
+        """Compare candidate and incumbent on fresh gate tasks, paired."""
+        incumbent = await self._workflow(state["incumbent"])
+        candidate = await self._workflow(state["candidate"])
+        if _structure(candidate) == _structure(incumbent):
+            verdict = _waved_through("agents and topology are unchanged", state["equals"])
+        elif self.parts.config.gate == "off":
+            verdict = _waved_through("the gate is off", state["equals"])
+        else:
+            verdict, candidate = await self._compare(incumbent, candidate, state)
+        kept = candidate if verdict.accepted else self.parts.method.keep_learned(incumbent, candidate)
+        return {
+            "incumbent": await self._put(kept),
+            "verdict": verdict.model_dump(mode="json"),
+            "equals": verdict.patience_used,
+        }
+
+    async def save(self, state: EvolutionState) -> EvolutionState:
+        """Save what the iteration left as a version, with what was tried and why."""
+        workflow = await self._workflow(state["incumbent"])
+        evolved = await self.parts.journal.get_body(state["evolved"])
+        # what is saved is what was kept, so the head always moves; `gate` says what became of the candidate
+        facts = {"gate": state["verdict"], "train_score": state["train"], **evolved}
+        await self._save(workflow, step=state["iteration"] + 1, facts=facts)
+        self._tell("save", state["iteration"], accepted=state["verdict"]["accepted"], why=state["verdict"]["why"])
+        return {"iteration": state["iteration"] + 1}
+
+    async def test(self, state: EvolutionState) -> EvolutionState:
+        """Open the test split, once: the seed workflow and what became of it, on the same tasks."""
+        report: dict[str, Any] = {}
+        for label, workflow in (
+            ("before", self.parts.seed_workflow),
+            ("after", await self._workflow(state["incumbent"])),
+        ):
+            scope = self._scope("test", 0, of=label)
+            found = await self._run(workflow, self.parts.splits.test, scope)
+            report[label] = {
+                "workflow": workflow.fingerprint,
+                "scores": [t.feedback.score if t.feedback else None for t in found],
+                "trajectories": [await self.parts.journal.put_body(t.model_dump(mode="json")) for t in found],
+                "usage": spent(found).model_dump(mode="json"),
+            }
+        return {"test": report}
+
+    def train_batch(self, iteration: int) -> tuple[Task, ...]:
+        """The batch of an iteration: the train split in seeded order, reshuffled at every pass."""
+        return _drawn(self.parts.splits.train, self.parts.config.batch, iteration, self._scope("draw train", 0))
+
+    def gate_batch(self, iteration: int) -> tuple[Task, ...]:
+        """The gate tasks of an iteration: fresh ones until the split is used up, then a new shuffle."""
+        return _drawn(self.parts.splits.gate, self.parts.config.gate_tasks, iteration, self._scope("draw gate", 0))
+
+    async def _compare(
+        self, incumbent: Workflow, candidate: Workflow, state: EvolutionState
+    ) -> tuple[Verdict, Workflow]:
+        tasks = self.gate_batch(state["iteration"])
+        before = await self._run(incumbent, tasks, self._scope("gate", state["iteration"], of="incumbent"))
+        after = await self._run(candidate, tasks, self._scope("gate", state["iteration"], of="candidate"))
+        verdict = self._decide(before, after, state["equals"])
+        if not verdict.try_pruning:
+            return verdict, await self._taught(candidate, after)
+        removal = self.parts.method.pruned(incumbent)
+        if removal is None:
+            return verdict, candidate
+        smaller = incumbent.apply(removal)
+        after = await self._run(smaller, tasks, self._scope("gate", state["iteration"], of="pruned"))
+        pruned = self._decide(before, after, state["equals"])
+        if pruned.accepted:
+            return pruned.replace(why=f"{pruned.why}; {removal.why}"), await self._taught(smaller, after)
+        return verdict, candidate
+
+    async def _taught(self, workflow: Workflow, held_out: Sequence[Trajectory]) -> Workflow:
+        return await self.parts.method.learn_held_out(workflow, held_out)
+
+    def _decide(self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int) -> Verdict:
+        config = self.parts.config
+        return decide(
+            [t.feedback.score if t.feedback else None for t in before],
+            [t.feedback.score if t.feedback else None for t in after],
+            [t.usage.calls for t in before],
+            [t.usage.calls for t in after],
+            equals,
+            margin=config.margin,
+            patience=config.patience,
+        )
+
+    def _scope(self, phase: str, iteration: int, of: str = "") -> Scope:
+        # `of` names the side of a comparison in the journal only: both sides share their random draws
+        run = f"{self.parts.run}/{of}" if of else self.parts.run
+        return Scope(run=run, seed=self.parts.config.seed, iteration=iteration, phase=phase)
+
+    async def _run(self, workflow: Workflow, tasks: Sequence[Task], scope: Scope) -> list[Trajectory]:
+        done: list[Trajectory] = []
+
+        def progress(trajectory: Trajectory) -> None:
+            done.append(trajectory)
+            self._tell(scope.phase, scope.iteration, done=len(done), total=len(tasks), score=mean_score(done))
+
+        return await roll_out(self.parts, workflow, tasks, scope, progress)
+
+    def _tell(self, phase: str, iteration: int, **event: Any) -> None:
+        spend = self.parts.ledger.spent.model_dump(mode="json")
+        get_stream_writer()({"phase": phase, "iteration": iteration, "spend": spend, **event})
+
+    async def _put(self, workflow: Workflow) -> str:
+        return await self.parts.journal.put_body(workflow.model_dump(mode="json"))
+
+    async def _workflow(self, body: str) -> Workflow:
+        return Workflow.model_validate(await self.parts.journal.get_body(body))
+
+    async def _save(self, workflow: Workflow, step: int, facts: dict[str, Any]) -> None:
+        facts = {"method": self.parts.method.name, "seed": self.parts.config.seed, **facts}
+        await self.parts.library.save(self.parts.config.name, workflow, run=self.parts.run, step=step, facts=facts)
+
+
+def mean_score(trajectories: Sequence[Trajectory]) -> float | None:
+    """Mean score over graded trajectories; None if none was graded."""
+    scores = [trajectory.feedback.score for trajectory in trajectories if trajectory.feedback]
+    return float(np.mean(scores)) if scores else None
+
+
+def _drawn(tasks: Sequence[Task], size: int, iteration: int, scope: Scope) -> tuple[Task, ...]:
+    if not tasks:
+        return ()
+    drawn: list[Task] = []
+    for place in range(iteration * size, iteration * size + min(size, len(tasks))):
+        epoch, index = divmod(place, len(tasks))
+        order = scope.at(iteration=epoch).random("order").permutation(len(tasks))
+        drawn.append(tasks[int(order[index])])
+    return tuple(dict.fromkeys(drawn))
+
+
+def _waved_through(why: str, equals: int) -> Verdict:
+    return Verdict(accepted=True, why=why, difference=None, compared=0, left_out=0, patience_used=equals)
+
+
+def _structure(workflow: Workflow) -> tuple[Any, ...]:
+    return workflow.agents, workflow.topology
+
+

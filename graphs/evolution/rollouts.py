@@ -1,0 +1,128 @@
+"""Runs a workflow on tasks, in parallel, and has the answers graded."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from selfwire.core.errors import BudgetError, ConfigError, JournalError, ModelError, SelfwireError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Task
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Budget, Usage
+from selfwire.core.workflow import Workflow
+from selfwire.graphs.evolution.config import Parts
+from selfwire.runtime.journal import Outcome
+
+CHUNK = 200
+"""Tasks that are started together at most, so that a large split does not pile up in memory."""
+
+Progress = Callable[[Trajectory], None]
+
+
+async def roll_out(
+    parts: Parts, workflow: Workflow, tasks: Sequence[Task], scope: Scope, progress: Progress
+) -> list[Trajectory]:
+    """One graded trajectory per task, in the order of the tasks.
+
+    Raises:
+        BudgetError: a budget is exhausted; the calls so far are in the journal.
+        ModelError: too many tasks ended as infrastructure errors to learn from the rest.
+    """
+    gate = asyncio.Semaphore(parts.config.concurrency)
+
+    async def one(task: Task) -> Trajectory:
+        async with gate:
+            trajectory = await attempt(parts, workflow, task, scope.at(task=task.id))
+            progress(trajectory)
+            return trajectory
+
+    found: list[Trajectory] = []
+    for start in range(0, len(tasks), CHUNK):
+        async with reserved(parts, tasks[start : start + CHUNK], scope):
+            found += await _together([one(task) for task in tasks[start : start + CHUNK]])
+    _refuse_too_many_errors(found, parts.config.keep_errors_below, scope.phase)
+    return found
+
+
+async def attempt(parts: Parts, workflow: Workflow, task: Task, scope: Scope) -> Trajectory:
+    """Run and grade one task; whatever goes wrong with it becomes the trajectory's `error`.
+
+    Raises:
+        BudgetError, ConfigError, JournalError: the whole run must stop.
+    """
+    trajectory = Trajectory(question=task.question, workflow=workflow.fingerprint)
+    try:
+        trajectory = await parts.method.solve(workflow, task.question, scope=scope)
+        if trajectory.answer is None:
+            return trajectory
+        return trajectory.with_feedback(await assess(parts, task, trajectory.answer, scope))
+    except (BudgetError, ConfigError, JournalError):
+        raise
+    except Exception as error:  # noqa: BLE001  # the one place where a failed task is recorded
+        return trajectory.failed(f"{type(error).__name__}: {error}")
+
+
+async def assess(parts: Parts, task: Task, answer: str, scope: Scope) -> Feedback:
+    """Have the environment grade an answer, through the journal.
+
+    Raises:
+        GradingError: the environment failed.
+    """
+
+    async def call() -> Outcome:
+        feedback = await parts.environment.assess(task, answer, scope=scope)
+        return Outcome(feedback.model_dump(mode="json"))
+
+    request = {"environment": parts.environment.name, "answer": answer}
+    outcome = await parts.journal.recorded("environment", scope.at(node="environment"), request, call)
+    return Feedback.model_validate(outcome.body)
+
+
+@asynccontextmanager
+async def reserved(parts: Parts, tasks: Sequence[Task], scope: Scope) -> AsyncIterator[None]:
+    """Set the calls of every task aside before any starts, so that timing does not decide which is refused.
+
+    Raises:
+        BudgetError: the calls that are left do not suffice for all tasks.
+    """
+    if parts.ledger.budget.calls is None:
+        yield
+        return
+    places = [scope.at(task=task.id) for task in tasks]
+    try:
+        for place in places:
+            before = await parts.journal.spend_at(iteration=place.iteration, phase=place.phase, task=place.task)
+            parts.ledger.share(place, Budget(calls=before.calls + parts.config.calls_per_task), before)
+        yield
+    finally:
+        for place in places:
+            parts.ledger.release(place)
+
+
+async def _together(runs: Sequence[Coroutine[Any, Any, Trajectory]]) -> list[Trajectory]:
+    try:
+        async with asyncio.TaskGroup() as group:
+            started = [group.create_task(run) for run in runs]
+    except* SelfwireError as failed:
+        raise _first(failed) from None
+    return [task.result() for task in started]
+
+
+def _first(failed: BaseExceptionGroup[SelfwireError]) -> SelfwireError:
+    one = failed.exceptions[0]
+    return _first(one) if isinstance(one, BaseExceptionGroup) else one
+
+
+def spent(trajectories: Sequence[Trajectory]) -> Usage:
+    """What the trajectories cost together."""
+    return sum((trajectory.usage for trajectory in trajectories), Usage())
+
+
+def _refuse_too_many_errors(found: Sequence[Trajectory], limit: float, phase: str) -> None:
+    errors = [trajectory.error for trajectory in found if trajectory.error is not None]
+    if found and errors and len(errors) / len(found) > limit:
+        raise ModelError(
+            f"{len(errors)} of {len(found)} tasks of phase {phase!r} ended as infrastructure errors, the first with: "
+            f"{errors[0]}; nothing was learned from them, resume the run when the cause is mended"
+        )

@@ -1,0 +1,128 @@
+"""HiVA wired to models, tools and an embedder: the method as the outer evolution and the state machine call it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from langchain_core.runnables import RunnableConfig
+from selfwire.core.edits import Rewiring
+from selfwire.core.ports import Embedder, Model, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import thawed
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.evolvers.hiva.forward import instructor, match, profile
+from selfwire.evolvers.hiva.kabb import TaskMatch, router_for
+from selfwire.evolvers.hiva.knowledge import TaskConcepts
+from selfwire.evolvers.hiva.memory import Learned
+from selfwire.evolvers.hiva.repair import least_helpful
+from selfwire.evolvers.hiva.reflector import Reflector
+from selfwire.evolvers.hiva.seed import METHOD, seed
+from selfwire.evolvers.hiva.updates import evidence, refit_weights
+from selfwire.graphs.method import Evolved
+from selfwire.graphs.nodes import DETACHED
+from selfwire.graphs.prompts import load_prompts
+from selfwire.graphs.team import run_team
+from selfwire.graphs.turn import TeamRun
+from selfwire.nodes.agent import agent_act
+
+
+@dataclass(frozen=True)
+class Hiva:
+    """HiVA wired to models, tools and an embedder.
+
+    Attributes:
+        model: plays the roles agent and meta.
+        toolbox: tools by the name that agents hold.
+        embedder: of concepts and agents.
+        config: the method's knobs and ablations.
+    """
+
+    model: Model
+    toolbox: Toolbox
+    embedder: Embedder
+    config: HivaConfig = field(default_factory=HivaConfig)
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return METHOD
+
+    @cached_property
+    def reflector(self) -> Reflector:
+        """The meta model with HiVA's prompts."""
+        return Reflector(self.model, load_prompts("evolvers", "hiva"), self.config.temperature)
+
+    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+        """The singleton: source -> aggregator."""
+        return seed(load_prompts("evolvers", "hiva"), tools=tools, config=self.config)
+
+    async def solve(
+        self, workflow: Workflow, question: Question, *, scope: Scope, within: RunnableConfig | None = DETACHED
+    ) -> Trajectory:
+        """Characterise the task, match it with the agents, and run the team once.
+
+        Args:
+            workflow: what runs.
+            question: what is asked.
+            scope: place of the run.
+            within: config of the team's graph; None makes it part of the running graph, checkpoints and all.
+
+        Raises:
+            ModelError: the task could not be characterised.
+            BudgetError: the run must stop.
+        """
+        concepts, overhead, found = None, Usage(), TaskMatch()
+        if self.config.kabb:
+            concepts, overhead = await self.profiled(question, workflow, scope)
+            found = await match(concepts, workflow, self.embedder)
+        run = TeamRun(
+            question=question,
+            scope=scope.at(task=question.id),
+            agents=workflow.pool,
+            act=agent_act(self.model, self.toolbox, temperature=self.config.temperature),
+            router=router_for(workflow, found, self.config),
+            instruct=instructor(workflow, self.reflector),
+            workflow=workflow.fingerprint,
+        )
+        done = await run_team(workflow.topology, run, config=within)
+        notes = {"concepts": concepts.model_dump(mode="json")} if concepts else {}
+        return done.replace(overhead=overhead, notes=notes)
+
+    async def evolve(self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope) -> Evolved:
+        """One pass from loss to update_beliefs over graded trajectories."""
+        from selfwire.graphs.hiva.machine import learn  # the machine is made of this method's steps
+
+        return await learn(self, workflow, trajectories, scope)
+
+    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
+        """Refit the indicator weights to held-out runs."""
+        known = [(t, self.concepts(t)) for t in trajectories]
+        found = [
+            evidence(t, workflow, await match(concepts, workflow, self.embedder)) for t, concepts in known if concepts
+        ]
+        return refit_weights(workflow, found)
+
+    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+        """The kept agents and topology with the candidate's beliefs about those that survive in both."""
+        return Learned.of(candidate).fitting(kept).into(kept)
+
+    def pruned(self, workflow: Workflow) -> Rewiring | None:
+        """The rewiring that removes the agent with the lowest posterior mean; None if nothing can go."""
+        return least_helpful(workflow)
+
+    async def profiled(self, question: Question, workflow: Workflow, scope: Scope) -> tuple[TaskConcepts, Usage]:
+        """What a task is about, and what it cost to find out."""
+        tools = [self.toolbox[name].spec for name in sorted(self.held(workflow))]
+        return await profile(question, workflow, self.reflector, tools=tools, scope=scope)
+
+    def held(self, workflow: Workflow) -> set[str]:
+        """Names of the tools that the workflow's agents hold."""
+        return {tool for agent in workflow.agents for tool in agent.tools if tool in self.toolbox}
+
+    def concepts(self, trajectory: Trajectory) -> TaskConcepts | None:
+        """What was noted of a run's task; None where it was not characterised."""
+        noted = trajectory.notes.get("concepts")
+        return TaskConcepts.model_validate(thawed(noted)) if noted else None

@@ -1,0 +1,52 @@
+"""How a topology is laid out as a team: levels, which edges lead forward, which messages wait where."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from selfwire.core.topology import Topology
+from selfwire.core.trajectory import Message
+
+Steps = Mapping[str, Mapping[str, Any]]
+"""Steps as JSON, by node, without their inboxes (these follow from what was sent)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A topology as a team runs it, one level after another."""
+
+    topology: Topology
+
+    @cached_property
+    def depth(self) -> dict[str, int]:
+        """Node id to its level."""
+        return {node: depth for depth, level in enumerate(self.topology.levels()) for node in level}
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Node id to its place in topological order, level by level."""
+        return {node: place for place, node in enumerate(self.depth)}
+
+    @cached_property
+    def forward(self) -> dict[str, frozenset[str]]:
+        """Node id to the successors that it triggers; the others read its message in the next round."""
+        return {
+            node: frozenset(s for s in successors if self.depth[s] > self.depth[node])
+            for node, successors in self.topology.successors.items()
+        }
+
+    @cached_property
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """Node id to the predecessors that may trigger it, in topological order."""
+        return {
+            node: tuple(sorted((p for p in sources if node in self.forward[p]), key=self.place.__getitem__))
+            for node, sources in self.topology.predecessors.items()
+        }
+
+    def inbox(self, node: str, steps: Steps, carried: Iterable[Mapping[str, str]]) -> tuple[Message, ...]:
+        """Messages for a node in topological order of their sources, then last round's (from further down)."""
+        fresh = [m for source in self.sources[node] for m in steps.get(source, {}).get("sent", ())]
+        late = [message for message in carried if message["target"] == node]
+        late.sort(key=lambda message: self.place.get(message["source"], len(self.place)))
+        return tuple(Message(**message) for message in (*fresh, *late) if message["target"] == node)

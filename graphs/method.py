@@ -1,0 +1,64 @@
+"""What the outer evolution asks of a method."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from selfwire.core.edits import Refused, Rewiring
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import FrozenJson, FrozenMap, Value
+from selfwire.core.workflow import Workflow
+
+
+class Evolved(Value):
+    """What a method made of a batch of trajectories.
+
+    Args:
+        workflow: the rewritten workflow, its learned memory included.
+        applied: the rewirings between the old workflow and the new one, in order.
+        refused: rewirings that did not fit, with reasons.
+        notes: what the method wants to show of this step; JSON.
+    """
+
+    workflow: Workflow
+    applied: tuple[Rewiring, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    notes: FrozenJson = FrozenMap()
+
+
+class Method(Protocol):
+    """One published method, wired to models, tools and prompts."""
+
+    @property
+    def name(self) -> str:
+        """What the command line calls it."""
+        ...
+
+    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+        """The workflow that the method starts from, its agents holding these tools."""
+        ...
+
+    async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
+        """Run the team once, with evolution off.
+
+        Raises:
+            BudgetError: the run must stop. Other faults end in the trajectory's `error`.
+        """
+        ...
+
+    async def evolve(self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope) -> Evolved:
+        """Learn from graded trajectories of the workflow; those with an error teach nothing."""
+        ...
+
+    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
+        """Fit what is fitted to held-out tasks, such as a router's weights; agents and topology stay."""
+        ...
+
+    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+        """The kept agents and topology with what the rejected candidate has learned about them."""
+        ...
+
+    def pruned(self, workflow: Workflow) -> Rewiring | None:
+        """The rewiring that removes what helps least; None if nothing can go."""
+        ...

@@ -1,0 +1,25 @@
+"""Nodes of method graphs in both forms, from one async function."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from selfwire.runtime.sync import run_sync
+
+State = TypeVar("State")
+
+DETACHED: RunnableConfig = {"configurable": {"__pregel_checkpointer": None, "__pregel_durability": "exit"}}
+"""Config of an inner graph that runs many times in one node: LangGraph would tell the runs apart by the order
+in which they start, which a resumed run does not repeat; such runs are recovered from the journal instead."""
+
+
+def both_forms(step: Callable[[State], Awaitable[Any]]) -> RunnableLambda[State, Any]:
+    """A node that serves `invoke` and `ainvoke`."""
+
+    async def awaited(state: State) -> Any:
+        return await step(state)
+
+    def waited(state: State) -> Any:
+        return run_sync(awaited(state))
+
+    return RunnableLambda(waited, afunc=awaited)

@@ -1,0 +1,263 @@
+"""A team: a topology compiled to LangGraph.
+
+A node of the topology is a node of the graph, and its conditional edges are the router's choice among
+its successors. One superstep is one level. A node runs once, after everybody who chose it: an edge that
+skips levels passes through relays (`solve@2` waits for `solve` in level 2); the sink is deferred instead,
+unless nodes are loose or in a cycle, where LangGraph would draw edges to it that nobody declared.
+Edges that close a cycle are drawn, trigger nothing, and deliver in the next round.
+
+Agents, prompts and router come at run time as a `TeamRun`, so compiled teams are cached by topology alone.
+"""
+
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Annotated, Any, TypedDict, TypeVar
+
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import get_runtime
+from selfwire.core.errors import ConfigError, TopologyError
+from selfwire.core.topology import Policy, Topology, reachable
+from selfwire.core.trajectory import Message, Step, Trajectory
+from selfwire.graphs.layout import Layout
+from selfwire.graphs.turn import TeamRun, turn
+from selfwire.runtime.sync import run_sync
+
+LENIENT = Policy(cycles=True, loose=True)
+"""Tolerates whatever can run: cycles deliver a round later, and nobody chooses a loose node."""
+
+CACHED_TEAMS = 256
+"""How many compiled teams are kept; the longest unused go first."""
+
+State = TypeVar("State")
+Update = dict[str, Any]
+
+
+def _joined(steps: Update, more: Update | None) -> Update:
+    return {} if more is None else {**steps, **more}
+
+
+class TeamState(TypedDict):
+    """What flows through a team; the underscores keep the names apart from node ids.
+
+    Attributes:
+        _steps: steps as JSON by node, inboxes left out; writing None begins a round.
+        _carried: messages of earlier rounds that travel along closing edges.
+    """
+
+    _steps: Annotated[dict[str, Any], _joined]
+    _carried: list[dict[str, str]]
+
+
+Team = CompiledStateGraph[TeamState, TeamRun, TeamState, TeamState]
+"""A compiled team: `await team.ainvoke(team_input(), context=TeamRun(...))`, or `run_team`."""
+
+
+def compile_team(topology: Topology, *, policy: Policy = LENIENT) -> Team:
+    """Compile a topology, or take it from the cache.
+
+    Raises:
+        TopologyError: the topology has problems that the policy forbids; all are listed.
+    """
+    key = _ByFingerprint(topology.fingerprint, topology)
+    problems = _problems(key, policy)
+    if problems:
+        raise TopologyError(f"the topology cannot run: {'; '.join(problems)}; repair it or allow them by policy")
+    return _compiled(key)
+
+
+def team_input(carried: Sequence[Message] = ()) -> TeamState:
+    """The input of a round.
+
+    Args:
+        carried: what `carried_on` returned after the round before.
+    """
+    first: Any = None
+    return {"_steps": first, "_carried": [message.model_dump() for message in carried]}
+
+
+async def run_team(
+    topology: Topology, run: TeamRun, *, carried: Sequence[Message] = (), config: RunnableConfig | None = None
+) -> Trajectory:
+    """Run a team once, as one round.
+
+    Args:
+        topology: who talks to whom.
+        run: the question, the agents and how they act.
+        carried: what `carried_on` returned after the round before.
+        config: LangGraph's; inside a node of another graph it is taken over by itself.
+
+    Returns:
+        What every node did. Without an answer of the sink, `answer` is None and `error` says why.
+
+    Raises:
+        TopologyError: the topology cannot run.
+        BudgetError, ConfigError, ...: whatever stops an agent, apart from ModelError.
+    """
+    state = await compile_team(topology).ainvoke(team_input(carried), config, context=run)
+    return trajectory(topology, run, state)
+
+
+def trajectory(topology: Topology, run: TeamRun, state: Mapping[str, Any]) -> Trajectory:
+    """What a team did, read from its final state."""
+    layout, done = Layout(topology), state["_steps"]
+    steps = [
+        Step(**done[node], inbox=layout.inbox(node, done, state["_carried"]))
+        for level in topology.levels()
+        for node in sorted(level)
+        if node in done
+    ]
+    last = done.get(topology.sink)
+    error = _why_no_answer(topology, steps) if last is None or last.get("error") else None
+    return Trajectory(
+        question=run.question,
+        workflow=run.workflow,
+        steps=tuple(steps),
+        answer=None if last is None or error else last.get("output", ""),
+        error=error,
+        sample=run.scope.sample,
+    )
+
+
+def carried_on(topology: Topology, done: Trajectory, carried: Sequence[Message] = ()) -> tuple[Message, ...]:
+    """Messages for the next round: those that nobody has read yet, oldest first, then the new ones.
+
+    Args:
+        topology: of the round that is done.
+        done: what happened in it.
+        carried: what was carried into it.
+    """
+    forward = Layout(topology).forward
+    read = {step.node for step in done.steps if step.error is None}
+    waiting = [message for message in carried if message.target in topology.agents and message.target not in read]
+    written = [m for step in done.steps for m in step.sent if m.target not in forward[m.source]]
+    return (*waiting, *written)
+
+
+def embedded(team: Team, step: Callable[[State, Team], Awaitable[Any]]) -> RunnableLambda[State, Any]:
+    """A node of a method's graph in which a team runs.
+
+    LangGraph draws the team inside the node (`get_graph(xray=True)`) because the node's sync form holds it.
+
+    Args:
+        team: the team that is drawn.
+        step: the node, awaited with the state and the team; it may run another team than the drawn one,
+            where the topology has changed since.
+    """
+
+    async def awaited(state: State) -> Any:
+        return await step(state, team)
+
+    def waited(state: State) -> Any:
+        return run_sync(_awaiting(step(state, team)))
+
+    return RunnableLambda(waited, afunc=awaited)
+
+
+async def _awaiting(result: Awaitable[Any]) -> Any:
+    return await result
+
+
+def _why_no_answer(topology: Topology, steps: Sequence[Step]) -> str:
+    failed = {step.node: step.error for step in steps if step.error}
+    if topology.sink in failed:
+        return f"sink {topology.sink!r} failed: {failed[topology.sink]}"
+    why = "; ".join(f"{node!r} failed: {error}" for node, error in failed.items()) or "no node handed on to it"
+    return f"sink {topology.sink!r} received nothing: {why}"
+
+
+@dataclass(frozen=True)
+class _ByFingerprint:
+    """A topology that is compared by fingerprint, which it remembers."""
+
+    fingerprint: str
+    topology: Topology = field(compare=False)
+
+
+@lru_cache(maxsize=CACHED_TEAMS)
+def _problems(key: _ByFingerprint, policy: Policy) -> tuple[str, ...]:
+    return tuple(str(problem) for problem in key.topology.problems(policy))
+
+
+@lru_cache(maxsize=CACHED_TEAMS)
+def _compiled(key: _ByFingerprint) -> Team:
+    layout = Layout(key.topology)
+    topology, graph = key.topology, StateGraph(TeamState, context_schema=TeamRun)
+    deferred = None if topology.problems() else topology.sink
+    for node in topology.agents:
+        graph.add_node(node, _Turn(layout, node), defer=node == deferred)
+    relays = _add_relays(graph, layout, deferred)
+    graph.add_edge(START, topology.entry)
+    graph.add_edge(topology.sink, END)
+    for node, successors in topology.successors.items():
+        if successors:
+            ways: dict[Hashable, str] = {s: relays.get((s, layout.depth[node] + 1), s) for s in successors}
+            if node == topology.sink:
+                ways[END] = END  # else the drawing ends at some other node
+            graph.add_conditional_edges(node, _Chosen(node, layout.forward[node]), ways)
+    return graph.compile(name="team").with_config(recursion_limit=len(topology.levels()) + 2)
+
+
+def _add_relays(
+    graph: StateGraph[TeamState, TeamRun], layout: Layout, deferred: str | None
+) -> dict[tuple[str, int], str]:
+    """Add a chain of relays per node, other than the deferred one, that an edge reaches across levels.
+
+    Returns:
+        Relays by the node that they wait for and the level in which they stand.
+    """
+    relays: dict[tuple[str, int], str] = {}
+    reached = reachable({n: tuple(ways) for n, ways in layout.forward.items()}, [layout.topology.entry])
+    for node in sorted(reached - {deferred}):
+        above = [layout.depth[source] for source in layout.sources[node] if source in reached]
+        highest, after = min(above, default=layout.depth[node]), node
+        for level in range(layout.depth[node] - 1, highest, -1):
+            relays[node, level] = relay = f"{node}@{level}"
+            graph.add_node(relay, _Relay())
+            graph.add_edge(relay, after)
+            after = relay
+    return relays
+
+
+class _Turn(Runnable[TeamState, Update]):
+    """A node's turn in both forms; a RunnableLambda would open a traced run inside the node's own."""
+
+    def __init__(self, layout: Layout, node: str) -> None:
+        self.layout, self.node = layout, node
+
+    def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
+        return run_sync(self.ainvoke(input, config))
+
+    async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
+        run = get_runtime(TeamRun).context
+        if not isinstance(run, TeamRun):
+            raise ConfigError("a team runs in a context; pass context=TeamRun(...) or call run_team")
+        return {"_steps": {self.node: await turn(self.layout, self.node, run, input["_steps"], input["_carried"])}}
+
+
+class _Chosen(Runnable[TeamState, list[str]]):
+    """Reads a node's decision: who is triggered by what it sent."""
+
+    name = "chosen"
+
+    def __init__(self, node: str, forward: frozenset[str]) -> None:
+        self.node, self.forward = node, forward
+
+    def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> list[str]:
+        sent = input["_steps"][self.node].get("sent", ())
+        return [message["target"] for message in sent if message["target"] in self.forward]
+
+    async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> list[str]:
+        return self.invoke(input)
+
+
+class _Relay(Runnable[TeamState, Update]):
+    """Passes a trigger on to the next level."""
+
+    def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
+        return {}
+
+    async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
+        return {}

@@ -1,0 +1,114 @@
+"""One agent acts: its prompt, its inbox, and a tool loop until it answers."""
+
+from collections.abc import Mapping, Sequence
+
+from selfwire.core.agent import Agent
+from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
+from selfwire.core.errors import ConfigError, ToolError
+from selfwire.core.ports import Act, Model, Tool, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Message, Step, ToolUse
+from selfwire.core.usage import total
+from selfwire.core.values import thawed
+
+MAX_TURNS = 8
+"""How many replies of an agent may call tools before it has to answer without them."""
+
+
+def agent_act(
+    model: Model, toolbox: Toolbox, *, max_turns: int = MAX_TURNS, temperature: float | None = None
+) -> Act:
+    """How an agent acts: it calls tools until it answers, at most `max_turns` times, then answers without them.
+
+    Args:
+        model: plays the role "agent".
+        toolbox: every tool that an agent may hold, by name.
+        max_turns: replies that may call tools, >= 0.
+        temperature: for agents that state none.
+
+    Returns:
+        An `Act`; it raises ConfigError if an agent holds a tool that the toolbox lacks.
+    """
+
+    async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        held = _held(agent, toolbox)
+        heat = temperature if agent.temperature is None else agent.temperature
+        messages = [ChatMessage.system(_system(agent)), ChatMessage.user(_task(question, inbox))]
+        replies: list[Reply] = []
+        uses: list[ToolUse] = []
+        while True:
+            turn = len(replies)
+            tools = _specs(held) if turn < max_turns else ()
+            reply = await model.reply(messages, scope=_turn(scope, turn), tools=tools, temperature=heat)
+            replies.append(reply)
+            if not (tools and reply.tool_calls):
+                return _step(agent, inbox, scope, replies, uses)
+            messages.append(reply.message)
+            for index, call in enumerate(reply.tool_calls):
+                use = await _used(call, held, _turn(scope, turn, index))
+                uses.append(use)
+                messages.append(ChatMessage.tool(call, use.result))
+
+    return act
+
+
+def _system(agent: Agent) -> str:
+    if not agent.memory:
+        return agent.prompt
+    return agent.prompt + "\n\nNotes from earlier work:" + "".join(f"\n- {note}" for note in agent.memory)
+
+
+def _task(question: Question, inbox: Sequence[Message]) -> str:
+    return f"Task:\n{question.input}" + "".join(f"\n\nFrom {mail.source}:\n{mail.text}" for mail in inbox)
+
+
+def _turn(scope: Scope, turn: int, call: int | None = None) -> Scope:
+    """The scope of one call inside the loop: `solve`, its tool calls `solve#0.0`, `solve#0.1`, then `solve#1`."""
+    if call is not None:
+        return scope.at(node=f"{scope.node}#{turn}.{call}")
+    return scope.at(node=f"{scope.node}#{turn}") if turn else scope
+
+
+def _held(agent: Agent, toolbox: Toolbox) -> dict[str, Tool]:
+    missing = [name for name in agent.tools if name not in toolbox]
+    if missing:
+        there = ", ".join(sorted(toolbox)) or "none"
+        raise ConfigError(f"agent {agent.id!r} holds tool {missing[0]!r}, which this run lacks; its tools are {there}")
+    return {name: toolbox[name] for name in agent.tools}
+
+
+def _specs(held: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
+    return tuple(tool.spec for tool in held.values())
+
+
+async def _used(call: ToolCall, held: Mapping[str, Tool], scope: Scope) -> ToolUse:
+    try:
+        result, error = await _result(call, held, scope), False
+    except ToolError as complaint:
+        result, error = f"error: {complaint}", True
+    return ToolUse(name=call.name, arguments=call.arguments, result=result, error=error)
+
+
+async def _result(call: ToolCall, held: Mapping[str, Tool], scope: Scope) -> str:
+    if call.name not in held:
+        raise ToolError(f"there is no tool {call.name!r}; your tools are {', '.join(held)}")
+    if not isinstance(call.arguments, Mapping):
+        raise ToolError(f"arguments must be a JSON object, not {call.arguments!r}")
+    return await held[call.name].run(thawed(call.arguments), scope=scope)
+
+
+def _step(
+    agent: Agent, inbox: Sequence[Message], scope: Scope, replies: Sequence[Reply], uses: Sequence[ToolUse]
+) -> Step:
+    skills = dict.fromkeys(str(skill) for reply in replies for skill in reply.metadata.get("skills", ()))
+    return Step(
+        node=scope.node,
+        agent=agent.id,
+        visit=scope.visit,
+        inbox=tuple(inbox),
+        output=replies[-1].content,
+        tools=tuple(uses),
+        usage=replies[0].usage if len(replies) == 1 else total(reply.usage for reply in replies),
+        skills=tuple(skills),
+    )

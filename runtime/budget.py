@@ -1,0 +1,178 @@
+"""Ledgers: what a run may still spend, held before each call and settled after it."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple, Self
+
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Budget, Usage
+
+
+class Purse(NamedTuple):
+    """An amount that is held: calls, tokens, dollars."""
+
+    calls: float = 0
+    tokens: float = 0
+    dollars: float = 0
+
+    @classmethod
+    def of(cls, usage: Usage) -> Self:
+        """The amount of a usage; an unknown price counts 0, as such models are refused a dollar budget."""
+        return cls(usage.calls, usage.tokens, usage.dollars or 0)
+
+    def plus(self, other: "Purse") -> "Purse":
+        """Both amounts together."""
+        return Purse(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+    def less(self, other: "Purse") -> "Purse":
+        """What is left after another amount was taken, never below 0."""
+        return Purse(*(max(0, mine - its) for mine, its in zip(self, other, strict=True)))
+
+    def upto(self, other: "Purse") -> "Purse":
+        """The smaller of both, one by one."""
+        return Purse(*(min(mine, its) for mine, its in zip(self, other, strict=True)))
+
+    def only(self, names: frozenset[str]) -> "Purse":
+        """The named amounts; the others are 0."""
+        return Purse(*(amount if name in names else 0 for name, amount in zip(self._fields, self, strict=True)))
+
+
+ALL = frozenset(Purse._fields)
+
+
+class Hold:
+    """A reservation; settle it with what the call cost, or leave the `with` block to give it back."""
+
+    def __init__(self, ledger: "Ledger", wanted: Purse) -> None:
+        self._ledger: Ledger | None = ledger
+        self._wanted = wanted
+
+    def settle(self, cost: Usage) -> None:
+        """Replace what was held by what it cost.
+
+        Raises:
+            ValueError: it was settled before.
+        """
+        ledger, self._ledger = self._ledger, None
+        if ledger is None:
+            raise ValueError("this hold was settled before; hold again for another call")
+        ledger.settle(self._wanted, cost)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._ledger is not None:
+            self.settle(Usage())
+
+
+class Ledger:
+    """What was spent and is held under a budget; safe for threads and tasks.
+
+    Ledgers nest: what is held in a child is held in every ledger above it, and each may refuse.
+
+    Args:
+        budget: the limits. Its `seconds` are wall time since the ledger was made, `elapsed` included.
+        parent: the ledger above.
+        spent: what was spent under this budget before, such as `journal.spend()` on resume; its seconds are
+            those of calls, which overlap, and do not count.
+        elapsed: wall time under this budget before, in seconds.
+        clock: seconds that only grow.
+    """
+
+    def __init__(
+        self,
+        budget: Budget = Budget(),
+        parent: "Ledger | None" = None,
+        spent: Usage = Usage(),
+        *,
+        elapsed: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.budget = budget
+        self.parent = parent
+        self._lock: threading.RLock = parent._lock if parent else threading.RLock()
+        self._spent, self._held = spent, Purse()
+        self._reserved, self._left = frozenset[str](), Purse()
+        self._clock, self._since = clock, clock() - elapsed
+        self._shares: dict[tuple[int, str, str], Ledger] = {}
+
+    @property
+    def spent(self) -> Usage:
+        """What calls have cost; `seconds` is wall time."""
+        return self._spent.replace(seconds=self._clock() - self._since)
+
+    def hold(self, wanted: Usage, where: str) -> Hold:
+        """Reserve what a call may cost at most, here and above.
+
+        Args:
+            wanted: calls, tokens and dollars at most; seconds are not held but looked up on the clock.
+            where: the place that the message names.
+
+        Raises:
+            BudgetError: it would exceed a limit; nothing is reserved.
+        """
+        amount = Purse.of(wanted)
+        with self._lock:
+            self._refuse(amount, where)
+            self._hold(amount)
+        return Hold(self, amount)
+
+    def settle(self, wanted: Purse, cost: Usage) -> None:
+        """Give back what was held and book what it cost, here and above; `Hold.settle` calls it."""
+        with self._lock:
+            drawn = Purse.of(cost).only(self._reserved).upto(self._left)
+            self._held, self._spent, self._left = self._held.less(wanted), self._spent + cost, self._left.less(drawn)
+            if self.parent:
+                self.parent.settle(wanted.only(ALL - self._reserved).plus(drawn), cost)
+
+    def at(self, scope: Scope) -> "Ledger":
+        """The ledger that pays for calls in a scope: the share of its task in its phase, or this one."""
+        return self._shares.get((scope.iteration, scope.phase, scope.task), self)
+
+    def share(self, scope: Scope, budget: Budget, spent: Usage = Usage()) -> "Ledger":
+        """Reserve a task's budget before its phase, so that timing does not decide which task is refused.
+
+        Until `release`, calls at the scope's (iteration, phase, task) are paid out of the share.
+
+        Args:
+            scope: names iteration, phase and task.
+            budget: limits of the task; calls, tokens and dollars that it names are reserved here, others not.
+            spent: what the journal says was spent on the task before a resume (`journal.spend_at`); it is in
+                this ledger's own `spent` already, so only the rest is reserved.
+
+        Raises:
+            BudgetError: this ledger cannot give that much.
+        """
+        share = Ledger(budget, self, spent, clock=self._clock)
+        limits = Purse(budget.calls or 0, budget.tokens or 0, budget.dollars or 0)
+        share._reserved = frozenset(name for name in ALL if getattr(budget, name) is not None)
+        share._left = limits.less(Purse.of(spent)).only(share._reserved)
+        with self._lock:
+            self._refuse(share._left, f"{scope.phase}/{scope.task}")
+            self._hold(share._left)
+            self.release(scope)
+            self._shares[scope.iteration, scope.phase, scope.task] = share
+        return share
+
+    def release(self, scope: Scope) -> None:
+        """End the share of a task and give back what is left of it; does nothing where there is none."""
+        with self._lock:
+            if share := self._shares.pop((scope.iteration, scope.phase, scope.task), None):
+                self.settle(share._left, Usage())
+                share._left = Purse()
+
+    def _refuse(self, wanted: Purse, where: str) -> None:
+        calls, tokens, dollars = self._held.plus(Purse.of(self._spent))
+        seconds = self._clock() - self._since
+        spent = Usage(calls=int(calls), input_tokens=int(tokens), dollars=dollars, seconds=seconds)
+        asked = Usage(calls=int(wanted.calls), input_tokens=int(wanted.tokens), dollars=wanted.dollars)
+        self.budget.refuse(spent, asked, where)
+        if self.parent:
+            self.parent._refuse(wanted.only(ALL - self._reserved), where)
+
+    def _hold(self, wanted: Purse) -> None:
+        self._held = self._held.plus(wanted)
+        if self.parent:
+            self.parent._hold(wanted.only(ALL - self._reserved))

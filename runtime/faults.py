@@ -1,0 +1,66 @@
+"""What a provider's error means: worth another try, or not; and how to tell it without telling keys."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from langchain_core.language_models import BaseChatModel
+from pydantic import SecretStr
+
+TRANSIENT_STATUS = {408, 409, 425, 429}
+TRANSIENT_NAMES = ("Timeout", "Connection", "Connect", "Transport", "RemoteProtocol", "ReadError", "WriteError")
+MALFORMED = (ValueError, TypeError, KeyError)
+"""What clients raise when a body is not what the protocol says, as when it was cut off."""
+KEY_PATTERN = re.compile(r"\b(?:sk|pk|key|Bearer)[-_ ][A-Za-z0-9*._-]{6,}")
+
+
+def status(error: BaseException) -> int | None:
+    """The HTTP status behind an error, where there is one."""
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("status_code", "http_status", "status", "code"):
+            value = getattr(holder, name, None)
+            if isinstance(value, int) and 100 <= value < 600:
+                return value
+    return None
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same request may succeed later: 429, 5xx, timeouts, lost connections, cut-off bodies."""
+    if (code := status(error)) is not None and code >= 300:
+        return code in TRANSIENT_STATUS or code >= 500
+    names = " ".join(kind.__name__ for kind in type(error).__mro__)
+    return isinstance(error, (OSError, *MALFORMED)) or any(name in names for name in TRANSIENT_NAMES)
+
+
+def retry_after(error: BaseException) -> float | None:
+    """Seconds that the provider asks to wait, where it does."""
+    headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", None) or {}
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
+    except (TypeError, ValueError):
+        return None
+
+
+def told(error: BaseException, model: BaseChatModel) -> str:
+    """An error in one line without keys, the model's own among them."""
+    secrets = [getattr(model, name, None) for name in type(model).model_fields]
+    return told_plainly(error, *(s.get_secret_value() for s in secrets if isinstance(s, SecretStr)))
+
+
+def told_plainly(error: BaseException, *secrets: str) -> str:
+    """An error in one line of at most 300 characters, without what looks like a key or is named as one."""
+    if isinstance(error, TimeoutError) and not str(error):
+        return "no answer in time"
+    text = f"{type(error).__name__}: {error}"
+    for secret in filter(None, secrets):
+        text = text.replace(secret, "***")
+    text = " ".join(KEY_PATTERN.sub("***", text).split())
+    return text if len(text) <= 300 else text[:297] + "..."

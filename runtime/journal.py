@@ -1,0 +1,293 @@
+"""The journal of one run: every model, tool and environment call is a row in SQLite.
+
+A row is reserved before its call and settled after it, with the whole reply and what it cost. A settled row
+is replayed instead of being sent again; a failed one is noted and sent again; a row that is still reserved
+after a kill says what may have been billed for nothing. Spend is the sum of the settled rows.
+"""
+
+import asyncio
+import hashlib
+import json
+import math
+import sqlite3
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+from selfwire.core.errors import BudgetError, JournalError, SelfwireError
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage, total
+from selfwire.core.values import canonical
+from selfwire.runtime.journal_file import MEMORY, checked, connected, laid_out, made, refuse_other_facts, sign
+from selfwire.runtime.lease import Lease
+from selfwire.runtime.writer import Writer
+
+Kind = Literal["model", "tool", "environment"]
+State = Literal["reserved", "settled", "failed"]
+
+USAGE = "calls, input_tokens, output_tokens, dollars, seconds"
+PLACES = ("iteration", "phase", "task", "node")
+
+
+class Outcome(NamedTuple):
+    """What a call brought: a JSON body, what it cost, and whether it came out of the journal."""
+
+    body: Any
+    usage: Usage = Usage()
+    replayed: bool = False
+
+
+class Row(NamedTuple):
+    """One call as the journal holds it; `usage` and `reply` are None until it is settled."""
+
+    kind: str
+    scope: Scope
+    request: str
+    attempt: int
+    at_most: int
+    state: str
+    failures: int
+    error: str | None
+    reply: Any
+    usage: Usage | None
+
+
+Call = Callable[[], Awaitable[Outcome]]
+
+
+class Journal:
+    """A run's calls, bodies and notes; make one with `create`, `open`, `reading` or `memory`."""
+
+    def __init__(self, connection: sqlite3.Connection, *, name: str, run: str, lease: Lease | None) -> None:
+        self.run = run
+        self._lease = lease
+        self._settled: set[str] = set()
+        self._open: dict[str, int] = {}
+        self._busy: dict[str, Future[None]] = {}
+        self._spend, self._dollars = Usage(), Fraction(0)
+        for key, state, at_most, *usage in connection.execute(f"SELECT key, state, at_most, {USAGE} FROM calls"):
+            if state == "settled":
+                self._count(key, _usage(usage))
+            else:
+                self._open[key] = at_most
+        self._writer = Writer(connection, name)
+
+    @classmethod
+    def memory(cls, run: str = "memory") -> Self:
+        """A journal without a file, for runs that are not resumed."""
+        return cls.create(MEMORY, run=run)
+
+    @classmethod
+    def create(cls, path: Path | str, *, run: str, facts: Mapping[str, str] | None = None) -> Self:
+        """Start a run's journal, with mode 0600. Blocks for some milliseconds.
+
+        Args:
+            path: the file, or ":memory:".
+            run: name of the run.
+            facts: hashes of what must be the same on resume: config, code, corpus, embedder.
+
+        Raises:
+            JournalError: the file exists or cannot be made.
+        """
+        lease = None
+        if path != MEMORY:
+            made(Path(path))
+            lease = Lease(Path(path))
+        connection = connected(str(path))
+        laid_out(connection, {**(facts or {}), "run": run})
+        sign(connection)
+        return cls(connection, name=str(path), run=run, lease=lease)
+
+    @classmethod
+    def open(cls, path: Path | str, facts: Mapping[str, str] | None = None) -> Self:
+        """Resume a run's journal and hold its lease. Blocks for some milliseconds.
+
+        Args:
+            path: the file.
+            facts: what the run would be started with now; None to compare nothing.
+
+        Raises:
+            JournalError: the file is missing, corrupt, foreign, held by another process, or was started with
+                other facts. Nothing is written then.
+        """
+        path = Path(path)
+        found = checked(path)
+        lease = Lease(path, holder=found.holder)
+        try:
+            refuse_other_facts(path, found, facts)
+            connection = connected(str(path))
+            sign(connection)
+            return cls(connection, name=str(path), run=found.facts["run"], lease=lease)
+        except JournalError:
+            lease.release()
+            raise
+
+    @classmethod
+    def reading(cls, path: Path | str) -> Self:
+        """Read a run's journal beside whoever holds it; nothing can be recorded.
+
+        Raises:
+            JournalError: the file is missing, corrupt or foreign.
+        """
+        found = checked(Path(path))
+        return cls(connected(str(path), "mode=ro"), name=str(path), run=found.facts["run"], lease=None)
+
+    async def recorded(
+        self, kind: Kind, scope: Scope, request: Any, call: Call, at_most: Usage = Usage(), *, attempt: int = 0
+    ) -> Outcome:
+        """Replay a settled row, or reserve one, call, and settle it.
+
+        Equal calls (kind, scope, request, attempt) that overlap in this process are sent once.
+
+        Args:
+            kind: what is called.
+            scope: where in the run.
+            request: JSON that says everything the outcome depends on.
+            call: sends it; only what it raises as a SelfwireError is noted as a failure.
+            at_most: what it may cost, for rows that never settle.
+            attempt: counts deliberate repetitions of the same request at the same place.
+
+        Raises:
+            JournalError: the journal failed; whatever `call` raises passes through.
+        """
+        digest = hashlib.sha256(canonical(request).encode()).hexdigest()[:32]
+        key = hashlib.sha256(f"{kind}\n{scope.key}\n{digest}\n{attempt}".encode()).hexdigest()[:32]
+        mine: Future[None] = Future()
+        mine.set_running_or_notify_cancel()  # who waits for it cannot cancel it
+        while (other := self._busy.setdefault(key, mine)) is not mine:
+            await asyncio.wrap_future(other)
+        try:
+            if key in self._settled:
+                return await self._replayed(key)
+            await self._reserve(key, kind, scope, digest, attempt, at_most.tokens)
+            return await self._called(key, call)
+        finally:
+            del self._busy[key]
+            mine.set_result(None)
+
+    async def _called(self, key: str, call: Call) -> Outcome:
+        try:
+            outcome = await call()
+        except BudgetError:  # refused before anything was sent
+            await self._write("DELETE FROM calls WHERE key = ? AND failures = 0", key)
+            self._open.pop(key)
+            raise
+        except SelfwireError as error:
+            note = "UPDATE calls SET state = 'failed', failures = failures + 1, error = ? WHERE key = ?"
+            await self._write(note, str(error), key)
+            raise
+        usage = outcome.usage
+        await self._write(
+            "UPDATE calls SET state = 'settled', error = NULL, reply = ?, calls = ?, input_tokens = ?, "
+            "output_tokens = ?, dollars = ?, seconds = ? WHERE key = ?",
+            json.dumps(outcome.body), usage.calls, usage.input_tokens, usage.output_tokens,
+            usage.dollars, usage.seconds, key,
+        )  # fmt: skip
+        del self._open[key]
+        self._count(key, usage)
+        return outcome
+
+    async def _reserve(self, key: str, kind: str, scope: Scope, digest: str, attempt: int, at_most: int) -> None:
+        place = (scope.iteration, scope.phase, scope.task, scope.node)
+        await self._write(
+            "INSERT INTO calls (key, kind, scope, iteration, phase, task, node, request, attempt, at_most, state) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved') ON CONFLICT (key) DO UPDATE SET state = 'reserved'",
+            key, kind, scope.key, *place, digest, attempt, at_most,
+        )  # fmt: skip
+        self._open[key] = at_most
+
+    async def _replayed(self, key: str) -> Outcome:
+        row = await self._read(f"SELECT reply, {USAGE} FROM calls WHERE key = ?", key)
+        return Outcome(json.loads(row[0][0]), _usage(row[0][1:]), replayed=True)
+
+    def _count(self, key: str, usage: Usage) -> None:
+        self._settled.add(key)
+        self._dollars += Fraction(usage.dollars or 0)  # exact, so that the order of settling leaves no trace
+        self._spend += usage
+
+    def spend(self) -> Usage:
+        """Sum of the settled rows; the same in whatever order they settled, but for seconds."""
+        known = self._spend.dollars is not None
+        return self._spend.replace(dollars=float(self._dollars) if known else None)
+
+    def unknown(self) -> tuple[int, int]:
+        """Rows that never settled, and the tokens that they may have cost at most."""
+        return len(self._open), sum(self._open.values())
+
+    async def spend_at(self, **place: str | int) -> Usage:
+        """Sum of the settled rows at a place, such as `spend_at(iteration=2, phase="rollout", task="t1")`."""
+        rows = await self.rows(None, "settled", **place)
+        spent = total(row.usage for row in rows if row.usage)
+        dollars = math.fsum(row.usage.dollars or 0 for row in rows if row.usage)
+        return spent.replace(dollars=None if spent.dollars is None else dollars)
+
+    async def rows(self, kind: Kind | None = None, state: State | None = None, **place: str | int) -> list[Row]:
+        """Rows in the order of their reservation.
+
+        Args:
+            kind: only calls of this kind.
+            state: only calls in this state.
+            place: only calls at these coordinates: iteration, phase, task, node.
+        """
+        if unknown := set(place) - set(PLACES):
+            raise ValueError(f"rows are found by {', '.join(PLACES)}, not by {', '.join(sorted(unknown))}")
+        wanted = {name: value for name, value in {"kind": kind, "state": state, **place}.items() if value is not None}
+        where = " AND ".join(["TRUE", *(f"{name} = ?" for name in wanted)])
+        columns = f"kind, scope, request, attempt, at_most, state, failures, error, reply, {USAGE}"
+        found = await self._read(f"SELECT {columns} FROM calls WHERE {where} ORDER BY rowid", *wanted.values())
+        return [_row(row) for row in found]
+
+    async def put_body(self, body: Any) -> str:
+        """Keep a JSON body; returns its hash, equal for equal bodies."""
+        text = canonical(body)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+        await self._write("INSERT OR IGNORE INTO bodies VALUES (?, ?)", digest, text)
+        return digest
+
+    async def get_body(self, digest: str) -> Any:
+        """The body of a hash.
+
+        Raises:
+            JournalError: there is none.
+        """
+        found = await self._read("SELECT body FROM bodies WHERE hash = ?", digest)
+        if not found:
+            raise JournalError(f"journal {self._writer.name} has no body {digest!r}; it belongs to another run")
+        return json.loads(found[0][0])
+
+    async def note(self, name: str, value: Any) -> None:
+        """Set a fact about the run that may change, such as its status; JSON."""
+        await self._write("INSERT OR REPLACE INTO notes VALUES (?, ?)", name, canonical(value))
+
+    async def noted(self, name: str) -> Any:
+        """What was noted last under a name; None if nothing was."""
+        found = await self._read("SELECT value FROM notes WHERE name = ?", name)
+        return json.loads(found[0][0]) if found else None
+
+    def close(self) -> None:
+        """Finish what waits, close the file and let go of the lease. Blocks shortly."""
+        self._writer.close()
+        if self._lease:
+            self._lease.release()
+
+    async def _write(self, statement: str, *values: Any) -> None:
+        await self._writer.run(lambda connection: connection.execute(statement, values).close())
+
+    async def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        return await self._writer.run(lambda connection: connection.execute(statement, values).fetchall())
+
+
+def _usage(columns: Any) -> Usage:
+    calls, sent, received, dollars, seconds = columns
+    return Usage(calls=calls, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
+
+
+def _row(columns: tuple[Any, ...]) -> Row:
+    kind, scope, request, attempt, at_most, state, failures, error, reply, *usage = columns
+    settled = state == "settled"
+    return Row(
+        kind, Scope.model_validate_json(scope), request, attempt, at_most, state, failures, error,
+        json.loads(reply) if settled else None, _usage(usage) if settled else None,
+    )  # fmt: skip

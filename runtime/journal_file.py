@@ -1,0 +1,119 @@
+"""The file of a journal: its tables, how it is made, and how a wrong one is recognised before anything is written."""
+
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from selfwire.core.errors import JournalError
+
+APPLICATION_ID = 0x73776A6C  # "swjl"
+SCHEMA = 1
+MEMORY = ":memory:"
+TABLES = f"""
+BEGIN;
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE bodies (hash TEXT PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE calls (
+    key TEXT PRIMARY KEY, kind TEXT NOT NULL, scope TEXT NOT NULL, iteration INTEGER NOT NULL, phase TEXT NOT NULL,
+    task TEXT NOT NULL, node TEXT NOT NULL, request TEXT NOT NULL, attempt INTEGER NOT NULL, at_most INTEGER NOT NULL,
+    state TEXT NOT NULL, failures INTEGER NOT NULL DEFAULT 0, error TEXT, reply TEXT,
+    calls INTEGER, input_tokens INTEGER, output_tokens INTEGER, dollars REAL, seconds REAL
+);
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {SCHEMA};
+COMMIT;
+"""
+
+
+def made(path: Path) -> None:
+    """Make an empty file with mode 0600.
+
+    Raises:
+        JournalError: it exists or cannot be made.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        raise JournalError(f"run file {path} exists already; resume that run or name another") from None
+    except OSError as error:
+        raise JournalError(f"run file {path} cannot be made: {error}; choose another folder") from None
+
+
+class Found(NamedTuple):
+    """What a journal says of itself: the facts that it was started with, and who held it last."""
+
+    facts: dict[str, str]
+    holder: str
+
+
+def connected(path: str, mode: str = "mode=rw") -> sqlite3.Connection:
+    """Open a file that exists, or memory, for use by one thread at a time; `mode` as in SQLite's URIs."""
+    uri = f"{Path(path).resolve().as_uri()}?{mode}" if path != MEMORY else path
+    connection = sqlite3.connect(uri, uri=path != MEMORY, isolation_level=None, check_same_thread=False, timeout=30)
+    if mode == "mode=rw":
+        connection.execute("PRAGMA synchronous = NORMAL")  # survives the death of a process, which is what happens
+    return connection
+
+
+def laid_out(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None:
+    """Make the tables of a new file; the log comes after, so that the file itself says from the start what it is."""
+    connection.executescript(TABLES)
+    connection.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
+    connection.execute("PRAGMA journal_mode = WAL")
+
+
+def checked(path: Path) -> Found:
+    """Look at a file without writing to it.
+
+    Raises:
+        JournalError: it is missing, foreign, of another schema, or corrupt.
+    """
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+    except OSError as error:
+        raise JournalError(f"run file {path} cannot be read: {error.strerror}; `selfwire runs` lists runs") from None
+    application, schema = int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big")
+    if not header.startswith(b"SQLite format 3\0") or application != APPLICATION_ID:
+        raise JournalError(f"{path} is not a journal of selfwire; nothing was written to it")
+    if schema != SCHEMA:
+        raise JournalError(f"{path} has journal schema {schema}, this version of selfwire reads {SCHEMA}")
+    try:
+        quiet = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"  # makes no files
+        connection = connected(str(path), quiet)
+        try:
+            state = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            facts = dict(connection.execute("SELECT name, value FROM facts").fetchall())
+            holder = connection.execute("SELECT value FROM notes WHERE name = 'holder'").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as error:
+        state = str(error)
+    if state != "ok":
+        raise JournalError(f"run file {path} is corrupt ({state}); nothing was written; start a new run")
+    return Found(facts, holder=json.loads(holder[0]) if holder else "another process")
+
+
+def refuse_other_facts(path: Path, found: Found, facts: Mapping[str, str] | None) -> None:
+    """Raise a JournalError that names the first fact that is another one now; None compares nothing."""
+    then = {name: value for name, value in found.facts.items() if name != "run"}
+    names = () if facts is None else sorted({*then, *facts})
+    for name in names:
+        old, new = then.get(name, "nothing"), (facts or {}).get(name, "nothing")
+        if old != new:
+            raise JournalError(
+                f"run {found.facts['run']!r} in {path} was started with another {name} ({old} then, {new} now); "
+                f"restore the {name} or start a new run"
+            )
+
+
+def sign(connection: sqlite3.Connection) -> None:
+    """Note who holds the run, for the message that a second one gets."""
+    holder = f"process {os.getpid()} since {time.strftime('%Y-%m-%d %H:%M:%S')}"
+    connection.execute("INSERT OR REPLACE INTO notes VALUES ('holder', ?)", (json.dumps(holder),))

@@ -1,0 +1,38 @@
+"""Who may write a run's files: one process at a time, and the dead hold nothing.
+
+The lease is SQLite's own write lock on an empty file beside the journal. The kernel drops it when the
+process ends, however it ends, so a kill -9 never blocks a resume and no clock or process id is trusted.
+"""
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+
+from selfwire.core.errors import JournalError
+
+
+class Lease:
+    """Holds `<path>.lease` until it is released or the process ends.
+
+    Raises:
+        JournalError: someone else holds it, in this process or another.
+    """
+
+    def __init__(self, path: Path, holder: str = "another process") -> None:
+        self._file = path.with_name(path.name + ".lease")
+        os.close(os.open(self._file, os.O_CREAT | os.O_RDWR, 0o600))
+        self._lock = sqlite3.connect(self._file, timeout=0, isolation_level=None, check_same_thread=False)
+        self._lock.execute("PRAGMA journal_mode = MEMORY")
+        try:
+            self._lock.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            self._lock.close()
+            raise JournalError(
+                f"run file {path} is held by {holder}; wait for it, stop it, or start another run"
+            ) from error
+
+    def release(self) -> None:
+        """Let go; the empty file stays, as removing it could give two holders one name."""
+        with contextlib.closing(self._lock):
+            self._lock.rollback()

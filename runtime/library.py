@@ -1,0 +1,299 @@
+"""Saved workflows over a LangGraph store: immutable versions, a head per name, history, diff, rollback, tags.
+
+A version is keyed by (run, step): who resumes a run writes the same keys, and two runs never share one, so no
+compare-and-set is needed. Bodies are stored once per fingerprint; versions hold facts and lineage. Rollbacks move
+the head and are recorded under keys of their own.
+
+Namespaces: (selfwire, bodies) by fingerprint; (selfwire, versions, name) by "run.step"; (selfwire, heads) by name;
+(selfwire, rollbacks, name) by time; (selfwire, tags, name) by tag.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from langgraph.store.base import BaseStore, Item, PutOp, SearchItem
+from langgraph.store.memory import InMemoryStore
+from pydantic import TypeAdapter, ValidationError
+from selfwire.core.changes import Changes, changes
+from selfwire.core.errors import LibraryError
+from selfwire.core.values import Id, thawed
+from selfwire.core.workflow import Workflow
+from selfwire.runtime.exports import read_workflow
+from selfwire.runtime.storage import SCHEMA, ThreadedStore, home_folder, open_postgres, open_sqlite
+from selfwire.runtime.versions import History, Rollback, Version
+
+LIBRARY_FILE = "library.sqlite"
+_ROOT = "selfwire"
+_PAGE = 500
+_ID: TypeAdapter[str] = TypeAdapter(Id)
+
+AnyItem = TypeVar("AnyItem", bound=Item)
+
+
+class Library:
+    """Saved workflows in a LangGraph store, reached through its async interface only.
+
+    Args:
+        store: any BaseStore, such as the one of `langgraph dev`.
+        where: its file or address, for messages.
+    """
+
+    def __init__(self, store: BaseStore, where: str = "memory") -> None:
+        self.store, self.where = store, where
+
+    def __enter__(self) -> Self:
+        """Return the library."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the store."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the store if `open_library` opened it; a store that was passed in stays open."""
+        if isinstance(self.store, ThreadedStore):
+            self.store.close()
+
+    async def save(
+        self, name: str, workflow: Workflow, *, run: str, step: int, facts: Mapping[str, Any] | None = None
+    ) -> Version:
+        """Save a version and move the head to it, unless `facts["accepted"]` is False and there is a head.
+
+        Saving the same workflow at the same (run, step) again changes nothing and returns the first version.
+
+        Raises:
+            LibraryError: another workflow was saved at (run, step).
+            ValueError: a name, a step or the facts do not validate (facts are finite JSON).
+        """
+        version = Version(
+            name=name,
+            run=run,
+            step=step,
+            fingerprint=workflow.fingerprint,
+            saved=_now(),
+            facts=dict(facts or {}),
+            lineage=workflow.lineage,
+        )
+        there = await self._get(("versions", name), version.version)
+        if there is not None:
+            return _same(self._version(there), version)
+        head = await self._get(("heads",), name)
+        await self.store.abatch(self._writes(version, workflow, move=head is None or version.is_accepted))
+        return version
+
+    def _writes(self, version: Version, workflow: Workflow, *, move: bool) -> list[PutOp]:
+        body = workflow.model_dump(mode="json", exclude={"lineage"})
+        writes = [
+            _put(("bodies",), version.fingerprint, {"workflow": body}),
+            _put(("versions", version.name), version.version, {"version": version.model_dump(mode="json")}),
+        ]
+        return [*writes, _put(("heads",), version.name, {"version": version.version})] if move else writes
+
+    async def names(self) -> tuple[str, ...]:
+        """Names of the saved workflows, sorted."""
+        return tuple(sorted(item.key for item in await self._all(("heads",))))
+
+    async def head(self, name: str) -> Version:
+        """The version that `load(name)` gives.
+
+        Raises:
+            LibraryError: there is no such workflow.
+        """
+        item = await self._get(("heads",), name)
+        if item is None:
+            raise await self._missing(name)
+        return await self.version(name, item.value["version"])
+
+    async def version(self, name: str, version: str) -> Version:
+        """The version called `run.step`, a tag, or a step number or run that only one version has.
+
+        Raises:
+            LibraryError: there is no such workflow or version, or several fit.
+        """
+        if _is_id(name):
+            item = await self._get(("versions", name), version)
+            if item is not None:
+                return self._version(item)
+        history = await self.history(name)
+        wanted = history.tags.get(version, version)
+        fitting = [v for v in history.versions if wanted in (v.version, v.run, str(v.step), v.fingerprint)]
+        if len(fitting) == 1:
+            return fitting[0]
+        known = ", ".join(v.version for v in (fitting or history.versions)[-12:])
+        trouble = "is ambiguous" if fitting else "does not exist"
+        raise LibraryError(f"version {version!r} of workflow {name!r} {trouble}; choose among {known}")
+
+    async def load(self, ref: str) -> Workflow:
+        """Load by name, `name@version`, fingerprint (a unique prefix of 6 or more digits) or exported JSON file.
+
+        Raises:
+            LibraryError: nothing fits, several fit, or what is stored is corrupt.
+        """
+        if ref.endswith(".json"):
+            return read_workflow(Path(ref))
+        version = await self.find(ref)
+        item = await self._get(("bodies",), version.fingerprint)
+        if item is None:
+            raise LibraryError(f"the body of {version.ref} is missing from library {self.where}")
+        try:
+            workflow = Workflow(**item.value["workflow"], lineage=version.lineage)
+        except (ValidationError, KeyError, TypeError) as error:
+            raise LibraryError(f"the body of {version.ref} in library {self.where} is corrupt: {error}") from None
+        if workflow.fingerprint != version.fingerprint:
+            raise LibraryError(f"the body of {version.ref} in library {self.where} has been changed")
+        return workflow
+
+    async def find(self, ref: str) -> Version:
+        """The version that a name, `name@version` or fingerprint stands for.
+
+        Raises:
+            LibraryError: nothing fits, or several fit.
+        """
+        name, at, version = ref.partition("@")
+        if at:
+            return await self.version(name, version)
+        if await self._get(("heads",), name) is not None:
+            return await self.head(name)
+        if not re.fullmatch(r"[0-9a-f]{6,16}", ref):
+            raise await self._missing(ref)
+        versions = [self._version(item) for item in await self._all(("versions",))]
+        fitting = sorted((v for v in versions if v.fingerprint.startswith(ref)), key=lambda v: v.age)
+        prints = {v.fingerprint for v in fitting}
+        if len(prints) > 1:
+            raise LibraryError(f"fingerprint {ref!r} is ambiguous; it begins {', '.join(sorted(prints))}")
+        if not fitting:
+            raise await self._missing(ref)
+        return fitting[-1]
+
+    async def history(self, name: str) -> History:
+        """All versions of a workflow, with head, rollbacks and tags.
+
+        Raises:
+            LibraryError: there is no such workflow.
+        """
+        head = await self._get(("heads",), name)
+        if head is None:
+            raise await self._missing(name)
+        versions = [self._version(item) for item in await self._all(("versions", name))]
+        moves = await self._all(("rollbacks", name))
+        return History(
+            name=name,
+            head=head.value["version"],
+            versions=tuple(sorted(versions, key=lambda v: v.age)),
+            rollbacks=tuple(Rollback(**item.value["rollback"]) for item in sorted(moves, key=lambda i: i.key)),
+            tags=await self.tags(name),
+        )
+
+    async def diff(self, before: str, after: str) -> Changes:
+        """What differs between two workflows, each named as for `load`.
+
+        Raises:
+            LibraryError: as `load`.
+        """
+        return changes(await self.load(before), await self.load(after))
+
+    async def rollback(self, name: str, version: str) -> Version:
+        """Move the head to a version, named as for `version`; nothing is deleted and the move is recorded.
+
+        Raises:
+            LibraryError: there is no such workflow or version.
+        """
+        head, target = await self.head(name), await self.version(name, version)
+        if head.version == target.version:
+            return target
+        move = Rollback(source=head.version, target=target.version, at=_now())
+        record = _put(("rollbacks", name), f"{move.at} {target.version}", {"rollback": move.model_dump(mode="json")})
+        await self.store.abatch([record, _put(("heads",), name, {"version": target.version})])
+        return target
+
+    async def tag(self, name: str, version: str, tag: str) -> None:
+        """Call a version by a tag as well; a tag that exists moves.
+
+        Raises:
+            LibraryError: there is no such workflow or version.
+            ValueError: the tag is not made of letters, digits, `_` and `-`.
+        """
+        target = await self.version(name, version)
+        await self.store.abatch([_put(("tags", name), _ID.validate_python(tag), {"version": target.version})])
+
+    async def tags(self, name: str) -> dict[str, str]:
+        """Version by tag."""
+        return {item.key: item.value["version"] for item in await self._all(("tags", name))}
+
+    async def _get(self, namespace: tuple[str, ...], key: str) -> Item | None:
+        item = await self.store.aget((_ROOT, *namespace), key) if all(map(_is_id, namespace)) else None
+        return None if item is None else self._checked(item)
+
+    async def _all(self, namespace: tuple[str, ...]) -> list[SearchItem]:
+        found: list[SearchItem] = []
+        while True:
+            page = await self.store.asearch((_ROOT, *namespace), limit=_PAGE, offset=len(found))
+            found.extend(page)
+            if len(page) < _PAGE:
+                return [self._checked(item) for item in found]
+
+    def _checked(self, item: AnyItem) -> AnyItem:
+        schema = item.value.get("schema")
+        if schema != SCHEMA:
+            raise LibraryError(f"library {self.where} has an entry of schema {schema}; this selfwire reads {SCHEMA}")
+        return item
+
+    def _version(self, item: Item) -> Version:
+        try:
+            return Version.model_validate(item.value["version"])
+        except (ValidationError, KeyError) as error:
+            raise LibraryError(f"version {item.key!r} in library {self.where} is corrupt: {error}") from None
+
+    async def _missing(self, ref: str) -> LibraryError:
+        names = await self.names()
+        close = get_close_matches(ref.partition("@")[0], names, n=5, cutoff=0.4) or list(names[:12])
+        hint = f"did you mean {', '.join(close)}?" if close else "nothing has been saved there yet"
+        return LibraryError(f"there is no workflow {ref!r} in library {self.where}; {hint}")
+
+
+def open_library(home: Path | str | None = None, *, create: bool = True) -> Library:
+    """Open saved workflows.
+
+    Args:
+        home: folder of `library.sqlite`; a `postgres://` address; ":memory:"; or None for SELFWIRE_HOME, else
+            `.selfwire` in the working directory.
+        create: whether to make a missing file; without, a missing file is an empty library and stays missing.
+
+    Raises:
+        LibraryError: the database is corrupt, foreign or out of reach.
+        ConfigError: Postgres is asked for and its extra is not installed.
+    """
+    if home == ":memory:":
+        return Library(InMemoryStore())
+    if isinstance(home, str) and home.startswith(("postgres://", "postgresql://")):
+        store = open_postgres(home)
+        return Library(store, store.where)
+    path = home_folder(home) / LIBRARY_FILE
+    if not create and not path.exists():
+        return Library(InMemoryStore(), str(path))
+    return Library(open_sqlite(path), str(path))
+
+
+def _put(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> PutOp:
+    return PutOp((_ROOT, *namespace), key, {"schema": SCHEMA, **thawed(value)})
+
+
+def _same(there: Version, again: Version) -> Version:
+    if there.fingerprint != again.fingerprint:
+        raise LibraryError(
+            f"{there.ref} holds workflow {there.fingerprint} already, not {again.fingerprint}; "
+            "versions never change: save under another run or step"
+        )
+    return there
+
+
+def _is_id(text: str) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", text) is not None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")

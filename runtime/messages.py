@@ -1,0 +1,83 @@
+"""Core's chat values as LangChain messages and back."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages.tool import tool_call
+from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
+from selfwire.core.usage import Usage
+from selfwire.core.values import thawed
+
+BOOKKEEPING = {"token_usage", "usage", "model_name", "model", "finish_reason", "stop_reason", "logprobs", "headers"}
+"""Response metadata that a Reply holds elsewhere, or that nobody should keep."""
+
+BROKEN = "_not_json"
+"""Under this name stand the arguments of a tool call that could not be read."""
+
+
+def to_langchain(messages: Sequence[ChatMessage]) -> list[BaseMessage]:
+    """Core's messages as LangChain's."""
+    return [_to_langchain(message) for message in messages]
+
+
+def _to_langchain(message: ChatMessage) -> BaseMessage:
+    if message.role == "system":
+        return SystemMessage(message.content)
+    if message.role == "user":
+        return HumanMessage(message.content)
+    if message.role == "tool":
+        return ToolMessage(message.content, tool_call_id=message.tool_call_id or "")
+    calls = [tool_call(name=c.name, args=thawed(c.arguments), id=c.id) for c in message.tool_calls]
+    return AIMessage(message.content, tool_calls=calls)
+
+
+def to_function(tool: ToolSpec) -> dict[str, Any]:
+    """A tool as the function object that every provider's `bind_tools` takes."""
+    function = {"name": tool.name, "description": tool.description, "parameters": thawed(tool.parameters)}
+    return {"type": "function", "function": function}
+
+
+def to_reply(message: AIMessage, usage: Usage) -> Reply:
+    """LangChain's answer as a Reply.
+
+    Calls whose arguments are no JSON object become calls with the raw text under `BROKEN`, so that the
+    agent hears from its tool what is wrong with them.
+    """
+    told = message.response_metadata
+    calls = [ToolCall(id=c["id"] or f"call-{i}", name=c["name"], arguments=c["args"])
+             for i, c in enumerate(message.tool_calls)]  # fmt: skip
+    for broken in message.invalid_tool_calls:
+        arguments = {BROKEN: broken["args"] or ""}
+        calls.append(ToolCall(id=broken["id"] or f"call-{len(calls)}", name=broken["name"] or "", arguments=arguments))
+    return Reply(
+        content=message.text,
+        tool_calls=tuple(calls),
+        usage=usage,
+        model=str(told.get("model_name") or told.get("model") or ""),
+        finish=str(told.get("finish_reason") or told.get("stop_reason") or ""),
+        metadata={name: value for name, value in told.items() if name not in BOOKKEEPING and _is_json(value)},
+    )
+
+
+def _is_json(value: object) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return value is not None
+
+
+def salvaged(error: BaseException) -> AIMessage | None:
+    """The cut-off answer inside OpenAI's complaint that a structured reply reached the token limit."""
+    completion: Any = getattr(error, "completion", None)
+    if completion is None or not getattr(completion, "choices", None):
+        return None
+    usage = completion.usage
+    counts = {"input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens} if usage else None
+    return AIMessage(
+        completion.choices[0].message.content or "",
+        response_metadata={"model_name": completion.model, "finish_reason": "length"},
+        usage_metadata=counts and {**counts, "total_tokens": sum(counts.values())},
+    )

@@ -1,0 +1,303 @@
+"""The one wrapper around every model call: journal, budget, limits, timeout, retries, usage and tags."""
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
+from pydantic import BaseModel, Field, ValidationError
+from selfwire.core.chat import ChatMessage, Reply, ToolSpec
+from selfwire.core.errors import ConfigError, ModelError, ReplyError
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage, total
+from selfwire.core.values import Value
+from selfwire.runtime.budget import Ledger
+from selfwire.runtime.context import estimated_tokens, fitted
+from selfwire.runtime.faults import is_transient, retry_after, told
+from selfwire.runtime.journal import Journal, Outcome
+from selfwire.runtime.messages import salvaged, to_langchain, to_reply
+from selfwire.runtime.models import MAX_TOKENS, Identity, identity
+from selfwire.runtime.prices import Prices
+from selfwire.runtime.structured import Bound, again, bound, parsed
+from selfwire.runtime.throttle import throttle
+
+Schema = TypeVar("Schema", bound=BaseModel)
+Role = Literal["agent", "meta", "judge"]
+SEED_STRIDE = 7919
+"""Lies between the seeds of two samples, for models that know seeds but no samples."""
+
+
+class CallPolicy(Value):
+    """How calls are made.
+
+    Args:
+        timeout: seconds until a request is given up, > 0.
+        retries: further attempts after a transient error, >= 0.
+        backoff: seconds before the first retry; doubles each time, with jitter.
+        patience: longest pause in seconds that a provider may ask for.
+        concurrency: requests at once per provider, in this process.
+        per_minute: requests that start per minute and provider; None for no limit.
+        max_input_tokens: longer requests are cut; None for no limit.
+        structured: "native" uses the model's structured output where it has one, "prompt" never does.
+    """
+
+    timeout: float = Field(default=120.0, gt=0)
+    retries: int = Field(default=4, ge=0)
+    backoff: float = Field(default=0.5, ge=0)
+    patience: float = Field(default=120.0, ge=0)
+    concurrency: int = Field(default=32, ge=1)
+    per_minute: float | None = Field(default=None, gt=0)
+    max_input_tokens: int | None = Field(default=None, ge=1)
+    structured: Literal["native", "prompt"] = "native"
+
+
+class _Request(NamedTuple):
+    role: str
+    scope: Scope
+    messages: Sequence[ChatMessage]
+    tools: tuple[ToolSpec, ...]
+    schema: type[BaseModel] | None
+    temperature: float | None
+
+
+class _Player(NamedTuple):
+    """The model behind a role."""
+
+    model: BaseChatModel
+    who: Identity
+    bounds: dict[Any, Bound]
+
+
+class MeteredModel:
+    """Implements `core.ports.Model` over LangChain chat models.
+
+    Args:
+        models: one model for all roles, or a model per role; roles without one use "agent"'s.
+        journal: where calls are recorded and replayed from; a memory journal by default.
+        ledger: what may be spent; no limit by default.
+        policy: timeouts, retries, limits.
+        prices: dollars per token; the shipped list by default.
+        labels: tags of the run for tracing, such as method and workflow fingerprint.
+
+    Raises:
+        ConfigError: a dollar budget for a model without a price.
+    """
+
+    def __init__(
+        self,
+        models: BaseChatModel | Mapping[str, BaseChatModel],
+        *,
+        journal: Journal | None = None,
+        ledger: Ledger | None = None,
+        policy: CallPolicy = CallPolicy(),
+        prices: Prices | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        roles = {"agent": models} if isinstance(models, BaseChatModel) else dict(models)
+        if "agent" not in roles:
+            raise ConfigError(f"no model for role 'agent', only for {', '.join(roles) or 'none'}; name one")
+        self.journal = journal or Journal.memory()
+        self.ledger = ledger or Ledger()
+        self.policy = policy
+        self.prices = prices or Prices.load()
+        self.labels = dict(labels or {})
+        self._players = {role: _Player(model, identity(model), {}) for role, model in roles.items()}
+        self._refuse_unpriced()
+
+    def labelled(self, **labels: str) -> "MeteredModel":
+        """The same models, journal and ledger with further labels, such as the workflow that runs now."""
+        models = {role: player.model for role, player in self._players.items()}
+        return MeteredModel(
+            models, journal=self.journal, ledger=self.ledger, policy=self.policy,
+            prices=self.prices, labels={**self.labels, **labels},
+        )  # fmt: skip
+
+    async def reply(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        scope: Scope,
+        role: str = "agent",
+        tools: Sequence[ToolSpec] = (),
+        temperature: float | None = None,
+    ) -> Reply:
+        """Ask the model that plays `role`; see `core.ports.Model.reply`."""
+        return await self._send(_Request(role, scope, messages, tuple(tools), None, temperature))
+
+    async def ask(
+        self,
+        schema: type[Schema],
+        messages: Sequence[ChatMessage],
+        *,
+        scope: Scope,
+        role: str = "meta",
+        temperature: float | None = None,
+    ) -> tuple[Schema, Usage]:
+        """Ask for a validated object; see `core.ports.Model.ask`."""
+        request = _Request(role, scope, messages, (), schema, temperature)
+        first = await self._send(request)
+        try:
+            return parsed(schema, first), first.usage
+        except ValidationError as error:
+            second = await self._send(request._replace(messages=again(messages, first, error)))
+        usage = first.usage + second.usage
+        try:
+            return parsed(schema, second), usage
+        except ValidationError as error:
+            fault = "; ".join(e["msg"] for e in error.errors()[:3])
+            who = self._player(role).who.name
+            raise ReplyError(
+                f"{who} gave no valid {schema.__name__} at {_where(scope)}, nor when asked again: {fault}; "
+                f"try another model for role {role!r}, or structured='prompt'"
+            ) from None
+
+    async def _send(self, request: _Request) -> Reply:
+        """Replay or make a call, under journal and ledger."""
+        player = self._player(request.role)
+        messages, cuts = fitted(request.messages, request.tools, self.policy.max_input_tokens)
+        at_most = self._at_most(player, messages, request)
+
+        async def call() -> Outcome:
+            billed: list[Usage] = []
+            with self.ledger.at(request.scope).hold(at_most, _where(request.scope)) as hold:
+                try:
+                    reply = await self._tried(player, request._replace(messages=messages), billed)
+                finally:
+                    hold.settle(total(billed))
+            if cuts:
+                trimmed = [cut._asdict() for cut in cuts]
+                reply = reply.replace(metadata={**reply.metadata, "trimmed": trimmed})
+            return Outcome(reply.model_dump(mode="json"), reply.usage)
+
+        asked = _asked(player.who, request)
+        outcome = await self.journal.recorded("model", request.scope, asked, call, at_most)
+        return Reply.model_validate(outcome.body)
+
+    async def _tried(self, player: _Player, request: _Request, billed: list[Usage]) -> Reply:
+        """Attempts until one succeeds or there is no use in another."""
+        gate = throttle(f"{player.who.provider} {player.who.server}", self.policy.concurrency, self.policy.per_minute)
+        since = time.monotonic()
+        empty = 0
+        for attempt in range(self.policy.retries + 1):
+            async with gate.passage():
+                answer = await self._once(player, request)
+            if isinstance(answer, AIMessage):
+                billed.append(self._usage(player, request, answer))
+                if answer.text or answer.tool_calls or answer.invalid_tool_calls:
+                    billed.append(Usage(seconds=time.monotonic() - since))
+                    return to_reply(answer, total(billed))
+                empty += 1
+                fault, again_ok, wait = "an empty reply", empty == 1, None
+            else:
+                fault, again_ok, wait = told(answer, player.model), is_transient(answer), retry_after(answer)
+            if not again_ok or attempt == self.policy.retries or (wait or 0) > self.policy.patience:
+                break
+            if wait is not None:
+                gate.pause(wait)  # for every worker, this one among them
+            else:
+                await asyncio.sleep(self.policy.backoff * 2**attempt * random.uniform(0.5, 1.0))
+        asked = f", which asks to wait {wait:,.0f} s" if wait else ""
+        raise ModelError(
+            f"{player.who.name} failed at {_where(request.scope)} after {attempt + 1} attempt(s): {fault}{asked}; "
+            f"check the key, the model's name and the provider's state, then resume"
+        )
+
+    async def _once(self, player: _Player, request: _Request) -> AIMessage | BaseException:
+        """One request; what the provider raises comes back as a value, of whatever type it is."""
+        runnable, messages = self._bound(player, request).prepared(request.messages)
+        options = _options(player, request)
+        try:
+            async with asyncio.timeout(self.policy.timeout):
+                call = runnable.ainvoke(to_langchain(messages), self._traced(request), **options)
+                (answer,) = await asyncio.gather(call, return_exceptions=True)
+        except TimeoutError as error:
+            return error
+        if isinstance(answer, BaseException):
+            return salvaged(answer) or answer
+        return answer
+
+    def _bound(self, player: _Player, request: _Request) -> Bound:
+        key = (request.tools, request.schema)
+        if key not in player.bounds:
+            player.bounds[key] = bound(player.model, request.tools, request.schema, self.policy.structured)
+        return player.bounds[key]
+
+    def _traced(self, request: _Request) -> RunnableConfig:
+        """The config of the running graph, callbacks and all, with tags for tracing on top."""
+        scope = request.scope
+        place = {"iteration": scope.iteration, "phase": scope.phase, "task": scope.task, "agent": scope.node}
+        labels = {**self.labels, **place, "run": scope.run, "role": request.role}
+        current = ensure_config()
+        tags = [f"{name}:{labels[name]}" for name in ("method", "workflow", "phase", "agent") if labels.get(name)]
+        return {
+            **current,
+            "tags": [*(current.get("tags") or ()), *tags],
+            "metadata": {**(current.get("metadata") or {}), **{f"selfwire_{k}": v for k, v in labels.items()}},
+        }
+
+    def _usage(self, player: _Player, request: _Request, answer: AIMessage) -> Usage:
+        """What the provider counted, or an estimate where it counts nothing."""
+        if counted := answer.usage_metadata:
+            sent, received = counted["input_tokens"], counted["output_tokens"]
+        else:
+            sent = estimated_tokens(request.messages, request.tools)
+            received = estimated_tokens([ChatMessage(role="assistant", content=answer.text)])
+        dollars = self.prices.cost(player.who.name, sent, received)
+        return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars)
+
+    def _at_most(self, player: _Player, messages: Sequence[ChatMessage], request: _Request) -> Usage:
+        sent = estimated_tokens(messages, request.tools)
+        received = getattr(player.model, "max_tokens", None) or MAX_TOKENS
+        dollars = self.prices.cost(player.who.name, sent, received)
+        return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars)
+
+    def _player(self, role: str) -> _Player:
+        return self._players.get(role) or self._players["agent"]
+
+    def _refuse_unpriced(self) -> None:
+        ledger: Ledger | None = self.ledger
+        while ledger:
+            for player in self._players.values():
+                if ledger.budget.dollars is not None and self.prices.cost(player.who.name, 0, 0) is None:
+                    raise ConfigError(
+                        f"a budget in dollars cannot bind: the price of {player.who.name} is not known; "
+                        f"give its price, or a budget in tokens or calls"
+                    )
+            ledger = ledger.parent
+
+
+def _where(scope: Scope) -> str:
+    return "/".join(part for part in (scope.phase, scope.task, scope.node) if part) or "the run"
+
+
+def _asked(who: Identity, request: _Request) -> dict[str, Any]:
+    """Everything that the reply depends on."""
+    return {
+        "model": who.name,
+        "role": request.role,  # roles may play the same model with other options
+        "messages": [_plain(message) for message in request.messages],
+        "tools": [tool.model_dump(mode="json") for tool in request.tools],
+        "schema": request.schema and request.schema.model_json_schema(),
+        "temperature": request.temperature,
+    }
+
+
+def _plain(message: ChatMessage) -> list[Any]:
+    calls = [call.model_dump(mode="json") for call in message.tool_calls]
+    return [message.role, message.content, calls, message.tool_call_id]
+
+
+def _options(player: _Player, request: _Request) -> dict[str, Any]:
+    """Temperature, seed and sample, as far as the model knows them."""
+    scope, fields = request.scope, type(player.model).model_fields
+    options: dict[str, Any] = {} if request.temperature is None else {"temperature": request.temperature}
+    if player.who.provider == "offline":
+        options |= {"seed": scope.seed, "sample": scope.sample}
+    elif "seed" in fields and not getattr(player.model, "use_responses_api", None):
+        options["seed"] = (scope.seed + SEED_STRIDE * scope.sample) % 2**31
+    return options

@@ -1,0 +1,81 @@
+"""Chat models by name."""
+
+import os
+from typing import Any, NamedTuple
+
+from langchain_core.language_models import BaseChatModel
+from selfwire.core.errors import ConfigError
+from selfwire.runtime.faults import told_plainly
+
+TIMEOUT = 120.0
+MAX_TOKENS = 2048
+LOCAL_KEY = "none"
+"""What a server of one's own gets for a key, where none is set."""
+
+
+def chat_model(name_or_model: str | BaseChatModel, **options: Any) -> BaseChatModel:
+    """A chat model without retries of its own, as `MeteredModel` does them.
+
+    Args:
+        name_or_model: "offline"; "openai:gpt-4o-mini", with `base_url` for any compatible server; any
+            "provider:model" of LangChain's `init_chat_model`; or a ready model, which is returned as it is.
+        options: passed to the model, such as base_url, api_key, temperature, max_tokens (2048) or timeout (120 s).
+
+    Raises:
+        ConfigError: the name, its provider's package, its key or an option is missing or wrong.
+    """
+    if isinstance(name_or_model, BaseChatModel):
+        return name_or_model
+    name = name_or_model
+    if name == "offline":
+        from selfwire.runtime.offline.model import OfflineChat
+
+        return OfflineChat(**options)
+    provider, colon, model = name.partition(":")
+    if not (provider and colon and model):
+        raise ConfigError(f"unknown model {name!r}; write 'offline' or 'provider:model', such as openai:gpt-4o-mini")
+    given = {"timeout": TIMEOUT, "max_tokens": MAX_TOKENS, **options, "max_retries": 0}
+    return _hosted(name, _openai_options(given) if provider == "openai" else given)
+
+
+def _openai_options(options: dict[str, Any]) -> dict[str, Any]:
+    own_server = options.get("base_url") or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
+    if not (options.get("api_key") or os.environ.get("OPENAI_API_KEY")):
+        if not own_server:
+            raise ConfigError("model openai: needs a key; set OPENAI_API_KEY, give a base_url, or use model 'offline'")
+        options = {**options, "api_key": LOCAL_KEY}
+    return {"stream_usage": True, **options}  # with a base URL, streaming would lose the usage otherwise
+
+
+def _hosted(name: str, options: dict[str, Any]) -> BaseChatModel:
+    from langchain.chat_models import init_chat_model
+    from openai import OpenAIError
+
+    try:
+        model: BaseChatModel = init_chat_model(name, **options)
+    except ImportError as error:
+        raise ConfigError(f"model {name!r} needs a package that is not installed: {error}") from None
+    except (ValueError, TypeError, KeyError, OpenAIError) as error:
+        why = told_plainly(error)
+        raise ConfigError(f"model {name!r} cannot be used: {why}; check provider, key and options") from None
+    return model
+
+
+class Identity(NamedTuple):
+    """Who answers: the provider, the model's name, and the server where it is not the provider's own."""
+
+    provider: str
+    model: str
+    server: str = ""
+
+    @property
+    def name(self) -> str:
+        """As prices and requests name it: "provider:model", or "offline"."""
+        return "offline" if self.provider == "offline" else f"{self.provider}:{self.model}"
+
+
+def identity(model: BaseChatModel) -> Identity:
+    """What a model says of itself."""
+    says = model._get_ls_params()
+    server = getattr(model, "openai_api_base", None) or getattr(model, "base_url", None) or ""
+    return Identity(says.get("ls_provider", "unknown"), says.get("ls_model_name") or "", str(server))

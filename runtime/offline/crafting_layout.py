@@ -1,0 +1,103 @@
+"""Laying out a plan: which slot each item is taken from and put into."""
+
+import copy
+from math import ceil
+
+from selfwire.runtime.offline.crafting_language import Need, Recipe, Slots
+
+DEEPEST = 12
+"""How many recipes may lead to one another before a plan counts as going in circles."""
+
+
+class ShortageError(Exception):
+    """A plan cannot be laid out, for something runs out."""
+
+    def __init__(self, need: Need) -> None:
+        super().__init__(str(need))
+        self.need = need
+
+
+class Layout:
+    """A table on which a plan is laid out.
+
+    Attributes:
+        slots: what lies in which slot after the actions so far.
+        actions: the actions so far.
+    """
+
+    def __init__(self, slots: Slots, plan: dict[str, Recipe]) -> None:
+        self.slots = dict(slots)
+        self.actions: list[str] = []
+        self._plan = plan
+
+    def have(self, items: tuple[str, ...]) -> int:
+        """How many of any of some items are there."""
+        return sum(count for item, count in self.slots.values() if item in items)
+
+    def provide(self, need: Need, depth: int = 0) -> None:
+        """Make sure that what is needed is in the inventory.
+
+        Raises:
+            ShortageError: it is not, and no recipe of the plan makes it.
+        """
+        lacking = need.count - self.have(need.items)
+        if lacking <= 0:
+            return
+        recipe = next((self._plan[item] for item in need.items if item in self._plan), None)
+        if recipe is None or depth > DEEPEST:
+            raise ShortageError(Need(lacking, need.items))
+        self.craft(recipe, ceil(lacking / recipe.makes), depth)
+
+    def craft(self, recipe: Recipe, times: int, depth: int = 0) -> None:
+        """Make a recipe's result a number of times, and first what it takes.
+
+        Raises:
+            ShortageError: something that it takes runs out.
+        """
+        for _ in range(2):  # making one thing may use up another
+            for items, cells in recipe.wants.items():
+                self.provide(Need(cells * times, items), depth + 1)
+        if recipe.smelts:
+            self._smelt(recipe, times)
+        elif not self._fill(recipe, times):
+            for _ in range(times):
+                if not self._fill(recipe, 1):
+                    items = max(recipe.wants, key=lambda one: recipe.wants[one])
+                    raise ShortageError(Need(1, items))
+
+    def _smelt(self, recipe: Recipe, times: int) -> None:
+        left = times
+        for slot, (item, count) in sorted(self.slots.items()):
+            if left and item in recipe.cells[0][1]:
+                taken = min(left, count)
+                self._take(slot, taken)
+                self._put(f"smelt: from {slot} to {{}} with quantity {taken}", recipe.item, taken)
+                left -= taken
+
+    def _fill(self, recipe: Recipe, times: int) -> bool:
+        """Fill the grid for several crafts at once, a slot's worth per cell; undone if that fails."""
+        before, done = copy.copy(self.slots), len(self.actions)
+        for cell, items in recipe.cells:
+            sources = [(count, slot) for slot, (item, count) in self.slots.items() if item in items and count >= times]
+            if not sources:
+                self.slots, self.actions = before, self.actions[:done]
+                return False
+            slot = max(sources)[1]
+            self._take(slot, times)
+            self.actions.append(f"move: from {slot} to {cell} with quantity {times}")
+        for _ in range(times):
+            self._put(f"move: from [0] to {{}} with quantity {recipe.makes}", recipe.item, recipe.makes)
+        return True
+
+    def _take(self, slot: str, count: int) -> None:
+        item, held = self.slots.pop(slot)
+        if held > count:
+            self.slots[slot] = (item, held - count)
+
+    def _put(self, action: str, item: str, count: int) -> None:
+        """Put a result into the first free slot, or on top of its like if there is none."""
+        free = [f"[I{number}]" for number in range(1, 37) if f"[I{number}]" not in self.slots]
+        like = [slot for slot, held in self.slots.items() if held[0] == item]
+        slot = (free or like or ["[I36]"])[0]
+        self.slots[slot] = (item, count + (self.slots[slot][1] if slot in like else 0))
+        self.actions.append(action.format(slot))

@@ -1,0 +1,66 @@
+"""What models cost: list prices as data, which the user can override. An unknown price is None, never 0."""
+
+import functools
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, TypeAdapter, ValidationError
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import Value
+
+PER_TOKENS = 1_000_000
+
+
+class Price(Value):
+    """US dollars per million tokens sent (`input`) and received (`output`)."""
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+
+
+_TABLE: TypeAdapter[dict[str, Price]] = TypeAdapter(dict[str, Price])
+
+
+class Prices(Value):
+    """Prices by "provider:model"; `offline` costs nothing.
+
+    List prices change: what the file says is an estimate to plan with, the provider's bill is the truth.
+    """
+
+    table: Mapping[str, Price]
+
+    @classmethod
+    def load(cls, overrides: Path | None = None) -> Self:
+        """The shipped list prices, with a JSON file of the same form laid over them.
+
+        Args:
+            overrides: for example `{"openai:my-model": {"input": 0.5, "output": 1.5}}`.
+
+        Raises:
+            ConfigError: the file cannot be read or says something else than prices.
+        """
+        if overrides is None:
+            return cls(table=_shipped())
+        try:
+            more = _TABLE.validate_json(overrides.read_bytes())
+        except (OSError, ValidationError) as error:
+            form = '{"openai:my-model": {"input": 0.5, "output": 1.5}} in dollars per million tokens'
+            raise ConfigError(f"prices {overrides} cannot be used: {error}; write {form}") from None
+        return cls(table={**_shipped(), **more})
+
+    def cost(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
+        """Dollars for tokens of a model; None if its price is not known."""
+        if model == "offline":
+            return 0.0
+        price = self.table.get(model)
+        if price is None:
+            return None
+        return (price.input * input_tokens + price.output * output_tokens) / PER_TOKENS
+
+
+@functools.cache
+def _shipped() -> dict[str, Price]:
+    return _TABLE.validate_python(json.loads((files("selfwire.runtime") / "prices.json").read_text("utf-8")))

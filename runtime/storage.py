@@ -1,0 +1,144 @@
+"""Opening the LangGraph store that keeps saved workflows: SQLite by default, Postgres by URL, or memory."""
+
+import asyncio
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from langgraph.store.base import BaseStore, Op, Result
+from langgraph.store.sqlite import SqliteStore
+from selfwire.core.errors import ConfigError, LibraryError
+
+SCHEMA = 1
+"""Version of what is stored; in the header of a SQLite file and in every entry."""
+
+_MAGIC = b"SQLite format 3\x00"
+_APPLICATION = 0x73776C62
+"""SQLite's application id of a library file ("swlb"): tells it from any other database."""
+
+
+def home_folder(home: Path | str | None = None) -> Path:
+    """The folder that holds library and runs: the argument, else SELFWIRE_HOME, else `.selfwire` here."""
+    return Path(home or os.environ.get("SELFWIRE_HOME") or ".selfwire").expanduser()
+
+
+class ThreadedStore(BaseStore):
+    """A synchronous store behind LangGraph's async interface, its errors turned into `LibraryError`.
+
+    Args:
+        inner: the store; it must be safe to call from any one thread at a time.
+        where: its file or address, for messages.
+        faults: the errors of its driver.
+        release: closes it.
+    """
+
+    def __init__(
+        self, inner: BaseStore, where: str, faults: tuple[type[Exception], ...], release: Callable[[], None]
+    ) -> None:
+        self.where = where
+        self._inner, self._faults, self._release = inner, faults, release
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations in one transaction.
+
+        Raises:
+            LibraryError: the database refused.
+        """
+        try:
+            return self._inner.batch(ops)
+        except self._faults as error:
+            raise LibraryError(f"library {self.where} cannot be used: {error}") from None
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations in one transaction, without blocking the event loop."""
+        return await asyncio.to_thread(self.batch, list(ops))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._release()
+
+
+def open_sqlite(path: Path) -> ThreadedStore:
+    """Open a library file, made with mode 0600 if it is missing.
+
+    Raises:
+        LibraryError: the file is corrupt, foreign or newer; it is left as it is.
+    """
+    try:
+        if not path.exists():
+            _create(path)
+        refuse_foreign(path)
+        connection = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        raise LibraryError(f"library {path} cannot be opened: {error}") from None
+    return ThreadedStore(SqliteStore(connection), str(path), (sqlite3.Error,), connection.close)
+
+
+def refuse_foreign(path: Path) -> None:
+    """Check header, integrity and tables of a library file, reading only.
+
+    Raises:
+        LibraryError: with what was found instead.
+    """
+    with path.open("rb") as file:
+        header = file.read(100)
+    way_out = "it is left as it is; move it away or choose another home with --home"
+    if header[:16] != _MAGIC or int.from_bytes(header[68:72], "big") != _APPLICATION:
+        raise LibraryError(f"{path} is not a selfwire library; {way_out}")
+    schema = int.from_bytes(header[60:64], "big")
+    if schema != SCHEMA:
+        raise LibraryError(f"library {path} has schema {schema}; this selfwire reads schema {SCHEMA}; {way_out}")
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+            found = " ".join(connection.execute("PRAGMA quick_check(1)").fetchone()[0].split())
+            connection.execute("SELECT prefix, key, value FROM store LIMIT 1").fetchone()
+    except sqlite3.Error as error:
+        raise LibraryError(f"library {path} is corrupt: {error}; {way_out}") from None
+    if found != "ok":
+        raise LibraryError(f"library {path} is corrupt: {found}; {way_out}")
+
+
+def _create(path: Path) -> None:
+    """Make the file complete beside its place, then link it in: of two processes one wins, none sees half."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".library-", suffix=".sqlite")
+    os.close(handle)
+    draft = Path(name)
+    try:
+        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA}")
+            SqliteStore(connection).setup()
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink()
+
+
+def open_postgres(url: str) -> ThreadedStore:
+    """Open a library in Postgres.
+
+    Raises:
+        ConfigError: the extra is not installed.
+        LibraryError: the server cannot be reached or refuses.
+    """
+    try:
+        import psycopg
+        from langgraph.store.postgres import PostgresStore
+        from psycopg.rows import dict_row
+    except ImportError as error:
+        raise ConfigError(
+            f"a library at a postgres:// address needs the extra 'postgres': pip install 'selfwire[postgres]' ({error})"
+        ) from None
+    where = f"postgres://{urlsplit(url).hostname or ''}{urlsplit(url).path}"  # without user and password
+    try:
+        connection = psycopg.connect(url, autocommit=True, prepare_threshold=0, row_factory=dict_row)
+        store = PostgresStore(connection)
+        store.setup()
+    except psycopg.Error as error:
+        raise LibraryError(f"library {where} cannot be opened: {error}") from None
+    return ThreadedStore(store, where, (psycopg.Error,), connection.close)

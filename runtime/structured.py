@@ -1,0 +1,116 @@
+"""Structured asks: how a schema is put to a model, and how a reply becomes a validated object."""
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import json_repair
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import Runnable
+from pydantic import BaseModel, ValidationError
+from selfwire.core.chat import ChatMessage, Reply, ToolSpec
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import thawed
+from selfwire.runtime.messages import BROKEN, to_function
+
+Schema = TypeVar("Schema", bound=BaseModel)
+
+
+def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
+    """A JSON schema as strict modes want it: every property required, none beside them, no defaults."""
+    return {**_strict(copy.deepcopy(schema.model_json_schema())), "title": schema.__name__}
+
+
+def _strict(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_strict(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    plain = {name: _strict(value) for name, value in node.items() if name != "default" or isinstance(value, Mapping)}
+    if isinstance(plain.get("properties"), dict):
+        plain["required"] = list(plain["properties"])
+        plain["additionalProperties"] = False
+    return plain
+
+
+def described(messages: Sequence[ChatMessage], schema: type[BaseModel]) -> list[ChatMessage]:
+    """The messages with the schema told in words, for models without structured output."""
+    text = json.dumps(schema.model_json_schema())
+    return [*messages, ChatMessage.user(f"Reply with one JSON object of this schema and nothing else:\n{text}")]
+
+
+def parsed(schema: type[Schema], reply: Reply) -> Schema:
+    """The object in a reply: as it stands, else after JSON repair.
+
+    Raises:
+        ValidationError: it is no such object even then.
+    """
+    if reply.tool_calls and not isinstance(reply.tool_calls[0].arguments.get(BROKEN), str):
+        return _validated(schema, thawed(reply.tool_calls[0].arguments))
+    text = reply.tool_calls[0].arguments[BROKEN] if reply.tool_calls else reply.content
+    try:
+        return schema.model_validate_json(text)
+    except ValidationError:
+        repaired = json_repair.loads(text)
+        if reply.finish == "length" or not isinstance(repaired, dict):  # what was cut off cannot be repaired
+            raise
+        return _validated(schema, repaired)
+
+
+def _validated(schema: type[Schema], value: Any) -> Schema:
+    return schema.model_validate_json(json.dumps(value))  # JSON rules, as for the text: lists become tuples
+
+
+def again(messages: Sequence[ChatMessage], reply: Reply, error: ValidationError) -> list[ChatMessage]:
+    """The one re-ask: what was said, and what is wrong with it."""
+    said = reply.content or json.dumps([thawed(call.arguments) for call in reply.tool_calls])
+    faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {e['msg']}" for e in error.errors()[:5])
+    wish = f"That is not what was asked for: {faults}. Reply again with the whole JSON object and nothing else."
+    return [*messages, ChatMessage(role="assistant", content=said), ChatMessage.user(wish)]
+
+
+class Bound(NamedTuple):
+    """A model with tools or a schema bound to it.
+
+    Args:
+        runnable: answers messages with an AIMessage and takes the model's own options.
+        in_words: the schema that must be told in the prompt; None if the model was told natively.
+    """
+
+    runnable: Runnable[Any, AIMessage]
+    in_words: type[BaseModel] | None = None
+
+    def prepared(self, messages: Sequence[ChatMessage]) -> tuple[Runnable[Any, AIMessage], Sequence[ChatMessage]]:
+        """What to call, and with which messages."""
+        return self.runnable, described(messages, self.in_words) if self.in_words else messages
+
+
+def bound(model: BaseChatModel, tools: Sequence[ToolSpec], schema: type[BaseModel] | None, structured: str) -> Bound:
+    """Bind tools or a schema to a model.
+
+    Raises:
+        ConfigError: there are tools, and the model takes none.
+    """
+    if schema is not None:
+        return _structured(model, schema) if structured == "native" else Bound(model, schema)
+    if not tools:
+        return Bound(model)
+    try:
+        return Bound(model.bind_tools([to_function(tool) for tool in tools]))
+    except NotImplementedError:
+        raise ConfigError(f"{type(model).__name__} takes no tools; use another model or agents without tools") from None
+
+
+def _structured(model: BaseChatModel, schema: type[BaseModel]) -> Bound:
+    """The model as `with_structured_output` binds it, without the parser: replies are parsed here."""
+    openai = any(kind.__name__ == "BaseChatOpenAI" for kind in type(model).__mro__)  # its import takes a second
+    wanted: Any = strict_schema(schema) if openai else schema
+    options = {"strict": True} if openai else {}
+    try:
+        chain = model.with_structured_output(wanted, include_raw=True, **options)
+    except NotImplementedError:
+        return Bound(model, schema)
+    raw = getattr(getattr(chain, "first", None), "steps__", {}).get("raw")
+    return Bound(raw) if raw is not None else Bound(model, schema)

@@ -1,0 +1,69 @@
+"""The one place where the sync form of an effect is made from its async form."""
+
+import asyncio
+import contextvars
+import functools
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import CancelledError, Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the background event loop of this process and wait for it.
+
+    Context variables go along, so callbacks, tags and stream writers of LangGraph reach what runs there. One
+    loop serves all calls, as HTTP clients are bound to the loop of their first use. Ctrl-C cancels the
+    coroutine and waits until it has cleaned up.
+
+    Raises:
+        RuntimeError: called on the background loop itself, which would wait for itself.
+    """
+    loop = _background_loop()
+    if _running() is loop:
+        coroutine.close()
+        raise RuntimeError("run_sync was called on the background event loop; await the coroutine instead")
+    result: Future[T] = Future()
+    tasks: list[asyncio.Task[None]] = []
+
+    def start() -> None:
+        tasks.append(loop.create_task(_deliver(coroutine, result)))
+
+    loop.call_soon_threadsafe(start, context=contextvars.copy_context())
+    try:
+        return result.result()
+    except KeyboardInterrupt:
+        loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+        _settled(result)
+        raise
+
+
+async def _deliver(coroutine: Coroutine[Any, Any, T], result: "Future[T]") -> None:
+    try:
+        value = await coroutine
+    except BaseException as error:
+        result.set_exception(CancelledError() if isinstance(error, asyncio.CancelledError) else error)
+        if not isinstance(error, Exception):
+            raise
+    else:
+        result.set_result(value)
+
+
+def _settled(result: "Future[Any]") -> None:
+    result.exception()
+
+
+def _running() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+@functools.cache
+def _background_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="selfwire-loop", daemon=True).start()
+    return loop

@@ -1,0 +1,98 @@
+"""One gate per provider and process: how many requests at once, how many per minute, and pauses that bind all."""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+_Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
+
+
+class Throttle:
+    """Lets workers of any event loop and thread through to one provider.
+
+    Args:
+        concurrency: requests at once; None for no limit.
+        per_minute: requests that start in a minute, evenly spaced; None for no limit.
+    """
+
+    def __init__(self, concurrency: int | None = None, per_minute: float | None = None) -> None:
+        self.concurrency = concurrency
+        self.per_minute = per_minute
+        self._lock = threading.RLock()
+        self._active = 0
+        self._waiting: deque[_Waiter] = deque()
+        self._paused_until = self._next_start = 0.0
+
+    def pause(self, seconds: float) -> None:
+        """Let nobody start for a while: the provider said Retry-After."""
+        with self._lock:
+            self._paused_until = max(self._paused_until, time.monotonic() + seconds)
+
+    @property
+    def paused(self) -> float:
+        """Seconds until the pause ends; 0 when there is none."""
+        return max(0.0, self._paused_until - time.monotonic())
+
+    @asynccontextmanager
+    async def passage(self) -> AsyncIterator[None]:
+        """Wait for a place, for the next start and for the end of a pause; hold the place meanwhile."""
+        await self._enter()
+        try:
+            while (delay := self._delay()) > 0:  # noqa: ASYNC110 - what is waited for is the clock
+                await asyncio.sleep(delay)
+            yield
+        finally:
+            self._leave()
+
+    async def _enter(self) -> None:
+        with self._lock:
+            if self.concurrency is None or self._active < self.concurrency:
+                self._active += 1
+                return
+            waiter = (asyncio.get_running_loop(), asyncio.get_running_loop().create_future())
+            self._waiting.append(waiter)
+        try:
+            await waiter[1]  # whoever leaves hands over the place
+        except asyncio.CancelledError:
+            with self._lock:
+                if waiter in self._waiting:
+                    self._waiting.remove(waiter)
+                else:  # the place was handed over already
+                    self._leave()
+            raise
+
+    def _leave(self) -> None:
+        with self._lock:
+            while self._waiting:
+                loop, turn = self._waiting.popleft()
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(_wake, turn)
+                    return
+            self._active -= 1
+
+    def _delay(self) -> float:
+        """Seconds until the caller may start; takes the start when it is 0."""
+        with self._lock:
+            now = time.monotonic()
+            delay = max(self.paused, self._next_start - now)
+            if delay <= 0 and self.per_minute:
+                self._next_start = now + 60.0 / self.per_minute
+            return delay
+
+
+def _wake(turn: "asyncio.Future[None]") -> None:
+    if not turn.done():
+        turn.set_result(None)
+
+
+_throttles: dict[str, Throttle] = {}
+
+
+def throttle(provider: str, concurrency: int | None, per_minute: float | None) -> Throttle:
+    """The process's one gate to a provider; the latest limits hold for all."""
+    gate = _throttles.setdefault(provider, Throttle())
+    gate.concurrency, gate.per_minute = concurrency, per_minute
+    return gate

@@ -1,0 +1,72 @@
+"""What the library knows of saved workflows: versions, rollbacks, histories."""
+
+from pydantic import Field
+from selfwire.core.values import FrozenJson, FrozenMap, Id, Value
+from selfwire.core.workflow import Lineage
+
+
+class Version(Value):
+    """One saved version of a workflow.
+
+    Args:
+        name: name of the workflow.
+        run, step: the run that saved it, and at which of its steps.
+        fingerprint: of the workflow.
+        saved: when, as ISO 8601 in UTC.
+        facts: what is known of it: score, cost, reasons, accepted, embedder, method, benchmark, ...
+        lineage: parent and rewirings.
+    """
+
+    name: Id
+    run: Id
+    step: int = Field(ge=0)
+    fingerprint: str
+    saved: str
+    facts: FrozenJson = Field(default_factory=FrozenMap)
+    lineage: Lineage = Lineage()
+
+    @property
+    def version(self) -> str:
+        """Its name in the history: `run.step`."""
+        return f"{self.run}.{self.step}"
+
+    @property
+    def age(self) -> tuple[str, str, int]:
+        """Sorts versions from old to new."""
+        return (self.saved, self.run, self.step)
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether its facts do not say that a gate rejected it."""
+        return self.facts.get("accepted") is not False
+
+    @property
+    def ref(self) -> str:
+        """What `Library.load` takes: `name@run.step`."""
+        return f"{self.name}@{self.version}"
+
+
+class Rollback(Value):
+    """A move of the head that was asked for, from one version to another, at an ISO 8601 time."""
+
+    source: str
+    target: str
+    at: str
+
+
+class History(Value):
+    """All versions of a workflow.
+
+    Args:
+        name: name of the workflow.
+        head: version that `load(name)` gives.
+        versions: oldest first.
+        rollbacks: oldest first.
+        tags: version by tag.
+    """
+
+    name: str
+    head: str
+    versions: tuple[Version, ...]
+    rollbacks: tuple[Rollback, ...] = ()
+    tags: FrozenJson = Field(default_factory=FrozenMap)

@@ -1,0 +1,3 @@
+import os
+
+os.environ.setdefault("LANGSMITH_TRACING", "false")

@@ -1,0 +1,175 @@
+"""Random workflows and rewirings, half of them aimed at what is legal, and a naive model that says what is."""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from selfwire.core.agent import MEMORY_NOTES, Agent
+from selfwire.core.edits import (
+    AddAgent,
+    AddEdge,
+    AddNode,
+    Edit,
+    Remember,
+    RemoveAgent,
+    RemoveEdge,
+    RemoveNode,
+    ReplaceAgent,
+    Rewiring,
+    RewritePrompt,
+    RewriteTool,
+)
+from selfwire.core.topology import Caps, Edge, Node, Topology, chain
+from selfwire.core.workflow import Workflow
+
+NAMES = tuple("abcdefghij")
+TOOLS = ("search", "calculator", "python")
+
+
+def seed_workflow() -> Workflow:
+    """Two agents in a row, under caps that random edits reach."""
+    return Workflow(
+        method="hiva",
+        agents=(Agent(id="a", prompt="Ask."), Agent(id="z", prompt="Answer.", kind="aggregator")),
+        topology=chain("a", "z", caps=Caps(nodes=6, successors=3)),
+        memory={"beliefs": {"a": [1, 1]}},
+    )
+
+
+def random_topology(rng: random.Random, nodes: int) -> Topology:
+    """Any edges among n0..nN, cycles included; n0 is the entry and the last node the sink."""
+    ids = [f"n{i}" for i in range(nodes)]
+    pairs = [(a, b) for a in ids for b in ids if a != b]
+    chosen = rng.sample(pairs, rng.randint(0, min(len(pairs), 2 * nodes)))
+    return Topology(
+        nodes=tuple(Node(id=i, agent="x") for i in ids),
+        edges=tuple(Edge(source=a, target=b) for a, b in chosen),
+        entry=ids[0],
+        sink=ids[-1],
+    )
+
+
+def random_edit(rng: random.Random, workflow: Workflow) -> Edit:
+    """An edit whose names are sometimes taken from the workflow and sometimes from anywhere."""
+    nodes = [node.id for node in workflow.topology.nodes]
+    agents = [agent.id for agent in workflow.agents]
+    wild = rng.random() < 0.12
+    agent = rng.choice([*NAMES, "z"] if wild else agents)
+    node, other = (rng.choice([*NAMES, "z"] if wild else nodes) for _ in range(2))
+    fresh = rng.choice(NAMES)
+    edges = workflow.topology.edges
+    edge = rng.choice(edges) if edges and not wild else Edge(source=node, target=other)
+    newcomer = Agent(id=fresh, prompt=rng.choice(["Think.", "Search.", "Check."]))
+    makers: list[Edit] = [
+        AddAgent(newcomer),
+        RemoveAgent(agent),
+        ReplaceAgent(agent, newcomer),
+        AddNode(fresh, agent),
+        AddNode(fresh, agent),
+        RemoveNode(node),
+        AddEdge(node, other),
+        AddEdge(node, other),
+        AddEdge(node, other),
+        RemoveEdge(edge.source, edge.target),
+        RewritePrompt(agent, rng.choice(["", "Say why.", "Be brief."])),
+        RewriteTool(agent, rng.choice([None, *TOOLS]), rng.choice([None, *TOOLS])),
+        Remember(agent, rng.choice([" ", "It failed once.", "Dates matter."])),
+    ]
+    return rng.choice(makers)
+
+
+def random_rewiring(rng: random.Random, workflow: Workflow) -> Rewiring:
+    """One to three edits."""
+    return Rewiring(*(random_edit(rng, workflow) for _ in range(rng.choice([1, 1, 2, 3]))), why="at random")
+
+
+@dataclass
+class Model:
+    """The edit algebra once more, as plainly as it can be said, on sets and dictionaries."""
+
+    agents: dict[str, dict[str, Any]]
+    nodes: dict[str, str]
+    edges: set[tuple[str, str]]
+    entry: str
+    sink: str
+    caps: Caps
+
+    @classmethod
+    def of(cls, workflow: Workflow) -> "Model":
+        """Read a workflow."""
+        return cls(
+            agents={a.id: a.model_dump(exclude={"id"}) for a in workflow.agents},
+            nodes={n.id: n.agent for n in workflow.topology.nodes},
+            edges={(e.source, e.target) for e in workflow.topology.edges},
+            entry=workflow.topology.entry,
+            sink=workflow.topology.sink,
+            caps=workflow.topology.caps,
+        )
+
+    def allows(self, edit: Edit) -> bool:
+        """Apply the edit if it is legal, and say whether it was."""
+        legal = self._is_legal(edit)
+        if legal:
+            self._apply(edit)
+        return legal
+
+    def _is_legal(self, edit: Edit) -> bool:  # noqa: C901  (one case per kind of edit)
+        match edit:
+            case AddAgent(agent):
+                return agent.id not in self.agents
+            case RemoveAgent(agent):
+                return agent in self.agents and agent not in self.nodes.values()
+            case ReplaceAgent(agent, new):
+                return agent in self.agents and new.id not in self.agents.keys() - {agent}
+            case AddNode(node, agent):
+                return agent in self.agents and node not in self.nodes and len(self.nodes) < self.caps.nodes
+            case RemoveNode(node):
+                return node in self.nodes and node not in (self.entry, self.sink)
+            case AddEdge(source, target):
+                fits = source != target and {source, target} <= self.nodes.keys()
+                fan_out = sum(s == source for s, _ in self.edges)
+                return fits and (source, target) not in self.edges and fan_out < self.caps.successors
+            case RemoveEdge(source, target):
+                return (source, target) in self.edges
+            case RewritePrompt(agent, prompt):
+                return agent in self.agents and prompt.strip() != ""
+            case RewriteTool(agent, old, new):
+                if agent not in self.agents or (old is None and new is None):
+                    return False
+                held = self.agents[agent]["tools"]
+                return (old is None or old in held) and (new is None or new == old or new not in held)
+            case Remember(agent, note):
+                return agent in self.agents and note.strip() != ""
+
+    def _apply(self, edit: Edit) -> None:  # noqa: C901  (one case per kind of edit)
+        match edit:
+            case AddAgent(agent):
+                self.agents[agent.id] = agent.model_dump(exclude={"id"})
+            case RemoveAgent(agent):
+                del self.agents[agent]
+            case ReplaceAgent(agent, new):
+                del self.agents[agent]
+                self.agents[new.id] = new.model_dump(exclude={"id"})
+                self.nodes = {n: new.id if a == agent else a for n, a in self.nodes.items()}
+            case AddNode(node, agent):
+                self.nodes[node] = agent
+            case RemoveNode(node):
+                del self.nodes[node]
+                self.edges = {edge for edge in self.edges if node not in edge}
+            case AddEdge(source, target):
+                self.edges.add((source, target))
+            case RemoveEdge(source, target):
+                self.edges.remove((source, target))
+            case RewritePrompt(agent, prompt):
+                self.agents[agent]["prompt"] = prompt
+            case RewriteTool(agent, old, new):
+                held = list(self.agents[agent]["tools"])
+                if old is None:
+                    held.append(new)
+                elif new is None:
+                    held.remove(old)
+                else:
+                    held[held.index(old)] = new
+                self.agents[agent]["tools"] = tuple(held)
+            case Remember(agent, note):
+                self.agents[agent]["memory"] = (*self.agents[agent]["memory"], note)[-MEMORY_NOTES:]

@@ -1,0 +1,165 @@
+"""The edit algebra: all or nothing, errors that name the edit, and agreement with a naive model."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from selfwire.core.agent import MEMORY_NOTES, Agent
+from selfwire.core.edits import (
+    AddAgent,
+    AddEdge,
+    AddNode,
+    Edit,
+    Remember,
+    RemoveAgent,
+    RemoveEdge,
+    RemoveNode,
+    ReplaceAgent,
+    Rewiring,
+    RewritePrompt,
+    RewriteTool,
+    shown,
+)
+from selfwire.core.errors import EditError
+from selfwire.core.values import canonical, fingerprint
+from selfwire.core.workflow import Workflow
+
+from tests.core.generators import Model, random_rewiring, seed_workflow
+
+SEQUENCES, LENGTH, CHUNKS = 10_000, 3, 10
+
+
+def check(workflow: Workflow, rewiring: Rewiring) -> Workflow | None:
+    """Apply a rewiring and compare with the naive model; None if it is refused."""
+    before, content = canonical(workflow), fingerprint(workflow.model_dump(mode="json", exclude={"lineage"}))
+    model = Model.of(workflow)
+    refused = next((edit for edit in rewiring.edits if not model.allows(edit)), None)
+    if refused is not None:
+        with pytest.raises(EditError) as refusal:
+            workflow.apply(rewiring)
+        assert str(refusal.value).startswith(f"{shown(refused)}: ")
+    after = None if refused else workflow.apply(rewiring)
+    assert canonical(workflow) == before
+    assert fingerprint(workflow.model_dump(mode="json", exclude={"lineage"})) == content
+    if after is None:
+        return None
+    assert Model.of(after) == model
+    assert (after.lineage.parent, after.lineage.rewirings) == (workflow.fingerprint, (rewiring,))
+    return after
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_ten_thousand_sequences_leave_a_valid_workflow_or_name_the_edit(chunk: int) -> None:
+    rng = random.Random(chunk)
+    legal, now = 0, seed_workflow()
+    for sequence in range(SEQUENCES // CHUNKS):
+        if sequence % 20 == 0:
+            now = seed_workflow()
+        for _ in range(LENGTH):
+            after = check(now, random_rewiring(rng, now))
+            legal += after is not None
+            now = after or now
+        assert Workflow.model_validate_json(now.model_dump_json()) == now
+    assert legal / (LENGTH * SEQUENCES // CHUNKS) >= 0.3
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(1, 12))
+def test_any_sequence_leaves_a_valid_workflow_or_names_the_edit(rng: random.Random, length: int) -> None:
+    now = seed_workflow()
+    for _ in range(length):
+        now = check(now, random_rewiring(rng, now)) or now
+    assert Workflow.model_validate_json(now.model_dump_json()) == now
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(1, 8))
+def test_apply_legal_is_apply_one_by_one_without_the_refused(rng: random.Random, length: int) -> None:
+    seed = seed_workflow()
+    rewirings = [random_rewiring(rng, seed) for _ in range(length)]
+    after, refused = seed.apply_legal(rewirings)
+    applied = after.lineage.rewirings
+    assert [r for r in rewirings if r in applied or r in [x.rewiring for x in refused]] == rewirings
+    assert len(applied) + len(refused) == length
+    again = seed
+    for rewiring in applied:
+        again = again.apply(rewiring)
+    assert again.fingerprint == after.fingerprint
+    assert after.lineage.parent == (seed.fingerprint if applied else None)
+
+
+def test_a_group_is_applied_all_or_not_at_all() -> None:
+    seed = seed_workflow()
+    group = Rewiring(AddNode("b", "a"), AddEdge("a", "b"), AddEdge("b", "nowhere"), why="half of it would fit")
+    with pytest.raises(EditError, match=r"^AddEdge\(b, nowhere\): .*nodes are a, b, z"):
+        seed.apply(group)
+    after, (refused,) = seed.apply_legal([group])
+    assert after is seed
+    assert refused.rewiring == group
+    assert refused.reason.startswith("AddEdge(b, nowhere)")
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (AddAgent(Agent(id="a", prompt="Again.")), "agent 'a' exists already; choose another id"),
+        (RemoveAgent("b"), "there is no agent 'b'; agents are a, z"),
+        (RemoveAgent("a"), "agent 'a' is used by node a; remove the nodes first"),
+        (ReplaceAgent("a", Agent(id="z", prompt="Twice.")), "agent 'z' exists already; choose another id"),
+        (AddNode("a", "a"), "node 'a' appears twice"),
+        (AddNode("b", "b"), "there is no agent 'b'; agents are a, z"),
+        (RemoveNode("b"), "there is no node 'b'; nodes are a, z"),
+        (RemoveNode("a"), "node 'a' is the entry, which cannot be removed; replace its agent instead"),
+        (RemoveNode("z"), "node 'z' is the sink, which cannot be removed; replace its agent instead"),
+        (AddEdge("a", "a"), "edge a->a is a self-loop"),
+        (AddEdge("a", "z"), "edge 'a->z' appears twice"),
+        (AddEdge("a", "b"), "edge a->b ends at 'b', which is not a node; nodes are a, z"),
+        (RemoveEdge("z", "a"), "there is no edge z->a; 'z' leads to nothing"),
+        (RemoveEdge("b", "a"), "there is no node 'b'; nodes are a, z"),
+        (RewritePrompt("a", " "), "the new prompt is blank; give the agent a prompt"),
+        (RewriteTool("a", "search", None), "agent 'a' holds no tool 'search'; it holds none"),
+        (RewriteTool("a", None, None), "neither an old nor a new tool is named; name at least one"),
+        (Remember("a", ""), "the note is blank; write what the agent should remember"),
+    ],
+    ids=lambda value: shown(value) if not isinstance(value, str) else "",
+)
+def test_a_refusal_names_the_edit_and_the_way_out(edit: Edit, message: str) -> None:
+    with pytest.raises(EditError) as refusal:
+        seed_workflow().apply(Rewiring(edit, why="try"))
+    assert message in str(refusal.value)
+    assert str(refusal.value).startswith(f"{shown(edit)}: ")
+
+
+def test_caps_are_refusals_too() -> None:
+    now = seed_workflow()
+    for name in "bcde":
+        now = now.apply(Rewiring(AddNode(name, "a"), why="grow"))
+    with pytest.raises(EditError, match=r"AddNode\(f, a\): .*7 nodes exceed the cap of 6"):
+        now.apply(Rewiring(AddNode("f", "a"), why="grow"))
+    now = now.apply(Rewiring(AddEdge("a", "b"), AddEdge("a", "c"), why="fan out"))
+    with pytest.raises(EditError, match=r"AddEdge\(a, d\): .*node 'a' has 4 successors; the cap is 3"):
+        now.apply(Rewiring(AddEdge("a", "d"), why="fan out"))
+
+
+def test_the_oldest_note_goes_first() -> None:
+    now = seed_workflow()
+    for number in range(MEMORY_NOTES + 2):
+        now = now.apply(Rewiring(Remember("a", f"note {number}"), why="learn"))
+    assert now.pool["a"].memory == tuple(f"note {n}" for n in range(2, MEMORY_NOTES + 2))
+
+
+def test_a_replaced_agent_leaves_its_nodes_and_edges() -> None:
+    seed = seed_workflow()
+    after = seed.apply(Rewiring(ReplaceAgent("a", Agent(id="b", prompt="Better.")), why="swap"))
+    assert after.topology.edges == seed.topology.edges
+    assert (after.agent_at("a").id, "a" in after.pool) == ("b", False)
+
+
+def test_a_rewiring_needs_an_edit() -> None:
+    with pytest.raises(ValueError, match=r"edits\n +Field required"):
+        Rewiring(why="nothing")
+
+
+def test_a_long_prompt_is_cut_in_messages() -> None:
+    assert len(shown(RewritePrompt("a", "x" * 500))) < 80

@@ -1,0 +1,38 @@
+"""Prompt templates."""
+
+import pytest
+from selfwire.core.chat import ChatMessage
+from selfwire.core.errors import ConfigError
+from selfwire.core.prompts import Prompts
+
+PROMPTS = Prompts(texts={"ask": "You are $role.\n---\nAnswer: $question\n", "flat": "Cost: $$5 for $name"})
+
+
+def test_a_prompt_is_filled() -> None:
+    assert PROMPTS.text("flat", **{"name": "you"}) == "Cost: $5 for you"
+
+
+def test_a_prompt_is_split_into_system_and_user() -> None:
+    assert PROMPTS.messages("ask", role="a poet", question="Why?") == (
+        ChatMessage.system("You are a poet."),
+        ChatMessage.user("Answer: Why?"),
+    )
+
+
+def test_a_value_with_a_divider_or_a_dollar_stays_where_it_is() -> None:
+    system, user = PROMPTS.messages("ask", role="x\n---\ny", question="$role costs $$1")
+    assert system.content == "You are x\n---\ny."
+    assert user.content == "Answer: $role costs $$1"
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("other", {}, "there is no prompt 'other'; prompts are ask, flat"),
+        ("ask", {"role": "x"}, "prompt 'ask' cannot be filled.*question.*given role"),
+        ("flat", {"name": "x"}, "prompt 'flat' has no line of three dashes"),
+    ],
+)
+def test_what_cannot_be_filled_is_said(name: str, values: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        PROMPTS.messages(name, **values)

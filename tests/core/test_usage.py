@@ -1,0 +1,65 @@
+"""What calls cost and what they may cost."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from selfwire.core.errors import BudgetError
+from selfwire.core.usage import Budget, Usage, total
+
+usages = st.builds(
+    Usage,
+    calls=st.integers(0, 100),
+    input_tokens=st.integers(0, 10**6),
+    output_tokens=st.integers(0, 10**6),
+    dollars=st.none() | st.integers(0, 100).map(float),
+    seconds=st.integers(0, 100).map(float),
+)
+
+
+@given(usages, usages, usages)
+def test_usage_adds_up_in_any_order(a: Usage, b: Usage, c: Usage) -> None:
+    assert a + Usage() == a
+    assert a + b == b + a
+    assert (a + b) + c == a + (b + c) == total([a, b, c])
+    assert (a + b).tokens == a.tokens + b.tokens
+
+
+def test_an_unknown_price_stays_unknown() -> None:
+    assert (Usage(dollars=1.0) + Usage(dollars=None)).dollars is None
+    assert total([]).dollars == 0
+
+
+@pytest.mark.parametrize(
+    ("budget", "spent", "wanted", "message"),
+    [
+        (Budget(calls=2), Usage(calls=2), Usage(calls=1), "2 of 2 calls spent and up to 1 more needed"),
+        (
+            Budget(tokens=123_456),
+            Usage(input_tokens=100_000, output_tokens=23_000),
+            Usage(output_tokens=457),
+            "123,000 of 123,456 tokens spent and up to 457 more needed",
+        ),
+        (Budget(dollars=1.0), Usage(dollars=0.99), Usage(dollars=0.02), r"\$0.99 of \$1.00 dollars spent"),
+        (Budget(seconds=60), Usage(seconds=60.0), Usage(seconds=1.5), "raise the limit on seconds and resume the run"),
+        (Budget(dollars=1.0), Usage(dollars=None), Usage(calls=1), r"budget of \$1.00 cannot be kept.*price"),
+        (Budget(calls=0), Usage(), Usage(calls=1), "0 of 0 calls"),
+    ],
+)
+def test_what_exceeds_a_limit_is_refused(budget: Budget, spent: Usage, wanted: Usage, message: str) -> None:
+    with pytest.raises(BudgetError, match=message) as refusal:
+        budget.refuse(spent, wanted, "rollout")
+    assert "in 'rollout'" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "budget", [Budget(), Budget(calls=3, tokens=10, dollars=0.3, seconds=2), Budget(calls=3, dollars=None)]
+)
+def test_what_just_fits_is_let_through(budget: Budget) -> None:
+    spent = Usage(calls=2, input_tokens=4, output_tokens=4, dollars=0.1 + 0.1, seconds=1)
+    budget.refuse(spent, Usage(calls=1, input_tokens=2, dollars=0.1, seconds=1), "rollout")
+
+
+@pytest.mark.parametrize("field", ["calls", "tokens", "dollars", "seconds"])
+def test_a_negative_budget_is_refused(field: str) -> None:
+    with pytest.raises(ValueError, match=rf"{field}\n +Input should be greater than or equal to 0"):
+        Budget.model_validate({field: -1})

@@ -1,0 +1,285 @@
+"""Workflows as values: fingerprints, JSON round trips, frozenness, differences."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from selfwire.core.agent import Agent
+from selfwire.core.changes import changes
+from selfwire.core.edits import (
+    AddAgent,
+    AddEdge,
+    AddNode,
+    Remember,
+    RemoveAgent,
+    RemoveEdge,
+    RemoveNode,
+    ReplaceAgent,
+    Rewiring,
+    RewritePrompt,
+    RewriteTool,
+)
+from selfwire.core.task import Feedback, Question, Task
+from selfwire.core.topology import Caps, chain
+from selfwire.core.trajectory import Message, Routing, Step, ToolUse, Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import Value, canonical, fingerprint
+from selfwire.core.workflow import Lineage, Workflow
+
+from tests.core.generators import random_rewiring, seed_workflow
+
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(-1e300, 1e300) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def evolved(rng: random.Random) -> Workflow:
+    now, _ = seed_workflow().apply_legal([random_rewiring(rng, seed_workflow()) for _ in range(6)])
+    return now
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.randoms(use_true_random=False), st.dictionaries(st.text(max_size=5), json_values, max_size=4))
+def test_a_workflow_survives_json(rng: random.Random, memory: dict[str, Any]) -> None:
+    workflow = evolved(rng).learned(**{f"m{i}": value for i, value in enumerate(memory.values())})
+    again = Workflow.model_validate_json(workflow.model_dump_json())
+    assert (again, again.fingerprint) == (workflow, workflow.fingerprint)
+    assert Workflow(**json.loads(canonical(workflow))) == workflow
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_equal_content_has_equal_fingerprint_in_any_order(rng: random.Random) -> None:
+    workflow = evolved(rng)
+    agents, nodes, edges = (list(x) for x in (workflow.agents, workflow.topology.nodes, workflow.topology.edges))
+    for part in (agents, nodes, edges):
+        rng.shuffle(part)
+    memory = dict(reversed(workflow.memory.items()))
+    topology = workflow.topology.replace(nodes=tuple(nodes), edges=tuple(edges))
+    again = Workflow(method=workflow.method, agents=tuple(agents), topology=topology, memory=memory)
+    assert again.fingerprint == workflow.fingerprint
+
+
+@settings(max_examples=200, deadline=None)
+@given(json_values, json_values)
+def test_fingerprints_are_equal_exactly_for_equal_json(one: Any, other: Any) -> None:
+    equal = canonical(one) == canonical(other)
+    assert (fingerprint(one) == fingerprint(other)) == equal
+    assert canonical(json.loads(canonical(one))) == canonical(one)
+
+
+SEED = seed_workflow()
+A = SEED.pool["a"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        SEED.replace(method="dytopo"),
+        SEED.replace(agents=(*SEED.agents, Agent(id="b", prompt=""))),
+        *(
+            SEED.replace(agents=(A.replace(**{field: value}), SEED.pool["z"]))
+            for field, value in {
+                "role": "r",
+                "prompt": "p",
+                "tools": ("search",),
+                "memory": ("n",),
+                "kind": "judge",
+                "temperature": 0.5,
+            }.items()
+        ),
+        SEED.replace(topology=SEED.topology.replace(edges=())),
+        SEED.replace(topology=SEED.topology.replace(entry="z")),
+        SEED.replace(topology=SEED.topology.replace(sink="a")),
+        SEED.replace(topology=SEED.topology.replace(caps=Caps(nodes=7, successors=3))),
+        SEED.learned(beliefs={"a": [1, 2]}),
+        SEED.learned(synergy=None),
+    ],
+)
+def test_every_field_but_lineage_is_in_the_fingerprint(other: Workflow) -> None:
+    assert other != SEED
+    assert other.fingerprint != SEED.fingerprint
+
+
+def test_the_table_above_forgets_no_field() -> None:
+    assert set(Workflow.model_fields) == {"method", "agents", "topology", "memory", "lineage"}
+    assert set(Agent.model_fields) == {"id", "role", "prompt", "tools", "memory", "kind", "temperature"}
+
+
+def test_lineage_is_not_in_the_fingerprint() -> None:
+    child = SEED.replace(lineage=Lineage(parent="0" * 16))
+    assert child != SEED
+    assert child.fingerprint == SEED.fingerprint
+
+
+def test_a_whole_float_and_its_integer_are_the_same_content() -> None:
+    assert SEED.learned(beliefs={"a": [1.0, 1.0]}) == SEED
+    assert SEED.learned(beliefs={"a": [1.0, 1.0]}).fingerprint == SEED.fingerprint
+
+
+def test_fingerprints_are_equal_across_processes() -> None:
+    code = (
+        "from selfwire.core.workflow import Workflow; import sys;"
+        "print(Workflow.model_validate_json(sys.stdin.read()).fingerprint)"
+    )
+    workflow = evolved(random.Random(1)).learned(**{name: {name: 0.1} for name in "zyxw"})
+    prints = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            input=workflow.model_dump_json(),
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for seed in ("1", "2")
+    }
+    assert prints == {workflow.fingerprint}
+
+
+def test_the_fingerprint_of_the_seed_does_not_drift() -> None:
+    assert chain("a", "b").fingerprint == fingerprint(
+        {
+            "nodes": [{"id": "a", "agent": "a"}, {"id": "b", "agent": "b"}],
+            "edges": [{"source": "a", "target": "b"}],
+            "entry": "a",
+            "sink": "b",
+            "caps": {"nodes": 1000, "successors": 1000},
+        }
+    )
+
+
+EVERY_EDIT = Rewiring(
+    AddAgent(Agent(id="b", prompt="p", tools=("search",), temperature=0.5)),
+    RemoveAgent("b"),
+    ReplaceAgent("a", Agent(id="c", prompt="q")),
+    AddNode("n", "a"),
+    RemoveNode("n"),
+    AddEdge("a", "n"),
+    RemoveEdge("a", "n"),
+    RewritePrompt("a", "${x} \u2192 ü"),
+    RewriteTool("a", None, "python"),
+    Remember("a", "note"),
+    why="all of them",
+    operation="ADD_SERIAL",
+    by="a",
+)
+
+TRAJECTORY = Trajectory(
+    question=Question(id="q1", input="Who?", kind="bridge"),
+    workflow=SEED.fingerprint,
+    steps=(
+        Step(
+            node="a",
+            agent="a",
+            inbox=(Message(source="z", target="a", text="go"),),
+            output="Ada",
+            tools=(ToolUse(name="search", arguments={"query": "x", "k": [1, 2.5]}, result="none", error=True),),
+            routing=Routing(chosen=("z",), scores={"z": 0.25}, why="all"),
+            sent=(Message(source="a", target="z", text="Ada"),),
+            usage=Usage(calls=2, input_tokens=10, output_tokens=5, dollars=0.01, seconds=0.5),
+            skills=("search",),
+        ),
+        Step(node="z", agent="z", error="timed out", usage=Usage(calls=1, dollars=None)),
+    ),
+    answer="Ada",
+    feedback=Feedback(score=0.5, solved=False, text="partly", details={"f1": 0.5}),
+)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [EVERY_EDIT, TRAJECTORY, Task(id="t", input="?", reference={"answer": ["a", 1, None]}, entities=("e",)), SEED],
+    ids=lambda value: type(value).__name__,
+)
+def test_values_survive_json_and_are_frozen(value: Value) -> None:
+    again = type(value).model_validate_json(value.model_dump_json())
+    assert again == value
+    assert hash(again) == hash(value)
+    field = next(iter(type(value).model_fields))
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(value, field, getattr(value, field))
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        type(value).model_validate({**value.model_dump(), "colour": "red"})
+
+
+def test_every_kind_of_edit_is_in_the_round_trip() -> None:
+    assert len({type(edit) for edit in EVERY_EDIT.edits}) == len(EVERY_EDIT.edits) == 10
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.__setitem__("beliefs", 1),
+        lambda m: m["beliefs"].update(a=2),
+        lambda m: m.pop("beliefs"),
+        lambda m: m.clear(),
+        lambda m: m.__ior__({"b": 1}),
+        lambda m: m["beliefs"]["a"].append(3),
+    ],
+)
+def test_memory_cannot_be_changed_in_place(change: Any) -> None:
+    with pytest.raises((TypeError, AttributeError)):
+        change(SEED.memory)
+    assert SEED.memory == {"beliefs": {"a": (1, 1)}}
+
+
+def test_memory_does_not_share_what_it_was_built_from() -> None:
+    beliefs = {"a": [1, 1]}
+    workflow = SEED.learned(beliefs=beliefs)
+    beliefs["a"].append(5)
+    assert workflow.memory["beliefs"]["a"] == (1, 1)
+
+
+@pytest.mark.parametrize("memory", [{"a": float("nan")}, {"a": float("inf")}, {"a": {1}}, {1: "a"}, [1], {"a": SEED}])
+def test_memory_is_finite_json_by_name(memory: Any) -> None:
+    with pytest.raises(ValueError, match=r"memory"):
+        SEED.replace(memory=memory)
+
+
+def test_a_node_needs_its_agent_and_agents_are_unique() -> None:
+    with pytest.raises(ValueError, match="node 'z' needs agent 'z'; agents are a"):
+        SEED.replace(agents=(A,))
+    with pytest.raises(ValueError, match="agent 'a' appears twice"):
+        SEED.replace(agents=(*SEED.agents, A))
+
+
+def test_a_trajectory_sums_its_steps_and_an_error_takes_the_feedback() -> None:
+    assert TRAJECTORY.usage == Usage(calls=3, input_tokens=10, output_tokens=5, dollars=None, seconds=0.5)
+    assert TRAJECTORY.edges == (("a", "z"),)
+    failed = TRAJECTORY.failed("the judge was down")
+    assert (failed.error, failed.feedback) == ("the judge was down", None)
+    feedback = Feedback(score=1, solved=True, text="right")
+    assert TRAJECTORY.with_feedback(feedback).feedback == feedback
+
+
+@pytest.mark.parametrize("score", [-0.1, 1.1, float("nan")])
+def test_a_score_is_between_zero_and_one(score: float) -> None:
+    with pytest.raises(ValueError, match="score"):
+        Feedback(score=score, solved=False, text="")
+
+
+def test_a_question_has_no_reference() -> None:
+    task = Task(id="t", input="?", reference="42", entities=("life",))
+    assert "42" not in task.question.model_dump_json()
+
+
+def test_changes_tell_agents_that_came_went_and_changed() -> None:
+    after = SEED.apply(
+        Rewiring(ReplaceAgent("a", Agent(id="b", prompt="Other.")), RewritePrompt("z", "Finish."), why="try")
+    ).replace(method="dytopo")
+    found = changes(SEED, after)
+    assert (found.added_agents, found.removed_agents) == (("b",), ("a",))
+    assert [(c.agent, c.field, c.before, c.after) for c in found.agents] == [("z", "prompt", "Answer.", "Finish.")]
+    assert [node.agent for node in found.topology.added_nodes] == ["b"]
+    assert (found.method, found.entry, found.memory) == (("hiva", "dytopo"), None, ())
+    assert not changes(SEED, SEED.replace(lineage=Lineage(parent="f" * 16)))

@@ -1,0 +1,107 @@
+from math import log
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from selfwire.evolvers.hiva.distance import (
+    UNIFORM,
+    Evidence,
+    dependency_mismatch,
+    distance,
+    fitted_weights,
+    history_mismatch,
+    knowledge_match,
+    mismatch,
+    semantic_mismatch,
+    tool_mismatch,
+)
+
+
+@pytest.mark.parametrize(
+    ("depth", "indicators", "expected"),
+    [
+        (2, (0.2, 0.5, 0.4, 0.0), 0.302118),
+        (2, (0.8, 1.0, 0.5, 1.0), 0.906355),
+        (0, (0.8, 1.0, 0.5, 1.0), 0.0),
+        (1, (1.0, 1.0, 1.0, 1.0), log(2)),
+    ],
+)
+def test_distance_by_hand(depth: int, indicators: tuple[float, float, float, float], expected: float) -> None:
+    assert distance(depth, indicators, UNIFORM) == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_weighted_mismatch_follows_the_weights() -> None:
+    assert mismatch((0.2, 0.5, 0.4, 1.0), (0.1, 0.2, 0.3, 0.4)) == pytest.approx(0.64)
+
+
+@pytest.mark.parametrize(
+    ("agent", "task", "cosine", "expected"),
+    [
+        ({"a", "b"}, {"b", "c"}, 0.5, (2 / 3 + 0.5) / 2),
+        ({"a"}, {"a"}, 1.0, 0.0),
+        (set(), {"a"}, -0.4, 1.0),  # 1 - cos is clipped to 1
+        (set(), set(), 0.0, 1.0),
+    ],
+)
+def test_semantic_mismatch(agent: set[str], task: set[str], cosine: float, expected: float) -> None:
+    assert semantic_mismatch(agent, task, cosine) == pytest.approx(expected)
+
+
+def test_dependency_mismatch_is_a_sixth_per_step() -> None:
+    assert [dependency_mismatch(path) for path in (1, 3, 6, 40, None)] == pytest.approx([1 / 6, 0.5, 1, 1, 1])
+
+
+def test_history_mismatch_is_smoothed() -> None:
+    assert [history_mismatch(s, n) for s, n in ((0, 0), (3, 4), (0, 8))] == pytest.approx([0.5, 1 / 3, 0.9])
+
+
+def test_tool_mismatch_is_the_share_that_is_missing() -> None:
+    assert tool_mismatch(["search"], ["search", "calculator"]) == 0.5
+    assert tool_mismatch([], []) == 0
+    assert tool_mismatch([], ["search"]) == 1
+
+
+@given(st.frozensets(st.sampled_from("abcdef")), st.frozensets(st.sampled_from("abcdef")))
+def test_d4_the_knowledge_match_stays_within_zero_and_one(agent: frozenset[str], task: frozenset[str]) -> None:
+    assert 0 <= knowledge_match(agent, task) <= 1
+
+
+def test_d4_the_knowledge_match_is_the_share_of_the_task_s_concepts() -> None:
+    assert knowledge_match({"a", "b", "x", "y"}, {"a", "b", "c", "d"}) == 0.5
+    assert knowledge_match({"a"}, set()) == 0
+
+
+def held_out(n: int, telling: int) -> list[Evidence]:
+    """Tasks of which one indicator decides the outcome and the others are noise."""
+    draws = np.random.default_rng(3)
+    found = []
+    for _ in range(n):
+        terms = draws.random(4)
+        found.append(Evidence(terms=tuple(float(x) for x in terms), solved=bool(terms[telling] < 0.5)))
+    return found
+
+
+@pytest.mark.parametrize("telling", range(4))
+def test_the_fit_finds_the_indicator_that_tells(telling: int) -> None:
+    fit = fitted_weights(held_out(60, telling))
+    assert fit is not None
+    assert fit.weights[telling] > 0.6
+    assert sum(fit.weights) == pytest.approx(1, abs=1e-6)
+    assert min(fit.weights) >= 0
+    assert fit.correlation > 0.7
+
+
+def test_the_fit_is_at_least_as_good_as_the_weights_before() -> None:
+    evidence = held_out(40, 1)
+    fit = fitted_weights(evidence, (0.1, 0.7, 0.1, 0.1))
+    again = fitted_weights(evidence, fit.weights if fit else UNIFORM)
+    assert fit is not None
+    assert again is not None
+    assert again.correlation == pytest.approx(fit.correlation, abs=1e-4)
+
+
+def test_d14_the_weights_stay_without_twenty_tasks_of_mixed_outcome() -> None:
+    assert fitted_weights(held_out(19, 0)) is None
+    assert fitted_weights([e.replace(solved=True) for e in held_out(30, 0)]) is None
+    assert fitted_weights(held_out(20, 0)) is not None

@@ -1,0 +1,103 @@
+"""A team inside a method's graph: drawn, streamed, resumed."""
+
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from selfwire.core.agent import Agent
+from selfwire.core.errors import BudgetError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.topology import Topology
+from selfwire.core.trajectory import Message, Step
+from selfwire.graphs.team import Team, compile_team, embedded, run_team
+from selfwire.graphs.turn import TeamRun
+
+from tests.graphs.teams import Echo, team_run, topology
+
+DIAMOND = topology("s>a s>b a>z b>z")
+CHAIN = topology("s>a a>z")
+ANSWER = {"forward": {"answer": "z(a(s()) b(s()))"}}
+
+
+class Outer(TypedDict):
+    answer: str
+
+
+def method(drawn: Topology, run: TeamRun, wanted: Topology | None = None, **settings: Any) -> Any:
+    """A method of one node, which draws one team and runs `wanted` (the same, unless another is given)."""
+    team = compile_team(drawn)
+
+    async def forward(state: Outer, held: Team) -> Outer:
+        assert held is team
+        return {"answer": (await run_team(wanted or drawn, run)).answer or ""}
+
+    graph = StateGraph(Outer)
+    graph.add_node("forward", embedded(team, forward))
+    graph.add_edge(START, "forward")
+    return graph.compile(**settings)
+
+
+def inner(chunks: Sequence[tuple[Any, dict[str, Any]]]) -> list[str]:
+    return sorted(node for path, update in chunks if path for node in update)
+
+
+def test_the_team_is_drawn_inside_its_node() -> None:
+    drawn = method(DIAMOND, team_run(DIAMOND)).get_graph(xray=True)
+    assert {"forward:s", "forward:a", "forward:b", "forward:z"} <= set(drawn.nodes)
+    assert ("forward:s", "forward:a") in {(edge.source, edge.target) for edge in drawn.edges}
+
+
+def test_inner_steps_are_streamed() -> None:
+    outer = method(DIAMOND, team_run(DIAMOND))
+    chunks = list(outer.stream({"answer": ""}, subgraphs=True, stream_mode="updates"))
+    assert inner(chunks) == ["a", "b", "s", "z"]
+    assert chunks[-1] == ((), ANSWER)
+
+
+async def test_inner_steps_are_streamed_in_the_async_form() -> None:
+    outer = method(DIAMOND, team_run(DIAMOND))
+    chunks = [chunk async for chunk in outer.astream({"answer": ""}, subgraphs=True, stream_mode="updates")]
+    assert inner(chunks) == ["a", "b", "s", "z"]
+    assert chunks[-1] == ((), ANSWER)
+
+
+def test_a_team_that_changed_since_it_was_drawn_runs_as_it_is_now() -> None:
+    outer = method(DIAMOND, team_run(DIAMOND), wanted=CHAIN)
+    chunks = list(outer.stream({"answer": ""}, subgraphs=True, stream_mode="updates"))
+    assert inner(chunks) == ["a", "s", "z"]
+
+
+def test_a_wide_level_runs_at_once_in_the_sync_form() -> None:
+    names = [f"w{i}" for i in range(24)]
+    wide = topology(" ".join(f"s>{name} {name}>z" for name in names))
+    act = Echo(delays=dict.fromkeys(names, 0.3))
+    method(wide, team_run(wide, act)).invoke({"answer": ""})
+    assert act.peak == 24
+
+
+class Broke(Echo):
+    """Runs out of money at `z`, once."""
+
+    async def __call__(self, agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        if agent.id == "z" and "broke" not in self.order:
+            self.order.append("broke")
+            raise BudgetError("budget exhausted")
+        return await super().__call__(agent, question, inbox, scope=scope)
+
+
+@pytest.mark.parametrize("form", ["invoke", "ainvoke"])
+async def test_a_stopped_team_resumes_without_acting_twice(form: str) -> None:
+    act = Broke()
+    outer = method(DIAMOND, team_run(DIAMOND, act), checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+
+    async def go(start: Outer | None) -> Any:
+        return outer.invoke(start, config) if form == "invoke" else await outer.ainvoke(start, config)
+
+    with pytest.raises(BudgetError):
+        await go({"answer": ""})
+    assert (await go(None))["answer"] == "z(a(s()) b(s()))"
+    assert act.order == ["s", "a", "b", "broke", "z"]

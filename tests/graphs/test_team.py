@@ -1,0 +1,262 @@
+import asyncio
+import random
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langgraph.checkpoint.memory import InMemorySaver
+from selfwire.core.agent import Agent
+from selfwire.core.edits import AddEdge, RemoveEdge, Rewiring, RewritePrompt
+from selfwire.core.errors import BudgetError, ConfigError, TopologyError
+from selfwire.core.topology import Edge, Node, Policy, Topology, chain, reachable
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.workflow import Workflow
+from selfwire.graphs.routers import fixed
+from selfwire.graphs.team import compile_team, run_team, team_input, trajectory
+from selfwire.runtime.sync import run_sync
+
+from tests.graphs.teams import Echo, team_run, topology
+
+DIAMOND = "s>a s>b a>z b>z"
+SKIPPING = "s>a a>b b>c s>c c>d s>d a>d d>z s>z"
+
+
+@st.composite
+def topologies(draw: st.DrawFn) -> Topology:
+    names = ["s", *(f"n{i}" for i in range(draw(st.integers(0, 6)))), "z"]
+    pairs = [(a, b) for a in names for b in names if a != b]
+    edges = set(draw(st.lists(st.sampled_from(pairs), max_size=18))) | {("s", "z")}
+    return Topology(
+        nodes=tuple(Node(id=name, agent=name) for name in names),
+        edges=tuple(Edge(source=a, target=b) for a, b in edges),
+        entry="s",
+        sink="z",
+    )
+
+
+def visited(workflow: Workflow) -> list[str]:
+    run = team_run(workflow.topology, agents=workflow.pool)
+    return [step.node for step in run_sync(run_team(workflow.topology, run)).steps]
+
+
+def seed_of(*names: str) -> Workflow:
+    agents = tuple(Agent(id=name, prompt=f"You {name}.") for name in names)
+    return Workflow(method="test", agents=agents, topology=chain(*names))
+
+
+def test_rewriting_one_edge_reroutes_the_next_run() -> None:
+    seed = seed_of("plan", "solve", "answer")
+    assert visited(seed) == ["plan", "solve", "answer"]
+    shortcut = Rewiring(RemoveEdge("plan", "solve"), AddEdge("plan", "answer"), why="solve adds nothing")
+    assert visited(seed.apply(shortcut)) == ["plan", "answer"]
+
+
+async def test_a_node_reads_its_predecessors_in_topological_order() -> None:
+    wanted = topology("s>b s>a b>y y>m a>m b>m m>z")
+    done = await run_team(wanted, team_run(wanted))
+    assert [m.source for m in {s.node: s for s in done.steps}["m"].inbox] == ["a", "b", "y"]
+    assert done.answer == "z(m(a(s()) b(s()) y(b(s()))))"
+    assert done.error is None
+
+
+async def test_steps_say_what_was_read_decided_sent_and_spent() -> None:
+    wanted = topology(DIAMOND)
+    done = await run_team(wanted, team_run(wanted, workflow="f00d"))
+    entry, left, _, sink = done.steps
+    assert (entry.node, entry.agent, entry.visit, entry.inbox) == ("s", "s", 0, ())
+    assert entry.routing is not None
+    assert entry.routing.chosen == ("a", "b")
+    assert left.inbox == (entry.sent[0],)
+    assert sink.routing is None
+    assert sink.sent == ()
+    assert done.edges == (("s", "a"), ("s", "b"), ("a", "z"), ("b", "z"))
+    assert (done.workflow, done.usage.calls) == ("f00d", 4)
+
+
+async def test_edges_that_skip_levels_join_once_after_all_that_chose() -> None:
+    wanted = topology(SKIPPING)
+    act = Echo()
+    done = await run_team(wanted, team_run(wanted, act))
+    assert act.order == ["s", "a", "b", "c", "d", "z"]
+    inboxes = {step.node: [message.source for message in step.inbox] for step in done.steps}
+    assert inboxes["c"] == ["s", "b"]
+    assert inboxes["d"] == ["s", "a", "c"]
+    assert inboxes["z"] == ["s", "d"]
+
+
+async def test_a_single_agent_is_a_team() -> None:
+    alone = topology("", "s", "s")
+    done = await run_team(alone, team_run(alone))
+    assert done.answer == "s()"
+    assert [step.node for step in done.steps] == ["s"]
+
+
+@pytest.mark.parametrize("form", ["ainvoke", "invoke"])
+def test_agents_of_one_level_act_at_the_same_time(form: str) -> None:
+    wanted = topology("s>a s>b s>c s>d a>z b>z c>z d>z")
+    act = Echo(delays=dict.fromkeys("abcd", 0.2))
+    run = team_run(wanted, act)
+    if form == "ainvoke":
+        asyncio.run(compile_team(wanted).ainvoke(team_input(), context=run))
+    else:
+        compile_team(wanted).invoke(team_input(), context=run)
+    assert act.peak == 4
+
+
+def test_the_sync_form_gives_the_same_trajectory() -> None:
+    wanted = topology(SKIPPING)
+    state = compile_team(wanted).invoke(team_input(), context=team_run(wanted))
+    assert trajectory(wanted, team_run(wanted), state) == asyncio.run(run_team(wanted, team_run(wanted)))
+
+
+async def test_a_failing_agent_sends_nothing_and_the_team_goes_on() -> None:
+    wanted = topology(DIAMOND)
+    done = await run_team(wanted, team_run(wanted, Echo(failing=["a"])))
+    failed = {step.node: step for step in done.steps}["a"]
+    assert failed.error == "ModelError: provider is down"
+    assert (failed.output, failed.sent, failed.routing) == ("", (), None)
+    assert [message.source for message in failed.inbox] == ["s"]
+    assert done.answer == "z(b(s()))"
+
+
+@pytest.mark.parametrize(
+    ("failing", "error"),
+    [
+        (["z"], "sink 'z' failed: ModelError: provider is down"),
+        (["a", "b"], "sink 'z' received nothing: 'a' failed: ModelError: provider is down; 'b' failed"),
+        (["s"], "sink 'z' received nothing: 's' failed"),
+    ],
+)
+async def test_without_the_sinks_answer_the_task_ends_as_an_error(failing: list[str], error: str) -> None:
+    wanted = topology(DIAMOND)
+    done = await run_team(wanted, team_run(wanted, Echo(failing=failing)))
+    assert done.answer is None
+    assert done.error is not None
+    assert done.error.startswith(error)
+
+
+async def test_a_budget_that_is_spent_stops_the_team() -> None:
+    async def broke(*_: object, **__: object) -> Any:
+        raise BudgetError("budget exhausted")
+
+    wanted = topology(DIAMOND)
+    with pytest.raises(BudgetError, match="budget exhausted"):
+        await run_team(wanted, team_run(wanted, broke))
+
+
+async def test_a_missing_agent_is_named() -> None:
+    wanted = topology(DIAMOND)
+    with pytest.raises(ConfigError, match="needs agent 's'"):
+        await run_team(wanted, team_run(wanted, agents={}))
+
+
+async def test_a_team_without_its_context_says_how_to_run_it() -> None:
+    with pytest.raises(ConfigError, match="context=TeamRun"):
+        await compile_team(topology(DIAMOND)).ainvoke(team_input())
+
+
+def test_forbidden_problems_are_refused_and_listed() -> None:
+    with pytest.raises(TopologyError, match="sink unreachable: z"):
+        compile_team(topology("s>a"))
+    with pytest.raises(TopologyError, match=r"cycle: .*; loose: x"):
+        compile_team(topology("s>a a>b b>a b>z s>x"), policy=Policy())
+    compile_team(topology("s>a a>b b>a b>z s>x"))
+
+
+def test_teams_are_cached_by_topology_alone() -> None:
+    seed = seed_of("plan", "solve", "answer")
+    rewritten = seed.apply(Rewiring(RewritePrompt("solve", "Solve it twice."), why="care"))
+    rewired = seed.apply(Rewiring(AddEdge("plan", "answer"), why="shortcut"))
+    assert compile_team(rewritten.topology) is compile_team(seed.topology)
+    assert compile_team(rewired.topology) is not compile_team(seed.topology)
+
+
+async def test_a_rewritten_prompt_is_used_without_compiling() -> None:
+    async def telling(agent: Agent, *_: object, **__: object) -> Any:
+        return (await Echo()(agent, *_, **__)).replace(output=agent.prompt)  # type: ignore[arg-type]
+
+    wanted = chain("plan", "answer")
+    prompts = {name: Agent(id=name, prompt=f"now {name}") for name in ("plan", "answer")}
+    assert (await run_team(wanted, team_run(wanted, telling))).answer == "You are answer."
+    assert (await run_team(wanted, team_run(wanted, telling, agents=prompts))).answer == "now answer"
+
+
+def test_the_graph_is_drawn_with_the_topologys_names() -> None:
+    drawn = compile_team(topology("s>a a>b s>b b>z s>z")).get_graph()
+    assert set(drawn.nodes) == {"__start__", "s", "a", "b", "z", "b@1", "__end__"}
+    ways = {(edge.source, edge.target) for edge in drawn.edges if edge.conditional}
+    assert ways == {("s", "a"), ("s", "b@1"), ("s", "z"), ("a", "b"), ("b", "z")}
+
+
+@settings(max_examples=60, deadline=None)
+@given(wanted=topologies())
+def test_exactly_the_topologys_edges_are_drawn(wanted: Topology) -> None:
+    drawn = {(edge.source, edge.target) for edge in compile_team(wanted).get_graph().edges}
+    after: dict[str, list[str]] = defaultdict(list)
+    for source, target in drawn:
+        after[source].append(target)
+
+    def shown(target: str) -> str:
+        return shown(after[target][0]) if "@" in target else target
+
+    ends = {("__start__", "s"), *((node, "__end__") for node in after if "__end__" in after[node])}
+    ways = {(source, shown(target)) for source, target in drawn if "@" not in source}
+    reached = reachable(wanted.successors, [wanted.entry])
+    assert ways - ends == {(edge.source, edge.target) for edge in wanted.edges if edge.source in reached}
+    assert "__end__" in after["z"]
+
+
+def test_the_state_survives_a_saver_and_a_thread_can_run_another_round() -> None:
+    wanted = topology(SKIPPING)
+    saved = compile_team(wanted).copy()
+    saved.checkpointer = InMemorySaver()
+    config: Any = {"configurable": {"thread_id": "1"}}
+    run = team_run(wanted)
+    first = saved.invoke(team_input(), config, context=run)
+    assert saved.get_state(config).values == first
+    narrow = team_run(wanted, router=fixed({"s": ["z"]}))
+    second = trajectory(wanted, narrow, saved.invoke(team_input(), config, context=narrow))
+    assert [step.node for step in second.steps] == ["s", "z"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(wanted=topologies(), seed=st.integers(0, 999), thin=st.booleans())
+def test_each_chosen_node_runs_once_and_after_its_predecessors(wanted: Topology, seed: int, thin: bool) -> None:
+    dice = random.Random(seed)
+    plan = {n: [t for t in ts if dice.random() < 0.7 or not thin] for n, ts in wanted.successors.items()}
+    act = Echo(delays={name: dice.choice([0, 0.001]) for name in wanted.agents})
+    done = asyncio.run(run_team(wanted, team_run(wanted, act, fixed(plan))))
+    assert max(Counter(act.order).values()) == 1
+    assert sorted(act.order) == sorted(expected(wanted, plan))
+    assert [step.node for step in done.steps] == by_level(wanted, done)
+    for step in done.steps:
+        for message in step.inbox:
+            assert act.order.index(message.source) < act.order.index(step.node)
+
+
+def expected(wanted: Topology, plan: dict[str, list[str]]) -> set[str]:
+    late = wanted.closing_edges
+    forward = {n: [t for t in ts if Edge(source=n, target=t) not in late] for n, ts in plan.items()}
+    return reachable(forward, [wanted.entry])
+
+
+def by_level(wanted: Topology, done: Trajectory) -> list[str]:
+    ran = {step.node for step in done.steps}
+    return [node for level in wanted.levels() for node in sorted(level) if node in ran]
+
+
+@settings(max_examples=100, deadline=None)
+@given(wanted=topologies())
+def test_a_cycle_never_cuts_off_what_the_entry_reaches(wanted: Topology) -> None:
+    inner = {n: [t for t in ts if n != wanted.sink] for n, ts in wanted.successors.items()}
+    plan = {n: list(ts) for n, ts in wanted.successors.items()}
+    assert expected(wanted, plan) == reachable(inner, [wanted.entry])
+
+
+def test_a_cycle_is_entered_where_messages_come_in() -> None:
+    wanted = topology("s>writer writer>critic critic>writer critic>z")
+    assert wanted.order() == ("s", "writer", "critic", "z")
+
+

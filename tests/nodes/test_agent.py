@@ -1,0 +1,170 @@
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from selfwire.core.agent import Agent
+from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
+from selfwire.core.errors import ConfigError, ModelError, ToolError
+from selfwire.core.ports import Schema
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Message
+from selfwire.core.usage import Usage
+from selfwire.nodes.agent import agent_act
+
+QUESTION = Question(id="q1", input="How high is it?")
+SCOPE = Scope(task="q1", node="solve", visit=1, sample=2)
+
+
+class Scripted:
+    """A model that gives prepared replies and remembers how it was called."""
+
+    def __init__(self, *replies: Reply) -> None:
+        self.replies = list(replies)
+        self.seen: list[tuple[ChatMessage, ...]] = []
+        self.tools: list[tuple[str, ...]] = []
+        self.scopes: list[Scope] = []
+        self.heats: list[float | None] = []
+
+    async def reply(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        scope: Scope,
+        role: str = "agent",
+        tools: Sequence[ToolSpec] = (),
+        temperature: float | None = None,
+    ) -> Reply:
+        assert role == "agent"
+        self.seen.append(tuple(messages))
+        self.tools.append(tuple(tool.name for tool in tools))
+        self.scopes.append(scope)
+        self.heats.append(temperature)
+        return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+
+    async def ask(
+        self,
+        schema: type[Schema],
+        messages: Sequence[ChatMessage],
+        *,
+        scope: Scope,
+        role: str = "meta",
+        temperature: float | None = None,
+    ) -> tuple[Schema, Usage]:
+        raise AssertionError("agents ask for nothing structured")
+
+
+class Ruler:
+    """A tool that measures what it is pointed at, and complains about clouds."""
+
+    def __init__(self) -> None:
+        self.ran: list[tuple[dict[str, Any], str]] = []
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(name="ruler", description="Measures.", parameters={"type": "object"})
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        self.ran.append((dict(arguments), scope.node))
+        if arguments.get("what") == "cloud":
+            raise ToolError("clouds have no height")
+        return f"{arguments['what']}: 3 m"
+
+
+def calling(*calls: tuple[str, Any]) -> Reply:
+    wishes = tuple(ToolCall(id=f"c{i}", name=name, arguments=given) for i, (name, given) in enumerate(calls))
+    return Reply(content="", tool_calls=wishes, usage=Usage(calls=1, input_tokens=10))
+
+
+ANSWER = Reply(content="3 m", usage=Usage(calls=1, input_tokens=5), metadata={"skills": ["answer"]})
+HOLDER = Agent(id="solver", prompt="You solve.", tools=("ruler",))
+
+
+async def test_an_agent_reads_prompt_notes_task_and_inbox() -> None:
+    model = Scripted(ANSWER)
+    agent = Agent(id="solver", prompt="You solve.", memory=("check units", "be brief"))
+    inbox = (Message(source="plan", target="solve", text="go up"), Message(source="look", target="solve", text="seen"))
+    step = await agent_act(model, {})(agent, QUESTION, inbox, scope=SCOPE)
+    assert model.seen == [
+        (
+            ChatMessage.system("You solve.\n\nNotes from earlier work:\n- check units\n- be brief"),
+            ChatMessage.user("Task:\nHow high is it?\n\nFrom plan:\ngo up\n\nFrom look:\nseen"),
+        )
+    ]
+    assert (step.node, step.agent, step.visit, step.inbox) == ("solve", "solver", 1, inbox)
+    assert (step.output, step.usage, step.skills) == ("3 m", ANSWER.usage, ("answer",))
+    assert model.scopes == [SCOPE]
+
+
+async def test_without_notes_the_system_message_is_the_prompt() -> None:
+    model = Scripted(ANSWER)
+    await agent_act(model, {})(Agent(id="a", prompt="You solve."), QUESTION, (), scope=SCOPE)
+    assert model.seen[0] == (ChatMessage.system("You solve."), ChatMessage.user("Task:\nHow high is it?"))
+
+
+async def test_tools_run_in_the_order_of_the_calls_until_there_is_an_answer() -> None:
+    wish = calling(("ruler", {"what": "tower"}), ("ruler", {"what": "house"}))
+    model, ruler = Scripted(wish, ANSWER), Ruler()
+    step = await agent_act(model, {"ruler": ruler, "other": ruler})(HOLDER, QUESTION, (), scope=SCOPE)
+    assert [use.result for use in step.tools] == ["tower: 3 m", "house: 3 m"]
+    assert model.seen[1][2:] == (
+        wish.message,
+        ChatMessage.tool(wish.tool_calls[0], "tower: 3 m"),
+        ChatMessage.tool(wish.tool_calls[1], "house: 3 m"),
+    )
+    assert model.tools == [("ruler",), ("ruler",)]
+    assert (step.usage.calls, step.usage.input_tokens, step.output) == (2, 15, "3 m")
+
+
+async def test_every_call_of_the_loop_has_its_own_place() -> None:
+    wish = calling(("ruler", {"what": "tower"}), ("ruler", {"what": "tower"}))
+    model, ruler = Scripted(wish, wish, ANSWER), Ruler()
+    await agent_act(model, {"ruler": ruler})(HOLDER, QUESTION, (), scope=SCOPE)
+    assert [scope.node for scope in model.scopes] == ["solve", "solve#1", "solve#2"]
+    assert [node for _, node in ruler.ran] == ["solve#0.0", "solve#0.1", "solve#1.0", "solve#1.1"]
+    assert {(scope.visit, scope.sample) for scope in model.scopes} == {(1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("ruler", {"what": "cloud"}, "error: clouds have no height"),
+        ("scale", {"what": "tower"}, "error: there is no tool 'scale'; your tools are ruler"),
+        ("ruler", ["tower"], "error: arguments must be a JSON object, not ('tower',)"),
+    ],
+)
+async def test_a_tools_complaint_is_read_by_the_agent_which_goes_on(name: str, arguments: Any, said: str) -> None:
+    model = Scripted(calling((name, arguments)), ANSWER)
+    step = await agent_act(model, {"ruler": Ruler(), "scale": Ruler()})(HOLDER, QUESTION, (), scope=SCOPE)
+    assert (step.tools[0].error, step.tools[0].result) == (True, said)
+    assert model.seen[1][-1].content == said
+    assert step.output == "3 m"
+
+
+async def test_after_the_last_turn_the_agent_answers_without_tools() -> None:
+    model, ruler = Scripted(calling(("ruler", {"what": "tower"}))), Ruler()
+    step = await agent_act(model, {"ruler": ruler}, max_turns=3)(HOLDER, QUESTION, (), scope=SCOPE)
+    assert model.tools == [("ruler",), ("ruler",), ("ruler",), ()]
+    assert (len(step.tools), step.usage.calls) == (3, 4)
+
+
+async def test_a_tool_that_the_run_lacks_is_named() -> None:
+    with pytest.raises(ConfigError, match="agent 'solver' holds tool 'ruler', which this run lacks"):
+        await agent_act(Scripted(ANSWER), {})(HOLDER, QUESTION, (), scope=SCOPE)
+
+
+@pytest.mark.parametrize(("own", "used"), [(None, 0.7), (0.0, 0.0)])
+async def test_an_agents_own_temperature_goes_first(own: float | None, used: float) -> None:
+    model = Scripted(ANSWER)
+    agent = Agent(id="a", prompt="p", temperature=own)
+    await agent_act(model, {}, temperature=0.7)(agent, QUESTION, (), scope=SCOPE)
+    assert model.heats == [used]
+
+
+async def test_a_model_that_fails_is_not_an_answer() -> None:
+    class Down(Scripted):
+        async def reply(self, *_: Any, **__: Any) -> Reply:
+            raise ModelError("provider is down")
+
+    with pytest.raises(ModelError, match="provider is down"):
+        await agent_act(Down(ANSWER), {"ruler": Ruler()})(HOLDER, QUESTION, (), scope=SCOPE)

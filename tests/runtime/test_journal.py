@@ -1,0 +1,260 @@
+import asyncio
+import os
+import sqlite3
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+from selfwire.core.errors import BudgetError, JournalError, ModelError
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage
+from selfwire.runtime.journal import Journal, Outcome
+
+COST = Usage(calls=1, input_tokens=10, output_tokens=5, dollars=0.1)
+AT_MOST = Usage(calls=1, input_tokens=10, output_tokens=90)
+FACTS = {"config": "c1", "corpus": "d1"}
+
+
+class Sender:
+    """Counts what it is asked to send."""
+
+    def __init__(self, body: object = "hello", error: Exception | None = None) -> None:
+        self.body, self.error, self.sent = body, error, 0
+
+    async def __call__(self) -> Outcome:
+        self.sent += 1
+        await asyncio.sleep(0)
+        if self.error:
+            raise self.error
+        return Outcome(self.body, COST)
+
+
+async def send(journal: Journal, sender: Sender, request: object = "q", scope: Scope = Scope()) -> Outcome:
+    return await journal.recorded("model", scope, request, sender, AT_MOST)
+
+
+async def test_a_settled_call_is_replayed_whole_by_the_next_process(tmp_path: Path) -> None:
+    sender = Sender({"text": "hällo", "n": [1, None]})
+    journal = Journal.create(tmp_path / "r.sqlite", run="r", facts=FACTS)
+    first = await send(journal, sender)
+    journal.close()
+    journal = Journal.open(tmp_path / "r.sqlite", FACTS)
+    again = await send(journal, sender)
+    assert sender.sent == 1
+    assert again == (first.body, COST, True)
+    assert journal.spend() == COST
+    assert journal.run == "r"
+
+
+@pytest.mark.parametrize(
+    ("scope", "request_", "attempt"),
+    [(Scope(visit=1), "q", 0), (Scope(sample=1), "q", 0), (Scope(), "other", 0), (Scope(), "q", 1)],
+)
+async def test_another_place_request_or_attempt_is_sent(scope: Scope, request_: str, attempt: int) -> None:
+    journal, sender = Journal.memory(), Sender()
+    await send(journal, sender)
+    await journal.recorded("model", scope, request_, sender, AT_MOST, attempt=attempt)
+    assert sender.sent == 2
+
+
+async def test_equal_calls_that_overlap_are_sent_once() -> None:
+    journal, sender = Journal.memory(), Sender()
+    outcomes = await asyncio.gather(*(send(journal, sender) for _ in range(5)))
+    assert sender.sent == 1
+    assert sum(outcome.replayed for outcome in outcomes) == 4
+
+
+async def test_who_waits_for_an_equal_call_that_is_cancelled_sends_it() -> None:
+    journal, sender, stuck = Journal.memory(), Sender(), asyncio.Event()
+
+    async def never() -> Outcome:
+        stuck.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    first = asyncio.create_task(journal.recorded("model", Scope(), "q", never, AT_MOST))
+    await stuck.wait()
+    second = asyncio.create_task(send(journal, sender))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert (await second).body == "hello"
+    assert sender.sent == 1
+
+
+async def test_a_failure_is_noted_and_sent_again() -> None:
+    journal = Journal.memory()
+    with pytest.raises(ModelError):
+        await send(journal, Sender(error=ModelError("down")))
+    (row,) = await journal.rows()
+    assert (row.state, row.failures, row.error, row.usage) == ("failed", 1, "down", None)
+    assert journal.unknown() == (1, 100)
+    assert not (await send(journal, Sender())).replayed
+    (row,) = await journal.rows()
+    assert (row.state, row.failures, row.error, row.reply) == ("settled", 1, None, "hello")
+    assert journal.unknown() == (0, 0)
+
+
+async def test_a_call_that_the_budget_refused_leaves_no_row() -> None:
+    journal = Journal.memory()
+    with pytest.raises(BudgetError):
+        await send(journal, Sender(error=BudgetError("no")))
+    assert await journal.rows() == []
+    assert journal.unknown() == (0, 0)
+
+
+async def test_rows_and_spend_are_found_by_place() -> None:
+    journal = Journal.memory()
+    for task in ("a", "b"):
+        for node in ("x", "y"):
+            scope = Scope(iteration=2, phase="rollout", task=task, node=node)
+            await send(journal, Sender(task + node), scope=scope)
+    assert [row.reply for row in await journal.rows(task="b", iteration=2)] == ["bx", "by"]
+    assert (await journal.rows(node="y"))[0].scope == Scope(iteration=2, phase="rollout", task="a", node="y")
+    assert await journal.spend_at(task="a") == COST + COST
+    with pytest.raises(ValueError, match="not by colour"):
+        await journal.rows(colour="red")
+
+
+async def test_spend_is_the_same_in_whatever_order_calls_settle() -> None:
+    prices = [0.1, 0.2, 0.3, 1e-7, 7e-9]
+    spends = []
+    for order in (prices, prices[::-1]):
+        journal = Journal.memory()
+        for dollars in order:
+
+            async def call(dollars: float = dollars) -> Outcome:
+                return Outcome(None, Usage(calls=1, dollars=dollars))
+
+            await journal.recorded("model", Scope(), dollars, call)
+        spends.append(journal.spend())
+    assert spends[0] == spends[1]
+
+
+async def test_bodies_and_notes_outlive_the_process(tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path / "r.sqlite", run="r")
+    digest = await journal.put_body({"steps": [1, 2]})
+    assert digest == await journal.put_body({"steps": [1, 2]})
+    await journal.note("status", "running")
+    await journal.note("status", {"stopped": "budget"})
+    journal.close()
+    reading = Journal.reading(tmp_path / "r.sqlite")
+    assert await reading.get_body(digest) == {"steps": [1, 2]}
+    assert await reading.noted("status") == {"stopped": "budget"}
+    assert await reading.noted("nothing") is None
+    with pytest.raises(JournalError, match="no body 'abc'"):
+        await reading.get_body("abc")
+    with pytest.raises(JournalError, match="readonly"):
+        await reading.note("status", "mine")
+
+
+def test_files_are_the_users_alone(tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path / "runs" / "r.sqlite", run="r")
+    modes = {stat.S_IMODE(os.stat(file).st_mode) for file in (tmp_path / "runs").iterdir()}
+    assert modes == {0o600}
+    journal.close()
+
+
+def test_a_second_opener_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    journal = Journal.create(path, run="r")
+    with pytest.raises(JournalError, match=f"held by process {os.getpid()} since"):
+        Journal.open(path)
+    Journal.reading(path).close()  # reading beside it is fine
+    journal.close()
+    Journal.open(path).close()
+
+
+@pytest.mark.parametrize(
+    ("now", "names"),
+    [
+        ({"config": "c2", "corpus": "d1"}, "another config .c1 then, c2 now"),
+        ({"config": "c1"}, "another corpus .d1 then, nothing"),
+    ],
+)
+def test_other_facts_are_refused_by_name(tmp_path: Path, now: dict[str, str], names: str) -> None:
+    path = tmp_path / "r.sqlite"
+    Journal.create(path, run="r", facts=FACTS).close()
+    with pytest.raises(JournalError, match=names):
+        Journal.open(path, now)
+    Journal.open(path, FACTS).close()  # the refusal let go of the lease
+
+
+def _foreign(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+
+
+def _cut(path: Path) -> None:
+    Journal.create(path, run="r").close()
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def _scribbled(path: Path) -> None:
+    Journal.create(path, run="r").close()
+    path.write_bytes(path.read_bytes()[:4096] + b"\xff" * (path.stat().st_size - 4096))
+
+
+def _newer(path: Path) -> None:
+    Journal.create(path, run="r").close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda path: path.write_text("hello"), "not a journal"),
+        (lambda path: path.write_bytes(b""), "not a journal"),
+        (_foreign, "not a journal"),
+        (_cut, "corrupt"),
+        (_scribbled, "corrupt"),
+        (_newer, "schema 99"),
+        (lambda path: None, "cannot be read"),
+    ],
+    ids=["text", "empty", "foreign", "cut", "scribbled", "newer", "missing"],
+)
+def test_a_wrong_file_is_refused_and_left_as_it_is(tmp_path: Path, spoil: object, says: str) -> None:
+    path = tmp_path / "r.sqlite"
+    assert callable(spoil)
+    spoil(path)
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    for attempt in (Journal.open, Journal.reading):
+        with pytest.raises(JournalError, match=says):
+            attempt(path)
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_an_existing_file_is_not_started_over(tmp_path: Path) -> None:
+    (tmp_path / "r.sqlite").write_text("precious")
+    with pytest.raises(JournalError, match="exists already"):
+        Journal.create(tmp_path / "r.sqlite", run="r")
+    assert (tmp_path / "r.sqlite").read_text() == "precious"
+
+
+async def test_a_closed_journal_says_so() -> None:
+    journal = Journal.memory()
+    journal.close()
+    with pytest.raises(JournalError, match="closed"):
+        await send(journal, Sender())
+
+
+async def test_the_event_loop_never_touches_sqlite(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    threads = set()
+    journal = Journal.create(tmp_path / "r.sqlite", run="r")
+    run = journal._writer.run
+
+    async def watched(job):  # type: ignore[no-untyped-def]
+        def seen(connection: sqlite3.Connection) -> object:
+            threads.add(threading.current_thread().name)
+            return job(connection)
+
+        return await run(seen)
+
+    monkeypatch.setattr(journal._writer, "run", watched)
+    await send(journal, Sender())
+    await send(journal, Sender())
+    assert threads == {"journal"}
+    journal.close()

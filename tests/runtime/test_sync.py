@@ -1,0 +1,92 @@
+import asyncio
+import contextvars
+import signal
+import threading
+import time
+from concurrent.futures import CancelledError
+
+import pytest
+from selfwire.runtime.sync import run_sync
+
+place: contextvars.ContextVar[str] = contextvars.ContextVar("place", default="nowhere")
+
+
+async def where() -> str:
+    await asyncio.sleep(0)
+    return place.get()
+
+
+def test_context_variables_survive_the_hop() -> None:
+    token = place.set("here")
+    assert run_sync(where()) == "here"
+    place.reset(token)
+
+
+async def _loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+def test_all_calls_share_one_loop_from_any_thread() -> None:
+    loops = {run_sync(_loop())}
+    threads = [threading.Thread(target=lambda: loops.add(run_sync(_loop()))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(loops) == 1
+
+
+async def test_it_works_where_a_loop_is_running_already() -> None:
+    assert run_sync(where()) == "nowhere"
+
+
+async def _fail() -> None:
+    raise KeyError("k")
+
+
+def test_errors_come_through_as_they_are() -> None:
+    with pytest.raises(KeyError, match="k"):
+        run_sync(_fail())
+
+
+async def _cancelled() -> None:
+    raise asyncio.CancelledError
+
+
+def test_a_cancelled_coroutine_is_a_cancelled_call() -> None:
+    with pytest.raises(CancelledError):
+        run_sync(_cancelled())
+
+
+async def _nested() -> None:
+    run_sync(where())
+
+
+def test_a_call_from_the_background_loop_is_refused_instead_of_hanging() -> None:
+    with pytest.raises(RuntimeError, match="await the coroutine"):
+        run_sync(_nested())
+
+
+def test_an_interrupt_cancels_the_coroutine_and_waits_for_its_clean_up() -> None:
+    cleaned = []
+
+    async def slow() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.01)
+            cleaned.append(True)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    started = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_sync(slow())
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert cleaned == [True]
+    assert time.monotonic() - started < 50

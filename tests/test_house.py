@@ -1,0 +1,72 @@
+"""The house: what is packaged, what imports what, and how large things are."""
+
+import ast
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ("core", "runtime", "nodes", "evolvers", "tools", "graphs", "evals")
+LINES, BODY = 350, 50
+
+
+def sources() -> list[Path]:
+    return [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
+
+
+def test_the_package_list_equals_the_folders() -> None:
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {path.parent.relative_to(ROOT) for path in sources()}
+    expected = {f"selfwire.{'.'.join(folder.parts)}": str(folder) for folder in folders}
+    assert dict(sorted(setuptools["package-dir"].items())) == dict(sorted(expected.items()))
+    assert sorted(setuptools["packages"]) == sorted(expected)
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_file_of_every_room(tmp_path: Path) -> None:
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    build = "from setuptools import build_meta; build_meta.build_wheel('.')"
+    subprocess.run([sys.executable, "-c", build], cwd=tmp_path, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    inside = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("selfwire/")}
+    files = [path for room in ROOMS for path in (ROOT / room).rglob("*") if path.is_file()]
+    wanted = {f"selfwire/{path.relative_to(ROOT)}" for path in files if "__pycache__" not in path.parts}
+    assert wanted == inside
+    assert {f"selfwire/{room}/py.typed" for room in ROOMS} <= inside
+
+
+def test_core_needs_no_framework_and_no_torch() -> None:
+    modules = [f"selfwire.core.{path.stem}" for path in (ROOT / "core").glob("*.py") if path.stem != "__init__"]
+    code = f"""
+import importlib, sys
+for name in {modules!r}: importlib.import_module(name)
+print({{name.partition(".")[0] for name in sys.modules}}
+      & {{"langgraph", "langchain", "langchain_core", "langsmith", "openai", "torch", "sentence_transformers"}})
+"""
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_and_functions_can_be_read_in_one_go(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= LINES
+    assert {name: lines for name, lines in bodies(ast.parse(text)) if lines > BODY} == {}
+
+
+def bodies(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Name and length in lines of every function, its docstring apart."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            docstring = ast.get_docstring(node, clean=False)
+            yield node.name, node.end_lineno - node.lineno + 1 - len((docstring or "").splitlines())  # type: ignore[operator]

@@ -1,0 +1,105 @@
+"""Search in the recipes of Plancraft: every recipe of an item, always in the same words and order."""
+
+import asyncio
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+from selfwire.core.chat import ToolSpec
+from selfwire.core.errors import ToolError
+from selfwire.core.scope import Scope
+
+_LETTERS = "abcdefghi"
+
+
+class RecipeSearch:
+    """Lists all recipes of one item."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Name, purpose and input of the tool."""
+        item = {"type": "string", "description": "Name of one item as inventories write it, such as oak_planks."}
+        return ToolSpec(
+            name="recipe_search",
+            description="List every recipe that makes an item: what goes into which grid slot, or what is smelted.",
+            parameters={
+                "type": "object",
+                "properties": {"item": item},
+                "required": ["item"],
+                "additionalProperties": False,
+            },
+        )
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        """List the recipes of `arguments["item"]`.
+
+        Raises:
+            ToolError: there is no such item; the message names close ones.
+        """
+        asked = arguments.get("item")
+        if not isinstance(asked, str) or not asked.strip():
+            raise ToolError("recipe_search needs the name of an item as 'item'")
+        return await asyncio.to_thread(recipes_of, "_".join(asked.lower().split()).removeprefix("minecraft:")[:80])
+
+
+@cache
+def recipes_of(item: str) -> str:
+    """All recipes of an item as text, sorted.
+
+    A shaped recipe shows its rows of the grid; a letter stands for alternatives, of which each slot
+    may hold another. A shapeless one has one line for each set of items that it takes.
+
+    Raises:
+        ToolError: there is no such item.
+    """
+    from plancraft.environment.items import ALL_ITEMS
+    from plancraft.environment.recipes import RECIPES
+
+    if item not in ALL_ITEMS:
+        close = ", ".join(get_close_matches(item, sorted(ALL_ITEMS), n=5, cutoff=0.5))
+        raise ToolError(f"there is no item {item!r}; " + (f"close names are {close}" if close else "check its name"))
+    texts = sorted(_recipe_text(recipe) for recipe in RECIPES.get(item, ()))
+    if not texts:
+        return f"{item}: no recipe makes it; it must be in the inventory."
+    return "\n".join(
+        f"{item}, recipe {number} of {len(texts)}: {text}" for number, text in enumerate(texts, start=1)
+    )
+
+
+def _recipe_text(recipe: Any) -> str:
+    kind = str(recipe.recipe_type)
+    body = {"shaped": _shaped, "shapeless": _shapeless, "smelting": _smelting}[kind](recipe)
+    return f"{kind}, gives {recipe.result.count} {recipe.result.item}\n{body}"
+
+
+def _shaped(recipe: Any) -> str:
+    """Rows of the grid from [A1] on, and the alternatives that their letters stand for."""
+    from plancraft.environment.recipes import id_to_item
+
+    letters: dict[str, str] = {}
+
+    def cell(ids: set[int]) -> str:
+        names = sorted(id_to_item(one) or "empty" for one in ids)
+        if len(names) == 1:
+            return names[0]
+        return letters.setdefault(" or ".join(names), f"({_LETTERS[len(letters)]})")
+
+    rows = [
+        "  ".join(f"[{row}{column}] {cell(ids)}" for column, ids in enumerate(cells, start=1))
+        for row, cells in zip("ABC", recipe.kernel, strict=False)
+    ]
+    alternatives = [f"{letter} = {names}" for names, letter in letters.items()]
+    size = (len(recipe.kernel), len(recipe.kernel[0]))
+    free = [] if size == (3, 3) else ["The shape may stand elsewhere in the grid."]
+    return "\n".join(rows + alternatives + free)
+
+
+def _shapeless(recipe: Any) -> str:
+    """One line per set of items; a set takes as many grid slots as it has items."""
+    sets = sorted({" + ".join(f"{n} {item}" for item, n in sorted(one.items())) for one in recipe.ingredients})
+    return "in any grid slots, one item in each: " + "\nor: ".join(sets)
+
+
+def _smelting(recipe: Any) -> str:
+    return "smelt " + " or ".join(sorted(recipe.ingredient))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from selfwire.core.usage import Usage
 from selfwire.evals.requests import EvolveRequest
-from selfwire.evals.runs import checked
+from selfwire.evals.evolutions import checked
 from selfwire.runtime.prices import Prices
 
 CALLS_PER_AGENT = 3.0

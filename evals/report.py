@@ -10,7 +10,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines import SingleAgent, single_workflow
-from selfwire.evals.runs import OpenRun
+from selfwire.evals.evolutions import OpenRun
 from selfwire.evals.statistics import Estimate, paired, wilson
 from selfwire.graphs.evolution.phases import EvolutionState, trajectories_note
 from selfwire.graphs.evolution.rollouts import assess, roll_out, spent

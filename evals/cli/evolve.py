@@ -14,7 +14,7 @@ from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.estimate import estimated
 from selfwire.evals.report import STAMP, Line, Report, reported
 from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
-from selfwire.evals.runs import OpenRun, resumed, started
+from selfwire.evals.evolutions import OpenRun, resumed, started
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runtime.sync import run_sync
 
@@ -70,13 +70,13 @@ def evolve(
         method=method,
         benchmark=benchmark,
         grader=grader,
-        models=ModelNames(agent=model, meta=meta_model, base_url=base_url, embedder=embedder),  # type: ignore[arg-type]
+        models=ModelNames(agent=model, meta=meta_model, base_url=base_url, embedder=embedder),
         sizes=Sizes(train=train, gate=gate_size, test=test),
         evolution=EvolutionConfig(
             name=name or f"{method}-{Path(benchmark).stem}",
             iterations=iterations,
             batch=batch,
-            gate=gate,  # type: ignore[arg-type]
+            gate=gate,
             gate_tasks=gate_tasks,
             seed=seed,
             concurrency=concurrency,

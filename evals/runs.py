@@ -1,0 +1,102 @@
+"""Where runs lie, and what a list of them says: a folder per run with its journal and its checkpoints."""
+
+import shutil
+from pathlib import Path
+
+from pydantic import Field
+from selfwire.core.errors import ConfigError, JournalError
+from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenJson, FrozenMap, Value
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.lease import Lease
+from selfwire.runtime.storage import home_folder
+
+JOURNAL = "journal.sqlite"
+CHECKPOINTS = "checkpoints.sqlite"
+SUMMARY = "summary"
+"""Name of the journal's note that says what a run is and how it stands: a JSON object of short values."""
+
+
+class RunSummary(Value):
+    """One run as a list shows it.
+
+    Args:
+        run: name of the run.
+        summary: its note: command, method, benchmark, model, status, iteration, score, ...
+        spend: sum of its settled calls; None if its journal cannot be read.
+        open_calls: calls that were sent and never settled.
+        open_tokens: what those may have cost at most.
+        trouble: why its journal cannot be read.
+    """
+
+    run: str
+    summary: FrozenJson = Field(default_factory=FrozenMap)
+    spend: Usage | None = None
+    open_calls: int = 0
+    open_tokens: int = 0
+    trouble: str = ""
+
+
+def runs_folder(home: str | Path | None) -> Path:
+    """The folder that holds a folder per run.
+
+    Raises:
+        ConfigError: the home is an address and not a folder.
+    """
+    if "://" in str(home):
+        raise ConfigError(f"runs lie in a folder, not at {str(home).partition('://')[0]}://; name one with --home")
+    return home_folder(home) / "runs"
+
+
+def run_folder(home: str | Path | None, run: str) -> Path:
+    """The folder of a run that exists.
+
+    Raises:
+        ConfigError: there is no such run; the message lists those that there are.
+    """
+    folder = runs_folder(home)
+    names = run_names(home)
+    if run not in names:
+        known = f"runs are {', '.join(names[-12:])}" if names else "there are none"
+        raise ConfigError(f"there is no run {run!r} in {folder}; {known}")
+    return folder / run
+
+
+def run_names(home: str | Path | None) -> tuple[str, ...]:
+    """Names of the runs, sorted by the time of their start, the newest last."""
+    journals = runs_folder(home).glob(f"*/{JOURNAL}")
+    return tuple(path.parent.name for path in sorted(journals, key=lambda path: (_born(path), path.parent.name)))
+
+
+async def summarised(home: str | Path | None, run: str) -> RunSummary:
+    """Read what a run says of itself; a journal that cannot be read is said in `trouble`."""
+    try:
+        journal = Journal.reading(run_folder(home, run) / JOURNAL)
+    except JournalError as error:
+        return RunSummary(run=run, trouble=str(error))
+    try:
+        calls, tokens = journal.unknown()
+        summary = await journal.noted(SUMMARY) or {}
+        return RunSummary(run=run, summary=summary, spend=journal.spend(), open_calls=calls, open_tokens=tokens)
+    finally:
+        journal.close()
+
+
+def remove_run(home: str | Path | None, run: str) -> None:
+    """Delete a run's folder.
+
+    Raises:
+        ConfigError: there is no such run.
+        JournalError: a process is at work on it.
+    """
+    folder = run_folder(home, run)
+    lease = Lease(folder / JOURNAL)
+    try:
+        shutil.rmtree(folder)
+    finally:
+        lease.release()
+
+
+def _born(journal: Path) -> float:
+    status = journal.parent.stat()
+    return getattr(status, "st_birthtime", status.st_ctime)

@@ -6,6 +6,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Huma
 from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.tools import tool
 from pydantic import BaseModel, Field
+from selfwire.runtime.faults import is_transient, retry_after
 from selfwire.runtime.offline.faults import Faults, OfflineError
 from selfwire.runtime.offline.model import OfflineChat
 
@@ -132,7 +133,9 @@ def test_a_rate_limit_is_met_once_and_says_when_to_come_back() -> None:
     model = faultless(faults=Faults(rate_limit=1, retry_after=2))
     with pytest.raises(OfflineError) as caught:
         model.invoke(asked())
-    assert (caught.value.status_code, caught.value.retry_after) == (429, 2)
+    assert caught.value.status_code == 429
+    assert is_transient(caught.value)
+    assert retry_after(caught.value) == 2
     assert model.invoke(asked()).content
 
 

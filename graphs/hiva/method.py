@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import ClassVar
 
 from langchain_core.runnables import RunnableConfig
-
 from selfwire.core.edits import Rewiring
 from selfwire.core.ports import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope

@@ -5,7 +5,6 @@ from collections import Counter
 from random import Random
 
 from pydantic import Field
-
 from selfwire.core.values import Value
 
 FAULTS = ("rate_limit", "server_error", "timeout", "truncated", "malformed", "empty")

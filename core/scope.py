@@ -4,7 +4,6 @@ import hashlib
 
 import numpy as np
 from pydantic import Field
-
 from selfwire.core.values import Value, canonical
 
 

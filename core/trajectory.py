@@ -3,7 +3,6 @@
 from functools import cached_property
 
 from pydantic import Field
-
 from selfwire.core.task import Feedback, Question
 from selfwire.core.usage import Usage, total
 from selfwire.core.values import FrozenJson, FrozenMap, Value

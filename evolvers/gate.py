@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from pydantic import Field
-
 from selfwire.core.values import Value
 
 TIE = 1e-9

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 from rank_bm25 import BM25Okapi
-
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ToolError
 from selfwire.core.scope import Scope

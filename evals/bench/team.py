@@ -17,7 +17,6 @@ from statistics import median
 from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
-
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.ports import Model, Schema

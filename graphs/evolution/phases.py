@@ -6,7 +6,6 @@ from typing import Any, TypedDict
 
 import numpy as np
 from langgraph.config import get_stream_writer
-
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from langchain_core.runnables import RunnableConfig
-
 from selfwire.core.edits import Rewiring
 from selfwire.core.ports import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-
 from selfwire.core.agent import Agent
 from selfwire.core.changes import changes
 from selfwire.core.edits import (
@@ -33,6 +32,7 @@ from selfwire.core.trajectory import Message, Routing, Step, ToolUse, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import Value, canonical, fingerprint
 from selfwire.core.workflow import Lineage, Workflow
+
 from tests.core.generators import random_rewiring, seed_workflow
 
 json_values: st.SearchStrategy[Any] = st.recursive(

@@ -24,7 +24,7 @@ from selfwire.runtime.journal import Journal, Outcome
 from selfwire.runtime.messages import salvaged, to_langchain, to_reply
 from selfwire.runtime.models import MAX_TOKENS, Identity, identity
 from selfwire.runtime.prices import Prices
-from selfwire.runtime.structured import Bound, Structured, again, bound, parsed
+from selfwire.runtime.structured import Bound, Structured, again, bound, parsed, schema_fingerprint
 from selfwire.runtime.throttle import throttle
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -281,7 +281,7 @@ def _asked(who: Identity, request: _Request) -> dict[str, Any]:
         "role": request.role,  # roles may play the same model with other options
         "messages": [_plain(message) for message in request.messages],
         "tools": [tool.model_dump(mode="json") for tool in request.tools],
-        "schema": request.schema and request.schema.model_json_schema(),
+        "schema": request.schema and schema_fingerprint(request.schema),
         "temperature": request.temperature,
     }
 

@@ -4,6 +4,7 @@ import copy
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import json_repair
@@ -14,12 +15,18 @@ from pydantic import BaseModel, ValidationError
 
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import thawed
+from selfwire.core.values import fingerprint, thawed
 from selfwire.runtime.messages import BROKEN, to_function
 
 Schema = TypeVar("Schema", bound=BaseModel)
 Structured = Literal["native", "function_calling", "prompt"]
 """How an object is asked for."""
+
+
+@lru_cache(maxsize=256)
+def schema_fingerprint(schema: type[BaseModel]) -> str:
+    """What is asked for, in 16 digits; building a JSON schema takes longer than all else in a call."""
+    return fingerprint(schema.model_json_schema())
 
 
 def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:

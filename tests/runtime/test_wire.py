@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -154,7 +154,7 @@ class State(TypedDict):
     said: str
 
 
-def one_node(node: Callable[[State], Awaitable[State]]) -> Any:
+def one_node(node: Any) -> Any:
     graph = StateGraph(State)
     graph.add_node("node", node)
     graph.add_edge(START, "node")

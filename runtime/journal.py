@@ -266,7 +266,8 @@ class Journal:
 
     async def note_names(self, prefix: str = "") -> list[str]:
         """Names of the notes that begin with a prefix, sorted."""
-        found = await self._read("SELECT name FROM notes WHERE substr(name, 1, ?) = ? ORDER BY name", len(prefix), prefix)
+        statement = "SELECT name FROM notes WHERE substr(name, 1, ?) = ? ORDER BY name"
+        found = await self._read(statement, len(prefix), prefix)
         return [name for (name,) in found]
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 import networkx as nx
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from selfwire.core.agent import Agent
 from selfwire.core.values import thawed
 from selfwire.evolvers.hiva.knowledge import ROOT, Knowledge, TaskConcepts, concept_name, concept_names

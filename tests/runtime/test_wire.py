@@ -57,6 +57,11 @@ def metered(server: WireServer, policy: CallPolicy = QUICK, **options: Any) -> M
     return MeteredModel(model, policy=policy, **{"prices": PRICES, **options})
 
 
+def kept(model: MeteredModel) -> Journal:
+    assert isinstance(model.journal, Journal)
+    return model.journal
+
+
 async def test_a_reply_has_text_usage_and_price(wire_server: WireServer) -> None:
     reply = await metered(wire_server).reply(ASKED, scope=Scope(), temperature=0.3)
     sent = wire_server.asked[0].body
@@ -237,7 +242,7 @@ async def test_a_transient_fault_is_tried_again(wire_server: WireServer, fault: 
     assert reply.content == "hello"
     assert len(wire_server.asked) == 2
     assert reply.usage.calls == (2 if fault.content == "" else 1)  # an empty reply was billed
-    assert model.journal.spend() == reply.usage.replace(seconds=model.journal.spend().seconds)
+    assert kept(model).spend() == reply.usage.replace(seconds=kept(model).spend().seconds)
 
 
 async def test_a_second_empty_reply_is_an_error_that_was_billed(wire_server: WireServer) -> None:
@@ -263,7 +268,7 @@ async def test_a_refused_key_fails_at_once_and_is_not_told(wire_server: WireServ
         await model.reply(ASKED, scope=Scope())
     assert len(wire_server.asked) == 1
     assert wire_server.asked[0].authorization == f"Bearer {KEY}"
-    noted = json.dumps([row.error for row in await model.journal.rows()])
+    noted = json.dumps([row.error for row in await kept(model).rows()])
     assert "secret" not in f"{error.value!r} {error.value.__cause__} {noted}"
 
 
@@ -273,10 +278,10 @@ async def test_a_provider_that_stays_down_is_an_error_and_the_call_is_sent_again
     with pytest.raises(ModelError, match="rollout/t1 after 4 attempt"):
         await model.reply(ASKED, scope=Scope(phase="rollout", task="t1"))
     assert len(wire_server.asked) == 4
-    assert [(row.state, row.failures) for row in await model.journal.rows()] == [("failed", 1)]
+    assert [(row.state, row.failures) for row in await kept(model).rows()] == [("failed", 1)]
     wire_server.always = None
     assert (await model.reply(ASKED, scope=Scope(phase="rollout", task="t1"))).content == "hello"
-    assert [(row.state, row.failures) for row in await model.journal.rows()] == [("settled", 1)]
+    assert [(row.state, row.failures) for row in await kept(model).rows()] == [("settled", 1)]
 
 
 async def test_a_server_that_is_not_there_is_an_error() -> None:
@@ -300,7 +305,7 @@ async def test_a_budget_of_calls_binds_under_concurrency(wire_server: WireServer
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert len(wire_server.asked) == 5
     assert sum(isinstance(outcome, BudgetError) for outcome in outcomes) == 15
-    assert model.journal.unknown() == (0, 0)  # what was refused was not sent
+    assert kept(model).unknown() == (0, 0)  # what was refused was not sent
 
 
 async def test_a_budget_of_dollars_binds(wire_server: WireServer) -> None:
@@ -330,7 +335,7 @@ async def test_a_cancelled_call_is_dropped_and_stays_unknown(wire_server: WireSe
     with pytest.raises(asyncio.CancelledError):
         await call
     await until(lambda: bool(wire_server.cancelled))
-    rows, at_most = model.journal.unknown()
+    rows, at_most = kept(model).unknown()
     assert rows == 1
     assert at_most > 50
     assert model.ledger.spent.calls == 0

@@ -38,12 +38,15 @@ class SingleAgent:
     Attributes:
         act: runs the agent once.
         calls: model calls per task that it may spend; it samples until the next sample would exceed them.
-        name: how reports call it.
     """
 
     act: Act
     calls: float = 1.0
-    name: str = "single"
+
+    @property
+    def name(self) -> str:
+        """How reports call it."""
+        return "single"
 
     def seed(self, tools: Sequence[str] = ()) -> Workflow:
         """One agent with the tools."""

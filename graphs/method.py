@@ -30,7 +30,10 @@ class Evolved(Value):
 class Method(Protocol):
     """One published method, wired to models, tools and prompts."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What the command line calls it."""
+        ...
 
     def seed(self, tools: Sequence[str] = ()) -> Workflow:
         """The workflow that the method starts from, its agents holding these tools."""

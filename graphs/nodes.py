@@ -4,11 +4,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
+
 from selfwire.runtime.sync import run_sync
 
 State = TypeVar("State")
 
-DETACHED: RunnableConfig = {"configurable": {"__pregel_checkpointer": None}}
+DETACHED: RunnableConfig = {"configurable": {"__pregel_checkpointer": None, "__pregel_durability": "exit"}}
 """Config of an inner graph that runs many times in one node: LangGraph would tell the runs apart by the order
 in which they start, which a resumed run does not repeat; such runs are recovered from the journal instead."""
 

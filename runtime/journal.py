@@ -267,6 +267,12 @@ class Journal:
         found = await self._read("SELECT value FROM notes WHERE name = ?", name)
         return json.loads(found[0][0]) if found else None
 
+    async def note_names(self, prefix: str = "") -> list[str]:
+        """Names of the notes that begin with a prefix, sorted."""
+        statement = "SELECT name FROM notes WHERE substr(name, 1, ?) = ? ORDER BY name"
+        found = await self._read(statement, len(prefix), prefix)
+        return [name for (name,) in found]
+
     def close(self) -> None:
         """Finish what waits, close the file and let go of the lease. Blocks shortly."""
         self._writer.close()

@@ -1,6 +1,7 @@
 """The one wrapper around every model call: journal, budget, limits, timeout, retries, usage and tags."""
 
 import asyncio
+import copy
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from selfwire.runtime.models import MAX_TOKENS, Identity, identity
 from selfwire.runtime.prices import Prices
 from selfwire.runtime.structured import Bound, Structured, again, bound, parsed, schema_fingerprint
 from selfwire.runtime.throttle import throttle
+from selfwire.runtime.unrecorded import Recorder
 
 Schema = TypeVar("Schema", bound=BaseModel)
 Role = Literal["agent", "meta", "judge"]
@@ -80,7 +82,7 @@ class MeteredModel:
 
     Args:
         models: one model for all roles, or a model per role; roles without one use "agent"'s.
-        journal: where calls are recorded and replayed from; a memory journal by default.
+        journal: where calls are recorded and replayed from; a memory journal by default; `Unrecorded` keeps nothing.
         ledger: what may be spent; no limit by default.
         policy: timeouts, retries, limits.
         prices: dollars per token; the shipped list by default.
@@ -94,7 +96,7 @@ class MeteredModel:
         self,
         models: BaseChatModel | Mapping[str, BaseChatModel],
         *,
-        journal: Journal | None = None,
+        journal: Recorder | None = None,
         ledger: Ledger | None = None,
         policy: CallPolicy = CallPolicy(),
         prices: Prices | None = None,
@@ -103,7 +105,7 @@ class MeteredModel:
         roles = {"agent": models} if isinstance(models, BaseChatModel) else dict(models)
         if "agent" not in roles:
             raise ConfigError(f"no model for role 'agent', only for {', '.join(roles) or 'none'}; name one")
-        self.journal = journal or Journal.memory()
+        self.journal: Recorder = journal or Journal.memory()
         self.ledger = ledger or Ledger()
         self.policy = policy
         self.prices = prices or Prices.load()
@@ -118,6 +120,13 @@ class MeteredModel:
             models, journal=self.journal, ledger=self.ledger, policy=self.policy,
             prices=self.prices, labels={**self.labels, **labels},
         )  # fmt: skip
+
+    def paid_by(self, ledger: Ledger) -> "MeteredModel":
+        """The same models, paid for out of another ledger."""
+        other = copy.copy(self)
+        other.ledger = ledger
+        other._refuse_unpriced()
+        return other
 
     async def reply(
         self,

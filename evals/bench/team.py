@@ -1,21 +1,23 @@
 """What a compiled team costs beside a hand-written LangGraph of the same shape.
 
-CPU time per agent step: both graphs run in one process, turn by turn, and ask the same model through the
-same wrapper. The hand-written graph does what somebody who needs just this team would write: an async
-function per node, fixed edges, outputs in a dict. Its variant with conditional edges chooses among
-successors, as a compiled team does.
+CPU time per agent step: all graphs run in one process, turn by turn, and ask the same model through the
+same wrapper. The hand-written graph is what somebody would write who needs just this team and no record
+of it: an async function per node, outputs in a dict, and after each node a function that chooses among
+its successors, as a compiled team does. A second one has fixed edges, so that nothing is chosen at all.
 """
 
 import asyncio
 import gc
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import pairwise
+from dataclasses import replace
+from itertools import count, pairwise
 from operator import or_
 from statistics import median
 from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
+
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.ports import Model, Schema
@@ -89,21 +91,22 @@ def run(model: Model | None = None, *, sizes: Sequence[int] = (5, 20, 100), roun
 
 async def overhead(model: Model, agents: int, rounds: int) -> list[Row]:
     """CPU time per agent step of a compiled team, and as a multiple of the hand-written graphs'."""
-    layers = _layers(agents)
-    topology = layered(layers)
+    topology = layered(_layers(agents))
     run = _team_run(topology, model)
-    fixed, choosing = (by_hand(topology, model, conditional=kind) for kind in (False, True))
+    choosing, fixed = (by_hand(topology, model, conditional=kind) for kind in (True, False))
+    samples = count()  # each run is a sample of its own, as a journal would replay an equal one
     variants: list[Callable[[], Awaitable[Any]]] = [
-        lambda: run_team(topology, run),
-        lambda: fixed.ainvoke({"outputs": {}}),
-        lambda: choosing.ainvoke({"outputs": {}}),
+        lambda: run_team(topology, replace(run, scope=run.scope.at(sample=next(samples)))),
+        lambda: choosing.ainvoke({"outputs": {}, "sample": next(samples)}),
+        lambda: fixed.ainvoke({"outputs": {}, "sample": next(samples)}),
     ]
-    ours, static, conditional = await _cpu(variants, rounds, repeat=max(1, 100 // agents))
+    ours, same, rigid = await _cpu(variants, rounds, repeat=max(1, 100 // agents))
     return [
         Row(what=f"team, {agents} agents: CPU per step", value=1e6 * ours / agents, unit="µs"),
-        Row(what=f"by hand, {agents} agents: CPU per step", value=1e6 * static / agents, unit="µs"),
-        Row(what=f"team / by hand, {agents} agents", value=ours / static, unit="x", bound=1.25),
-        Row(what=f"team / by hand with conditional edges, {agents} agents", value=ours / conditional, unit="x"),
+        Row(what=f"by hand, {agents} agents: CPU per step", value=1e6 * same / agents, unit="µs"),
+        Row(what=f"by hand with fixed edges, {agents} agents: CPU per step", value=1e6 * rigid / agents, unit="µs"),
+        Row(what=f"team / by hand, {agents} agents", value=ours / same, unit="x", bound=1.25),
+        Row(what=f"team / by hand with fixed edges, {agents} agents", value=ours / rigid, unit="x"),
     ]
 
 
@@ -143,6 +146,7 @@ class Outputs(TypedDict):
     """State of the hand-written graph."""
 
     outputs: Annotated[dict[str, str], or_]
+    sample: int
 
 
 def by_hand(topology: Topology, model: Model, *, conditional: bool) -> Any:
@@ -163,13 +167,13 @@ def by_hand(topology: Topology, model: Model, *, conditional: bool) -> Any:
 def _node_by_hand(name: str, sources: Sequence[str], model: Model) -> Any:
     scope = Scope(run="bench", task=TASK.id)
 
-    async def node(state: Outputs) -> Outputs:
+    async def node(state: Outputs) -> dict[str, Any]:
         heard = "".join(f"\n\nFrom {source}:\n{state['outputs'][source]}" for source in sources)
         messages = [
             ChatMessage.system(PROMPT.format(name=name)),
             ChatMessage.user(f"Task:\n{TASK.input}{heard}"),
         ]
-        reply = await model.reply(messages, scope=scope.at(node=name))
+        reply = await model.reply(messages, scope=scope.at(node=name, sample=state["sample"]))
         return {"outputs": {name: reply.content}}
 
     return node

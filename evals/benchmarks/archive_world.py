@@ -109,8 +109,8 @@ class Names:
 def neighbourhood(names: Names, rng: random.Random) -> Neighbourhood:
     """Invent one neighbourhood."""
     cities = _two(lambda: City(names.fresh(), names.fresh(), rng.randrange(20_000, 900_000)))
-    people = _two(lambda: _person(names, rng, rng.choice(cities).name))
-    colleagues = _two(lambda: _person(names, rng, rng.choice(cities).name))
+    people = _two(lambda: _person(names, rng, rng.choice(cities).name, range(1840, 1865)))
+    colleagues = _two(lambda: _person(names, rng, rng.choice(cities).name, range(1905, 1930)))
     start, late = rng.randrange(1950, 1970), rng.randrange(1, 6)
     end, later = start + late + rng.randrange(3, 12), rng.randrange(1, 9)
     spans = [(start, end), (start + late, end + later)]
@@ -123,8 +123,8 @@ def neighbourhood(names: Names, rng: random.Random) -> Neighbourhood:
     ]
     for staff in staffs:
         rng.shuffle(staff)
-    years = rng.sample(range(1880, 1940), 2)
-    prints = rng.sample(range(1955, 2000), 2)
+    years = rng.sample(range(1885, 1915), 2)
+    prints = rng.sample(range(1880, 1920), 2)
     homes = rng.sample(cities, 2)
     houses = tuple(
         House(f"{names.fresh()} {rng.choice(_HOUSES)}", people[i].name, years[i], homes[i].name, tuple(staffs[i]))
@@ -146,9 +146,9 @@ def documents(place: Neighbourhood, rng: random.Random) -> list[Document]:
     return found
 
 
-def _person(names: Names, rng: random.Random, city: str) -> Person:
+def _person(names: Names, rng: random.Random, city: str, births: range) -> Person:
     university = f"University of {names.fresh()}"
-    return Person(names.person(), rng.randrange(1900, 1935), city, university, (0, 0))
+    return Person(names.person(), rng.choice(births), city, university, (0, 0))
 
 
 def _working(one: Person, span: tuple[int, int]) -> Person:

@@ -5,8 +5,6 @@ from pathlib import Path
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Splits
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
-from selfwire.evals.graders import load_grader
-from selfwire.evals.tasks import read_tasks
 
 NAMES = ("archive", "plancraft")
 
@@ -42,6 +40,9 @@ def own_tasks(path: str, grader: str) -> Benchmark:
     Raises:
         ConfigError: the file or the grader cannot be used.
     """
+    from selfwire.evals.graders import load_grader
+    from selfwire.evals.tasks import read_tasks
+
     tasks = read_tasks(Path(path))
 
     def load(seed: int, train: int, gate: int, test: int) -> Splits:

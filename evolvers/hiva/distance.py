@@ -6,6 +6,7 @@ from math import log1p
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
+
 from selfwire.core.values import Value
 
 Indicators = tuple[float, float, float, float]
@@ -96,7 +97,7 @@ def fitted_weights(evidence: Sequence[Evidence], weights: Indicators = UNIFORM) 
         return None
     terms = np.array([e.terms for e in evidence])
     starts = [np.asarray(weights), np.full(4, 0.25), *(0.85 * row + 0.0375 for row in np.eye(4)), *np.eye(4)]
-    found = [_climbed(start, terms, solved) for start in starts] + [np.asarray(weights)]
+    found = [np.asarray(weights), *(_climbed(start, terms, solved) for start in starts)]  # ties change nothing
     best = max(found, key=lambda omega: round(_correlation(omega, terms, solved), 9))
     rounded = np.round(best / best.sum(), 6)
     one, two, three, _ = (float(x) for x in rounded)

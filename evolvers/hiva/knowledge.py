@@ -10,6 +10,7 @@ from functools import cached_property
 
 import networkx as nx
 from pydantic import Field
+
 from selfwire.core.agent import Agent
 from selfwire.core.values import Id, Value
 
@@ -98,7 +99,11 @@ class Knowledge(Value):
     def named_in(self, text: str) -> tuple[str, ...]:
         """Known concepts all of whose words occur in a text."""
         words = set(_words(text))
-        return tuple(name for name in self.concepts if words.issuperset(_words(name)))
+        return tuple(name for name, needed in self._words.items() if words >= needed)
+
+    @cached_property
+    def _words(self) -> dict[str, frozenset[str]]:
+        return {name: frozenset(_words(name)) for name in self.concepts}
 
     def concepts_of(self, agent: Id) -> frozenset[str]:
         """concepts(A): what the agent is joined to."""
@@ -116,12 +121,16 @@ class Knowledge(Value):
 
         Direction is ignored, and a path leads neither through the root nor through other agents (D15).
         """
-        allowed = [n for n in self.graph if n == _agent(agent) or (n != ROOT and not n.startswith("agent:"))]
-        within = self.graph.subgraph(allowed).to_undirected(as_view=True)
-        try:
-            return int(nx.shortest_path_length(within, _agent(agent), _concept(main)))
-        except (nx.NetworkXNoPath, nx.NodeNotFound):
+        if _concept(main) not in self._between_concepts:
             return None
+        steps = nx.single_source_shortest_path_length(self._between_concepts, _concept(main))
+        known = [steps[node] for name in self.concepts_of(agent) if (node := _concept(name)) in steps]
+        return 1 + min(known) if known else None
+
+    @cached_property
+    def _between_concepts(self) -> nx.Graph:
+        concepts = [node for node in self.graph if node.startswith("concept:")]
+        return self.graph.subgraph(concepts).to_undirected()
 
 
 def expertise(agent: Agent) -> str:

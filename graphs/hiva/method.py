@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
 
 from langchain_core.runnables import RunnableConfig
+
 from selfwire.core.edits import Rewiring
 from selfwire.core.ports import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
@@ -19,9 +19,9 @@ from selfwire.evolvers.hiva.forward import instructor, match, profile
 from selfwire.evolvers.hiva.kabb import TaskMatch, router_for
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import Learned
-from selfwire.evolvers.hiva.pruning import least_useful_removed
 from selfwire.evolvers.hiva.reflector import Reflector
-from selfwire.evolvers.hiva.seed import seed
+from selfwire.evolvers.hiva.repair import least_helpful
+from selfwire.evolvers.hiva.seed import METHOD, seed
 from selfwire.evolvers.hiva.updates import evidence, refit_weights
 from selfwire.graphs.method import Evolved
 from selfwire.graphs.nodes import DETACHED
@@ -42,12 +42,15 @@ class Hiva:
         config: the method's knobs and ablations.
     """
 
-    name: ClassVar[str] = "hiva"
-
     model: Model
     toolbox: Toolbox
     embedder: Embedder
     config: HivaConfig = field(default_factory=HivaConfig)
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return METHOD
 
     @cached_property
     def reflector(self) -> Reflector:
@@ -110,7 +113,7 @@ class Hiva:
 
     def pruned(self, workflow: Workflow) -> Rewiring | None:
         """The rewiring that removes the agent with the lowest posterior mean; None if nothing can go."""
-        return least_useful_removed(workflow)
+        return least_helpful(workflow)
 
     async def profiled(self, question: Question, workflow: Workflow, scope: Scope) -> tuple[TaskConcepts, Usage]:
         """What a task is about, and what it cost to find out."""

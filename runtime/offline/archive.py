@@ -125,7 +125,8 @@ def missing(evidence: Evidence) -> tuple[str, ...]:
     found = []
     if language.understood(question) is None and "Part 1:" not in seen:
         found.append("split")
-    if "Passage:" not in seen and "Fact:" not in seen:
+    searched = re.search(rf"Passage:|\btool \S*(?:{SEARCH})", seen)
+    if not searched and "Fact:" not in seen:
         found.append("look up")
     elif "Fact:" not in seen:
         found.append("read")

@@ -26,8 +26,8 @@ _USELESS = frozenset(skill.name for skill in plain.SKILLS)
 
 
 def instruction(brief: Brief) -> dict[str, Any]:
-    """Hand the notes over; now and then one of them is forgotten."""
-    notes = [line for line in brief["output"].split("\n") if line.strip()]
+    """Hand the notes over, not the tools' raw results; now and then one note is forgotten."""
+    notes = _without_tool_uses([line for line in brief["output"].split("\n") if line.strip()])
     if notes and brief.errs("hand-over", share=0.1):
         notes.remove(brief.pick("forgotten note", notes))
     return {"instruction": "\n".join([brief.pick("hand-over", _HAND_OVERS), *notes])}
@@ -58,7 +58,10 @@ def global_gradient(brief: Brief) -> dict[str, Any]:
         return {"feedback": "The answer was not accepted, though every step seems to be there.", "sentiment": "neutral"}
     cues = [brief.pick(f"cue {skill}", (PROMPT_CUE, TEAM_CUE)) for skill in missing]
     advice = "\n".join(cue + brief.worded(skill) for cue, skill in zip(cues, missing, strict=True))
-    return {"feedback": f"The answer was not accepted. The work lacks a step.\n{advice}", "sentiment": "critical"}
+    return {
+        "feedback": f"The answer was not accepted. The work lacks a step.\n{advice}",
+        "sentiment": "critical" if PROMPT_CUE in cues else "neutral",
+    }
 
 
 def agent_gradient(brief: Brief) -> dict[str, Any]:
@@ -104,7 +107,8 @@ def prompt_rewrite(brief: Brief) -> dict[str, Any]:
     for name in re.findall(re.escape(DROP_CUE) + r"(.+)", advice):
         prompt = _without(prompt, name.strip())
     has = named_in(prompt)
-    wanted = [skill for skill in named_in(_after(advice, PROMPT_CUE) or advice) if skill not in has]
+    meant = _after(advice, PROMPT_CUE) if any(cue in advice for cue in (PROMPT_CUE, TEAM_CUE, DROP_CUE)) else advice
+    wanted = [skill for skill in named_in(meant) if skill not in has]
     if brief.errs("rewrite"):
         wanted = [brief.any_skill("rewrite")]
     if not wanted:
@@ -141,6 +145,15 @@ def self_criticism(brief: Brief) -> dict[str, Any]:
     return {"criticism": advice or "The answer is not supported." if doubtful else "", "good_enough": not doubtful}
 
 
+def _without_tool_uses(lines: list[str]) -> list[str]:
+    """What follows the last tool use; a result may run over several lines, notes start with a dash."""
+    uses = [i for i, line in enumerate(lines) if re.match(r"tool \S+\(", line)]
+    if not uses:
+        return lines
+    rest = lines[uses[-1] + 1 :]
+    return rest[next((i for i, line in enumerate(rest) if line.startswith("- ")), 0) :]
+
+
 def _score(feedback: str) -> float:
     found = re.search(r"score\D{0,5}([01](?:\.\d+)?)", feedback, re.IGNORECASE)
     return float(found[1]) if found else 0.0
@@ -162,7 +175,7 @@ def _without(prompt: str, skill: str) -> str:
 
 def _newcomer(brief: Brief, wanted: Sequence[str]) -> str:
     taken = wanted[: PLACES if brief.chance("two skills", 0.5) else 1]
-    return " ".join(["You are a member of a team.", *(brief.worded(skill) for skill in taken)])
+    return " ".join([*(brief.worded(skill) for skill in taken), "Hand on what you find to the next agent."])
 
 
 def _idle_successor(successors: str) -> str:

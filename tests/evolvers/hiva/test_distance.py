@@ -2,8 +2,9 @@ from math import log
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from selfwire.evolvers.hiva.distance import (
     UNIFORM,
     Evidence,
@@ -27,11 +28,11 @@ from selfwire.evolvers.hiva.distance import (
         (1, (1.0, 1.0, 1.0, 1.0), log(2)),
     ],
 )
-def test_distance_by_hand(depth: int, indicators: tuple[float, float, float, float], expected: float):
+def test_distance_by_hand(depth: int, indicators: tuple[float, float, float, float], expected: float) -> None:
     assert distance(depth, indicators, UNIFORM) == pytest.approx(expected, abs=1e-6)
 
 
-def test_the_weighted_mismatch_follows_the_weights():
+def test_the_weighted_mismatch_follows_the_weights() -> None:
     assert mismatch((0.2, 0.5, 0.4, 1.0), (0.1, 0.2, 0.3, 0.4)) == pytest.approx(0.64)
 
 
@@ -44,30 +45,31 @@ def test_the_weighted_mismatch_follows_the_weights():
         (set(), set(), 0.0, 1.0),
     ],
 )
-def test_semantic_mismatch(agent: set[str], task: set[str], cosine: float, expected: float):
+def test_semantic_mismatch(agent: set[str], task: set[str], cosine: float, expected: float) -> None:
     assert semantic_mismatch(agent, task, cosine) == pytest.approx(expected)
 
 
-def test_dependency_mismatch_is_a_sixth_per_step():
+def test_dependency_mismatch_is_a_sixth_per_step() -> None:
     assert [dependency_mismatch(path) for path in (1, 3, 6, 40, None)] == pytest.approx([1 / 6, 0.5, 1, 1, 1])
 
 
-def test_history_mismatch_is_smoothed():
+def test_history_mismatch_is_smoothed() -> None:
     assert [history_mismatch(s, n) for s, n in ((0, 0), (3, 4), (0, 8))] == pytest.approx([0.5, 1 / 3, 0.9])
 
 
-def test_tool_mismatch_is_the_share_that_is_missing():
+def test_tool_mismatch_is_the_share_that_is_missing() -> None:
     assert tool_mismatch(["search"], ["search", "calculator"]) == 0.5
     assert tool_mismatch([], []) == 0
     assert tool_mismatch([], ["search"]) == 1
 
 
+@settings(deadline=None)
 @given(st.frozensets(st.sampled_from("abcdef")), st.frozensets(st.sampled_from("abcdef")))
-def test_d4_the_knowledge_match_stays_within_zero_and_one(agent: frozenset[str], task: frozenset[str]):
+def test_d4_the_knowledge_match_stays_within_zero_and_one(agent: frozenset[str], task: frozenset[str]) -> None:
     assert 0 <= knowledge_match(agent, task) <= 1
 
 
-def test_d4_the_knowledge_match_is_the_share_of_the_task_s_concepts():
+def test_d4_the_knowledge_match_is_the_share_of_the_task_s_concepts() -> None:
     assert knowledge_match({"a", "b", "x", "y"}, {"a", "b", "c", "d"}) == 0.5
     assert knowledge_match({"a"}, set()) == 0
 
@@ -83,7 +85,7 @@ def held_out(n: int, telling: int) -> list[Evidence]:
 
 
 @pytest.mark.parametrize("telling", range(4))
-def test_the_fit_finds_the_indicator_that_tells(telling: int):
+def test_the_fit_finds_the_indicator_that_tells(telling: int) -> None:
     fit = fitted_weights(held_out(60, telling))
     assert fit is not None
     assert fit.weights[telling] > 0.6
@@ -92,7 +94,7 @@ def test_the_fit_finds_the_indicator_that_tells(telling: int):
     assert fit.correlation > 0.7
 
 
-def test_the_fit_is_at_least_as_good_as_the_weights_before():
+def test_the_fit_is_at_least_as_good_as_the_weights_before() -> None:
     evidence = held_out(40, 1)
     fit = fitted_weights(evidence, (0.1, 0.7, 0.1, 0.1))
     again = fitted_weights(evidence, fit.weights if fit else UNIFORM)
@@ -101,7 +103,7 @@ def test_the_fit_is_at_least_as_good_as_the_weights_before():
     assert again.correlation == pytest.approx(fit.correlation, abs=1e-4)
 
 
-def test_d14_the_weights_stay_without_twenty_tasks_of_mixed_outcome():
+def test_d14_the_weights_stay_without_twenty_tasks_of_mixed_outcome() -> None:
     assert fitted_weights(held_out(19, 0)) is None
     assert fitted_weights([e.replace(solved=True) for e in held_out(30, 0)]) is None
     assert fitted_weights(held_out(20, 0)) is not None

@@ -1,6 +1,7 @@
 import networkx as nx
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from selfwire.core.agent import Agent
 from selfwire.core.values import thawed
 from selfwire.evolvers.hiva.knowledge import ROOT, Knowledge, TaskConcepts, concept_name, concept_names
@@ -8,20 +9,20 @@ from selfwire.evolvers.hiva.knowledge import ROOT, Knowledge, TaskConcepts, conc
 BRIDGE = TaskConcepts(main="bridge question", broader=("multi hop question", "question"), skills=("entity lookup",))
 
 
-def test_concepts_hang_below_each_other_up_to_the_root():
+def test_concepts_hang_below_each_other_up_to_the_root() -> None:
     known = Knowledge().grown(BRIDGE)
     assert known.depth("bridge question") == 3
     assert known.depth("question") == 1
     assert nx.shortest_path(known.graph, "concept:bridge question", ROOT)[-1] == ROOT
 
 
-def test_d8_every_concept_has_a_depth_of_at_least_one():
+def test_d8_every_concept_has_a_depth_of_at_least_one() -> None:
     known = Knowledge().grown(TaskConcepts(main="sum"))
     assert known.depth("sum") == 1
     assert known.depth("never heard of") == 1
 
 
-def test_a_known_concept_keeps_its_place_and_new_ones_join_it():
+def test_a_known_concept_keeps_its_place_and_new_ones_join_it() -> None:
     known = Knowledge().grown(BRIDGE)
     below = known.grown(TaskConcepts(main="film bridge", broader=("bridge question", "puzzle")))
     assert below.depth("film bridge") == 4
@@ -29,7 +30,7 @@ def test_a_known_concept_keeps_its_place_and_new_ones_join_it():
     assert below.grown(TaskConcepts(main="question", broader=("bridge question",))) == below
 
 
-def test_edges_are_typed():
+def test_edges_are_typed() -> None:
     agent = Agent(id="finder", prompt="Entity lookups are your job.", tools=("search",))
     graph = Knowledge().grown(BRIDGE).with_agents([agent]).graph
     assert graph.edges["agent:finder", "concept:entity lookup"]["kind"] == "requires_skill"
@@ -38,13 +39,13 @@ def test_edges_are_typed():
     assert graph.edges["concept:question", ROOT]["kind"] == "is_a"
 
 
-def test_an_agent_is_joined_to_the_concepts_that_it_names():
+def test_an_agent_is_joined_to_the_concepts_that_it_names() -> None:
     known = Knowledge().grown(BRIDGE).with_agents([Agent(id="a", prompt="Look up an ENTITY; lookups only.")])
     assert known.concepts_of("a") == {"entity lookup"}
     assert known.with_agents([]).concepts_of("a") == frozenset()
 
 
-def test_paths_count_steps_over_concepts():
+def test_paths_count_steps_over_concepts() -> None:
     named = Agent(id="expert", prompt="You solve a bridge question.")
     skilled = Agent(id="finder", prompt="You do entity lookup.")
     known = Knowledge().grown(BRIDGE).with_agents([named, skilled])
@@ -54,7 +55,7 @@ def test_paths_count_steps_over_concepts():
     assert known.path("nobody", "bridge question") is None
 
 
-def test_d15_a_path_leads_neither_through_the_root_nor_through_other_agents():
+def test_d15_a_path_leads_neither_through_the_root_nor_through_other_agents() -> None:
     far = TaskConcepts(main="sum", skills=("arithmetic",))
     grown = Knowledge().grown(BRIDGE).grown(far)
     adder = Agent(id="adder", prompt="You do arithmetic.")
@@ -64,13 +65,13 @@ def test_d15_a_path_leads_neither_through_the_root_nor_through_other_agents():
     assert grown.with_agents([adder, both]).path("both", "bridge question") == 2
 
 
-def test_names_are_normalised():
+def test_names_are_normalised() -> None:
     assert concept_name("  Date-Arithmetics! ") == "date arithmetic"
     assert concept_names(["Class", "class", "", "!?", "task", "Tasks"]) == ("class",)
     assert len(concept_name("x" * 500)) == 60
 
 
-def test_the_graph_survives_json():
+def test_the_graph_survives_json() -> None:
     known = Knowledge().grown(BRIDGE).with_agents([Agent(id="a", prompt="bridge question", tools=("t",))])
     assert Knowledge.model_validate(thawed(known.model_dump(mode="json"))) == known
 
@@ -78,8 +79,9 @@ def test_the_graph_survives_json():
 names = st.sampled_from(["a", "b", "c", "d", "e"])
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(names, st.lists(names, max_size=4), st.lists(names, max_size=3)), max_size=8))
-def test_concepts_always_form_a_tree(tasks: list[tuple[str, list[str], list[str]]]):
+def test_concepts_always_form_a_tree(tasks: list[tuple[str, list[str], list[str]]]) -> None:
     known = Knowledge()
     for main, broader, skills in tasks:
         known = known.grown(TaskConcepts(main=main, broader=tuple(broader), skills=tuple(skills)))

@@ -1,0 +1,147 @@
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from selfwire.core.chat import ToolSpec
+from selfwire.core.errors import ModelError, ReplyError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Message, Step, ToolUse
+from selfwire.core.usage import Usage
+from selfwire.evolvers.hiva.asks import Instruction, TaskProfile
+from selfwire.evolvers.hiva.config import KabbConfig
+from selfwire.evolvers.hiva.forward import instructor, match, profile
+from selfwire.evolvers.hiva.knowledge import TaskConcepts
+from selfwire.evolvers.hiva.memory import Learned, Outcome
+from tests.evolvers.hiva.doubles import ONE_CALL, ScriptedModel, reflector, team
+
+TEAM = team(("s", "a"), ("a", "end"), a="You do entity lookup.")
+QUESTION = Question(id="t1", input="Which year?", kind="bridge")
+SEARCH = ToolSpec(name="search", description="Finds documents.", parameters={})
+CONCEPTS = TaskConcepts(main="bridge question", skills=("entity lookup",), tools=("search",))
+
+
+class Letters:
+    """Embeds a text by how often it has the letters a and e."""
+
+    name = "letters"
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+
+    async def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        self.batches.append(list(texts))
+        rows = np.array([[text.count("a") + 1, text.count("e")] for text in texts], dtype=np.float32)
+        units: npt.NDArray[np.float32] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return units
+
+
+async def test_a_profile_is_normalised_and_its_unknown_tools_are_dropped() -> None:
+    asked = TaskProfile(
+        main_concept="Bridge Questions",
+        broader=["Questions", "bridge question"],
+        concepts=["Entity look-up", "bridge question"],
+        required_tools=["search", "rm", "search"],
+        parallelizability=0.3,
+    )
+    model = ScriptedModel(TaskProfile=asked)
+    found, usage = await profile(QUESTION, TEAM, reflector(model), tools=[SEARCH], scope=Scope())
+    assert found == TaskConcepts(
+        main="bridge question",
+        broader=("question",),
+        skills=("entity look up",),
+        tools=("search",),
+        parallelizability=0.3,
+    )
+    assert usage == ONE_CALL
+    assert "search: Finds documents." in model.shown("TaskProfile")[0]
+    assert model.asked[0][2].task == "t1"
+
+
+async def test_a_profile_shows_the_concepts_that_are_known() -> None:
+    taught = Learned().after(
+        [Outcome(task="t", solved=True, rewards={}, concepts=CONCEPTS)], iteration=0, config=KabbConfig()
+    )
+    asked = TaskProfile(main_concept="x", broader=[], concepts=[], required_tools=[], parallelizability=0)
+    model = ScriptedModel(TaskProfile=asked)
+    await profile(QUESTION, taught.into(TEAM), reflector(model), scope=Scope())
+    assert "bridge question\nentity lookup" in model.shown("TaskProfile")[0]
+
+
+async def test_without_a_valid_profile_the_kind_of_question_serves() -> None:
+    found, usage = await profile(
+        QUESTION, TEAM, reflector(ScriptedModel(TaskProfile=ReplyError("bad"))), scope=Scope()
+    )
+    assert found == TaskConcepts(main="bridge")
+    assert usage == Usage()
+
+
+async def test_a_failing_model_is_no_profile() -> None:
+    with pytest.raises(ModelError):
+        await profile(QUESTION, TEAM, reflector(ScriptedModel(TaskProfile=ModelError("down"))), scope=Scope())
+
+
+async def test_a_match_embeds_once_and_knows_every_agent() -> None:
+    embedder = Letters()
+    found = await match(CONCEPTS, TEAM, embedder)
+    assert len(embedder.batches) == 1
+    assert embedder.batches[0][0] == "bridge question entity lookup"
+    assert set(found.indicators) == {"s", "a", "end"}
+    assert found.depth == 1
+    assert found.matches == {"s": 0.0, "a": 0.5, "end": 0.0}
+    one, two, three, four = found.of("a")
+    cosine = (1 * 1 + 3 * 1) / (10**0.5 * 2**0.5)  # (1, 3) for the task, (1, 1) for the agent
+    assert one == pytest.approx((0.5 + 1 - cosine) / 2, abs=1e-6)  # Jaccard distance of 1 in 2 concepts
+    assert two == pytest.approx(2 / 6)
+    assert (three, four) == (0.5, 1.0)
+    assert found.of("s")[1] == 1.0
+    assert found.of("a")[0] < found.of("s")[0]
+
+
+async def test_a_match_is_json() -> None:
+    found = await match(CONCEPTS, TEAM, Letters())
+    assert type(found).model_validate_json(found.model_dump_json()) == found
+
+
+STEP = Step(
+    node="s",
+    agent="s",
+    inbox=(Message(source="q", target="s", text="given"),),
+    output="found <output>it</output>",
+    tools=(ToolUse(name="search", arguments={"q": "it"}, result="a page"),),
+)
+
+
+async def test_a_successor_gets_an_instruction_made_of_input_output_and_its_prompt() -> None:
+    model = ScriptedModel(Instruction=Instruction(instruction=" Go on. "))
+    instruct = instructor(TEAM, reflector(model))
+    text, usage = await instruct(QUESTION, STEP, TEAM.pool["a"], Scope(node="s>a", phase="rollout"))
+    assert (text, usage) == ("Go on.", ONE_CALL)
+    shown = model.shown("Instruction")[0]
+    assert "<input>\ngiven\n</input>" in shown
+    assert "<successor>\nYou do entity lookup.\n</successor>" in shown
+    assert "a page" in shown
+    assert shown.count("</output>") == 1  # an output cannot close its own section
+
+
+async def test_d6_the_aggregator_gets_the_output_itself() -> None:
+    model = ScriptedModel()
+    text, usage = await instructor(TEAM, reflector(model))(QUESTION, STEP, TEAM.pool["end"], Scope())
+    assert (text, usage) == (STEP.output, Usage())
+    assert not model.asked
+
+
+@pytest.mark.parametrize("answer", [ReplyError("bad"), Instruction(instruction="  ")])
+async def test_without_a_valid_instruction_the_output_is_handed_on(answer: ReplyError | Instruction) -> None:
+    instruct = instructor(TEAM, reflector(ScriptedModel(Instruction=answer)))
+    assert (await instruct(QUESTION, STEP, TEAM.pool["a"], Scope()))[0] == STEP.output
+
+
+async def test_instructions_for_several_successors_can_be_asked_at_once() -> None:
+    model = ScriptedModel(Instruction=Instruction(instruction="Go."))
+    instruct = instructor(TEAM, reflector(model))
+    both = await asyncio.gather(*(instruct(QUESTION, STEP, TEAM.pool[a], Scope(node=f"s>{a}")) for a in ("a", "s")))
+    assert [text for text, _ in both] == ["Go.", "Go."]

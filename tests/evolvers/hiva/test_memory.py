@@ -1,0 +1,139 @@
+import json
+
+import pytest
+
+from selfwire.core.edits import AddEdge, RemoveEdge, RemoveNode, Rewiring
+from selfwire.evolvers.hiva.beliefs import Belief
+from selfwire.evolvers.hiva.config import KabbConfig
+from selfwire.evolvers.hiva.distance import UNIFORM, Evidence
+from selfwire.evolvers.hiva.knowledge import TaskConcepts
+from selfwire.evolvers.hiva.memory import CONCEPTS, HISTORY, EdgeRecord, Learned, Outcome, PastTask
+from selfwire.evolvers.operations import added_after, added_beside, newcomer
+from tests.evolvers.hiva.doubles import team
+
+LINE = team(("s", "a"), ("a", "end"))
+CONFIG = KabbConfig()
+
+
+def lesson(task: str = "t1", solved: bool = True, **rewards: int) -> Outcome:
+    rewards = rewards or {"s": 1, "a": 1, "end": 1}
+    concepts = TaskConcepts(main="bridge", broader=("question",), skills=("lookup",))
+    edges = (("s", "a"), ("a", "end"))
+    return Outcome(
+        task=task, solved=solved, rewards=rewards, edges=edges, concepts=concepts, matches={"a": 0.5}, left_out=1
+    )
+
+
+def taught(*lessons: Outcome, iteration: int = 0) -> Learned:
+    return Learned().fitting(LINE).after(lessons, iteration=iteration, config=CONFIG)
+
+
+def test_everything_survives_the_workflow_s_memory_and_json() -> None:
+    learned = taught(lesson(), lesson("t2", solved=False, a=0)).refitted([Evidence(terms=UNIFORM, solved=True)])
+    workflow = learned.into(LINE)
+    assert Learned.of(workflow) == learned
+    again = type(workflow).model_validate_json(workflow.model_dump_json())
+    assert Learned.of(again) == learned
+    assert again.fingerprint == workflow.fingerprint
+    assert json.loads(json.dumps(learned.model_dump(mode="json")))["edges"]["s->a"]["runs"] == 2
+
+
+def test_an_untaught_workflow_has_learned_nothing() -> None:
+    assert Learned.of(LINE) == Learned()
+
+
+def test_a_batch_is_one_update() -> None:
+    learned = taught(lesson(), lesson("t2", solved=False, a=0))
+    # a: matches of .5 twice, one success and one failure: 1 + 1 + .05 + .05 on both sides
+    assert learned.belief("a").model_dump() == pytest.approx({"alpha": 2.1, "beta": 2.1})
+    assert (learned.solved, learned.runs, learned.left_out, learned.iteration) == (1, 2, 2, 0)
+    assert learned.rate == 0.5
+
+
+def test_unselected_agents_decay() -> None:
+    learned = taught(lesson())
+    after = learned.after([lesson("t2", s=1)], iteration=1, config=CONFIG)
+    assert after.belief("a") == Belief(alpha=1 + 0.6 * 1.05, beta=1 + 0.6 * 0.05)
+
+
+def test_d9_iterations_without_lessons_count_when_the_next_comes() -> None:
+    learned = taught(lesson())
+    assert learned.after([], iteration=1, config=CONFIG) == learned
+    later = learned.after([lesson("t2", s=1)], iteration=3, config=CONFIG)
+    assert later.belief("a").alpha == pytest.approx(1 + 0.6**3 * 1.05)
+
+
+def test_edges_take_the_receiving_agent_s_reward_and_do_not_decay() -> None:
+    learned = taught(lesson(), lesson("t2", solved=False, a=0, end=0))
+    edge = learned.edge("s", "a")
+    assert edge.belief == Belief(alpha=2, beta=2)
+    assert (edge.solved, edge.runs, edge.rate) == (1, 2, 0.5)
+    assert edge.synergy == pytest.approx(1 + 0.05 * 0.5 * 2)
+    assert learned.after([lesson("t3", s=1)], iteration=9, config=CONFIG).edge("s", "a").belief == edge.belief
+
+
+def test_an_edge_whose_receiver_was_not_judged_learns_no_belief() -> None:
+    edge = taught(lesson(s=1)).edge("s", "a")
+    assert edge.belief == Belief()
+    assert edge.runs == 1
+
+
+def test_similar_past_tasks_are_those_of_the_same_or_overlapping_concepts() -> None:
+    history = (
+        PastTask(main="bridge", concepts=("bridge",), rewards={"a": 1}),
+        PastTask(main="sum", concepts=("lookup", "sum", "table"), rewards={"a": 0}),
+        PastTask(main="sum", concepts=("sum",), rewards={"a": 0}),
+        PastTask(main="bridge", concepts=("bridge",), rewards={"s": 1}),
+    )
+    learned = Learned(history=history)
+    assert learned.similar_runs("a", TaskConcepts(main="bridge")) == (1, 1)
+    assert learned.similar_runs("a", TaskConcepts(main="x", skills=("lookup", "sum", "table"))) == (0, 1)
+    assert learned.similar_runs("nobody", TaskConcepts(main="bridge")) == (0, 0)
+
+
+def test_history_and_concepts_are_bounded() -> None:
+    lessons = [
+        lesson(f"t{i}").replace(concepts=TaskConcepts(main=f"kind {i}", skills=(f"skill {i}",)))
+        for i in range(CONCEPTS // 2 + 20)
+    ]
+    learned = taught(*lessons)
+    assert len(learned.history) == HISTORY
+    assert learned.history[-1].main == lessons[-1].concepts.main if lessons[-1].concepts else ""
+    assert len(learned.knowledge.concepts) == CONCEPTS
+
+
+def test_entries_of_what_is_gone_go() -> None:
+    kept = LINE.apply(Rewiring(AddEdge("s", "end"), RemoveNode("a"), why="short cut"))
+    kept = kept.replace(agents=[agent for agent in kept.agents if agent.id != "a"])
+    learned = taught(lesson()).fitting(kept)
+    assert set(learned.beliefs) == {"s", "end"}
+    assert set(learned.edges) == {"s->end"}
+    assert not learned.knowledge.concepts_of("a")
+
+
+def test_a_newcomer_starts_at_the_prior() -> None:
+    grown = LINE.apply(added_after(LINE, "s", newcomer(LINE, "s", "Checks lookups."), why="test"))
+    learned = taught(lesson()).fitting(grown)
+    assert learned.belief("check-lookups") == learned.belief("checks-lookups") == Belief()
+    assert learned.knowledge.concepts_of("checks-lookups") == {"lookup"}
+
+
+def test_d5_a_new_edge_starts_at_the_mean_of_its_siblings() -> None:
+    fork = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
+    learned = Learned(edges={"s->a": EdgeRecord(synergy=1.8), "s->b": EdgeRecord(synergy=1.2), "a->end": EdgeRecord()})
+    grown = fork.apply(added_beside(fork, "s", newcomer(fork, "s", "Checks."), why="test"))
+    fitted = learned.fitting(grown)
+    assert fitted.edge("s", "checks").synergy == pytest.approx(1.5)
+    assert fitted.edge("checks", "end").synergy == 1.0
+    assert fitted.edge("s", "checks").runs == 0
+
+
+def test_fitting_again_changes_nothing() -> None:
+    learned = taught(lesson()).fitting(LINE)
+    assert learned.fitting(LINE) == learned
+
+
+def test_an_edge_that_comes_back_starts_anew() -> None:
+    cut = LINE.apply(Rewiring(AddEdge("s", "end"), RemoveEdge("s", "a"), why="test"))
+    back = cut.apply(Rewiring(AddEdge("s", "a"), why="test"))
+    assert taught(lesson()).fitting(cut).fitting(back).edge("s", "a").runs == 0

@@ -1,0 +1,84 @@
+import pytest
+
+from selfwire.core.edits import RewritePrompt
+from selfwire.core.errors import BudgetError, ModelError, ReplyError
+from selfwire.core.scope import Scope
+from selfwire.evolvers.hiva.asks import PromptRewrite
+from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.evolvers.hiva.gradients import Gradient
+from selfwire.evolvers.hiva.semantics import Rewritten, evolve_semantics, shown_gradients
+from tests.evolvers.hiva.doubles import ScriptedModel, reflector, team
+
+LINE = team(("s", "a"), ("a", "end"))
+NEW = PromptRewrite(prompt="  You read pages.  ")
+
+
+def gradient(agent: str = "a", task: str = "t1", **fields: str) -> Gradient:
+    told = {"system_prompt": "Read pages.", "sentiment": "critical", "concerns": "semantics", **fields}
+    return Gradient.model_validate({"task": task, "node": agent, "agent": agent, **told})
+
+
+async def rewritten(model: ScriptedModel, *gradients: Gradient, config: HivaConfig = HivaConfig()) -> Rewritten:
+    return await evolve_semantics(LINE, gradients, reflector(model), config, scope=Scope())
+
+
+async def test_d11_an_agent_gets_one_call_over_all_its_gradients() -> None:
+    model = ScriptedModel(PromptRewrite=NEW)
+    found = await rewritten(model, gradient(), gradient(task="t2", tool="Search less."), gradient("end"))
+    assert model.names() == ["PromptRewrite", "PromptRewrite"]
+    assert [r.edits for r in found.rewirings] == [
+        (RewritePrompt("a", "You read pages."),),
+        (RewritePrompt("end", "You read pages."),),
+    ]
+    assert found.usage.calls == 2
+    shown = model.shown("PromptRewrite")[0]
+    assert "[t1, critical]" in shown
+    assert "[t2, critical]" in shown
+    assert "tools (weight 0.3): Search less." in shown
+    assert "role (weight 0.7): Read pages." in shown
+    assert "<prompt>\nYou are a.\n</prompt>" in shown
+    assert LINE.apply(found.rewirings[0]).pool["a"].prompt == "You read pages."
+
+
+@pytest.mark.parametrize("concerns", ["topology", "none"])
+async def test_the_parser_gates_the_rewrite(concerns: str) -> None:
+    model = ScriptedModel()
+    assert await rewritten(model, gradient(concerns=concerns)) == Rewritten()
+    assert not model.asked
+
+
+async def test_nothing_is_rewritten_without_feedback_on_role_or_tools() -> None:
+    assert await rewritten(ScriptedModel(), gradient(system_prompt=" ", overall="Add an agent.")) == Rewritten()
+
+
+async def test_without_semantic_evolution_nothing_is_asked() -> None:
+    config = HivaConfig(semantic_evolution=False)
+    assert await rewritten(ScriptedModel(), gradient(), config=config) == Rewritten()
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (PromptRewrite(prompt="   "), "blank"),
+        (PromptRewrite(prompt="x" * 101), "101 characters; at most 100"),
+        (PromptRewrite(prompt="You are a. "), "equals the old one"),
+        (ReplyError("bad reply"), "bad reply"),
+        (ModelError("down"), "down"),
+    ],
+)
+async def test_a_rewrite_that_breaks_a_guard_is_declined(answer: PromptRewrite | ModelError, reason: str) -> None:
+    found = await rewritten(ScriptedModel(PromptRewrite=answer), gradient(), config=HivaConfig(prompt_length=100))
+    assert found.rewirings == ()
+    assert [(d.by, d.operation) for d in found.declined] == [("a", "REWRITE_PROMPT")]
+    assert reason in found.declined[0].reason
+
+
+async def test_an_exhausted_budget_stops_the_run() -> None:
+    with pytest.raises(BudgetError):
+        await rewritten(ScriptedModel(PromptRewrite=BudgetError("spent")), gradient())
+
+
+def test_many_gradients_share_the_room() -> None:
+    shown = shown_gradients(gradient(task=f"t{i}", system_prompt="x" * 5000) for i in range(10))
+    assert len(shown) < 9_000
+    assert "[t9, critical]" in shown

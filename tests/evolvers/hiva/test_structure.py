@@ -1,0 +1,176 @@
+import pytest
+
+from selfwire.core.edits import AddEdge, RemoveEdge
+from selfwire.core.errors import ReplyError
+from selfwire.core.scope import Scope
+from selfwire.core.topology import Caps
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.asks import TopologyDecision
+from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.evolvers.hiva.gradients import Gradient
+from selfwire.evolvers.hiva.structure import (
+    Restructured,
+    apply_decisions,
+    evolve_topology,
+    offered,
+    traffic,
+)
+from tests.evolvers.hiva.doubles import ScriptedModel, reflector, run, team
+
+LINE = team(("s", "a"), ("a", "end"))
+CONFIG = HivaConfig()
+PARALLEL = TopologyDecision(operation="ADD_PARALLEL", description="You are a checker of dates.", reason="Unchecked.")
+SERIAL = TopologyDecision(operation="ADD_SERIAL", description="Checks the dates.")
+CONNECT = TopologyDecision(operation="CONNECT_TO_AGGREGATOR")
+NOTHING = TopologyDecision(operation="NO_CHANGE")
+
+
+def removal(successor: str) -> TopologyDecision:
+    return TopologyDecision(operation="REMOVE_SUCCESSOR", successor=successor)
+
+
+def edges(workflow: Workflow) -> set[str]:
+    return {str(edge) for edge in workflow.topology.edges}
+
+
+def gradient(node: str, task: str = "t1", concerns: str = "topology") -> Gradient:
+    told = {"overall": "Nobody checks.", "sentiment": "critical", "concerns": concerns}
+    return Gradient.model_validate({"task": task, "node": node, "agent": node, **told})
+
+
+def applied(workflow: Workflow, *, parallel: float = 1.0, **decisions: TopologyDecision) -> Workflow:
+    changed, _, declined = apply_decisions(workflow, decisions, dict.fromkeys(decisions, parallel), CONFIG)
+    assert not declined
+    return changed
+
+
+def test_add_parallel_reports_straight_to_the_aggregator() -> None:
+    fork = team(("s", "a"), ("s", "end"), ("a", "end"))
+    changed = applied(fork, s=PARALLEL)
+    assert edges(changed) == {"s->a", "a->end", "s->checker-dates", "checker-dates->end"}
+    newcomer = changed.pool["checker-dates"]
+    assert newcomer.prompt == PARALLEL.description
+    assert edges(applied(LINE, s=PARALLEL)) == {"s->a", "a->end", "s->checker-dates", "checker-dates->end"}
+
+
+def test_add_serial_comes_between_an_agent_and_all_its_successors() -> None:
+    fork = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
+    changed = applied(fork, s=SERIAL)
+    assert edges(changed) == {"s->checks-dates", "checks-dates->a", "checks-dates->b", "a->end", "b->end"}
+
+
+def test_a_newcomer_holds_its_parent_s_tools() -> None:
+    equipped = LINE.replace(agents=tuple(a.replace(tools=("search",)) if a.id == "s" else a for a in LINE.agents))
+    assert applied(equipped, s=SERIAL).pool["checks-dates"].tools == ("search",)
+    assert applied(equipped, a=SERIAL).pool["checks-dates"].tools == ()
+
+
+def test_remove_and_connect() -> None:
+    fork = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
+    assert edges(applied(fork, s=removal("b"))) == {"s->a", "a->end", "b->end"}
+    assert edges(applied(fork, s=CONNECT)) == edges(fork) | {"s->end"}
+    assert applied(fork, s=NOTHING) is fork
+
+
+def test_newcomers_of_one_iteration_have_different_ids() -> None:
+    changed = applied(LINE, a=SERIAL, s=SERIAL)
+    assert {"checks-dates", "checks-dates-2"} <= set(changed.pool)
+    assert edges(changed) == {"s->checks-dates-2", "checks-dates-2->a", "a->checks-dates", "checks-dates->end"}
+
+
+def test_the_lineage_starts_at_the_workflow_that_was_given() -> None:
+    changed, done, _ = apply_decisions(LINE, {"a": SERIAL, "s": CONNECT}, {}, CONFIG)
+    assert changed.lineage.parent == LINE.fingerprint
+    assert changed.lineage.rewirings == done
+    assert [r.operation for r in done] == ["ADD_SERIAL", "CONNECT_TO_AGGREGATOR"]
+
+
+@pytest.mark.parametrize(
+    ("decision", "reason"),
+    [
+        (removal("b"), "'b' is no successor of 's'; successors are a"),
+        (removal("a b|"), "no successor"),
+        (SERIAL.model_copy(update={"description": "  "}), "no description"),
+        (SERIAL.model_copy(update={"description": "x" * 5000}), "5000 characters"),
+        (PARALLEL, "not offered"),
+    ],
+)
+def test_what_a_model_gets_wrong_is_declined(decision: TopologyDecision, reason: str) -> None:
+    changed, done, declined = apply_decisions(LINE, {"s": decision}, {"s": 0.4}, CONFIG)
+    assert changed is LINE
+    assert not done
+    assert [d.by for d in declined] == ["s"]
+    assert reason in declined[0].reason
+
+
+def test_d12_a_decision_that_no_longer_fits_is_recorded() -> None:
+    full = team(("s", "a"), ("a", "end"), caps=Caps(nodes=4, successors=5))
+    changed, done, declined = apply_decisions(full, {"a": SERIAL, "s": SERIAL}, {}, CONFIG)
+    assert len(changed.topology.nodes) == 4
+    assert [r.by for r in done] == ["a"]
+    assert [(d.by, d.operation) for d in declined] == [("s", "ADD_SERIAL")]
+
+
+def test_what_is_offered_depends_on_threshold_room_and_place() -> None:
+    assert offered(LINE, "s", 0.5, CONFIG) == (
+        "ADD_PARALLEL", "ADD_SERIAL", "REMOVE_SUCCESSOR", "CONNECT_TO_AGGREGATOR", "NO_CHANGE",
+    )  # fmt: skip
+    assert "ADD_PARALLEL" not in offered(LINE, "s", 0.49, CONFIG)
+    assert offered(LINE, "a", 0.0, CONFIG) == ("ADD_SERIAL", "NO_CHANGE")
+    assert offered(LINE, "end", 1.0, CONFIG) == ("NO_CHANGE",)
+    full = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"), caps=Caps(successors=2))
+    assert offered(full, "s", 1.0, CONFIG) == ("ADD_SERIAL", "REMOVE_SUCCESSOR", "NO_CHANGE")
+    direct = team(("s", "a"), ("s", "end"), ("a", "end"), caps=Caps(successors=2))
+    assert "ADD_PARALLEL" in offered(direct, "s", 1.0, CONFIG)
+
+
+async def evolved(model: ScriptedModel, *gradients: Gradient, config: HivaConfig = CONFIG) -> Restructured:
+    used = traffic([run(LINE), run(LINE, task="t2")])
+    return await evolve_topology(
+        LINE, gradients, reflector(model), config,
+        used=used, parallelizability={"t1": 0.2, "t2": 0.6}, scope=Scope(),
+    )  # fmt: skip
+
+
+async def test_d11_a_node_gets_one_decision_over_all_its_gradients() -> None:
+    model = ScriptedModel(TopologyDecision=SERIAL)
+    found = await evolved(model, gradient("s"), gradient("s", task="t2"))
+    assert model.names() == ["TopologyDecision"]
+    shown = model.shown("TopologyDecision")[0]
+    assert "<routing>\na: 2\n</routing>" in shown
+    assert "<successors>\na: You are a.\n</successors>" in shown
+    assert "<parallelizability>\n0.40\n</parallelizability>" in shown
+    assert "<operations>\nADD_SERIAL\nREMOVE_SUCCESSOR\nCONNECT_TO_AGGREGATOR\nNO_CHANGE\n</operations>" in shown
+    assert edges(found.workflow) == {"s->checks-dates", "checks-dates->a", "a->end"}
+    assert found.usage.calls == 1
+
+
+async def test_d12_decisions_are_applied_in_reverse_topological_order() -> None:
+    model = ScriptedModel(TopologyDecision=SERIAL)
+    found = await evolved(model, gradient("s"), gradient("a"), gradient("end"))
+    assert [r.by for r in found.applied] == ["a", "s"]
+    assert model.names() == ["TopologyDecision", "TopologyDecision"]
+
+
+@pytest.mark.parametrize("concerns", ["semantics", "none"])
+async def test_the_parser_gates_the_decision(concerns: str) -> None:
+    found = await evolved(ScriptedModel(), gradient("s", concerns=concerns))
+    assert found == Restructured(workflow=LINE)
+
+
+async def test_without_topology_evolution_nothing_is_asked() -> None:
+    found = await evolved(ScriptedModel(), gradient("s"), config=HivaConfig(topology_evolution=False))
+    assert found == Restructured(workflow=LINE)
+
+
+async def test_an_invalid_decision_changes_nothing_and_is_recorded() -> None:
+    found = await evolved(ScriptedModel(TopologyDecision=ReplyError("bad reply")), gradient("s"))
+    assert found.workflow is LINE
+    assert [d.reason for d in found.declined] == ["bad reply"]
+
+
+def test_rewirings_say_what_they_do() -> None:
+    _, (rewiring,), _ = apply_decisions(team(("s", "end")), {"s": PARALLEL}, {"s": 1.0}, CONFIG)
+    assert rewiring.edits[0] == RemoveEdge("s", "end")
+    assert rewiring.edits[-1] == AddEdge("checker-dates", "end")
+    assert (rewiring.why, rewiring.by) == ("Unchecked.", "s")

@@ -1,0 +1,130 @@
+import pytest
+
+from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
+from selfwire.evolvers.hiva.distance import UNIFORM, Evidence
+from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss
+from selfwire.evolvers.hiva.kabb import TaskMatch, kabb_router
+from selfwire.evolvers.hiva.knowledge import TaskConcepts
+from selfwire.evolvers.hiva.memory import Learned, Outcome
+from selfwire.evolvers.hiva.seed import seed
+from selfwire.evolvers.hiva.updates import evidence, kept_learning, outcome, refit_weights, update_beliefs
+from selfwire.evolvers.operations import added_after, newcomer
+from tests.evolvers.hiva.doubles import PROMPTS, known, run, team
+
+LINE = team(("s", "a"), ("a", "end"))
+MATCH = TaskMatch(
+    concepts=TaskConcepts(main="bridge"), depth=2, indicators={"s": (0.2,) * 4, "a": (0.4,) * 4}, matches={"a": 0.5}
+)
+
+
+def gradient(node: str, sentiment: str) -> Gradient:
+    return Gradient.model_validate({"task": "t1", "node": node, "agent": node, "sentiment": sentiment})
+
+
+def test_d2_on_success_all_that_ran_is_rewarded() -> None:
+    found = outcome(run(LINE, solved=True), Loss(solved=True), match=MATCH)
+    assert found == Outcome(
+        task="t1",
+        solved=True,
+        rewards={"a": 1, "end": 1, "s": 1},
+        edges=(("s", "a"), ("a", "end")),
+        receivers={"s": "s", "a": "a", "end": "end"},
+        matches={"a": 0.5, "end": 0.0, "s": 0.0},
+        concepts=MATCH.concepts,
+    )
+
+
+def test_on_failure_the_sentiments_are_the_rewards() -> None:
+    passed = Backward(gradients=(gradient("end", "neutral"), gradient("a", "critical")))
+    found = outcome(run(LINE), Loss(solved=False), passed)
+    assert found is not None
+    assert found.rewards == {"end": 1, "a": 0}
+
+
+@pytest.mark.parametrize(
+    ("judged", "passed"),
+    [(Loss(solved=None, error="down"), None), (Loss(solved=False), Backward(error="down"))],
+)
+def test_d13_an_infrastructure_error_teaches_nothing(judged: Loss, passed: Backward | None) -> None:
+    assert outcome(run(LINE), judged, passed) is None
+    assert outcome(run(LINE, solved=True).failed("down"), Loss(solved=True)) is None
+    assert update_beliefs(LINE, [None, None], iteration=0, config=KabbConfig()) == update_beliefs(
+        LINE, [], iteration=5, config=KabbConfig()
+    )
+
+
+def test_d7_how_often_candidates_were_left_out_is_counted() -> None:
+    fork = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
+    whole = run(fork, solved=True)
+    router = kabb_router(fork, Learned(), TaskMatch(indicators={"b": (0.9,) * 4}), KabbConfig())
+    source = next(step for step in whole.steps if step.node == "s")
+    routed = source.replace(routing=router("s", ("a", "b"), known("s")))
+    trajectory = whole.replace(steps=(routed, *(s for s in whole.steps if s.node != "s")))
+    found = outcome(trajectory, Loss(solved=True))
+    assert found is not None
+    assert found.left_out == 1
+    assert Learned.of(update_beliefs(fork, [found, found], iteration=0, config=KabbConfig())).left_out == 2
+
+
+def test_nodes_that_were_removed_since_do_no_harm() -> None:
+    lesson = outcome(run(team(("s", "gone"), ("gone", "end")), solved=True), Loss(solved=True), match=MATCH)
+    learned = Learned.of(update_beliefs(LINE, [lesson], iteration=0, config=KabbConfig()))
+    assert set(learned.beliefs) == {"s", "a", "end"}
+    assert set(learned.edges) == {"s->a", "a->end"}
+
+
+def test_updating_fits_the_memory_to_the_rewired_topology() -> None:
+    grown = LINE.apply(added_after(LINE, "s", newcomer(LINE, "s", "Checks."), why="test"))
+    lesson = outcome(run(LINE, solved=True), Loss(solved=True), match=MATCH)
+    learned = Learned.of(update_beliefs(grown, [lesson], iteration=0, config=KabbConfig()))
+    assert set(learned.edges) == {"s->checks", "checks->a", "a->end"}
+    assert set(learned.beliefs) == {"s", "a", "end", "checks"}
+    assert learned.edge("a", "end").runs == 1
+
+
+def test_a_rejected_candidate_s_lessons_on_survivors_are_kept() -> None:
+    kept = Learned().fitting(LINE).into(LINE)
+    grown = kept.apply(added_after(kept, "s", newcomer(kept, "s", "Checks."), why="test"))
+    lesson = outcome(run(LINE, solved=True), Loss(solved=True), match=MATCH)
+    candidate = update_beliefs(grown, [lesson], iteration=0, config=KabbConfig())
+    merged = kept_learning(kept, candidate)
+    assert merged.topology == kept.topology
+    assert merged.agents == kept.agents
+    learned = Learned.of(merged)
+    assert learned.belief("a") == Learned.of(candidate).belief("a")
+    assert learned.belief("a").alpha > 2
+    assert set(learned.edges) == {"s->a", "a->end"}
+    assert "checks" not in learned.beliefs
+
+
+def test_held_out_runs_are_evidence_for_the_weights() -> None:
+    found = evidence(run(LINE, solved=True), LINE, MATCH)
+    assert found is not None
+    assert found.solved
+    assert found.terms == pytest.approx((0.329584,) * 4, abs=1e-6)  # log(3) * (.2 + .4) / 2
+    assert evidence(run(LINE).failed("down"), LINE, MATCH) is None
+
+
+def test_d14_the_weights_are_refitted_once_there_is_enough_evidence() -> None:
+    mixed = [Evidence(terms=(float(i % 2), float(i % 3), 0.5, 0.5), solved=i % 2 == 0) for i in range(20)]
+    few = refit_weights(LINE, [*mixed[:10], None])
+    assert Learned.of(few).weights == UNIFORM
+    one, two, _, _ = Learned.of(refit_weights(few, mixed[10:])).weights
+    assert one > 0.3
+    assert two < 0.1
+
+
+def test_the_seed_is_a_singleton() -> None:
+    workflow = seed(PROMPTS, tools=["search"])
+    assert workflow.topology.order() == ("source", "aggregator")
+    assert workflow.topology.problems() == ()
+    assert workflow.pool["source"].tools == ("search",)
+    assert workflow.pool["aggregator"].kind == "aggregator"
+    assert workflow.pool["aggregator"].tools == ()
+    assert workflow.topology.caps.successors == 5
+    assert seed(PROMPTS, tools=["search"]).fingerprint == workflow.fingerprint
+    assert Learned.of(workflow).edge("source", "aggregator").synergy == 1
+
+
+def test_without_tools_nobody_holds_one() -> None:
+    assert seed(PROMPTS, tools=["search"], config=HivaConfig(tools=False)).pool["source"].tools == ()

@@ -1,0 +1,80 @@
+from collections import Counter
+
+import pytest
+
+from selfwire.core.agent import Agent
+from selfwire.core.edits import RemoveEdge, Rewiring
+from selfwire.core.scope import Scope
+from selfwire.core.topology import Caps, chain
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.operations import fresh_id, legal_operations
+from selfwire.evolvers.random_edits import edit_at_random
+
+TEXTS = ("You look things up.", "You compare two dates.", "You keep a friendly tone.")
+
+
+def line(**caps: int) -> Workflow:
+    agents = tuple(Agent(id=name, prompt=f"You are {name}.", tools=("search",)) for name in ("s", "a", "end"))
+    return Workflow(method="any", agents=agents, topology=chain("s", "a", "end", caps=Caps(**caps)))
+
+
+def test_exactly_the_count_of_legal_edits_is_applied() -> None:
+    for count in (0, 1, 7):
+        changed, applied = edit_at_random(line(), count, TEXTS, scope=Scope(seed=1))
+        assert len(applied) == count
+        replayed, refused = line().apply_legal(applied)
+        assert refused == ()
+        assert replayed.fingerprint == changed.fingerprint
+    assert changed.lineage.parent == line().fingerprint
+    assert changed.lineage.rewirings == applied
+
+
+def test_equal_scopes_draw_equal_edits_and_others_do_not() -> None:
+    first = edit_at_random(line(), 5, TEXTS, scope=Scope(seed=1, iteration=2))
+    assert edit_at_random(line(), 5, TEXTS, scope=Scope(seed=1, iteration=2, run="other")) == first
+    others = {edit_at_random(line(), 5, TEXTS, scope=Scope(seed=s, iteration=2))[0].fingerprint for s in range(9)}
+    assert len(others) > 5
+
+
+def test_all_kinds_of_edits_are_drawn_and_the_sink_keeps_its_prompt() -> None:
+    kinds: Counter[str] = Counter()
+    for seed in range(60):
+        changed, applied = edit_at_random(line(nodes=8, successors=3), 4, TEXTS, scope=Scope(seed=seed))
+        kinds.update(r.operation for r in applied)
+        assert changed.pool["end"].prompt == "You are end."
+        assert changed.topology.problems() == ()
+        assert all(agent.tools == ("search",) for agent in changed.agents)
+    assert min(kinds.values()) > 5
+    assert set(kinds) == {
+        "REWRITE_PROMPT", "ADD_PARALLEL", "ADD_SERIAL", "REMOVE_SUCCESSOR", "CONNECT_TO_AGGREGATOR",
+    }  # fmt: skip
+
+
+def test_caps_are_kept() -> None:
+    for seed in range(20):
+        changed, _ = edit_at_random(line(nodes=4, successors=2), 12, TEXTS, scope=Scope(seed=seed))
+        assert len(changed.topology.nodes) <= 4
+
+
+def test_misuse_is_refused() -> None:
+    with pytest.raises(ValueError, match="instructions"):
+        edit_at_random(line(), 1, [], scope=Scope())
+    with pytest.raises(ValueError, match="count"):
+        edit_at_random(line(), -1, TEXTS, scope=Scope())
+
+
+def test_a_team_that_cannot_run_is_refused() -> None:
+    cut = line().apply(Rewiring(RemoveEdge("a", "end"), why="cut"))
+    with pytest.raises(ValueError, match="sink unreachable"):
+        edit_at_random(cut, 1, TEXTS, scope=Scope())
+
+
+def test_the_sink_has_no_operations() -> None:
+    assert legal_operations(line(), "end") == ()
+
+
+def test_ids_come_from_descriptions() -> None:
+    assert fresh_id(line(), "You are a member of a team. Compare two dates!") == "compare-two-dates"
+    assert fresh_id(line(), "???") == "agent"
+    assert fresh_id(line(), "S") == "s-2"
+    assert len(fresh_id(line(), "x" * 900 + " " + "y" * 900)) <= 64

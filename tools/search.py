@@ -5,7 +5,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from rank_bm25 import BM25Okapi
+
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ToolError
 from selfwire.core.scope import Scope
@@ -36,6 +39,7 @@ class SearchTool:
         self.documents = tuple(documents)
         self.k = k
         self.name = name
+        self._columns: dict[str, tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]] = {}
 
     @property
     def spec(self) -> ToolSpec:
@@ -70,13 +74,26 @@ class SearchTool:
 
     def passages(self, query: str) -> tuple[Document, ...]:
         """The best passages, best first; ties go to the earlier document, those without a common word are left out."""
-        words = sorted({word for word in _words(query) if word in self._postings})
-        ids = sorted({i for word in words for i in self._postings[word]})
-        if not ids:
+        columns = [self._column(word) for word in sorted(set(_words(query)))]
+        if not any(len(ids) for ids, _ in columns):
             return ()
-        scores = self._index.get_batch_scores(words, ids)
-        best = sorted(range(len(ids)), key=lambda at: (-scores[at], ids[at]))[: self.k]
-        return tuple(self.documents[ids[at]] for at in best)
+        scores = np.full(len(self.documents), -np.inf)
+        for ids, weights in columns:
+            scores[ids] = np.where(np.isneginf(scores[ids]), 0, scores[ids]) + weights
+        best = np.argsort(-scores, kind="stable")[: self.k]
+        return tuple(self.documents[i] for i in best if not np.isneginf(scores[i]))
+
+    def _column(self, word: str) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+        """Documents that have the word, and what it adds to their BM25 score; rank-bm25 scores one at a time."""
+        if word not in self._columns:
+            index = self._index
+            ids = np.array(self._postings.get(word, []), dtype=np.intp)
+            counts = np.array([index.doc_freqs[i][word] for i in ids], dtype=np.float64)
+            lengths = np.array([index.doc_len[i] for i in ids], dtype=np.float64)
+            norms = counts + index.k1 * (1 - index.b + index.b * lengths / index.avgdl) if len(ids) else counts
+            idf = index.idf.get(word, 0.0) if len(ids) else 0.0
+            self._columns[word] = (ids, idf * counts * (index.k1 + 1) / norms)
+        return self._columns[word]
 
     @cached_property
     def _texts(self) -> list[list[str]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+
 from selfwire.core.errors import ConfigError
 from selfwire.runtime import embeddings
 from selfwire.runtime.embeddings import HashingEmbedder, MiniLMEmbedder, embedder

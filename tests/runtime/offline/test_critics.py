@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
+
 from selfwire.evolvers.hiva import asks
 from selfwire.runtime.offline import critics
 from selfwire.runtime.offline.gradients import DROP_CUE, PROMPT_CUE, TEAM_CUE

@@ -86,14 +86,16 @@ class SearchTool:
     def _column(self, word: str) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
         """Documents that have the word, and what it adds to their BM25 score; rank-bm25 scores one at a time."""
         if word not in self._columns:
-            index = self._index
-            ids = np.array(self._postings.get(word, []), dtype=np.intp)
-            counts = np.array([index.doc_freqs[i][word] for i in ids], dtype=np.float64)
-            lengths = np.array([index.doc_len[i] for i in ids], dtype=np.float64)
-            norms = counts + index.k1 * (1 - index.b + index.b * lengths / index.avgdl) if len(ids) else counts
-            idf = index.idf.get(word, 0.0) if len(ids) else 0.0
-            self._columns[word] = (ids, idf * counts * (index.k1 + 1) / norms)
+            ids = self._postings.get(word, [])
+            parts = [self._part(word, i) for i in ids]
+            self._columns[word] = (np.array(ids, dtype=np.intp), np.array(parts, dtype=np.float64))
         return self._columns[word]
+
+    def _part(self, word: str, i: int) -> float:
+        index = self._index
+        count, length = index.doc_freqs[i][word], index.doc_len[i] / index.avgdl
+        norm = count + index.k1 * (1 - index.b + index.b * length)
+        return float(index.idf[word] * count * (index.k1 + 1) / norm)
 
     @cached_property
     def _texts(self) -> list[list[str]]:

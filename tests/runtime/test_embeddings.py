@@ -87,6 +87,20 @@ def test_weights_on_this_machine_are_chosen_without_loading_them(monkeypatch: py
     assert (found.source, notice) == ("/weights", "")
 
 
+def test_weights_in_the_hubs_cache_are_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.setattr(embeddings, "_packaged", lambda: None)
+    folder = tmp_path / "hub" / "models--sentence-transformers--all-MiniLM-L6-v2"
+    (folder / "snapshots" / "abc").mkdir(parents=True)
+    assert isinstance(embedder("auto")[0], HashingEmbedder)
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("abc")
+    found, _ = embedder("auto")
+    assert isinstance(found, MiniLMEmbedder)
+    assert found.source == str(folder / "snapshots" / "abc")
+
+
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(ConfigError, match="choose auto, minilm or hashing"):
         embedder("glove")

@@ -157,5 +157,5 @@ def shown(edit: Edit) -> str:
 
 
 def _short(value: object) -> str:
-    text = value.id if isinstance(value, Agent) else str(value)
+    text = value.id if isinstance(value, Agent) else " ".join(str(value).split())
     return text if len(text) <= 40 else f"{text[:37]}..."

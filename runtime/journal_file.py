@@ -24,6 +24,7 @@ CREATE TABLE calls (
     state TEXT NOT NULL, failures INTEGER NOT NULL DEFAULT 0, error TEXT, reply TEXT,
     calls INTEGER, input_tokens INTEGER, output_tokens INTEGER, dollars REAL, seconds REAL
 );
+CREATE INDEX places ON calls (iteration, phase, task);
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {SCHEMA};
 COMMIT;

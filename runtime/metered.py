@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from pydantic import BaseModel, Field, ValidationError
+
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import ConfigError, ModelError, ReplyError
 from selfwire.core.scope import Scope

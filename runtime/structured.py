@@ -10,6 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import Runnable
 from pydantic import BaseModel, ValidationError
+
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import thawed

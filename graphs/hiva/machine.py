@@ -67,7 +67,6 @@ class HivaState(TypedDict, total=False):
         question: the user's question; the machine's input.
         answer: the machine's output.
         workflow: the current workflow.
-        ran: the workflow that made this round's trajectories; set as learning begins.
         trajectories: of this round.
         losses, passes: per trajectory; a pass is None where nothing is propagated.
         applied, declined: rewirings of this round, and proposals that were not applied.
@@ -80,7 +79,6 @@ class HivaState(TypedDict, total=False):
     question: str
     answer: str
     workflow: dict[str, Any]
-    ran: dict[str, Any]
     trajectories: list[dict[str, Any]]
     losses: list[dict[str, Any]]
     passes: list[dict[str, Any] | None]
@@ -142,11 +140,7 @@ class Steps:
             for done in _trajectories(state)
         )
         judged = [one.solved for one in losses if one.solved is not None]
-        return {
-            "ran": state["workflow"],
-            "losses": [one.model_dump(mode="json") for one in losses],
-            "solved": all(judged) if judged else None,
-        }
+        return {"losses": [one.model_dump(mode="json") for one in losses], "solved": all(judged) if judged else None}
 
     async def backward(self, state: HivaState) -> HivaState:
         """The textual chain rule, in every trajectory that was not solved."""
@@ -206,18 +200,18 @@ class Steps:
 
     async def update_beliefs(self, state: HivaState) -> HivaState:
         """One update of all that is learned, and the lineage from the workflow that ran."""
-        ran, now = Workflow.model_validate(state["ran"]), _workflow(state)
+        before, now = _workflow_that_ran(state), _workflow(state)
         passes = state.get("passes") or [None] * len(state["losses"])
         outcomes = []
         for done, judged, passed in zip(_trajectories(state), _losses(state), passes, strict=True):
             concepts = self.hiva.concepts(done)
-            found = await match(concepts, ran, self.hiva.embedder) if concepts else None
-            outcomes.append(outcome(done, ran, judged, Backward.model_validate(passed) if passed else None, found))
+            found = await match(concepts, now, self.hiva.embedder) if concepts else None
+            outcomes.append(outcome(done, judged, Backward.model_validate(passed) if passed else None, found))
         iteration = _scope(state).iteration + state["iteration"]
         now = update_beliefs(now, outcomes, iteration=iteration, config=self.hiva.config.routing)
-        if now.fingerprint != ran.fingerprint:
+        if now.fingerprint != before:
             applied = [Rewiring.model_validate(one) for one in state.get("applied", [])]
-            now = now.replace(lineage={"parent": ran.fingerprint, "rewirings": applied})
+            now = now.replace(lineage={"parent": before, "rewirings": applied})
         if self.save is not None:
             await self.save(now, int(get_config().get("metadata", {}).get("langgraph_step", 0)))
         return {"workflow": now.model_dump(mode="json"), "iteration": state["iteration"] + 1}
@@ -310,6 +304,10 @@ def _scope(state: HivaState) -> Scope:
 
 def _workflow(state: HivaState) -> Workflow:
     return Workflow.model_validate(state["workflow"])
+
+
+def _workflow_that_ran(state: HivaState) -> str:
+    return str(state["trajectories"][0]["workflow"])
 
 
 def _trajectories(state: HivaState) -> list[Trajectory]:

@@ -107,7 +107,7 @@ def prompt_rewrite(brief: Brief) -> dict[str, Any]:
     for name in re.findall(re.escape(DROP_CUE) + r"(.+)", advice):
         prompt = _without(prompt, name.strip())
     has = named_in(prompt)
-    meant = advice if TEAM_CUE not in advice and PROMPT_CUE not in advice else _after(advice, PROMPT_CUE)
+    meant = _after(advice, PROMPT_CUE) if any(cue in advice for cue in (PROMPT_CUE, TEAM_CUE, DROP_CUE)) else advice
     wanted = [skill for skill in named_in(meant) if skill not in has]
     if brief.errs("rewrite"):
         wanted = [brief.any_skill("rewrite")]

@@ -163,3 +163,4 @@ def test_a_rewiring_needs_an_edit() -> None:
 
 def test_a_long_prompt_is_cut_in_messages() -> None:
     assert len(shown(RewritePrompt("a", "x" * 500))) < 80
+    assert shown(RewritePrompt("a", "two\n  lines")) == "RewritePrompt(a, two lines)"

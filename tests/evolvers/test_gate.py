@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from selfwire.evolvers.gate import Verdict, decide
 
 Scores = list[float | None]

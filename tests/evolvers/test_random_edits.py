@@ -1,6 +1,7 @@
 from collections import Counter
 
 import pytest
+
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Caps, chain

@@ -73,7 +73,7 @@ def test_a_team_that_changed_since_it_was_drawn_runs_as_it_is_now() -> None:
 def test_a_wide_level_runs_at_once_in_the_sync_form() -> None:
     names = [f"w{i}" for i in range(24)]
     wide = topology(" ".join(f"s>{name} {name}>z" for name in names))
-    act = Echo(delays=dict.fromkeys(names, 0.3))
+    act = Echo(meeting=names)
     method(wide, team_run(wide, act)).invoke({"answer": ""})
     assert act.peak == 24
 

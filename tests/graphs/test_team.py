@@ -96,7 +96,7 @@ async def test_a_single_agent_is_a_team() -> None:
 @pytest.mark.parametrize("form", ["ainvoke", "invoke"])
 def test_agents_of_one_level_act_at_the_same_time(form: str) -> None:
     wanted = topology("s>a s>b s>c s>d a>z b>z c>z d>z")
-    act = Echo(delays=dict.fromkeys("abcd", 0.2))
+    act = Echo(meeting="abcd")
     run = team_run(wanted, act)
     if form == "ainvoke":
         asyncio.run(compile_team(wanted).ainvoke(team_input(), context=run))

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from selfwire.core.errors import BudgetError, JournalError, ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage

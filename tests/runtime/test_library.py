@@ -199,6 +199,16 @@ def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "deep" / "home").iterdir()] == ["library.sqlite"]
 
 
+def test_a_file_system_without_hard_links_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("no hard links here")
+
+    monkeypatch.setattr("os.link", refuse)
+    open_library(tmp_path / "home").close()
+    open_library(tmp_path / "home").close()
+    assert stat.S_IMODE((tmp_path / "home" / "library.sqlite").stat().st_mode) == 0o600
+
+
 def test_the_home_is_argument_then_environment_then_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SELFWIRE_HOME", str(tmp_path / "env"))

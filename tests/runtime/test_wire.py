@@ -9,6 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.graph import END, START, StateGraph
 from pydantic import BaseModel, ConfigDict, Field
+
 from selfwire.core.chat import ChatMessage, ToolSpec
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, ReplyError
 from selfwire.core.scope import Scope
@@ -18,7 +19,6 @@ from selfwire.runtime.metered import CallPolicy, MeteredModel
 from selfwire.runtime.models import chat_model
 from selfwire.runtime.prices import Price, Prices
 from selfwire.runtime.throttle import throttle
-
 from tests.wire.server import (
     WireServer,
     broken,
@@ -147,7 +147,7 @@ async def test_calls_inside_a_langgraph_node_stream_their_tokens_and_carry_tags(
     graph.add_node("node", node)
     graph.add_edge(START, "node")
     graph.add_edge("node", END)
-    pieces = [piece async for piece in graph.compile().astream({"said": ""}, stream_mode="messages")]
+    pieces: list[Any] = [piece async for piece in graph.compile().astream({"said": ""}, stream_mode="messages")]
     texts = [str(message.content) for message, _ in pieces if isinstance(message, AIMessageChunk)]
     assert "".join(texts) == "one two three four five six"
     assert len([piece for piece in texts if piece]) > 1

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast, dataclass_transform
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
+
 from selfwire.core.agent import Agent
 from selfwire.core.values import Id, Value
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from selfwire.core.usage import Usage
-from selfwire.evals.requests import EvolveRequest
 from selfwire.evals.evolutions import checked
+from selfwire.evals.requests import EvolveRequest
 from selfwire.runtime.prices import Prices
 
 CALLS_PER_AGENT = 3.0

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
@@ -15,7 +16,6 @@ from selfwire.evals.statistics import Estimate, paired, wilson
 from selfwire.graphs.evolution.phases import EvolutionState, trajectories_note
 from selfwire.graphs.evolution.rollouts import assess, roll_out, spent
 from selfwire.nodes.agent import agent_act
-from selfwire.core.scope import Scope
 
 STAMP = "offline stand-in model: shows the machinery, not a method's accuracy"
 

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from pydantic import Field
+
 from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, Value

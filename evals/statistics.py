@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+
 from selfwire.core.values import Value
 
 DRAWS = 10_000

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from pydantic import Field, ValidationError
+
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
 from selfwire.core.values import FrozenJson, Value

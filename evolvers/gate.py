@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from pydantic import Field
+
 from selfwire.core.values import Value
 
 TIE = 1e-9

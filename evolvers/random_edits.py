@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.scope import Scope
 from selfwire.core.values import Id

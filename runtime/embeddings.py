@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Embedder
 

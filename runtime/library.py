@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar
 from langgraph.store.base import BaseStore, Item, PutOp, SearchItem
 from langgraph.store.memory import InMemoryStore
 from pydantic import TypeAdapter, ValidationError
+
 from selfwire.core.changes import Changes, changes
 from selfwire.core.errors import LibraryError
 from selfwire.core.values import Id, thawed

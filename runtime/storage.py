@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.sqlite import SqliteStore
+
 from selfwire.core.errors import ConfigError, LibraryError
 
 SCHEMA = 1

@@ -3,11 +3,14 @@
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from rank_bm25 import BM25Okapi
+
 from selfwire.core.chat import ToolSpec
-from selfwire.core.errors import ToolError
+from selfwire.core.errors import ConfigError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.values import Value, fingerprint
 
@@ -100,3 +103,26 @@ class SearchTool:
 
 def _words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
+
+
+def read_documents(path: Path) -> tuple[Document, ...]:
+    """A corpus out of a JSONL file with `title` and `text`.
+
+    Raises:
+        ConfigError: the file cannot be read, is empty, or a line is no document; the line is named.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"corpus {path} cannot be read: {error}; give a JSONL file with title and text") from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            found.append(Document.model_validate_json(line))
+        except ValidationError as error:
+            raise ConfigError(f"{path}, line {number} is no document: {error.errors()[0]['msg']}") from None
+    if not found:
+        raise ConfigError(f"corpus {path} has no documents; write one JSON object with title and text per line")
+    return tuple(found)

@@ -17,6 +17,7 @@ from statistics import median
 from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
+
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.ports import Model, Schema

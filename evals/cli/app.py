@@ -4,10 +4,17 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
-from selfwire.evals.cli import about, runs, workflows
+
+from selfwire.evals.cli import about, evolve, run, runs, workflows
 from selfwire.evals.cli.faults import GuardedGroup
 
-TOPICS: tuple[Callable[[typer.Typer], None], ...] = (workflows.register, runs.register, about.register)
+TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
+    evolve.register,
+    run.register,
+    workflows.register,
+    runs.register,
+    about.register,
+)
 """What adds commands, in the order of the help text."""
 
 

@@ -12,9 +12,9 @@ from selfwire.evals.cli import output
 from selfwire.evals.cli.options import Home
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.estimate import estimated
+from selfwire.evals.evolutions import OpenRun, resumed, started
 from selfwire.evals.report import STAMP, Line, Report, reported
 from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
-from selfwire.evals.evolutions import OpenRun, resumed, started
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runtime.sync import run_sync
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import typer
 from pydantic import ValidationError
-from selfwire.core.errors import SelfwireError
 from typer.core import TyperGroup
+
+from selfwire.core.errors import SelfwireError
 
 WRONG = 2
 """Exit code for input that cannot be used, and for every error that selfwire raises on purpose."""

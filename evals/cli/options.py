@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeVar
 
 import typer
+
 from selfwire.runtime.library import Library, open_library
 
 T = TypeVar("T")

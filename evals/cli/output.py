@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
 from selfwire.core.changes import Changes
 from selfwire.core.edits import Rewiring, shown
 from selfwire.core.values import canonical, thawed
@@ -17,7 +18,7 @@ from selfwire.runtime.versions import History, Version
 
 PIPED_WIDTH = 200
 """Columns when the output is no terminal, so that tables are not cut to 80."""
-_COLUMNS = ("score", "accepted", "why", "reasons")
+_COLUMNS = ("score", "gate", "why", "reasons")
 
 
 def console() -> Console:
@@ -128,7 +129,7 @@ def show_history(history: History) -> None:
             when(version.saved),
             version.fingerprint,
             short(version.facts.get("score", "")),
-            {True: "accepted", False: "rejected"}.get(version.facts.get("accepted"), ""),
+            _ruling(version.facts),
             reasons(version),
             more(version.facts),
         )
@@ -142,6 +143,12 @@ def reasons(version: Version) -> str:
     """Why a version came to be: what was recorded, else the reasons of its rewirings."""
     recorded = [str(version.facts["why"])] if "why" in version.facts else list(version.facts.get("reasons", ()))
     return "; ".join(recorded or [rewiring.why for rewiring in version.lineage.rewirings])
+
+
+def _ruling(facts: Mapping[str, Any]) -> str:
+    """What the gate said of the iteration's candidate."""
+    gate = facts.get("gate")
+    return "" if gate is None else "accepted" if gate["accepted"] else "rejected"
 
 
 def more(facts: Mapping[str, Any]) -> str:

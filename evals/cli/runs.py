@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+
 from selfwire.core.usage import Usage
 from selfwire.evals.cli import output
 from selfwire.evals.cli.options import Home

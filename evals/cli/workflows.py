@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from selfwire.core.changes import changes
 from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
 from selfwire.evals import drawing
 from selfwire.evals.cli import output
 from selfwire.evals.cli.options import Home, Ref, with_library
+from selfwire.evals.cli.trajectories import is_run, show_run
 from selfwire.runtime.exports import write_workflow
 from selfwire.runtime.library import Library
 from selfwire.runtime.versions import Version
@@ -24,9 +26,14 @@ def register(app: typer.Typer) -> None:
 def show(
     ref: Ref,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Print only a Mermaid flowchart.")] = False,
+    task: Annotated[str | None, typer.Option(help="Of a run: show this task's messages, routing scores and reasons.")] = None,
+    at: Annotated[str | None, typer.Option(help="Of a run: where, such as 2/gate/candidate; the latest if none.")] = None,
     home: Home = None,
 ) -> None:
-    """Show a workflow: its topology, agents, prompts, tools, lineage and score."""
+    """Show a workflow, or the tasks of a run, or one task of a run."""
+    if is_run(home, ref):
+        show_run(home, ref, task, at)
+        return
     workflow, version = with_library(home, lambda library: found(library, ref))
     if mermaid:
         typer.echo(drawing.mermaid(workflow.topology))

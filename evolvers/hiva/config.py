@@ -3,6 +3,7 @@
 from typing import Literal
 
 from pydantic import Field
+
 from selfwire.core.values import Value
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from math import exp, log
 
 from pydantic import Field
+
 from selfwire.core.ports import Known, Router
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Routing

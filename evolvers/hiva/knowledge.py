@@ -10,6 +10,7 @@ from functools import cached_property
 
 import networkx as nx
 from pydantic import Field
+
 from selfwire.core.agent import Agent
 from selfwire.core.values import Id, Value
 

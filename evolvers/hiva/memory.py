@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 from pydantic import Field
+
 from selfwire.core.topology import Topology
 from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow

@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 from langgraph.config import get_stream_writer
+
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
@@ -93,9 +94,16 @@ class Phases:
         workflow = await self._workflow(state["incumbent"])
         evolved = await self.parts.journal.get_body(state["evolved"])
         # what is saved is what was kept, so the head always moves; `gate` says what became of the candidate
-        facts = {"gate": state["verdict"], "train_score": state["train"], **evolved}
+        facts = {
+            "gate": state["verdict"],
+            "why": state["verdict"]["why"],
+            "score": state["train"],
+            "spend": self.parts.journal.spend().model_dump(mode="json"),
+            **evolved,
+        }
         await self._save(workflow, step=state["iteration"] + 1, facts=facts)
-        self._tell("save", state["iteration"], accepted=state["verdict"]["accepted"], why=state["verdict"]["why"])
+        told = {name: state["verdict"][name] for name in ("accepted", "why")}
+        self._tell("save", state["iteration"], score=state["train"], **told)
         return {"iteration": state["iteration"] + 1}
 
     async def test(self, state: EvolutionState) -> EvolutionState:

@@ -18,6 +18,7 @@ from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import get_runtime
 from pydantic import BaseModel, ConfigDict, Field
+
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import TaskError
 from selfwire.core.scope import Scope

@@ -6,6 +6,7 @@ from random import Random
 from types import SimpleNamespace
 
 from pydantic import Field
+
 from selfwire.core.values import Value
 
 FAULTS = ("rate_limit", "server_error", "timeout", "truncated", "malformed", "empty")

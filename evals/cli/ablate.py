@@ -33,10 +33,10 @@ def ablate(
     gate_size: Annotated[int, typer.Option(min=1, help="Gate tasks.")] = DEFAULTS.sizes.gate,
     test: Annotated[int, typer.Option(min=1, help="Test tasks.")] = DEFAULTS.sizes.test,
     model: Annotated[str, typer.Option(help="Agents' model.")] = "offline",
-    meta_model: Annotated[str | None, typer.Option(help="Critics' and evolvers' model; the agents' if not given.")] = None,
+    meta_model: Annotated[str | None, typer.Option(help="Critics' and evolvers' model; the agents' if none.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
-    out: Annotated[Path | None, typer.Option(help="JSONL of the results; the evolutions in it are not run again.")] = None,
+    out: Annotated[Path | None, typer.Option(help="JSONL of results; evolutions in it are not run again.")] = None,
 ) -> None:
     """Compare a method with its ablations, no gate and random edits, over seeds; prints a table in Markdown."""
     study = Study(

@@ -43,7 +43,7 @@ def ablate(
         made = len([one for one in todo if one in rows])
         tell(progress_line(row, made, len(todo), time.monotonic() - since))
 
-    _run(study, todo, rows, workers, keep)
+    _run(study, key, todo, rows, workers, keep)
     return tuple(rows[one] for one in wanted)
 
 
@@ -59,6 +59,7 @@ def progress_line(row: Row, made: int, total: int, seconds: float) -> str:
 
 def _run(
     study: Study,
+    key: str,
     todo: Sequence[tuple[str, int]],
     rows: Mapping[tuple[str, int], Row],
     workers: int,
@@ -74,7 +75,7 @@ def _run(
             for name, seed in ready[: workers - len(running)]:
                 waiting.remove((name, seed))
                 edits = rows[FULL, seed].edits if name == RANDOM else None
-                running.add(pool.submit(evolution, study, name, seed, edits))
+                running.add(pool.submit(evolution, study, key, name, seed, edits))
             ended, running = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:
                 fault = future.exception()

@@ -35,11 +35,12 @@ SIDES = (
 """Phases and sides of which an evolution keeps trajectories."""
 
 
-def evolution(study: Study, name: str, seed: int, edits: tuple[int, ...] | None = None) -> Row:
+def evolution(study: Study, key: str, name: str, seed: int, edits: tuple[int, ...] | None = None) -> Row:
     """Run one evolution in a home folder that is removed afterwards.
 
     Args:
         study: what the evolution belongs to.
+        key: `study.key`, as it was when the study began.
         name, seed: which one.
         edits: for the random control, rewirings per iteration.
     """
@@ -48,7 +49,7 @@ def evolution(study: Study, name: str, seed: int, edits: tuple[int, ...] | None 
         with started(study.request(name, seed, edits), Path(home), run=NAME) as run:
             final = run_sync(run.go())
             found = run_sync(_measured(run, dict(final)))
-    return Row(study=study.key, variant=name, seed=seed, seconds=round(time.monotonic() - since, 2), **found)
+    return Row(study=key, variant=name, seed=seed, seconds=round(time.monotonic() - since, 2), **found)
 
 
 async def _measured(run: OpenRun, final: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,7 +81,8 @@ def compared(before: Sequence[Trajectory], after: Sequence[Trajectory]) -> dict[
     Raises:
         ConfigError: there is no such task.
     """
-    pairs = [(b.feedback.score, a.feedback.score) for b, a in zip(before, after, strict=True) if b.feedback and a.feedback]
+    both = zip((one.feedback for one in before), (one.feedback for one in after), strict=True)
+    pairs = [(first.score, second.score) for first, second in both if first and second]
     if not pairs:
         raise ConfigError("no test task was finished by both seed and evolved workflow; give more test tasks")
     return {"before": mean([b for b, _ in pairs]), "after": mean([a for _, a in pairs]), "compared": len(pairs)}
@@ -121,6 +123,6 @@ async def _paths(run: OpenRun) -> dict[str, str]:
 def path(trajectory: Trajectory) -> list[Any]:
     """What a team did, without what it cost and how the router felt about it."""
     return [
-        [step.node, step.agent, step.output, [message.target for message in step.sent], [use.name for use in step.tools]]
+        [step.node, step.agent, step.output, [one.target for one in step.sent], [use.name for use in step.tools]]
         for step in trajectory.steps
     ]

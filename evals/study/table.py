@@ -22,6 +22,8 @@ HEAD = (
     "calls of the evolution",
 )
 
+KINDS = ("accepted", "rejected", "unchanged")
+
 
 def table(study: Study, rows: Sequence[Row], command: str = "") -> str:
     """Markdown: how it was made, a line per variant, and what must be known to read it.
@@ -36,7 +38,8 @@ def table(study: Study, rows: Sequence[Row], command: str = "") -> str:
     by_variant = {name: [row for row in rows if row.variant == name] for name in study.chosen}
     seeds = len({row.seed for row in rows})
     lines = [_line(HEAD), _line(["---"] * len(HEAD)), _seed_line(rows)]
-    lines += [_line(_cells(study, name, found, by_variant.get(FULL, []))) for name, found in by_variant.items() if found]
+    full = by_variant.get(FULL, [])
+    lines += [_line(_cells(study, name, found, full)) for name, found in by_variant.items() if found]
     sizes = study.sizes
     told = [
         f"{study.method} on {study.benchmark}, {seeds} seeds per variant, {study.iterations} iterations of "
@@ -75,7 +78,7 @@ def _cells(study: Study, name: str, rows: Sequence[Row], full: Sequence[Row]) ->
         f"{mean([row.tokens for row in rows]):,.0f}",
         f"{mean([row.per_hundred_calls for row in rows]):.1f}",
         f"{mean(efficiency):.1f}" if len(efficiency) == len(rows) else "n/a",
-        " / ".join(f"{mean([getattr(row, kind) for row in rows]):.1f}" for kind in ("accepted", "rejected", "unchanged")),
+        " / ".join(f"{mean([float(getattr(row, kind)) for row in rows]):.1f}" for kind in KINDS),
         f"{mean([row.evolution_calls for row in rows]):,.0f}",
     ]
 

@@ -1,6 +1,7 @@
 """An agent: a role with a prompt, tools and a memory."""
 
 from pydantic import Field
+
 from selfwire.core.values import Id, Value
 
 MEMORY_NOTES = 8

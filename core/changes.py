@@ -1,6 +1,7 @@
 """What differs between two workflows, for people and reports."""
 
 from pydantic import Field
+
 from selfwire.core.agent import Agent
 from selfwire.core.topology import Diff
 from selfwire.core.values import FrozenJson, Value

@@ -3,6 +3,7 @@
 from typing import Literal, Self
 
 from pydantic import Field
+
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, Value
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast, dataclass_transform
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
+
 from selfwire.core.agent import Agent
 from selfwire.core.values import Id, Value
 
@@ -157,5 +158,5 @@ def shown(edit: Edit) -> str:
 
 
 def _short(value: object) -> str:
-    text = value.id if isinstance(value, Agent) else str(value)
+    text = value.id if isinstance(value, Agent) else " ".join(str(value).split())
     return text if len(text) <= 40 else f"{text[:37]}..."

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
+
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.scope import Scope

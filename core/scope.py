@@ -4,6 +4,7 @@ import hashlib
 
 import numpy as np
 from pydantic import Field
+
 from selfwire.core.values import Value, canonical
 
 

@@ -1,6 +1,7 @@
 """Tasks, what a team may see of them, and what an environment says of an answer."""
 
 from pydantic import Field
+
 from selfwire.core.values import FrozenJson, FrozenMap, Value
 
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Literal, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
+
 from selfwire.core.values import Id, Value, fingerprint
 
 Part = TypeVar("Part", bound=Value)

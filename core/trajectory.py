@@ -3,6 +3,7 @@
 from functools import cached_property
 
 from pydantic import Field
+
 from selfwire.core.task import Feedback, Question
 from selfwire.core.usage import Usage, total
 from selfwire.core.values import FrozenJson, FrozenMap, Value

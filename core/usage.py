@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Self
 
 from pydantic import Field
+
 from selfwire.core.errors import BudgetError
 from selfwire.core.values import Value
 

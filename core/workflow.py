@@ -5,6 +5,7 @@ from functools import cached_property, singledispatch
 from typing import Any, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
+
 from selfwire.core.agent import MEMORY_NOTES, Agent
 from selfwire.core.edits import (
     AddAgent,

@@ -1,240 +1,103 @@
-"""Starts, finds and resumes evolutions: from a request to the live parts, and back from a run's files."""
+"""Where runs lie, and what a list of them says: a folder per run with its journal and its checkpoints."""
 
-import hashlib
-import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib.resources import files
+import shutil
 from pathlib import Path
-from typing import Any
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from pydantic import Field
 
 from selfwire.core.errors import ConfigError, JournalError
-from selfwire.core.ports import Toolbox
-from selfwire.core.task import Splits
-from selfwire.core.values import fingerprint
-from selfwire.core.workflow import Workflow
-from selfwire.evals.benchmarks.benchmark import Benchmark
-from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
-from selfwire.evals.controls import with_random_edits
-from selfwire.evals.requests import EvolveRequest, ModelNames
-from selfwire.graphs.checkpoints import sqlite_saver
-from selfwire.graphs.evolution.config import Parts
-from selfwire.graphs.evolution.graph import Event, run_evolution
-from selfwire.graphs.evolution.phases import EvolutionState
-from selfwire.graphs.method import Method
-from selfwire.graphs.methods import method
-from selfwire.runtime.budget import Ledger
-from selfwire.runtime.embeddings import embedder
+from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenJson, FrozenMap, Value
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.journalled import journalled
-from selfwire.runtime.library import Library, open_library
-from selfwire.runtime.metered import CallPolicy, MeteredModel
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.lease import Lease
 from selfwire.runtime.storage import home_folder
-from selfwire.runtime.sync import run_sync
 
-ROOMS = ("core", "evolvers", "graphs", "nodes", "runtime", "tools", "evals")
+JOURNAL = "journal.sqlite"
+CHECKPOINTS = "checkpoints.sqlite"
+SUMMARY = "summary"
+"""Name of the journal's note that says what a run is and how it stands: a JSON object of short values."""
 
 
-@dataclass(frozen=True)
-class OpenRun:
-    """An evolution that can be run now.
+class RunSummary(Value):
+    """One run as a list shows it.
 
-    Attributes:
-        request: what was asked.
-        benchmark: its tasks and tools.
-        parts: what the outer evolution needs.
-        model: all models, metered.
-        saver: of the outer evolution.
-        notices: what the user should know, such as a fallback.
+    Args:
+        run: name of the run.
+        summary: its note: command, method, benchmark, model, status, iteration, score, ...
+        spend: sum of its settled calls; None if its journal cannot be read.
+        open_calls: calls that were sent and never settled.
+        open_tokens: what those may have cost at most.
+        trouble: why its journal cannot be read.
     """
 
-    request: EvolveRequest
-    benchmark: Benchmark
-    parts: Parts
-    model: MeteredModel
-    toolbox: Toolbox
-    saver: BaseCheckpointSaver[Any]
-    notices: tuple[str, ...] = ()
-
-    async def go(self, on_event: Callable[[Event], None] = lambda event: None) -> EvolutionState:
-        """Run, or go on with, the evolution; see `run_evolution`."""
-        journal = self.parts.journal
-        await journal.note("status", "running")
-        try:
-            final = await run_evolution(self.parts, self.saver, on_event)
-        except BaseException as error:
-            await journal.note("status", f"stopped: {type(error).__name__}: {error}"[:500])
-            raise
-        await journal.note("status", "finished")
-        return final
+    run: str
+    summary: FrozenJson = Field(default_factory=FrozenMap)
+    spend: Usage | None = None
+    open_calls: int = 0
+    open_tokens: int = 0
+    trouble: str = ""
 
 
-@contextmanager
-def started(request: EvolveRequest, home: Path | None = None, *, run: str | None = None) -> Iterator[OpenRun]:
-    """A new run; nothing is written before every part of the request has been found usable.
+def runs_folder(home: str | Path | None) -> Path:
+    """The folder that holds a folder per run.
 
     Raises:
-        ConfigError, LibraryError: a name, file or option cannot be used.
+        ConfigError: the home is an address and not a folder.
     """
-    notices = _checked(request, home)
-    name = run or f"{request.method}-{Path(request.benchmark).stem}-{secrets.token_hex(3)}"
-    path = journal_path(name, home)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    journal = Journal.create(path, run=name, facts=facts(request))
+    if "://" in str(home):
+        raise ConfigError(f"runs lie in a folder, not at {str(home).partition('://')[0]}://; name one with --home")
+    return home_folder(home) / "runs"
+
+
+def run_folder(home: str | Path | None, run: str) -> Path:
+    """The folder of a run that exists.
+
+    Raises:
+        ConfigError: there is no such run; the message lists those that there are.
+    """
+    folder = runs_folder(home)
+    names = run_names(home)
+    if run not in names:
+        known = f"runs are {', '.join(names[-12:])}" if names else "there are none"
+        raise ConfigError(f"there is no run {run!r} in {folder}; {known}")
+    return folder / run
+
+
+def run_names(home: str | Path | None) -> tuple[str, ...]:
+    """Names of the runs, sorted by the time of their start, the newest last."""
+    journals = runs_folder(home).glob(f"*/{JOURNAL}")
+    return tuple(path.parent.name for path in sorted(journals, key=lambda path: (_born(path), path.parent.name)))
+
+
+async def summarised(home: str | Path | None, run: str) -> RunSummary:
+    """Read what a run says of itself; a journal that cannot be read is said in `trouble`."""
     try:
-        run_sync(journal.note("request", request.model_dump(mode="json")))
-        with _opened(request, journal, home, notices) as opened:
-            yield opened
+        journal = Journal.reading(run_folder(home, run) / JOURNAL)
+    except JournalError as error:
+        return RunSummary(run=run, trouble=str(error))
+    try:
+        calls, tokens = journal.unknown()
+        summary = await journal.noted(SUMMARY) or {}
+        return RunSummary(run=run, summary=summary, spend=journal.spend(), open_calls=calls, open_tokens=tokens)
     finally:
         journal.close()
 
 
-@contextmanager
-def resumed(run: str, home: Path | None = None) -> Iterator[OpenRun]:
-    """A run that stopped early, with everything that it had paid for.
+def remove_run(home: str | Path | None, run: str) -> None:
+    """Delete a run's folder.
 
     Raises:
-        JournalError: there is no such run, another process holds it, or config, code or corpus have changed.
+        ConfigError: there is no such run.
+        JournalError: a process is at work on it.
     """
-    path = journal_path(run, home)
-    if not path.exists():
-        known = ", ".join(run_names(home)[-8:]) or "none"
-        raise JournalError(f"there is no run {run!r} in {path.parent}; runs are {known}")
-    reading = Journal.reading(path)
+    folder = run_folder(home, run)
+    lease = Lease(folder / JOURNAL)
     try:
-        request = EvolveRequest.model_validate(run_sync(reading.noted("request")))
+        shutil.rmtree(folder)
     finally:
-        reading.close()
-    journal = Journal.open(path, facts(request))
-    try:
-        with _opened(request, journal, home, ()) as opened:
-            yield opened
-    finally:
-        journal.close()
+        lease.release()
 
 
-def run_names(home: Path | None = None) -> list[str]:
-    """Names of the runs in a home folder, oldest first."""
-    found = (home_folder(home) / "runs").glob("*.sqlite")
-    return [p.stem for p in sorted(found, key=lambda p: (p.stat().st_mtime, p.stem)) if "." not in p.stem]
-
-
-def journal_path(run: str, home: Path | None = None) -> Path:
-    """The journal's file of a run."""
-    return home_folder(home) / "runs" / f"{run}.sqlite"
-
-
-def checkpoint_path(run: str, home: Path | None = None) -> Path:
-    """The checkpoints' file of a run."""
-    return home_folder(home) / "runs" / f"{run}.checkpoints.sqlite"
-
-
-def facts(request: EvolveRequest) -> dict[str, str]:
-    """Hashes of what a resumed run must share with its beginning."""
-    return {
-        "config": fingerprint(request),
-        "code": code_hash(),
-        "corpus": fingerprint([task.model_dump(mode="json") for task in _splits(request).train]),
-        "embedder": embedder_name(request.models),
-    }
-
-
-def code_hash() -> str:
-    """SHA-256, shortened, over selfwire's own sources and prompts."""
-    digest = hashlib.sha256()
-    for room in ROOMS:
-        root = Path(str(files(f"selfwire.{room}")))
-        for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".md", ".json")):
-            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def metered(names: ModelNames, *, journal: Journal, ledger: Ledger) -> MeteredModel:
-    """The models of a request behind one wrapper.
-
-    Raises:
-        ConfigError: a model cannot be used, or a dollar budget meets a model without a price.
-    """
-    options = {"base_url": names.base_url} if names.base_url else {}
-    made = {name: chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
-    policy = CallPolicy(timeout=names.timeout, retries=names.retries)
-    roles = {role: made[name] for role, name in names.roles.items()}
-    return MeteredModel(roles, journal=journal, ledger=ledger, policy=policy)
-
-
-def embedder_name(names: ModelNames) -> str:
-    """Which embedder a request means: beside the offline model `auto` is hashing."""
-    return "hashing" if names.embedder == "auto" and names.is_offline else names.embedder
-
-
-def _checked(request: EvolveRequest, home: Path | None) -> tuple[str, ...]:
-    """Try every part of a request without writing anything."""
-    trial = Journal.memory()
-    try:
-        model = metered(request.models, journal=trial, ledger=Ledger(request.budget))
-        bench = _benchmark(request)
-        _splits(request)
-        embeds, notice = embedder(embedder_name(request.models))
-        method(request.method, model=model, toolbox=bench.toolbox, embedder=embeds, config=request.config)
-        if request.seed_team:
-            with open_library(home, create=False) as library:
-                run_sync(library.load(request.seed_team))
-        return (notice,) if notice else ()
-    finally:
-        trial.close()
-
-
-@contextmanager
-def _opened(request: EvolveRequest, journal: Journal, home: Path | None, notices: tuple[str, ...]) -> Iterator[OpenRun]:
-    ledger = Ledger(request.budget, spent=journal.spend())
-    model = metered(request.models, journal=journal, ledger=ledger).labelled(method=request.method)
-    bench = _benchmark(request)
-    toolbox = journalled(bench.toolbox, journal)
-    embeds, _ = embedder(embedder_name(request.models))
-    made = method(request.method, model=model, toolbox=toolbox, embedder=embeds, config=request.config)
-    with open_library(home) as library:
-        parts = Parts(
-            run=journal.run,
-            config=request.evolution,
-            method=with_random_edits(made, request.random_edits) if request.random_edits is not None else made,
-            environment=bench.environment,
-            splits=_splits(request),
-            seed_workflow=_seed(made, request, bench, library),
-            library=library,
-            journal=journal,
-            ledger=ledger,
-        )
-        saver = sqlite_saver(checkpoint_path(journal.run, home))
-        try:
-            yield OpenRun(request, bench, parts, model, toolbox, saver, notices)
-        finally:
-            saver.conn.close()
-
-
-def _benchmark(request: EvolveRequest) -> Benchmark:
-    sizes = request.sizes
-    wanted = 4 * (sizes.train + sizes.gate + sizes.test)  # generated tasks share entities, so many are left over
-    return load_benchmark(request.benchmark, seed=request.evolution.seed, size=wanted, grader=request.grader)
-
-
-def _splits(request: EvolveRequest) -> Splits:
-    sizes = request.sizes
-    if request.evolution.gate == "paired" and not sizes.gate and request.evolution.iterations:
-        raise ConfigError("the paired gate needs gate tasks; give --gate-size above 0, or --gate off")
-    return _benchmark(request).splits(request.evolution.seed, train=sizes.train, gate=sizes.gate, test=sizes.test)
-
-
-def _seed(made: Method, request: EvolveRequest, bench: Benchmark, library: Library) -> Workflow:
-    if request.seed_team is None:
-        return made.seed(bench.tools)
-    workflow = run_sync(library.load(request.seed_team))
-    if workflow.method != made.name:
-        raise ConfigError(f"seed team {request.seed_team!r} belongs to {workflow.method}, not to {made.name}")
-    missing = {tool for agent in workflow.agents for tool in agent.tools} - set(bench.toolbox)
-    if missing:
-        raise ConfigError(f"seed team {request.seed_team!r} holds {', '.join(sorted(missing))}, which {bench.name} lacks")
-    return workflow
+def _born(journal: Path) -> float:
+    status = journal.parent.stat()
+    return getattr(status, "st_birthtime", status.st_ctime)

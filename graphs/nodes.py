@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
+
 from selfwire.runtime.sync import run_sync
 
 State = TypeVar("State")

@@ -18,6 +18,7 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
+
 from selfwire.core.errors import ConfigError, TopologyError
 from selfwire.core.topology import Policy, Topology, reachable
 from selfwire.core.trajectory import Message, Step, Trajectory

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from pydantic import ValidationError
+
 from selfwire.core.errors import LibraryError
 from selfwire.core.workflow import Workflow
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import sqlite3
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from fractions import Fraction
@@ -63,6 +64,7 @@ class Journal:
     def __init__(self, connection: sqlite3.Connection, *, name: str, run: str, lease: Lease | None) -> None:
         self.run = run
         self._lease = lease
+        self._lock = threading.Lock()
         self._settled: set[str] = set()
         self._open: dict[str, int] = {}
         self._busy: dict[str, Future[None]] = {}
@@ -203,9 +205,10 @@ class Journal:
         return Outcome(json.loads(row[0][0]), _usage(row[0][1:]), replayed=True)
 
     def _count(self, key: str, usage: Usage) -> None:
-        self._settled.add(key)
-        self._dollars += Fraction(usage.dollars or 0)  # exact, so that the order of settling leaves no trace
-        self._spend += usage
+        with self._lock:  # loops of several threads may share a journal
+            self._settled.add(key)
+            self._dollars += Fraction(usage.dollars or 0)  # exact, so that the order of settling leaves no trace
+            self._spend += usage
 
     def spend(self) -> Usage:
         """Sum of the settled rows; the same in whatever order they settled, but for seconds."""
@@ -213,15 +216,16 @@ class Journal:
         return self._spend.replace(dollars=float(self._dollars) if known else None)
 
     def unknown(self) -> tuple[int, int]:
-        """Rows that never settled, and the tokens that they may have cost at most."""
-        return len(self._open), sum(self._open.values())
+        """Rows of model calls that never settled, and the tokens that they may have cost at most."""
+        tokens = [at_most for at_most in self._open.values() if at_most]
+        return len(tokens), sum(tokens)
 
     async def spend_at(self, **place: str | int) -> Usage:
         """Sum of the settled rows at a place, such as `spend_at(iteration=2, phase="rollout", task="t1")`."""
-        rows = await self.rows(None, "settled", **place)
-        spent = total(row.usage for row in rows if row.usage)
-        dollars = math.fsum(row.usage.dollars or 0 for row in rows if row.usage)
-        return spent.replace(dollars=None if spent.dollars is None else dollars)
+        where, values = _where({"state": "settled", **place})
+        usages = [_usage(row) for row in await self._read(f"SELECT {USAGE} FROM calls WHERE {where}", *values)]
+        spent = total(usages)
+        return spent.replace(dollars=spent.dollars and math.fsum(usage.dollars or 0 for usage in usages))
 
     async def rows(self, kind: Kind | None = None, state: State | None = None, **place: str | int) -> list[Row]:
         """Rows in the order of their reservation.
@@ -231,12 +235,9 @@ class Journal:
             state: only calls in this state.
             place: only calls at these coordinates: iteration, phase, task, node.
         """
-        if unknown := set(place) - set(PLACES):
-            raise ValueError(f"rows are found by {', '.join(PLACES)}, not by {', '.join(sorted(unknown))}")
-        wanted = {name: value for name, value in {"kind": kind, "state": state, **place}.items() if value is not None}
-        where = " AND ".join(["TRUE", *(f"{name} = ?" for name in wanted)])
+        where, values = _where({"kind": kind, "state": state, **place})
         columns = f"kind, scope, request, attempt, at_most, state, failures, error, reply, {USAGE}"
-        found = await self._read(f"SELECT {columns} FROM calls WHERE {where} ORDER BY rowid", *wanted.values())
+        found = await self._read(f"SELECT {columns} FROM calls WHERE {where} ORDER BY rowid", *values)
         return [_row(row) for row in found]
 
     async def put_body(self, body: Any) -> str:
@@ -266,6 +267,12 @@ class Journal:
         found = await self._read("SELECT value FROM notes WHERE name = ?", name)
         return json.loads(found[0][0]) if found else None
 
+    async def note_names(self, prefix: str = "") -> list[str]:
+        """Names of the notes that begin with a prefix, sorted."""
+        statement = "SELECT name FROM notes WHERE substr(name, 1, ?) = ? ORDER BY name"
+        found = await self._read(statement, len(prefix), prefix)
+        return [name for (name,) in found]
+
     def close(self) -> None:
         """Finish what waits, close the file and let go of the lease. Blocks shortly."""
         self._writer.close()
@@ -277,6 +284,14 @@ class Journal:
 
     async def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return await self._writer.run(lambda connection: connection.execute(statement, values).fetchall())
+
+
+def _where(wanted: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    """A condition and its values; None asks for nothing."""
+    if unknown := set(wanted) - {"kind", "state", *PLACES}:
+        raise ValueError(f"rows are found by {', '.join(PLACES)}, not by {', '.join(sorted(unknown))}")
+    asked = {name: value for name, value in wanted.items() if value is not None}
+    return " AND ".join(["TRUE", *(f"{name} = ?" for name in asked)]), list(asked.values())
 
 
 def _usage(columns: Any) -> Usage:

@@ -8,6 +8,7 @@ Namespaces: (selfwire, bodies) by fingerprint; (selfwire, versions, name) by "ru
 (selfwire, rollbacks, name) by time; (selfwire, tags, name) by tag.
 """
 
+import asyncio
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from typing import Any, Self, TypeVar
 from langgraph.store.base import BaseStore, Item, PutOp, SearchItem
 from langgraph.store.memory import InMemoryStore
 from pydantic import TypeAdapter, ValidationError
+
 from selfwire.core.changes import Changes, changes
 from selfwire.core.errors import LibraryError
 from selfwire.core.values import Id, thawed
@@ -134,7 +136,7 @@ class Library:
             LibraryError: nothing fits, several fit, or what is stored is corrupt.
         """
         if ref.endswith(".json"):
-            return read_workflow(Path(ref))
+            return await asyncio.to_thread(read_workflow, Path(ref))
         version = await self.find(ref)
         item = await self._get(("bodies",), version.fingerprint)
         if item is None:

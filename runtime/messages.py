@@ -6,6 +6,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import tool_call
+
 from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
 from selfwire.core.usage import Usage
 from selfwire.core.values import thawed

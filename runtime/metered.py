@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from pydantic import BaseModel, Field, ValidationError
+
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import ConfigError, ModelError, ReplyError
 from selfwire.core.scope import Scope
@@ -24,7 +25,7 @@ from selfwire.runtime.journal import Journal, Outcome
 from selfwire.runtime.messages import salvaged, to_langchain, to_reply
 from selfwire.runtime.models import MAX_TOKENS, Identity, identity
 from selfwire.runtime.prices import Prices
-from selfwire.runtime.structured import Bound, again, bound, parsed
+from selfwire.runtime.structured import Bound, Structured, again, bound, parsed, schema_fingerprint
 from selfwire.runtime.throttle import throttle
 from selfwire.runtime.unrecorded import Recorder
 
@@ -45,7 +46,8 @@ class CallPolicy(Value):
         concurrency: requests at once per provider, in this process.
         per_minute: requests that start per minute and provider; None for no limit.
         max_input_tokens: longer requests are cut; None for no limit.
-        structured: "native" uses the model's structured output where it has one, "prompt" never does.
+        structured: "native" uses the model's own structured output where it has one, "function_calling" a
+            forced tool call, for servers without response formats, "prompt" asks in words.
     """
 
     timeout: float = Field(default=120.0, gt=0)
@@ -55,7 +57,7 @@ class CallPolicy(Value):
     concurrency: int = Field(default=32, ge=1)
     per_minute: float | None = Field(default=None, gt=0)
     max_input_tokens: int | None = Field(default=None, ge=1)
-    structured: Literal["native", "prompt"] = "native"
+    structured: Structured = "native"
 
 
 class _Request(NamedTuple):
@@ -269,15 +271,12 @@ class MeteredModel:
         return self._players.get(role) or self._players["agent"]
 
     def _refuse_unpriced(self) -> None:
-        ledger: Ledger | None = self.ledger
-        while ledger:
-            for player in self._players.values():
-                if ledger.budget.dollars is not None and self.prices.cost(player.who.name, 0, 0) is None:
-                    raise ConfigError(
-                        f"a budget in dollars cannot bind: the price of {player.who.name} is not known; "
-                        f"give its price, or a budget in tokens or calls"
-                    )
-            ledger = ledger.parent
+        for player in self._players.values():
+            if self.ledger.counts_dollars and self.prices.cost(player.who.name, 0, 0) is None:
+                raise ConfigError(
+                    f"a budget in dollars cannot bind: the price of {player.who.name} is not known; "
+                    f"give its price, or a budget in tokens or calls"
+                )
 
 
 def _where(scope: Scope) -> str:
@@ -291,7 +290,7 @@ def _asked(who: Identity, request: _Request) -> dict[str, Any]:
         "role": request.role,  # roles may play the same model with other options
         "messages": [_plain(message) for message in request.messages],
         "tools": [tool.model_dump(mode="json") for tool in request.tools],
-        "schema": request.schema and request.schema.model_json_schema(),
+        "schema": request.schema and schema_fingerprint(request.schema),
         "temperature": request.temperature,
     }
 

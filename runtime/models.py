@@ -4,6 +4,7 @@ import os
 from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
+
 from selfwire.core.errors import ConfigError
 from selfwire.runtime.faults import told_plainly
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from pydantic import Field, TypeAdapter, ValidationError
+
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import Value
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.sqlite import SqliteStore
+
 from selfwire.core.errors import ConfigError, LibraryError
 
 SCHEMA = 1
@@ -84,9 +85,9 @@ def refuse_foreign(path: Path) -> None:
     Raises:
         LibraryError: with what was found instead.
     """
+    way_out = "it is left as it is; move it away or choose another home with --home"
     with path.open("rb") as file:
         header = file.read(100)
-    way_out = "it is left as it is; move it away or choose another home with --home"
     if header[:16] != _MAGIC or int.from_bytes(header[68:72], "big") != _APPLICATION:
         raise LibraryError(f"{path} is not a selfwire library; {way_out}")
     schema = int.from_bytes(header[60:64], "big")
@@ -113,10 +114,20 @@ def _create(path: Path) -> None:
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA user_version = {SCHEMA}")
             SqliteStore(connection).setup()
-        with suppress(FileExistsError):
-            os.link(draft, path)
+        _place(draft, path)
     finally:
         draft.unlink()
+
+
+def _place(draft: Path, path: Path) -> None:
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without hard links: copy, still only if nobody was faster
+        with suppress(FileExistsError), path.open("xb") as file:
+            path.chmod(0o600)
+            file.write(draft.read_bytes())
 
 
 def open_postgres(url: str) -> ThreadedStore:

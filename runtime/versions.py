@@ -1,6 +1,7 @@
 """What the library knows of saved workflows: versions, rollbacks, histories."""
 
 from pydantic import Field
+
 from selfwire.core.values import FrozenJson, FrozenMap, Id, Value
 from selfwire.core.workflow import Lineage
 

@@ -1,3 +1,15 @@
 import os
+from collections.abc import Iterator
+
+import pytest
 
 os.environ.setdefault("LANGSMITH_TRACING", "false")
+
+from tests.wire.server import WireServer, text
+
+
+@pytest.fixture
+def wire_server() -> Iterator[WireServer]:
+    """A local OpenAI-compatible server that says "hello"; set `answer` and `faults` as needed."""
+    with WireServer(text("hello")) as server:
+        yield server

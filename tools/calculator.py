@@ -77,7 +77,7 @@ def _value(node: ast.expr) -> Number:
         return -operand if isinstance(node.op, ast.USub) else operand
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         left, right = _value(node.left), _value(node.right)
-        if isinstance(node.op, ast.Pow) and abs(right) * math.log10(abs(left) + 1) > math.log10(LARGEST):
+        if isinstance(node.op, ast.Pow) and abs(left) > 1 and right * math.log10(abs(left)) > math.log10(LARGEST):
             raise ToolError(f"{left} ** {right} is too large; values stay below {LARGEST:.0e}")
         return _bounded(_BINARY[type(node.op)](left, right))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:

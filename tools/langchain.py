@@ -6,6 +6,7 @@ from typing import Any
 from langchain_core.tools import BaseTool, ToolException
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
+
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ToolError
 from selfwire.core.scope import Scope

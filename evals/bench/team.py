@@ -10,12 +10,14 @@ import asyncio
 import gc
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import pairwise
+from dataclasses import replace
+from itertools import count, pairwise
 from operator import or_
 from statistics import median
 from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
+
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.ports import Model, Schema
@@ -92,10 +94,11 @@ async def overhead(model: Model, agents: int, rounds: int) -> list[Row]:
     topology = layered(_layers(agents))
     run = _team_run(topology, model)
     choosing, fixed = (by_hand(topology, model, conditional=kind) for kind in (True, False))
+    samples = count()  # each run is a sample of its own, as a journal would replay an equal one
     variants: list[Callable[[], Awaitable[Any]]] = [
-        lambda: run_team(topology, run),
-        lambda: choosing.ainvoke({"outputs": {}}),
-        lambda: fixed.ainvoke({"outputs": {}}),
+        lambda: run_team(topology, replace(run, scope=run.scope.at(sample=next(samples)))),
+        lambda: choosing.ainvoke({"outputs": {}, "sample": next(samples)}),
+        lambda: fixed.ainvoke({"outputs": {}, "sample": next(samples)}),
     ]
     ours, same, rigid = await _cpu(variants, rounds, repeat=max(1, 100 // agents))
     return [
@@ -143,6 +146,7 @@ class Outputs(TypedDict):
     """State of the hand-written graph."""
 
     outputs: Annotated[dict[str, str], or_]
+    sample: int
 
 
 def by_hand(topology: Topology, model: Model, *, conditional: bool) -> Any:
@@ -163,13 +167,13 @@ def by_hand(topology: Topology, model: Model, *, conditional: bool) -> Any:
 def _node_by_hand(name: str, sources: Sequence[str], model: Model) -> Any:
     scope = Scope(run="bench", task=TASK.id)
 
-    async def node(state: Outputs) -> Outputs:
+    async def node(state: Outputs) -> dict[str, Any]:
         heard = "".join(f"\n\nFrom {source}:\n{state['outputs'][source]}" for source in sources)
         messages = [
             ChatMessage.system(PROMPT.format(name=name)),
             ChatMessage.user(f"Task:\n{TASK.input}{heard}"),
         ]
-        reply = await model.reply(messages, scope=scope.at(node=name))
+        reply = await model.reply(messages, scope=scope.at(node=name, sample=state["sample"]))
         return {"outputs": {name: reply.content}}
 
     return node

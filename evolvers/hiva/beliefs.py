@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import permutations
 
 from pydantic import Field
+
 from selfwire.core.values import Value
 
 SYNERGY_BOUNDS = (1.0, 2.0)

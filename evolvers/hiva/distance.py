@@ -6,6 +6,7 @@ from math import log1p
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
+
 from selfwire.core.values import Value
 
 Indicators = tuple[float, float, float, float]

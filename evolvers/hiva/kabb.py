@@ -1,9 +1,11 @@
 """Routing by the knowledge-aware Bayesian bandit: which successors get a node's output (Sec. 3.4, Alg. 2)."""
 
+import re
 from collections.abc import Mapping
 from math import exp, log
 
 from pydantic import Field
+
 from selfwire.core.ports import Known, Router
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Routing
@@ -13,6 +15,8 @@ from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.distance import Indicators, distance, mismatch
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import Learned
+
+_BEYOND = "beyond mismatch"
 
 
 class TaskMatch(Value):
@@ -87,11 +91,10 @@ def router_for(workflow: Workflow, match: TaskMatch, config: HivaConfig) -> Rout
     return kabb_router(workflow, Learned.of(workflow), match, config.routing)
 
 
-def left_out(workflow: Workflow, node: Id, routing: Routing) -> int:
-    """How many arms the mismatch limit left out of a KABB decision; 0 for other routers."""
-    if not routing.scores:
-        return 0
-    return sum(s != workflow.topology.sink and s not in routing.scores for s in workflow.topology.successors[node])
+def left_out(routing: Routing) -> int:
+    """How many arms the mismatch limit left out of a decision, by the reason that `kabb_router` gives."""
+    found = re.search(rf"(\d+) {_BEYOND}", routing.why)
+    return int(found[1]) if found else 0
 
 
 def _theta(learned: Learned, agent: Id, scope: Scope, arm: Id, config: KabbConfig) -> float:
@@ -121,5 +124,5 @@ def _shown(scores: Mapping[Id, float], config: KabbConfig) -> dict[Id, float]:
 def _reason(arms: int, fit: int, config: KabbConfig) -> str:
     if not arms:
         return "only the aggregator follows"
-    limit = f"; {arms - fit} beyond mismatch {config.mismatch_limit}" if fit < arms else ""
+    limit = f"; {arms - fit} {_BEYOND} {config.mismatch_limit}" if fit < arms else ""
     return f"KABB, best {min(config.k, fit)} of {fit}{limit}"

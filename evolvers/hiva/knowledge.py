@@ -10,6 +10,7 @@ from functools import cached_property
 
 import networkx as nx
 from pydantic import Field
+
 from selfwire.core.agent import Agent
 from selfwire.core.values import Id, Value
 
@@ -120,12 +121,16 @@ class Knowledge(Value):
 
         Direction is ignored, and a path leads neither through the root nor through other agents (D15).
         """
-        allowed = [n for n in self.graph if n == _agent(agent) or (n != ROOT and not n.startswith("agent:"))]
-        within = self.graph.subgraph(allowed).to_undirected(as_view=True)
-        try:
-            return int(nx.shortest_path_length(within, _agent(agent), _concept(main)))
-        except (nx.NetworkXNoPath, nx.NodeNotFound):
+        if _concept(main) not in self._between_concepts:
             return None
+        steps = nx.single_source_shortest_path_length(self._between_concepts, _concept(main))
+        known = [steps[node] for name in self.concepts_of(agent) if (node := _concept(name)) in steps]
+        return 1 + min(known) if known else None
+
+    @cached_property
+    def _between_concepts(self) -> nx.Graph:
+        concepts = [node for node in self.graph if node.startswith("concept:")]
+        return self.graph.subgraph(concepts).to_undirected()
 
 
 def expertise(agent: Agent) -> str:

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 from pydantic import Field
+
 from selfwire.core.topology import Topology
-from selfwire.core.values import Id, Value, thawed
+from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.beliefs import Belief, Observation, team_synergy, updated_belief, updated_synergy
 from selfwire.evolvers.hiva.config import KabbConfig
@@ -59,7 +60,7 @@ class Outcome(Value):
         solved: whether it was solved (without an environment: in the aggregator's own opinion).
         rewards: r in {0, 1} of each agent that ran and was judged.
         edges: the (source, target) pairs of nodes that were used.
-        receivers: agent by node, for the nodes of `edges`.
+        receivers: agent by node, for the nodes that ran.
         matches: KM of the agents, in [0, 1].
         concepts: what the task is about; None where it was not characterised.
         left_out: candidates that the mismatch limit left out.
@@ -104,7 +105,7 @@ class Learned(Value):
     @classmethod
     def of(cls, workflow: Workflow) -> Self:
         """What a workflow remembers; nothing for one that HiVA has not taught."""
-        return cls.model_validate(thawed(workflow.memory.get(MEMORY_KEY, {})))
+        return cls.model_validate(workflow.memory.get(MEMORY_KEY, {}))
 
     def into(self, workflow: Workflow) -> Workflow:
         """The workflow with this as HiVA's memory."""

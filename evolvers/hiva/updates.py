@@ -15,7 +15,6 @@ from selfwire.evolvers.hiva.memory import Learned, Outcome
 
 def outcome(
     trajectory: Trajectory,
-    workflow: Workflow,
     judged: Loss,
     passed: Backward | None = None,
     match: TaskMatch | None = None,
@@ -27,7 +26,6 @@ def outcome(
 
     Args:
         trajectory: the run.
-        workflow: the workflow that ran.
         judged: its loss.
         passed: its backward pass; None if it was solved.
         match: how the task met the agents; None where it was not characterised.
@@ -45,10 +43,10 @@ def outcome(
         solved=judged.solved,
         rewards=dict(sorted(rewards.items())),
         edges=edges,
-        receivers={target: workflow.topology.agents[target] for _, target in edges},
+        receivers={step.node: step.agent for step in trajectory.steps},
         matches={agent: match.matches.get(agent, 0.0) for agent in rewards} if match else {},
         concepts=match.concepts if match else None,
-        left_out=sum(left_out(workflow, step.node, step.routing) for step in trajectory.steps if step.routing),
+        left_out=sum(left_out(step.routing) for step in trajectory.steps if step.routing),
     )
 
 

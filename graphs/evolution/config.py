@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
+
 from selfwire.core.ports import Environment
 from selfwire.core.task import Splits
 from selfwire.core.values import Value

@@ -6,6 +6,7 @@ from typing import Any, Literal, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
+
 from selfwire.graphs.evolution.config import Parts
 from selfwire.graphs.evolution.phases import EvolutionState, Phases
 

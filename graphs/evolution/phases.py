@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 from langgraph.config import get_stream_writer
+
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
@@ -57,8 +58,8 @@ class Phases:
         workflow = await self._workflow(state["incumbent"])
         tasks = self.train_batch(state["iteration"])
         found = await self._run(workflow, tasks, self._scope("rollout", state["iteration"]))
-        hashes = [await self.parts.journal.put_body(t.model_dump(mode="json")) for t in found]
-        return {"trajectories": hashes, "train": mean_score(found)}
+        kept = await self.parts.journal.noted(trajectories_note(state["iteration"], "rollout"))
+        return {"trajectories": [kept[t.question.id] for t in found], "train": mean_score(found)}
 
     async def evolve(self, state: EvolutionState) -> EvolutionState:
         """Let the method rewrite the incumbent."""
@@ -93,9 +94,16 @@ class Phases:
         workflow = await self._workflow(state["incumbent"])
         evolved = await self.parts.journal.get_body(state["evolved"])
         # what is saved is what was kept, so the head always moves; `gate` says what became of the candidate
-        facts = {"gate": state["verdict"], "train_score": state["train"], **evolved}
+        facts = {
+            "gate": state["verdict"],
+            "why": state["verdict"]["why"],
+            "score": state["train"],
+            "spend": self.parts.journal.spend().model_dump(mode="json"),
+            **evolved,
+        }
         await self._save(workflow, step=state["iteration"] + 1, facts=facts)
-        self._tell("save", state["iteration"], accepted=state["verdict"]["accepted"], why=state["verdict"]["why"])
+        told = {name: state["verdict"][name] for name in ("accepted", "why")}
+        self._tell("save", state["iteration"], score=state["train"], **told)
         return {"iteration": state["iteration"] + 1}
 
     async def test(self, state: EvolutionState) -> EvolutionState:
@@ -110,7 +118,6 @@ class Phases:
             report[label] = {
                 "workflow": workflow.fingerprint,
                 "scores": [t.feedback.score if t.feedback else None for t in found],
-                "trajectories": [await self.parts.journal.put_body(t.model_dump(mode="json")) for t in found],
                 "usage": spent(found).model_dump(mode="json"),
             }
         return {"test": report}
@@ -169,7 +176,15 @@ class Phases:
             done.append(trajectory)
             self._tell(scope.phase, scope.iteration, done=len(done), total=len(tasks), score=mean_score(done))
 
-        return await roll_out(self.parts, workflow, tasks, scope, progress)
+        found = await roll_out(self.parts, workflow, tasks, scope, progress)
+        await self._keep(found, scope)
+        return found
+
+    async def _keep(self, found: Sequence[Trajectory], scope: Scope) -> None:
+        """Put the trajectories into the journal, and note where they are found by phase and task."""
+        bodies = {t.question.id: await self.parts.journal.put_body(t.model_dump(mode="json")) for t in found}
+        side = scope.run.partition("/")[2]
+        await self.parts.journal.note(trajectories_note(scope.iteration, scope.phase, side), bodies)
 
     def _tell(self, phase: str, iteration: int, **event: Any) -> None:
         spend = self.parts.ledger.spent.model_dump(mode="json")
@@ -184,6 +199,17 @@ class Phases:
     async def _save(self, workflow: Workflow, step: int, facts: dict[str, Any]) -> None:
         facts = {"method": self.parts.method.name, "seed": self.parts.config.seed, **facts}
         await self.parts.library.save(self.parts.config.name, workflow, run=self.parts.run, step=step, facts=facts)
+
+
+def trajectories_note(iteration: int, phase: str, side: str = "") -> str:
+    """Name of the journal's note that lists a phase's trajectories, as hashes by task.
+
+    Args:
+        iteration: from 0.
+        phase: rollout, gate or test.
+        side: of a comparison: incumbent, candidate or pruned; before or after; "" elsewhere.
+    """
+    return f"trajectories/{iteration}/{phase}/{side}"
 
 
 def mean_score(trajectories: Sequence[Trajectory]) -> float | None:

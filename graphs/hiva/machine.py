@@ -190,7 +190,7 @@ class Steps:
         for done, judged, passed in zip(_trajectories(state), _losses(state), passes, strict=True):
             concepts = self.hiva.concepts(done)
             found = await match(concepts, ran, self.hiva.embedder) if concepts else None
-            outcomes.append(outcome(done, ran, judged, Backward.model_validate(passed) if passed else None, found))
+            outcomes.append(outcome(done, judged, Backward.model_validate(passed) if passed else None, found))
         now = update_beliefs(now, outcomes, iteration=_scope(state).iteration, config=self.hiva.config.routing)
         if now.fingerprint != ran.fingerprint:
             applied = [Rewiring.model_validate(one) for one in state["applied"]]

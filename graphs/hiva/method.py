@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+
 from langchain_core.runnables import RunnableConfig
+
 from selfwire.core.edits import Rewiring
 from selfwire.core.ports import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
@@ -17,8 +19,8 @@ from selfwire.evolvers.hiva.forward import instructor, match, profile
 from selfwire.evolvers.hiva.kabb import TaskMatch, router_for
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import Learned
-from selfwire.evolvers.hiva.repair import least_helpful
 from selfwire.evolvers.hiva.reflector import Reflector
+from selfwire.evolvers.hiva.repair import least_helpful
 from selfwire.evolvers.hiva.seed import METHOD, seed
 from selfwire.evolvers.hiva.updates import evidence, refit_weights
 from selfwire.graphs.method import Evolved

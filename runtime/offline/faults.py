@@ -3,8 +3,10 @@
 import threading
 from collections import Counter
 from random import Random
+from types import SimpleNamespace
 
 from pydantic import Field
+
 from selfwire.core.values import Value
 
 FAULTS = ("rate_limit", "server_error", "timeout", "truncated", "malformed", "empty")
@@ -15,13 +17,14 @@ class OfflineError(Exception):
 
     Attributes:
         status_code: the HTTP status that a provider would have sent.
-        retry_after: seconds after which it would accept requests again; None if it says nothing.
+        response: where clients look for the status and the `retry-after` header.
     """
 
     def __init__(self, message: str, status_code: int, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.status_code = status_code
-        self.retry_after = retry_after
+        headers = {} if retry_after is None else {"retry-after": str(retry_after)}
+        self.response = SimpleNamespace(status_code=status_code, headers=headers)
 
 
 class Faults(Value):

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from selfwire.runtime.offline import plain
-from selfwire.runtime.offline.brief import Brief, Critic, named_in
+from selfwire.runtime.offline.brief import Brief, Critic
 from selfwire.runtime.offline.skills import PLACES
+from selfwire.runtime.offline.vocabulary import named_in
 
 PROMPT_CUE = "The prompt should say: "
 TEAM_CUE = "The team needs another agent: "
@@ -107,7 +108,7 @@ def prompt_rewrite(brief: Brief) -> dict[str, Any]:
     for name in re.findall(re.escape(DROP_CUE) + r"(.+)", advice):
         prompt = _without(prompt, name.strip())
     has = named_in(prompt)
-    meant = advice if TEAM_CUE not in advice and PROMPT_CUE not in advice else _after(advice, PROMPT_CUE)
+    meant = _after(advice, PROMPT_CUE) if any(cue in advice for cue in (PROMPT_CUE, TEAM_CUE, DROP_CUE)) else advice
     wanted = [skill for skill in named_in(meant) if skill not in has]
     if brief.errs("rewrite"):
         wanted = [brief.any_skill("rewrite")]

@@ -20,6 +20,7 @@ from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
 from pydantic import BaseModel, Field, PrivateAttr
+
 from selfwire.core.values import fingerprint
 from selfwire.runtime.offline import critics, wire
 from selfwire.runtime.offline.faults import Attempts, Faults

@@ -9,6 +9,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import ToolCall, invalid_tool_call, tool_call_chunk
+
 from selfwire.runtime.offline.skills import OfferedTool
 from selfwire.runtime.offline.worker import Said
 

@@ -5,6 +5,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from selfwire.core.agent import MEMORY_NOTES, Agent
 from selfwire.core.edits import (
     AddAgent,
@@ -24,7 +25,6 @@ from selfwire.core.edits import (
 from selfwire.core.errors import EditError
 from selfwire.core.values import canonical, fingerprint
 from selfwire.core.workflow import Workflow
-
 from tests.core.generators import Model, random_rewiring, seed_workflow
 
 SEQUENCES, LENGTH, CHUNKS = 10_000, 3, 10
@@ -163,3 +163,4 @@ def test_a_rewiring_needs_an_edit() -> None:
 
 def test_a_long_prompt_is_cut_in_messages() -> None:
     assert len(shown(RewritePrompt("a", "x" * 500))) < 80
+    assert shown(RewritePrompt("a", "two\n  lines")) == "RewritePrompt(a, two lines)"

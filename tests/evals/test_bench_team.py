@@ -1,10 +1,10 @@
 import pytest
+
 from selfwire.core.topology import Topology
 from selfwire.evals.bench.team import Canned, by_hand, layered, run
 from selfwire.graphs.team import run_team
 from selfwire.graphs.turn import TeamRun
 from selfwire.nodes.agent import agent_act
-
 from tests.graphs.teams import team_run
 
 
@@ -16,7 +16,7 @@ def scripted_run(topology: Topology) -> TeamRun:
 async def test_the_graphs_that_are_compared_do_the_same(conditional: bool) -> None:
     topology = layered((1, 3, 2, 1))
     team = await run_team(topology, scripted_run(topology))
-    hand = await by_hand(topology, Canned(), conditional=conditional).ainvoke({"outputs": {}})
+    hand = await by_hand(topology, Canned(), conditional=conditional).ainvoke({"outputs": {}, "sample": 0})
     assert hand["outputs"] == {step.node: step.output for step in team.steps}
     assert len(team.steps) == 7
 

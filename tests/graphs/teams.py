@@ -36,10 +36,14 @@ class Echo:
     Args:
         delays: seconds that an agent takes, by id.
         failing: agents whose model fails.
+        meeting: agents that answer only when all of them act at once.
     """
 
-    def __init__(self, delays: Mapping[str, float] | None = None, failing: Sequence[str] = ()) -> None:
-        self.delays, self.failing = delays or {}, failing
+    def __init__(
+        self, delays: Mapping[str, float] | None = None, failing: Sequence[str] = (), meeting: Sequence[str] = ()
+    ) -> None:
+        self.delays, self.failing, self.meeting = delays or {}, failing, meeting
+        self.met = asyncio.Event()
         self.acting = self.peak = 0
         self.order: list[str] = []
 
@@ -48,11 +52,19 @@ class Echo:
         self.acting += 1
         self.peak = max(self.peak, self.acting)
         await asyncio.sleep(self.delays.get(agent.id, 0))
+        if agent.id in self.meeting:
+            await self._meet()
         self.acting -= 1
         if agent.id in self.failing:
             raise ModelError("provider is down")
         text = f"{agent.id}({' '.join(message.text for message in inbox)})"
         return Step(node=scope.node, agent=agent.id, output=text, usage=Usage(calls=1))
+
+    async def _meet(self) -> None:
+        if self.acting == len(self.meeting):
+            self.met.set()
+        async with asyncio.timeout(20):
+            await self.met.wait()
 
 
 def team_run(topology: Topology, act: Act | None = None, router: Router = every, **fields: Any) -> TeamRun:

@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
+
 from selfwire.core.agent import Agent
 from selfwire.core.errors import BudgetError
 from selfwire.core.scope import Scope
@@ -14,7 +15,6 @@ from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message, Step
 from selfwire.graphs.team import Team, compile_team, embedded, run_team
 from selfwire.graphs.turn import TeamRun
-
 from tests.graphs.teams import Echo, team_run, topology
 
 DIAMOND = topology("s>a s>b a>z b>z")
@@ -73,7 +73,7 @@ def test_a_team_that_changed_since_it_was_drawn_runs_as_it_is_now() -> None:
 def test_a_wide_level_runs_at_once_in_the_sync_form() -> None:
     names = [f"w{i}" for i in range(24)]
     wide = topology(" ".join(f"s>{name} {name}>z" for name in names))
-    act = Echo(delays=dict.fromkeys(names, 0.3))
+    act = Echo(meeting=names)
     method(wide, team_run(wide, act)).invoke({"answer": ""})
     assert act.peak == 24
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
+
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, RemoveEdge, Rewiring, RewritePrompt
 from selfwire.core.errors import BudgetError, ConfigError, TopologyError
@@ -16,7 +17,6 @@ from selfwire.core.workflow import Workflow
 from selfwire.graphs.routers import fixed
 from selfwire.graphs.team import compile_team, run_team, team_input, trajectory
 from selfwire.runtime.sync import run_sync
-
 from tests.graphs.teams import Echo, team_run, topology
 
 DIAMOND = "s>a s>b a>z b>z"
@@ -96,7 +96,7 @@ async def test_a_single_agent_is_a_team() -> None:
 @pytest.mark.parametrize("form", ["ainvoke", "invoke"])
 def test_agents_of_one_level_act_at_the_same_time(form: str) -> None:
     wanted = topology("s>a s>b s>c s>d a>z b>z c>z d>z")
-    act = Echo(delays=dict.fromkeys("abcd", 0.2))
+    act = Echo(meeting="abcd")
     run = team_run(wanted, act)
     if form == "ainvoke":
         asyncio.run(compile_team(wanted).ainvoke(team_input(), context=run))

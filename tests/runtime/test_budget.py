@@ -3,7 +3,8 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from selfwire.core.errors import BudgetError
+
+from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget, Usage
 from selfwire.runtime.budget import Ledger
@@ -33,6 +34,13 @@ def test_a_hold_that_is_left_unsettled_is_given_back() -> None:
         hold.settle(CALL)
 
 
+def test_a_limit_in_dollars_refuses_calls_without_a_price() -> None:
+    child = Ledger(Budget(), Ledger(Budget(dollars=1)))
+    with pytest.raises(ConfigError, match="price is not known"):
+        child.hold(Usage(calls=1, dollars=None), "a")
+    Ledger(Budget(calls=1)).hold(Usage(calls=1, dollars=None), "a")
+
+
 def test_what_was_spent_before_a_resume_counts() -> None:
     ledger = Ledger(Budget(calls=3), spent=Usage(calls=2, seconds=1e6))
     ledger.hold(CALL, "a").settle(CALL)
@@ -47,7 +55,7 @@ def test_seconds_are_those_of_the_clock() -> None:
     ledger.hold(CALL, "a").settle(Usage(calls=1, seconds=50))
     assert ledger.spent.seconds == 9
     now = 107.0
-    with pytest.raises(BudgetError, match="11 of 10 seconds"):
+    with pytest.raises(BudgetError, match=r"11.* of 10.* seconds spent"):
         ledger.hold(CALL, "a")
 
 

@@ -1,4 +1,5 @@
 import pytest
+
 from selfwire.core.chat import ChatMessage, ToolCall, ToolSpec
 from selfwire.core.errors import ModelError
 from selfwire.runtime.context import estimated_tokens, fitted

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
-from selfwire.runtime.journal import Journal
 
+from selfwire.runtime.journal import Journal
 from tests.runtime.killed_run import STEPS, TASKS
 from tests.wire.server import Body, WireServer
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
+
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, AddNode, RemoveEdge, Rewiring, RewritePrompt, RewriteTool
 from selfwire.core.errors import ConfigError, LibraryError
@@ -197,6 +198,16 @@ def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
     open_library(tmp_path / "deep" / "home").close()
     assert stat.S_IMODE((tmp_path / "deep" / "home" / "library.sqlite").stat().st_mode) == 0o600
     assert [path.name for path in (tmp_path / "deep" / "home").iterdir()] == ["library.sqlite"]
+
+
+def test_a_file_system_without_hard_links_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("no hard links here")
+
+    monkeypatch.setattr("os.link", refuse)
+    open_library(tmp_path / "home").close()
+    open_library(tmp_path / "home").close()
+    assert stat.S_IMODE((tmp_path / "home" / "library.sqlite").stat().st_mode) == 0o600
 
 
 def test_the_home_is_argument_then_environment_then_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

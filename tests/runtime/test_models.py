@@ -4,6 +4,7 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from pydantic import BaseModel
+
 from selfwire.core.chat import ChatMessage, ToolSpec
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from selfwire.core.errors import ConfigError
 from selfwire.runtime.prices import Prices
 

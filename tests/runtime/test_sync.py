@@ -6,6 +6,7 @@ import time
 from concurrent.futures import CancelledError
 
 import pytest
+
 from selfwire.runtime.sync import run_sync
 
 place: contextvars.ContextVar[str] = contextvars.ContextVar("place", default="nowhere")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pytest
+
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
@@ -15,7 +16,6 @@ from selfwire.evolvers.hiva.config import KabbConfig
 from selfwire.evolvers.hiva.forward import instructor, match, profile
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import Learned, Outcome
-
 from tests.evolvers.hiva.doubles import ONE_CALL, ScriptedModel, reflector, team
 
 TEAM = team(("s", "a"), ("a", "end"), a="You do entity lookup.")
@@ -35,7 +35,8 @@ class Letters:
     async def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         self.batches.append(list(texts))
         rows = np.array([[text.count("a") + 1, text.count("e")] for text in texts], dtype=np.float32)
-        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+        units: npt.NDArray[np.float32] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return units
 
 
 async def test_a_profile_is_normalised_and_its_unknown_tools_are_dropped() -> None:

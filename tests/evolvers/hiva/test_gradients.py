@@ -1,6 +1,7 @@
 import asyncio
 
 import pytest
+
 from selfwire.core.errors import BudgetError, ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Step, ToolUse
@@ -8,7 +9,6 @@ from selfwire.core.usage import Usage
 from selfwire.evolvers.hiva.asks import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, backward, fault, loss
 from selfwire.evolvers.hiva.reflector import SECTIONS, quoted, shortened, trace
-
 from tests.evolvers.hiva.doubles import ONE_CALL, PROMPTS, ScriptedModel, reflector, run, team
 
 DIAMOND = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))

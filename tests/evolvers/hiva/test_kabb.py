@@ -2,6 +2,7 @@ from collections import Counter
 from math import log
 
 import pytest
+
 from selfwire.core.topology import Caps
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.beliefs import Belief
@@ -10,7 +11,6 @@ from selfwire.evolvers.hiva.distance import distance
 from selfwire.evolvers.hiva.kabb import TaskMatch, kabb_router, left_out, router_for, score
 from selfwire.evolvers.hiva.memory import EdgeRecord, Learned, Outcome
 from selfwire.evolvers.hiva.updates import update_beliefs
-
 from tests.evolvers.hiva.doubles import known, team
 
 FORK = team(("s", "a"), ("s", "b"), ("s", "c"), ("s", "end"), ("a", "end"), ("b", "end"), ("c", "end"))
@@ -102,18 +102,18 @@ def test_d7_far_candidates_are_left_out_unless_none_would_remain() -> None:
     routing = kabb_router(FORK, Learned(), match, KabbConfig())("s", ARMS, known("s"))
     assert set(routing.scores) == {"b", "c"}
     assert "beyond mismatch" in routing.why
-    assert left_out(FORK, "s", routing) == 1
+    assert left_out(routing) == 1
     nobody = TaskMatch(indicators=dict.fromkeys("abc", (0.9, 0.9, 0.9, 0.9)))
     routing = kabb_router(FORK, Learned(), nobody, KabbConfig())("s", ARMS, known("s"))
     assert set(routing.scores) == set("abc")
-    assert left_out(FORK, "s", routing) == 0
+    assert left_out(routing) == 0
 
 
 def test_without_kabb_every_successor_is_activated() -> None:
     router = router_for(FORK, TaskMatch(), HivaConfig(kabb=False))
     routing = router("s", ARMS, known("s"))
     assert routing.chosen == ARMS
-    assert left_out(FORK, "s", routing) == 0
+    assert left_out(routing) == 0
 
 
 def test_feedback_changes_the_next_decision() -> None:

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+
 from selfwire.core.edits import AddEdge, RemoveEdge, RemoveNode, Rewiring
 from selfwire.evolvers.hiva.beliefs import Belief
 from selfwire.evolvers.hiva.config import KabbConfig
@@ -8,7 +9,6 @@ from selfwire.evolvers.hiva.distance import UNIFORM, Evidence
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import CONCEPTS, HISTORY, EdgeRecord, Learned, Outcome, PastTask
 from selfwire.evolvers.operations import added_after, added_beside, newcomer
-
 from tests.evolvers.hiva.doubles import team
 
 LINE = team(("s", "a"), ("a", "end"))

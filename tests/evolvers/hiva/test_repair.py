@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, RemoveEdge, Rewiring
 from selfwire.core.topology import Edge, Node, Topology, find_cycle
@@ -9,7 +10,6 @@ from selfwire.evolvers.hiva.beliefs import Belief
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.memory import EdgeRecord, Learned
 from selfwire.evolvers.hiva.repair import is_failing, least_helpful, repair
-
 from tests.evolvers.hiva.doubles import team
 
 DIAMOND = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))

@@ -1,4 +1,5 @@
 import pytest
+
 from selfwire.core.edits import RewritePrompt
 from selfwire.core.errors import BudgetError, ModelError, ReplyError
 from selfwire.core.scope import Scope
@@ -6,7 +7,6 @@ from selfwire.evolvers.hiva.asks import PromptRewrite
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.semantics import Rewritten, evolve_semantics, shown_gradients
-
 from tests.evolvers.hiva.doubles import ScriptedModel, reflector, team
 
 LINE = team(("s", "a"), ("a", "end"))

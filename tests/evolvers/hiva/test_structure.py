@@ -1,4 +1,5 @@
 import pytest
+
 from selfwire.core.edits import AddEdge, RemoveEdge
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
@@ -14,7 +15,6 @@ from selfwire.evolvers.hiva.structure import (
     offered,
     traffic,
 )
-
 from tests.evolvers.hiva.doubles import ScriptedModel, reflector, run, team
 
 LINE = team(("s", "a"), ("a", "end"))

@@ -1,16 +1,15 @@
 import pytest
-from selfwire.core.trajectory import Routing
+
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.distance import UNIFORM, Evidence
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss
-from selfwire.evolvers.hiva.kabb import TaskMatch
+from selfwire.evolvers.hiva.kabb import TaskMatch, kabb_router
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import Learned, Outcome
 from selfwire.evolvers.hiva.seed import seed
 from selfwire.evolvers.hiva.updates import evidence, kept_learning, outcome, refit_weights, update_beliefs
 from selfwire.evolvers.operations import added_after, newcomer
-
-from tests.evolvers.hiva.doubles import PROMPTS, run, team
+from tests.evolvers.hiva.doubles import PROMPTS, known, run, team
 
 LINE = team(("s", "a"), ("a", "end"))
 MATCH = TaskMatch(
@@ -23,13 +22,13 @@ def gradient(node: str, sentiment: str) -> Gradient:
 
 
 def test_d2_on_success_all_that_ran_is_rewarded() -> None:
-    found = outcome(run(LINE, solved=True), LINE, Loss(solved=True), match=MATCH)
+    found = outcome(run(LINE, solved=True), Loss(solved=True), match=MATCH)
     assert found == Outcome(
         task="t1",
         solved=True,
         rewards={"a": 1, "end": 1, "s": 1},
         edges=(("s", "a"), ("a", "end")),
-        receivers={"a": "a", "end": "end"},
+        receivers={"s": "s", "a": "a", "end": "end"},
         matches={"a": 0.5, "end": 0.0, "s": 0.0},
         concepts=MATCH.concepts,
     )
@@ -37,7 +36,7 @@ def test_d2_on_success_all_that_ran_is_rewarded() -> None:
 
 def test_on_failure_the_sentiments_are_the_rewards() -> None:
     passed = Backward(gradients=(gradient("end", "neutral"), gradient("a", "critical")))
-    found = outcome(run(LINE), LINE, Loss(solved=False), passed)
+    found = outcome(run(LINE), Loss(solved=False), passed)
     assert found is not None
     assert found.rewards == {"end": 1, "a": 0}
 
@@ -47,8 +46,8 @@ def test_on_failure_the_sentiments_are_the_rewards() -> None:
     [(Loss(solved=None, error="down"), None), (Loss(solved=False), Backward(error="down"))],
 )
 def test_d13_an_infrastructure_error_teaches_nothing(judged: Loss, passed: Backward | None) -> None:
-    assert outcome(run(LINE), LINE, judged, passed) is None
-    assert outcome(run(LINE, solved=True).failed("down"), LINE, Loss(solved=True)) is None
+    assert outcome(run(LINE), judged, passed) is None
+    assert outcome(run(LINE, solved=True).failed("down"), Loss(solved=True)) is None
     assert update_beliefs(LINE, [None, None], iteration=0, config=KabbConfig()) == update_beliefs(
         LINE, [], iteration=5, config=KabbConfig()
     )
@@ -57,18 +56,26 @@ def test_d13_an_infrastructure_error_teaches_nothing(judged: Loss, passed: Backw
 def test_d7_how_often_candidates_were_left_out_is_counted() -> None:
     fork = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
     whole = run(fork, solved=True)
+    router = kabb_router(fork, Learned(), TaskMatch(indicators={"b": (0.9,) * 4}), KabbConfig())
     source = next(step for step in whole.steps if step.node == "s")
-    routed = source.replace(routing=Routing(chosen=("a",), scores={"a": 1.0}))
+    routed = source.replace(routing=router("s", ("a", "b"), known("s")))
     trajectory = whole.replace(steps=(routed, *(s for s in whole.steps if s.node != "s")))
-    found = outcome(trajectory, fork, Loss(solved=True))
+    found = outcome(trajectory, Loss(solved=True))
     assert found is not None
     assert found.left_out == 1
     assert Learned.of(update_beliefs(fork, [found, found], iteration=0, config=KabbConfig())).left_out == 2
 
 
+def test_nodes_that_were_removed_since_do_no_harm() -> None:
+    lesson = outcome(run(team(("s", "gone"), ("gone", "end")), solved=True), Loss(solved=True), match=MATCH)
+    learned = Learned.of(update_beliefs(LINE, [lesson], iteration=0, config=KabbConfig()))
+    assert set(learned.beliefs) == {"s", "a", "end"}
+    assert set(learned.edges) == {"s->a", "a->end"}
+
+
 def test_updating_fits_the_memory_to_the_rewired_topology() -> None:
     grown = LINE.apply(added_after(LINE, "s", newcomer(LINE, "s", "Checks."), why="test"))
-    lesson = outcome(run(LINE, solved=True), LINE, Loss(solved=True), match=MATCH)
+    lesson = outcome(run(LINE, solved=True), Loss(solved=True), match=MATCH)
     learned = Learned.of(update_beliefs(grown, [lesson], iteration=0, config=KabbConfig()))
     assert set(learned.edges) == {"s->checks", "checks->a", "a->end"}
     assert set(learned.beliefs) == {"s", "a", "end", "checks"}
@@ -78,7 +85,7 @@ def test_updating_fits_the_memory_to_the_rewired_topology() -> None:
 def test_a_rejected_candidate_s_lessons_on_survivors_are_kept() -> None:
     kept = Learned().fitting(LINE).into(LINE)
     grown = kept.apply(added_after(kept, "s", newcomer(kept, "s", "Checks."), why="test"))
-    lesson = outcome(run(LINE, solved=True), LINE, Loss(solved=True), match=MATCH)
+    lesson = outcome(run(LINE, solved=True), Loss(solved=True), match=MATCH)
     candidate = update_beliefs(grown, [lesson], iteration=0, config=KabbConfig())
     merged = kept_learning(kept, candidate)
     assert merged.topology == kept.topology

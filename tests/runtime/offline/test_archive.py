@@ -1,7 +1,11 @@
 """What a team of offline agents can do on the archive, and what a lone one cannot."""
 
-from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
+from collections.abc import Sequence
+
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
 from selfwire.core.scope import Scope
+from selfwire.core.task import Task
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.offline.skills import Evidence
@@ -19,12 +23,12 @@ BENCHMARK = archive(40)
 MISSING = next(family.missing for family in FAMILIES if family.name == "archive")
 
 
-async def answered(prompts, task, model):
+async def answered(prompts: Sequence[str], task: Task, model: OfflineChat) -> str:
     search, inbox, output = BENCHMARK.toolbox["search"], "", ""
     offered = {"name": "search", "description": search.spec.description, "parameters": dict(search.spec.parameters)}
     bound = model.bind_tools([{"type": "function", "function": offered}])
     for number, prompt in enumerate(prompts):
-        messages = [SystemMessage(prompt), HumanMessage(f"Task:\n{task.input}{inbox}")]
+        messages: list[BaseMessage] = [SystemMessage(prompt), HumanMessage(f"Task:\n{task.input}{inbox}")]
         while (reply := await bound.ainvoke(messages)).tool_calls:
             messages.append(reply)
             for call in reply.tool_calls:
@@ -35,38 +39,42 @@ async def answered(prompts, task, model):
     return output
 
 
-async def solved_kinds(prompts, model):
+async def solved_kinds(prompts: Sequence[str], model: OfflineChat) -> dict[str, float]:
     tasks = BENCHMARK.splits(0, train=0, gate=0, test=40).test
-    kinds = {}
+    kinds: dict[str, list[bool]] = {}
     for task in tasks:
         feedback = await BENCHMARK.environment.assess(task, await answered(prompts, task, model), scope=Scope())
         kinds.setdefault(task.kind, []).append(feedback.solved)
     return {kind: sum(solved) / len(solved) for kind, solved in kinds.items()}
 
 
-async def test_a_lone_generalist_answers_single_hop_questions_only():
+async def test_a_lone_generalist_answers_single_hop_questions_only() -> None:
     kinds = await solved_kinds([GENERALIST], OfflineChat(error_rate=0))
     assert kinds.pop("single") == 1
     assert set(kinds.values()) == {0}
 
 
-async def test_no_lone_agent_comes_near_the_team():
-    for prompt in (*TEAM, "Split the question into two. Read the passages.", "Compare the two values. Count the names."):
+async def test_no_lone_agent_comes_near_the_team() -> None:
+    for prompt in (
+        *TEAM,
+        "Split the question into two. Read the passages.",
+        "Compare the two values. Count the names.",
+    ):
         kinds = await solved_kinds([prompt], OfflineChat(error_rate=0))
         assert sum(kinds[kind] for kind in kinds if kind != "single") == 0
 
 
-async def test_a_team_whose_skills_fit_answers_every_kind():
+async def test_a_team_whose_skills_fit_answers_every_kind() -> None:
     assert set((await solved_kinds(TEAM, OfflineChat(error_rate=0))).values()) == {1}
 
 
-async def test_useless_skills_cost_the_places_of_useful_ones():
+async def test_useless_skills_cost_the_places_of_useful_ones() -> None:
     chatty = ("Brainstorm. Debate the matter.", *TEAM[1:])
     kinds = await solved_kinds(chatty, OfflineChat(error_rate=0))
     assert kinds["comparison"] == kinds["counting"] == kinds["temporal"] == 0
 
 
-def test_missing_steps_are_told_from_what_the_trace_does_not_show():
+def test_missing_steps_are_told_from_what_the_trace_does_not_show() -> None:
     task = "Which was founded earlier, Brol Works or Tas Press?"
     parts = "- Part 1: When was Brol Works founded?\n- Part 2: When was Tas Press founded?\n"
     facts = "- Fact: When was Brol Works founded? = 1901\n- Fact: When was Tas Press founded? = 1907\n"

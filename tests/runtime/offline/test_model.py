@@ -1,9 +1,13 @@
 import json
+from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.tools import tool
 from pydantic import BaseModel, Field
+
+from selfwire.runtime.faults import is_transient, retry_after
 from selfwire.runtime.offline.faults import Faults, OfflineError
 from selfwire.runtime.offline.model import OfflineChat
 
@@ -28,57 +32,58 @@ def search(query: str) -> str:
     return PAGE
 
 
-def faultless(**fields):
+def faultless(**fields: Any) -> OfflineChat:
     return OfflineChat(error_rate=0, critic_error_rate=0, **fields)
 
 
-def asked(system="You answer.", question=QUESTION):
+def asked(system: str = "You answer.", question: str = QUESTION) -> list[BaseMessage]:
     return [SystemMessage(system), HumanMessage(question)]
 
 
-def through_the_loop(model):
+def through_the_loop(model: OfflineChat) -> tuple[AIMessage, AIMessage]:
     messages = asked()
     called = model.bind_tools([search]).invoke(messages)
     messages += [called, *(ToolMessage(PAGE, tool_call_id=call["id"]) for call in called.tool_calls)]
     return called, model.bind_tools([search]).invoke(messages)
 
 
-def test_an_agent_searches_reads_and_answers():
+def test_an_agent_searches_reads_and_answers() -> None:
     called, final = through_the_loop(faultless())
     assert [call["args"] for call in called.tool_calls] == [{"query": "Who founded Brol Works?"}]
     assert final.tool_calls == []
-    assert final.content.endswith("Answer: Ada Tron")
+    assert final.text.endswith("Answer: Ada Tron")
 
 
-def test_usage_model_name_and_skills_are_told():
+def test_usage_model_name_and_skills_are_told() -> None:
     _, final = through_the_loop(faultless())
     assert final.response_metadata["model_name"] == "offline"
     assert final.response_metadata["skills"] == ["look up", "read"]
     usage = final.usage_metadata
+    assert usage
     assert usage["input_tokens"] > 0
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
 
 
-def test_task_and_tool_results_never_switch_a_skill_on():
+def test_task_and_tool_results_never_switch_a_skill_on() -> None:
     message = faultless().invoke(asked(question=f"{QUESTION}\n\nFrom a1:\nSplit the question. Compare the two values."))
     assert message.response_metadata["skills"] == ["look up", "read"]
 
 
-def test_without_tools_nothing_is_known():
-    assert faultless().invoke(asked()).content.endswith("Answer: unknown")
+def test_without_tools_nothing_is_known() -> None:
+    assert faultless().invoke(asked()).text.endswith("Answer: unknown")
 
 
-def test_ids_of_tool_calls_differ_between_questions():
+def test_ids_of_tool_calls_differ_between_questions() -> None:
     model = faultless().bind_tools([search])
     first, second = (model.invoke(asked(question=f"Task:\nWho founded {name} Works?")) for name in ("Brol", "Tas"))
     assert first.tool_calls[0]["id"] != second.tool_calls[0]["id"]
 
 
-def test_a_reply_follows_from_messages_seed_sample_and_temperature_alone():
+def test_a_reply_follows_from_messages_seed_sample_and_temperature_alone() -> None:
     request = [HumanMessage("<prompt>You help.</prompt><gradients>Split the question.</gradients>")]
     schema = {"title": "Rewrite", "type": "object", "properties": {"prompt": {"type": "string"}}}
 
-    def rewritten(model, **place):
+    def rewritten(model: OfflineChat, **place: Any) -> Any:
         bound = model.bind_tools([schema], tool_choice="any").bind(**place)
         return bound.invoke(request).tool_calls[0]["args"]["prompt"]
 
@@ -88,9 +93,9 @@ def test_a_reply_follows_from_messages_seed_sample_and_temperature_alone():
     assert len({rewritten(OfflineChat(), sample=sample) for sample in range(30)}) > 3
 
 
-def test_a_step_goes_wrong_at_the_stated_rate():
+def test_a_step_goes_wrong_at_the_stated_rate() -> None:
     answers = [
-        through_the_loop(OfflineChat(error_rate=rate, seed=seed))[1].content.endswith("Ada Tron")
+        through_the_loop(OfflineChat(error_rate=rate, seed=seed))[1].text.endswith("Ada Tron")
         for rate in (0.0, 1.0)
         for seed in range(10)
     ]
@@ -98,7 +103,7 @@ def test_a_step_goes_wrong_at_the_stated_rate():
 
 
 @pytest.mark.parametrize("method", ["function_calling", "json_schema"])
-async def test_structured_output_is_an_object_of_the_schema(method):
+async def test_structured_output_is_an_object_of_the_schema(method: Any) -> None:
     structured = faultless().with_structured_output(Verdict, method=method)
     prompt = "<gradient>role: The prompt should say: Split the question.</gradient>"
     assert structured.invoke(prompt) == Verdict(concerns="semantics")
@@ -106,45 +111,46 @@ async def test_structured_output_is_an_object_of_the_schema(method):
 
 
 @pytest.mark.parametrize("method", ["function_calling", "json_schema"])
-def test_an_unknown_schema_gets_a_valid_object(method):
+def test_an_unknown_schema_gets_a_valid_object(method: Any) -> None:
     raw = faultless().with_structured_output(Unheard, method=method, include_raw=True).invoke("anything")
+    assert isinstance(raw, dict)
     assert isinstance(raw["parsed"], Unheard)
     assert raw["parsing_error"] is None
     assert isinstance(raw["raw"], AIMessage)
 
 
-async def test_a_stream_adds_up_to_the_reply():
+async def test_a_stream_adds_up_to_the_reply() -> None:
     model, messages = faultless().bind_tools([search]), asked()
     whole = model.invoke(messages)
     parts = [chunk async for chunk in model.astream(messages)]
-    added = parts[0]
-    for part in parts[1:]:
-        added += part
+    added = add_ai_message_chunks(*[part for part in parts if isinstance(part, AIMessageChunk)])
     assert added.content == whole.content
     assert added.tool_calls == whole.tool_calls
     assert added.usage_metadata == whole.usage_metadata
     assert len(list(faultless().stream(messages))) > 2
 
 
-def test_a_rate_limit_is_met_once_and_says_when_to_come_back():
+def test_a_rate_limit_is_met_once_and_says_when_to_come_back() -> None:
     model = faultless(faults=Faults(rate_limit=1, retry_after=2))
     with pytest.raises(OfflineError) as caught:
         model.invoke(asked())
-    assert (caught.value.status_code, caught.value.retry_after) == (429, 2)
+    assert caught.value.status_code == 429
+    assert is_transient(caught.value)
+    assert retry_after(caught.value) == 2
     assert model.invoke(asked()).content
 
 
-def test_a_provider_can_stay_down():
+def test_a_provider_can_stay_down() -> None:
     model = faultless(faults=Faults(timeout=1, times=None))
     for _ in range(3):
         with pytest.raises(TimeoutError):
             model.invoke(asked())
 
 
-def test_truncated_and_malformed_json_do_not_parse():
+def test_truncated_and_malformed_json_do_not_parse() -> None:
     form = {"type": "json_schema", "json_schema": {"name": "v", "schema": Verdict.model_json_schema()}}
     for faults in (Faults(truncated=1), Faults(malformed=1)):
-        broken = faultless(faults=faults).bind(response_format=form).invoke("x").content
+        broken = faultless(faults=faults).bind(response_format=form).invoke("x").text
         with pytest.raises(json.JSONDecodeError):
             json.loads(broken)
         call = faultless(faults=faults).bind_tools([Verdict], tool_choice="any").invoke("x")
@@ -154,7 +160,7 @@ def test_truncated_and_malformed_json_do_not_parse():
     assert faultless(faults=Faults(empty=1)).invoke(asked()).content == ""
 
 
-def test_a_share_of_requests_fails():
+def test_a_share_of_requests_fails() -> None:
     model = faultless(faults=Faults(server_error=0.5))
     failed = 0
     for number in range(40):
@@ -165,7 +171,7 @@ def test_a_share_of_requests_fails():
     assert 8 <= failed <= 32
 
 
-def test_max_tokens_and_stop_words_end_a_reply():
+def test_max_tokens_and_stop_words_end_a_reply() -> None:
     short = faultless(max_tokens=1).invoke(asked())
     assert (len(short.content), short.response_metadata["finish_reason"]) == (4, "length")
-    assert faultless().invoke(asked(), stop=["wer:"]).content.endswith("Ans")
+    assert faultless().invoke(asked(), stop=["wer:"]).text.endswith("Ans")

@@ -1,6 +1,7 @@
 import pytest
+
 from selfwire.runtime.offline import plain
-from selfwire.runtime.offline.skills import PLACES, Skill, instructed
+from selfwire.runtime.offline.skills import PLACES, Family, Skill, instructed
 from selfwire.runtime.offline.vocabulary import (
     FAMILIES,
     VOCABULARY,
@@ -11,30 +12,30 @@ from selfwire.runtime.offline.vocabulary import (
 )
 
 
-def test_a_plain_prompt_leaves_both_places_to_look_up_and_read():
+def test_a_plain_prompt_leaves_both_places_to_look_up_and_read() -> None:
     assert active_skills("You are a helpful assistant. Answer the task.") == ("look up", "read")
 
 
-def test_one_instruction_leaves_one_place_to_look_up():
+def test_one_instruction_leaves_one_place_to_look_up() -> None:
     assert active_skills("Split the question into two.") == ("split", "look up")
 
 
-def test_an_instructed_filler_is_not_placed_twice():
+def test_an_instructed_filler_is_not_placed_twice() -> None:
     assert active_skills("Search for what is not known yet.") == ("look up", "read")
     assert active_skills("Read the passages.") == ("read", "look up")
 
 
-def test_a_third_skill_is_ignored_in_order_of_appearance():
+def test_a_third_skill_is_ignored_in_order_of_appearance() -> None:
     prompt = "Count the names. Compare the two values. Split the question."
     assert active_skills(prompt) == ("count", "compare")
     assert activation_report([prompt])[0].instructed == ("count", "compare", "split")
 
 
-def test_a_negated_instruction_switches_nothing_on():
+def test_a_negated_instruction_switches_nothing_on() -> None:
     assert active_skills("Do not split the question; never compare the values.") == ("look up", "read")
 
 
-def test_names_in_the_vocabulary_are_unique_and_every_skill_is_worded_five_times():
+def test_names_in_the_vocabulary_are_unique_and_every_skill_is_worded_five_times() -> None:
     names = [skill.name for skill in VOCABULARY]
     assert len(names) == len(set(names))
     assert paraphrases().keys() == set(names)
@@ -42,25 +43,25 @@ def test_names_in_the_vocabulary_are_unique_and_every_skill_is_worded_five_times
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_a_family_has_at_least_as_many_useless_skills_as_useful_ones(family):
+def test_a_family_has_at_least_as_many_useless_skills_as_useful_ones(family: Family) -> None:
     useless = [skill for skill in VOCABULARY if skill.name not in family.abilities]
     assert len(useless) >= len(family.abilities)
     assert {skill.name for skill in plain.SKILLS} <= {skill.name for skill in useless}
 
 
-def test_four_in_five_paraphrases_switch_their_skill_on():
+def test_four_in_five_paraphrases_switch_their_skill_on() -> None:
     for name, texts in paraphrases().items():
         hits = [text for text in texts if name in active_skills(text)[:1] or name in instructed(text, VOCABULARY)]
         assert len(hits) >= 0.8 * len(texts), (name, sorted(set(texts) - set(hits)))
 
 
-def test_few_paraphrases_switch_a_foreign_skill_on():
+def test_few_paraphrases_switch_a_foreign_skill_on() -> None:
     texts = [(name, text) for name, found in paraphrases().items() for text in found]
     wrong = [(name, text) for name, text in texts if set(instructed(text, VOCABULARY)) - {name}]
     assert len(wrong) <= 0.1 * len(texts), wrong
 
 
-def test_places_are_two():
+def test_places_are_two() -> None:
     skills = [Skill(name=letter, patterns=(letter * 3,)) for letter in "abc"]
     assert len(instructed("aaa bbb ccc", skills)) == 3
     assert PLACES == len(active_skills("Brainstorm. Debate. Summarise."))
@@ -75,6 +76,6 @@ def test_places_are_two():
         ("Write a poem about the sea.", None),
     ],
 )
-def test_families_are_recognised_by_the_form_of_the_text(task, name):
+def test_families_are_recognised_by_the_form_of_the_text(task: str, name: str | None) -> None:
     family = family_of(task)
     assert (family.name if family else None) == name

@@ -1,0 +1,46 @@
+"""The command line's one entry: its commands, each registered by the module of its topic, and its faults."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from selfwire.evals.cli import ablate, about, evolve, run, runs, workflows
+from selfwire.evals.cli.faults import GuardedGroup
+
+TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
+    evolve.register,
+    run.register,
+    ablate.register,
+    workflows.register,
+    runs.register,
+    about.register,
+)
+"""What adds commands, in the order of the help text."""
+
+
+def build() -> typer.Typer:
+    """The application with every command."""
+    app = typer.Typer(
+        cls=GuardedGroup,
+        name="selfwire",
+        help="LangGraph teams of LLM agents that rewire themselves.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback()(_options)
+    for register in TOPICS:
+        register(app)
+    return app
+
+
+def main() -> None:
+    """Run the command line; exit code 2 is for input that cannot be used, 130 for Ctrl-C."""
+    build()()
+
+
+def _options(
+    traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error was raised.")] = False,
+) -> None:
+    """Hold what is said before a command; `GuardedGroup` reads it."""

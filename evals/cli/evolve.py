@@ -1,0 +1,206 @@
+"""The command that evolves a team: evolve."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from selfwire.core.errors import BudgetError, ConfigError, ModelError
+from selfwire.core.usage import Budget
+from selfwire.evals import drawing
+from selfwire.evals.cli import output
+from selfwire.evals.cli.options import Home
+from selfwire.evals.cli.progress import EvolutionProgress, told_spend
+from selfwire.evals.estimate import estimated
+from selfwire.evals.evolutions import OpenRun, resumed, started
+from selfwire.evals.report import STAMP, Line, Report, reported
+from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.runtime.sync import run_sync
+
+STOPPED = 3
+"""Exit code of a run that a budget or a provider stopped; it can be resumed."""
+
+Method = Annotated[str | None, typer.Argument(help="Method: hiva. Not needed with --resume.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(evolve)
+
+
+def evolve(
+    ctx: typer.Context,
+    method: Method = None,
+    benchmark: Annotated[str | None, typer.Option(help="archive, plancraft, or a .jsonl file of tasks.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Go on with this run; its other options are remembered.")] = None,
+    name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
+    model: Annotated[str, typer.Option(help="Agents' model: offline, openai:gpt-4o-mini, provider:name.")] = "offline",
+    meta_model: Annotated[str | None, typer.Option(help="Critics' and evolvers'; the agents' if none.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    embedder: Annotated[str, typer.Option(help="auto, minilm or hashing.")] = "auto",
+    iterations: Annotated[int, typer.Option(help="Rewritings of the workflow.")] = 10,
+    batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = 10,
+    gate: Annotated[str, typer.Option(help="paired, or off as in the papers.")] = "paired",
+    gate_tasks: Annotated[int, typer.Option(help="Fresh gate tasks per comparison.")] = 20,
+    train: Annotated[int, typer.Option(help="Train tasks.")] = 60,
+    gate_size: Annotated[int, typer.Option(help="Gate tasks.")] = 60,
+    test: Annotated[int, typer.Option(help="Test tasks; opened once, at the end.")] = 60,
+    seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
+    concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
+    seed_team: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
+    grader: Annotated[str, typer.Option(help="For .jsonl tasks: a named grader or module:function.")] = "exact",
+    config: Annotated[list[str] | None, typer.Option("--set", help="Knob of the method, as name=value.")] = None,
+    budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
+    budget_tokens: Annotated[int | None, typer.Option(help="Most tokens.")] = None,
+    budget_usd: Annotated[float | None, typer.Option(help="Most US dollars.")] = None,
+    budget_seconds: Annotated[float | None, typer.Option(help="Most wall time in seconds.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")] = False,
+    baselines: Annotated[bool, typer.Option(help="Run the baselines at the end.")] = True,
+    home: Home = None,
+) -> None:
+    """Evolve a team on a benchmark; stops at budgets and Ctrl-C in a state that --resume goes on from."""
+    folder = Path(home) if home else None
+    if resume is not None:
+        with resumed(resume, folder) as run:
+            _go(run, baselines)
+        return
+    request = requested(ctx.params)
+    if dry_run:
+        typer.echo(estimated(request, folder).text)
+        return
+    with started(request, folder) as run:
+        _go(run, baselines)
+
+
+def requested(given: Mapping[str, Any]) -> EvolveRequest:
+    """A request out of the command's options.
+
+    Raises:
+        ConfigError: method or benchmark is missing.
+        ValueError: an option is out of bounds.
+    """
+    method, benchmark = given["method"], given["benchmark"]
+    if method is None or benchmark is None:
+        raise ConfigError("evolve needs a method and --benchmark, such as `selfwire evolve hiva --benchmark archive`")
+    same = ("iterations", "batch", "gate", "gate_tasks", "seed", "concurrency")
+    limits = {"calls": "calls", "tokens": "tokens", "dollars": "usd", "seconds": "seconds"}
+    return EvolveRequest(
+        method=method,
+        benchmark=benchmark,
+        grader=given["grader"],
+        models=ModelNames(
+            agent=given["model"],
+            meta=given["meta_model"],
+            base_url=given["base_url"],
+            embedder=given["embedder"],
+        ),
+        sizes=Sizes(train=given["train"], gate=given["gate_size"], test=given["test"]),
+        evolution=EvolutionConfig(
+            name=given["name"] or f"{method}-{Path(benchmark).stem}", **{name: given[name] for name in same}
+        ),
+        config=knobs(given["config"] or []),
+        budget=Budget(**{limit: given[f"budget_{option}"] for limit, option in limits.items()}),
+        seed_team=given["seed_team"],
+    )
+
+
+def knobs(given: list[str]) -> dict[str, Any]:
+    """Knobs of a method from `name=value` texts; a dot leads into a nested one, as in `routing.k=3`.
+
+    Raises:
+        ConfigError: a text has no `=`.
+    """
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"--set takes name=value, not {text!r}")
+        place = found
+        *path, last = name.split(".")
+        for part in path:
+            place = place.setdefault(part, {})
+        try:
+            place[last] = json.loads(value)
+        except json.JSONDecodeError:
+            place[last] = value
+    return found
+
+
+def _go(run: OpenRun, baselines: bool) -> None:
+    out, parts = output.console(), run.parts
+    for notice in run.notices:
+        out.print(notice)
+    out.print(f"run {parts.run}: {parts.method.name} on {run.benchmark.name}, seed {parts.config.seed}")
+    try:
+        with EvolutionProgress(parts.config.iterations, out) as progress:
+            final = run_sync(run.go(progress))
+        if parts.splits.test and baselines:
+            show_report(run_sync(reported(run, final)), run)
+    except (BudgetError, ModelError) as error:
+        typer.echo(f"stopped: {error}", err=True)
+        _last_words(run, finished=False)
+        raise typer.Exit(STOPPED) from None
+    except KeyboardInterrupt:
+        _last_words(run, finished=False)
+        raise
+    _last_words(run, finished=True)
+
+
+def show_report(report: Report, run: OpenRun) -> None:
+    """The team before and after, and the table of contestants."""
+    from rich.table import Table
+
+    out = output.console()
+    for title, workflow in (("before", report.before), ("after", report.after)):
+        out.print(f"\nteam {title} ({workflow.fingerprint})\n{drawing.text(workflow.topology)}")
+    table = Table("held-out tasks", "solved [95 %]", "calls/task", "tokens/task", "$/task", "errors", box=None)
+    for line in report.lines:
+        table.add_row(*_cells(line))
+    out.print()
+    out.print(table)
+    for what, estimate in (("evolved - seed", report.gain), ("evolved - single agent", report.over_single)):
+        if estimate is not None:
+            interval = f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
+            out.print(f"{what}, paired over {estimate.n} tasks: {interval}")
+    if report.over_single is not None and report.over_single.value <= 0:
+        out.print("the evolved team does not beat a single agent at equal calls here")
+    if run.request.models.is_offline:
+        out.print(STAMP)
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    price = "unknown" if line.dollars is None else f"{line.dollars:.4f}"
+    solved = str(line.solved) if line.solved else "-"
+    return line.name, solved, f"{line.calls:.1f}", f"{line.tokens:,.0f}", price, str(line.errors)
+
+
+def _last_words(run: OpenRun, *, finished: bool) -> None:
+    out, parts = output.console(), run.parts
+    rows, tokens = parts.journal.unknown()
+    lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
+    out.print(f"spent: {told_spend(parts.journal.spend())}{lost}")
+    if not finished:
+        out.print(f"go on with: selfwire evolve --resume {parts.run}")
+    where, name = Path(parts.library.where), parts.config.name
+    out.print(f"\nthe best workflow is {name!r} in {where}; look at it with `selfwire show {name}`, use it so:")
+    out.print(_snippet(run, where.parent.resolve(), name))
+
+
+def _snippet(run: OpenRun, home: Path, name: str) -> str:
+    """How to call the saved workflow from Python."""
+    tools = f'list(benchmark("{run.request.benchmark}").toolbox.values())' if run.benchmark.tools else "[]"
+    model = run.request.models.agent
+    return (
+        "    from selfwire.evals.benchmarks.catalogue import benchmark\n"
+        "    from selfwire.graphs import hiva\n"
+        "    from selfwire.runtime.library import open_library\n\n"
+        f'    library = open_library("{home}")\n'
+        f"    tools = {tools}\n"
+        f'    graph = hiva.build("{model}", name="{name}", library=library, tools=tools).compile()\n'
+        '    print(graph.invoke({"question": "..."})["answer"])'
+    )
+
+

@@ -1,0 +1,44 @@
+"""The one place where errors become a line on stderr and an exit code."""
+
+import asyncio
+from typing import Any
+
+import typer
+from pydantic import ValidationError
+from typer.core import TyperGroup
+
+from selfwire.core.errors import SelfwireError
+
+WRONG = 2
+"""Exit code for input that cannot be used, and for every error that selfwire raises on purpose."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
+class GuardedGroup(TyperGroup):
+    """Runs commands; an error of ours becomes one line and exit code 2, Ctrl-C becomes 130."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the context names."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
+            typer.echo("stopped", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        except (SelfwireError, ValueError) as error:
+            if ctx.params.get("traceback"):
+                raise
+            typer.echo(f"error: {one_line(error)}", err=True)
+            raise typer.Exit(WRONG) from None
+
+
+def one_line(error: Exception) -> str:
+    """What an error says, without line breaks; a ValidationError as its fields and what is wrong with them."""
+    said = str(error)
+    if isinstance(error, ValidationError):
+        said = "; ".join(
+            f"{error.title}{'.' if found['loc'] else ''}{'.'.join(map(str, found['loc']))}: "
+            f"{found['msg']}, not {found['input']!r}"
+            for found in error.errors()[:3]
+        )
+    return " ".join(said.split()) or type(error).__name__

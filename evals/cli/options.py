@@ -1,0 +1,38 @@
+"""Options and arguments that several commands share, and how commands reach the library."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
+
+import typer
+
+from selfwire.runtime.library import Library, open_library
+
+T = TypeVar("T")
+
+Home = Annotated[
+    str | None,
+    typer.Option(
+        envvar="SELFWIRE_HOME",
+        show_default="./.selfwire",
+        help="Folder of saved workflows and runs; for saved workflows also a postgres:// address.",
+    ),
+]
+Ref = Annotated[
+    str,
+    typer.Argument(help="A name, name@version, a fingerprint (6 digits or more) or an exported .json file."),
+]
+
+
+def with_library(home: str | None, act: Callable[[Library], Awaitable[T]]) -> T:
+    """Open the library that is there, without making one, and do something with it.
+
+    Raises:
+        LibraryError: the library cannot be used, or `act` asks for what it does not hold.
+    """
+
+    async def opened() -> T:
+        with await asyncio.to_thread(open_library, home, create=False) as library:
+            return await act(library)
+
+    return asyncio.run(opened())

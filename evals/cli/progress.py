@@ -1,0 +1,100 @@
+"""Progress of an evolution: a bar in a terminal, a line per iteration elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from selfwire.core.usage import Usage
+from selfwire.graphs.evolution.graph import Event
+
+SHARES = {"rollout": 0.0, "evolve": 0.3, "gate": 0.5, "save": 1.0}
+"""Where in an iteration a phase begins, roughly; only the estimate of the time left depends on it."""
+
+
+class EvolutionProgress:
+    """Shows events of an evolution; use as a context manager and pass `self` as `on_event`.
+
+    Args:
+        iterations: of the whole evolution.
+        console: where to write.
+    """
+
+    def __init__(self, iterations: int, console: Console) -> None:
+        self.iterations, self.console = iterations, console
+        self.since = time.monotonic()
+        self.first: float | None = None
+        self.latest: dict[str, Any] = {}
+        name, told = TextColumn("{task.description}"), TextColumn("{task.fields[told]}")
+        columns = (name, BarColumn(), MofNCompleteColumn(), told)
+        self.bars = Progress(*columns, console=console, transient=True) if console.is_terminal else None
+        self.bar = self.bars.add_task("starting", total=1, told="") if self.bars else None
+
+    def __enter__(self) -> Self:
+        """Start drawing."""
+        if self.bars:
+            self.bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop drawing."""
+        if self.bars:
+            self.bars.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        if self.bars and self.bar is not None:
+            self.bars.update(
+                self.bar,
+                description=f"{self._place(event)} {event['phase']}",
+                completed=event.get("done", 0),
+                total=event.get("total", 1),
+                told=self._told(event),
+            )
+        if event["phase"] == "save":
+            self._line(event)
+        elif event["phase"] == "test" and event.get("done") == event.get("total"):
+            self._say(f"tested {event['total']} tasks: mean score {_score(event)}; {told_spend(event['spend'])}")
+        self.latest = event
+
+    def _line(self, event: Event) -> None:
+        verdict = "accepted" if event["accepted"] else "rejected"
+        self._say(f"{self._place(event)} train {_score(event)}, {verdict}: {event['why']}; {self._told(event)}")
+
+    def _say(self, text: str) -> None:
+        (self.bars.console if self.bars else self.console).print(text)
+        sys.stdout.flush()
+
+    def _place(self, event: Event) -> str:
+        return f"iteration {min(event['iteration'] + 1, self.iterations)}/{self.iterations}"
+
+    def _told(self, event: Event) -> str:
+        left = self._seconds_left(event)
+        score = f"score {_score(event)}, " if "done" in event else ""
+        return f"{score}{told_spend(event['spend'])}{f', about {left:,.0f} s left' if left is not None else ''}"
+
+    def _seconds_left(self, event: Event) -> float | None:
+        if event["phase"] not in SHARES or not self.iterations:
+            return None
+        done = event["iteration"] + SHARES[event["phase"]]
+        if self.first is None:
+            self.first, self.since = done, time.monotonic()
+        fraction = (done - self.first) / max(self.iterations - self.first, 1)
+        elapsed = time.monotonic() - self.since
+        return elapsed * (1 - fraction) / fraction if fraction > 0 else None
+
+
+def _score(event: Event) -> str:
+    return "-" if event.get("score") is None else f"{event['score']:.2f}"
+
+
+def told_spend(spend: dict[str, Any] | Usage) -> str:
+    """A spend as short text."""
+    usage = spend if isinstance(spend, Usage) else Usage.model_validate(spend)
+    price = "price unknown" if usage.dollars is None else f"${usage.dollars:,.2f}"
+    return f"{usage.calls:,} calls, {usage.tokens:,} tokens, {price}"

@@ -1,0 +1,105 @@
+"""The command that puts one question to a team: run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from selfwire.core.errors import ConfigError, LibraryError, TaskError
+from selfwire.core.ports import Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Budget
+from selfwire.core.values import fingerprint
+from selfwire.core.workflow import Workflow
+from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
+from selfwire.evals.cli.options import Home
+from selfwire.evals.cli.progress import told_spend
+from selfwire.evals.cli.trajectories import show_trajectory
+from selfwire.evals.evolutions import embedder_name, metered
+from selfwire.evals.report import STAMP
+from selfwire.evals.requests import ModelNames
+from selfwire.graphs.method import Method
+from selfwire.graphs.methods import method as wired
+from selfwire.runtime.budget import Ledger
+from selfwire.runtime.embeddings import embedder as load_embedder
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.library import open_library
+from selfwire.runtime.sync import run_sync
+from selfwire.tools.calculator import CalculatorTool
+from selfwire.tools.search import SearchTool, read_documents
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(run)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a question is put to."""
+
+    method: Method
+    workflow: Workflow
+    ledger: Ledger
+
+
+def run(
+    method: Annotated[str, typer.Argument(help="Method: hiva.")],
+    question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
+    workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file, else the seed.")] = None,
+    model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",
+    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    embedder: Annotated[str, typer.Option(help="auto, minilm or hashing.")] = "auto",
+    benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark: archive or plancraft.")] = None,
+    corpus: Annotated[Path | None, typer.Option(help="Documents to search: JSONL with title and text.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
+    budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Show messages, routing scores and reasons.")] = False,
+    home: Home = None,
+) -> None:
+    """Put one question to a team and print its answer; nothing evolves and nothing is saved."""
+    text = typer.get_text_stream("stdin").read().strip() if question == "-" else question.strip()
+    if not text:
+        raise ConfigError("the question is empty; write one, or - and give it on standard input")
+    models = ModelNames(agent=model, base_url=base_url, embedder=embedder)
+    bench = _bench(method, workflow, models, _tools(benchmark, corpus), Budget(calls=budget_calls), home)
+    scope = Scope(run="run", seed=seed, phase="run")
+    asked = Question(id=fingerprint(text), input=text)
+    done: Trajectory = run_sync(bench.method.solve(bench.workflow, asked, scope=scope))
+    if show:
+        show_trajectory(done)
+    if done.answer is None:
+        raise TaskError(f"{done.error}; look at the steps with --show, then try again")
+    typer.echo(done.answer)
+    typer.echo(f"{told_spend(bench.ledger.spent)}{f'; {STAMP}' if models.is_offline else ''}", err=True)
+
+
+def _bench(
+    name: str, workflow: str | None, models: ModelNames, toolbox: Toolbox, budget: Budget, home: str | None
+) -> Bench:
+    ledger = Ledger(budget)
+    model = metered(models, journal=Journal.memory(), ledger=ledger)
+    embeds, notice = load_embedder(embedder_name(models))
+    if notice:
+        typer.echo(notice, err=True)
+    made = wired(name, model=model, toolbox=toolbox, embedder=embeds, config={})
+    if workflow is None:
+        return Bench(made, made.seed(sorted(toolbox)), ledger)
+    with open_library(home, create=False) as library:
+        loaded = run_sync(library.load(workflow))
+    missing = {tool for agent in loaded.agents for tool in agent.tools} - set(toolbox)
+    if missing:
+        raise LibraryError(
+            f"workflow {workflow!r} holds {', '.join(sorted(missing))}; lend the tools with --benchmark or --corpus"
+        )
+    return Bench(made, loaded, ledger)
+
+
+def _tools(benchmark: str | None, corpus: Path | None) -> Toolbox:
+    tools = dict(load_benchmark(benchmark).toolbox) if benchmark else {}
+    if corpus is not None:
+        tools["search"] = SearchTool(read_documents(corpus))
+    return tools or {"calculator": CalculatorTool()}

@@ -1,0 +1,238 @@
+"""Starts, finds and resumes evolutions: from a request to the live parts, and back from a run's files."""
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.ports import Toolbox
+from selfwire.core.task import Splits
+from selfwire.core.values import fingerprint
+from selfwire.core.workflow import Workflow
+from selfwire.evals.benchmarks.benchmark import Benchmark
+from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
+from selfwire.evals.controls import with_random_edits
+from selfwire.evals.requests import EvolveRequest, ModelNames
+from selfwire.evals.runs import CHECKPOINTS, JOURNAL, SUMMARY, run_folder, runs_folder
+from selfwire.graphs.checkpoints import sqlite_saver
+from selfwire.graphs.evolution.config import Parts
+from selfwire.graphs.evolution.graph import Event, run_evolution
+from selfwire.graphs.evolution.phases import EvolutionState
+from selfwire.graphs.method import Method
+from selfwire.graphs.methods import method
+from selfwire.runtime.budget import Ledger
+from selfwire.runtime.embeddings import embedder
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.journalled import journalled
+from selfwire.runtime.library import Library, open_library
+from selfwire.runtime.metered import CallPolicy, MeteredModel
+from selfwire.runtime.models import chat_model
+from selfwire.runtime.sync import run_sync
+
+ROOMS = ("core", "evolvers", "graphs", "nodes", "runtime", "tools", "evals")
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """An evolution that can be run now.
+
+    Attributes:
+        request: what was asked.
+        benchmark: its tasks and tools.
+        parts: what the outer evolution needs.
+        model: all models, metered.
+        saver: of the outer evolution.
+        notices: what the user should know, such as a fallback.
+    """
+
+    request: EvolveRequest
+    benchmark: Benchmark
+    parts: Parts
+    model: MeteredModel
+    toolbox: Toolbox
+    saver: BaseCheckpointSaver[Any]
+    notices: tuple[str, ...] = ()
+
+    async def go(self, on_event: Callable[[Event], None] = lambda event: None) -> EvolutionState:
+        """Run, or go on with, the evolution; see `run_evolution`."""
+        await self.tell("running")
+        try:
+            final = await run_evolution(self.parts, self.saver, on_event)
+        except BaseException as error:
+            await self.tell(f"stopped: {type(error).__name__}: {error}"[:300])
+            raise
+        await self.tell("finished", iteration=final["iteration"], **_scores(final))
+        return final
+
+    async def tell(self, status: str, **more: Any) -> None:
+        """Note how the run stands, for lists of runs."""
+        summary = {
+            "command": "evolve",
+            "method": self.request.method,
+            "benchmark": self.request.benchmark,
+            "model": self.request.models.agent,
+            "name": self.parts.config.name,
+            "status": status,
+        }
+        await self.parts.journal.note(SUMMARY, {**summary, **more})
+
+
+@contextmanager
+def started(request: EvolveRequest, home: Path | None = None, *, run: str | None = None) -> Iterator[OpenRun]:
+    """A new run; nothing is written before every part of the request has been found usable.
+
+    Raises:
+        ConfigError, LibraryError: a name, file or option cannot be used.
+    """
+    notices = checked(request, home)
+    name = run or f"{request.method}-{Path(request.benchmark).stem}-{secrets.token_hex(3)}"
+    folder = runs_folder(home) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    journal = Journal.create(folder / JOURNAL, run=name, facts=facts(request))
+    try:
+        run_sync(journal.note("request", request.model_dump(mode="json")))
+        with _opened(request, journal, home, notices) as opened:
+            yield opened
+    finally:
+        journal.close()
+
+
+@contextmanager
+def resumed(run: str, home: Path | None = None) -> Iterator[OpenRun]:
+    """A run that stopped early, with everything that it had paid for.
+
+    Raises:
+        JournalError: there is no such run, another process holds it, or config, code or corpus have changed.
+    """
+    path = run_folder(home, run) / JOURNAL
+    reading = Journal.reading(path)
+    try:
+        request = EvolveRequest.model_validate(run_sync(reading.noted("request")))
+    finally:
+        reading.close()
+    journal = Journal.open(path, facts(request))
+    try:
+        with _opened(request, journal, home, ()) as opened:
+            yield opened
+    finally:
+        journal.close()
+
+
+def facts(request: EvolveRequest) -> dict[str, str]:
+    """Hashes of what a resumed run must share with its beginning."""
+    return {
+        "config": fingerprint(request),
+        "code": code_hash(),
+        "corpus": fingerprint([task.model_dump(mode="json") for task in _splits(request).train]),
+        "embedder": embedder_name(request.models),
+    }
+
+
+def code_hash() -> str:
+    """SHA-256, shortened, over selfwire's own sources and prompts."""
+    digest = hashlib.sha256()
+    for room in ROOMS:
+        root = Path(str(files(f"selfwire.{room}")))
+        for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".md", ".json")):
+            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def metered(names: ModelNames, *, journal: Journal, ledger: Ledger) -> MeteredModel:
+    """The models of a request behind one wrapper.
+
+    Raises:
+        ConfigError: a model cannot be used, or a dollar budget meets a model without a price.
+    """
+    options = {"base_url": names.base_url} if names.base_url else {}
+    made = {name: chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
+    policy = CallPolicy(timeout=names.timeout, retries=names.retries)
+    roles = {role: made[name] for role, name in names.roles.items()}
+    return MeteredModel(roles, journal=journal, ledger=ledger, policy=policy)
+
+
+def embedder_name(names: ModelNames) -> str:
+    """Which embedder a request means: beside the offline model `auto` is hashing."""
+    return "hashing" if names.embedder == "auto" and names.is_offline else names.embedder
+
+
+def checked(request: EvolveRequest, home: Path | None) -> tuple[str, ...]:
+    """Try every part of a request without writing anything."""
+    trial = Journal.memory()
+    try:
+        model = metered(request.models, journal=trial, ledger=Ledger(request.budget))
+        bench = _benchmark(request)
+        _splits(request)
+        embeds, notice = embedder(embedder_name(request.models))
+        method(request.method, model=model, toolbox=bench.toolbox, embedder=embeds, config=request.config)
+        if request.seed_team:
+            with open_library(home, create=False) as library:
+                run_sync(library.load(request.seed_team))
+        return (notice,) if notice else ()
+    finally:
+        trial.close()
+
+
+@contextmanager
+def _opened(request: EvolveRequest, journal: Journal, home: Path | None, notices: tuple[str, ...]) -> Iterator[OpenRun]:
+    ledger = Ledger(request.budget, spent=journal.spend())
+    model = metered(request.models, journal=journal, ledger=ledger).labelled(method=request.method)
+    bench = _benchmark(request)
+    toolbox = journalled(bench.toolbox, journal)
+    embeds, _ = embedder(embedder_name(request.models))
+    made = method(request.method, model=model, toolbox=toolbox, embedder=embeds, config=request.config)
+    with open_library(home) as library:
+        parts = Parts(
+            run=journal.run,
+            config=request.evolution,
+            method=with_random_edits(made, request.random_edits) if request.random_edits is not None else made,
+            environment=bench.environment,
+            splits=_splits(request),
+            seed_workflow=_seed(made, request, bench, library),
+            library=library,
+            journal=journal,
+            ledger=ledger,
+        )
+        saver = sqlite_saver(runs_folder(home) / journal.run / CHECKPOINTS)
+        try:
+            yield OpenRun(request, bench, parts, model, toolbox, saver, notices)
+        finally:
+            saver.conn.close()
+
+
+def _benchmark(request: EvolveRequest) -> Benchmark:
+    sizes = request.sizes
+    wanted = 4 * (sizes.train + sizes.gate + sizes.test)  # generated tasks share entities, so many are left over
+    return load_benchmark(request.benchmark, seed=request.evolution.seed, size=wanted, grader=request.grader)
+
+
+def _splits(request: EvolveRequest) -> Splits:
+    sizes = request.sizes
+    if request.evolution.gate == "paired" and not sizes.gate and request.evolution.iterations:
+        raise ConfigError("the paired gate needs gate tasks; give --gate-size above 0, or --gate off")
+    return _benchmark(request).splits(request.evolution.seed, train=sizes.train, gate=sizes.gate, test=sizes.test)
+
+
+def _seed(made: Method, request: EvolveRequest, bench: Benchmark, library: Library) -> Workflow:
+    if request.seed_team is None:
+        return made.seed(bench.tools)
+    workflow = run_sync(library.load(request.seed_team))
+    if workflow.method != made.name:
+        raise ConfigError(f"seed team {request.seed_team!r} belongs to {workflow.method}, not to {made.name}")
+    missing = {tool for agent in workflow.agents for tool in agent.tools} - set(bench.toolbox)
+    if missing:
+        told = ", ".join(sorted(missing))
+        raise ConfigError(f"seed team {request.seed_team!r} holds {told}, which {bench.name} lacks; lend other tools")
+    return workflow
+
+
+def _scores(final: EvolutionState) -> dict[str, Any]:
+    scores = [score for score in final.get("test", {}).get("after", {}).get("scores", []) if score is not None]
+    return {"score": sum(scores) / len(scores)} if scores else {}

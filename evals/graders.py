@@ -1,0 +1,209 @@
+"""Graders: what an answer is worth against a reference. Named ones here, one's own as `module:function`.
+
+F1 and em follow SQuAD (Rajpurkar et al., 2016): lower case, without punctuation and articles, compared as bags of
+words; with HotpotQA's rule that yes, no and noanswer match only themselves.
+"""
+
+import asyncio
+import importlib
+import inspect
+import re
+import string
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from difflib import get_close_matches
+from numbers import Real
+from pathlib import Path
+
+from selfwire.core.errors import ConfigError, GradingError, SelfwireError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Task
+from selfwire.core.values import thawed
+
+Graded = float | Feedback
+Grader = Callable[[Task, str], Graded | Awaitable[Graded]]
+"""Takes a task and an answer; returns a score in [0, 1] or a whole Feedback, at once or awaited."""
+
+_CLOSED = ("yes", "no", "noanswer")
+_NUMBER = re.compile(
+    r"""(?:(?<![\w)])-)?                                    # a minus sign, but not the one of 3-4
+        (?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)  # 1,234.5 or 12 or .5
+        (?:[eE][-+]?\d+)?""",
+    re.ASCII | re.VERBOSE,
+)
+_IMPORT_FAULTS = (ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError, LookupError, OSError)
+_LEAST_SECRET = 4
+"""Shorter references occur in any text by chance."""
+
+
+def normalised(text: str) -> str:
+    """SQuAD's normal form: lower case, no punctuation, no articles, single spaces."""
+    bare = text.lower().translate(str.maketrans("", "", string.punctuation))
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", bare).split())
+
+
+def exact(answer: str, reference: str) -> float:
+    """1 if the two are the same text but for space around it."""
+    return float(answer.strip() == reference.strip())
+
+
+def em(answer: str, reference: str) -> float:
+    """SQuAD's exact match: 1 if the normal forms are equal."""
+    return float(normalised(answer) == normalised(reference))
+
+
+def f1(answer: str, reference: str) -> float:
+    """SQuAD's F1 over words of the normal forms; yes, no and noanswer match only themselves."""
+    said, gold = normalised(answer), normalised(reference)
+    if said == gold:
+        return 1.0
+    if said in _CLOSED or gold in _CLOSED:
+        return 0.0
+    common = sum((Counter(said.split()) & Counter(gold.split())).values())
+    return 2 * common / (len(said.split()) + len(gold.split())) if common else 0.0
+
+
+def contains(answer: str, reference: str) -> float:
+    """1 if the reference's normal form stands in the answer's, as whole words."""
+    gold = normalised(reference)
+    return float(bool(gold) and f" {gold} " in f" {normalised(answer)} ")
+
+
+def numeric(answer: str, reference: str) -> float:
+    """1 if the last number of the answer equals the reference's last one, to six digits."""
+    said, gold = _last_number(answer), _last_number(reference)
+    if gold is None:
+        raise GradingError(f"grader 'numeric' needs a reference with a number, not {reference!r}")
+    return float(said is not None and abs(said - gold) <= 1e-6 * max(1.0, abs(gold)))
+
+
+NAMED: dict[str, Callable[[str, str], float]] = {
+    "exact": exact,
+    "em": em,
+    "f1": f1,
+    "contains": contains,
+    "numeric": numeric,
+}
+
+
+class GradedEnvironment:
+    """A grader as an environment.
+
+    Args:
+        name: how it was asked for.
+        grader: scores an answer.
+        solved_at: least score that counts as solved, where the grader returns only a score.
+    """
+
+    def __init__(self, name: str, grader: Grader, *, solved_at: float = 1.0) -> None:
+        self.name, self._grader, self._solved_at = name, grader, solved_at
+
+    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+        """Score an answer.
+
+        Raises:
+            GradingError: the grader raised, returned no score in [0, 1], or put the reference into its feedback.
+        """
+        graded = await self._graded(task, answer)
+        feedback = graded if isinstance(graded, Feedback) else self._scored(task, graded)
+        self._refuse_leak(task, answer, feedback.text)
+        return feedback
+
+    async def _graded(self, task: Task, answer: str) -> object:
+        # A grader is foreign code: gather hands over whatever it raises, without a net that would catch our own.
+        (outcome,) = await asyncio.gather(self._called(task, answer), return_exceptions=True)
+        if isinstance(outcome, SelfwireError):
+            raise outcome
+        if isinstance(outcome, BaseException):
+            raise GradingError(f"grader {self.name!r} failed on task {task.id!r}: {outcome!r}") from outcome
+        return outcome
+
+    async def _called(self, task: Task, answer: str) -> object:
+        if inspect.iscoroutinefunction(self._grader):
+            return await self._grader(task, answer)
+        graded = await asyncio.to_thread(self._grader, task, answer)
+        return await graded if inspect.isawaitable(graded) else graded
+
+    def _scored(self, task: Task, graded: object) -> Feedback:
+        score = float(graded) if isinstance(graded, Real) else -1.0
+        if not 0 <= score <= 1:  # NaN compares false
+            raise GradingError(
+                f"grader {self.name!r} returned {graded!r} for task {task.id!r}; return a score in [0, 1] or a Feedback"
+            )
+        solved = score >= self._solved_at
+        said = "The answer is right." if solved else f"The answer is not right: it scores {score:.2f} of 1."
+        return Feedback(score=score, solved=solved, text=said)
+
+    def _refuse_leak(self, task: Task, answer: str, text: str) -> None:
+        for secret in references(task):
+            known = f"{task.input}\n{answer}".lower()
+            if len(secret) >= _LEAST_SECRET and secret.lower() in text.lower() and secret.lower() not in known:
+                raise GradingError(
+                    f"grader {self.name!r} put the reference of task {task.id!r} into its feedback, which agents read; "
+                    "say what is wrong with the answer instead"
+                )
+
+
+def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:
+    """The grader called `name`, or the one at `module:function` (the working directory counts), as an environment.
+
+    Raises:
+        ConfigError: there is none of this name, it cannot be imported, or it cannot be called.
+    """
+    if not 0 < solved_at <= 1:
+        raise ConfigError(f"a task is solved at a score above 0 and up to 1, not at {solved_at}")
+    if name in NAMED:
+        return GradedEnvironment(name, _against_references(name), solved_at=solved_at)
+    module, colon, function = name.partition(":")
+    if not (module and colon and function):
+        close = get_close_matches(name, NAMED)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise ConfigError(
+            f"there is no grader {name!r}; {hint}graders are {', '.join(NAMED)}, or your own as module:function"
+        )
+    return GradedEnvironment(name, _imported(name, module, function), solved_at=solved_at)
+
+
+def references(task: Task) -> tuple[str, ...]:
+    """The reference as texts: itself, or each entry of a list; empty for anything else."""
+    found = thawed(task.reference)
+    entries = found if isinstance(found, list) else [found]
+    return tuple(_text(entry) for entry in entries if isinstance(entry, str | int | float))
+
+
+def _text(entry: str | float) -> str:
+    return ("yes" if entry else "no") if isinstance(entry, bool) else str(entry)
+
+
+def _against_references(name: str) -> Grader:
+    def graded(task: Task, answer: str) -> float:
+        golds = references(task)
+        if not golds:
+            raise GradingError(
+                f"grader {name!r} needs a text, a number or a list of them as the reference of task {task.id!r}, "
+                f"not {type(thawed(task.reference)).__name__}"
+            )
+        return max(NAMED[name](answer, gold) for gold in golds)
+
+    return graded
+
+
+def _imported(name: str, module: str, function: str) -> Grader:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        grader: object = getattr(importlib.import_module(module), function)
+    except _IMPORT_FAULTS as error:
+        raise ConfigError(
+            f"grader {name!r} cannot be imported: {type(error).__name__}: {error}; named ones are {', '.join(NAMED)}"
+        ) from error
+    if not callable(grader):
+        raise ConfigError(f"grader {name!r} is {type(grader).__name__}, not a function of (task, answer)")
+    return grader
+
+
+def _last_number(text: str) -> float | None:
+    found = _NUMBER.findall(text)
+    return float(found[-1].replace(",", "")) if found else None

@@ -1,0 +1,106 @@
+"""Means with their uncertainty: seeded bootstrap intervals, and Wilson's for proportions."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from selfwire.core.values import Value
+
+DRAWS = 10_000
+"""Resamples of a bootstrap."""
+
+
+class Estimate(Value):
+    """A value with the ends of its interval.
+
+    Args:
+        value: mean, difference of means, or share.
+        low, high: ends of the interval.
+        n: how many observations (pairs, for a difference).
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    def __str__(self) -> str:
+        """The value with its interval, such as `0.60 [0.41, 0.77]`."""
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def mean(values: Sequence[float]) -> float:
+    """Arithmetic mean of at least one finite number.
+
+    Raises:
+        ValueError: there is no value, or one is not finite.
+    """
+    return float(_array(values).mean())
+
+
+def sd(values: Sequence[float]) -> float:
+    """Standard deviation of a sample (n - 1); 0 for a single value.
+
+    Raises:
+        ValueError: as `mean`.
+    """
+    array = _array(values)
+    return float(array.std(ddof=1)) if len(array) > 1 else 0.0
+
+
+def bootstrap(values: Sequence[float], *, seed: int = 0, confidence: float = 0.95) -> Estimate:
+    """Percentile bootstrap of the mean (Efron, 1979), the same for the same seed.
+
+    With few values (below about 20) it is somewhat too narrow, as every bootstrap is.
+
+    Args:
+        values: shape (n,), n >= 1, finite.
+        seed: seed of the resampling.
+        confidence: in (0, 1).
+
+    Raises:
+        ValueError: as `mean`, or the confidence is out of range.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence lies between 0 and 1, not at {confidence}")
+    array = _array(values)
+    picks = np.random.default_rng(seed).integers(0, len(array), size=(DRAWS, len(array)))
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(array[picks].mean(axis=1), [tail, 1 - tail])
+    return Estimate(value=float(array.mean()), low=float(low), high=float(high), n=len(array))
+
+
+def paired(before: Sequence[float], after: Sequence[float], *, seed: int = 0, confidence: float = 0.95) -> Estimate:
+    """Bootstrap of the mean of `after - before` over pairs, such as the same tasks or seeds.
+
+    Raises:
+        ValueError: as `bootstrap`, or the lengths differ.
+    """
+    if len(before) != len(after):
+        raise ValueError(f"pairs need equal lengths, not {len(before)} and {len(after)}")
+    return bootstrap((_array(after) - _array(before)).tolist(), seed=seed, confidence=confidence)
+
+
+def wilson(successes: int, n: int, *, confidence: float = 0.95) -> Estimate:
+    """Wilson's score interval for a share (Wilson, 1927).
+
+    Raises:
+        ValueError: not 0 <= successes <= n with n >= 1, or the confidence is out of range.
+    """
+    from scipy.stats import norm
+
+    if not (n >= 1 and 0 <= successes <= n and 0 < confidence < 1):
+        raise ValueError(f"no share: {successes} of {n} at confidence {confidence}")
+    z = float(norm.ppf((1 + confidence) / 2))
+    share = successes / n
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
+    return Estimate(value=share, low=max(0.0, middle - half), high=min(1.0, middle + half), n=n)
+
+
+def _array(values: Sequence[float]) -> npt.NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or not len(array) or not np.isfinite(array).all():
+        raise ValueError(f"statistics need at least one finite number, not {list(values)[:5]}")
+    return array

@@ -1,0 +1,73 @@
+"""Tasks of one's own from a JSONL file: one object per line with `input` and, where a grader needs it, `reference`."""
+
+import json
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.task import Task
+from selfwire.core.values import FrozenJson, Value
+
+
+class TaskLine(Value):
+    """One line of a task file.
+
+    Args:
+        id: name of the task; `line-N` if it is missing.
+        input: the text that is put to the team; not blank.
+        reference: the gold answer, or whatever the grader needs.
+        kind: the sort of question.
+        entities: what the question is about; splits keep tasks that share one on one side.
+    """
+
+    id: str | int | None = None
+    input: str = Field(pattern=r"\S")
+    reference: FrozenJson = None
+    kind: str = ""
+    entities: tuple[str, ...] = ()
+
+
+def read_tasks(path: Path) -> tuple[Task, ...]:
+    """Read a JSONL file; blank lines are skipped.
+
+    Raises:
+        ConfigError: the file cannot be read or holds no task; or, naming the line, a line is not a JSON object of
+            these fields or repeats an id.
+    """
+    try:
+        lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines()
+    except OSError as error:
+        raise ConfigError(f"task file {path} cannot be read: {error.strerror}") from None
+    tasks: list[Task] = []
+    places: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        task = _task(line, number, f"{path}, line {number}")
+        if task.id in places:
+            raise ConfigError(f"{path}, line {number}: id {task.id!r} stands in line {places[task.id]} already")
+        places[task.id] = number
+        tasks.append(task)
+    if not tasks:
+        raise ConfigError(f'task file {path} holds no task; write one JSON object per line: {{"input": ...}}')
+    return tuple(tasks)
+
+
+def _task(line: bytes, number: int, where: str) -> Task:
+    try:
+        fields = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{where}: not UTF-8 ({error.reason} at byte {error.start + 1})") from None
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{where}: not JSON ({error.msg} at column {error.colno})") from None
+    if not isinstance(fields, dict):
+        raise ConfigError(f"{where}: a task is a JSON object, not {type(fields).__name__}")
+    try:
+        parsed = TaskLine.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"][:1]))
+        raise ConfigError(f"{where}: {field}: {first['msg']}") from None
+    name = f"line-{number}" if parsed.id is None else str(parsed.id)
+    return Task(id=name, input=parsed.input, kind=parsed.kind, reference=parsed.reference, entities=parsed.entities)

@@ -1,0 +1,194 @@
+"""Graders: named ones by hand-worked numbers, one's own by import, and what goes wrong with them."""
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfwire.core.errors import ConfigError, GradingError, ModelError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Task
+from selfwire.evals.graders import GradedEnvironment, contains, em, exact, f1, load_grader, normalised, numeric
+
+SCOPE = Scope()
+
+
+def task(reference: Any) -> Task:
+    return Task(id="t1", input="Who wrote it?", reference=reference)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "score"),
+    [
+        ("barack obama", "barack hussein obama", 0.8),
+        ("greater manchester metrolink", "metrolink", 0.5),
+        ("The Beatles!", "beatles", 1.0),
+        ("red red blue", "red", 0.5),
+        ("yes", "yes", 1.0),
+        ("Yes, it is", "yes", 0.0),
+        ("no", "no way", 0.0),
+        ("noanswer", "x", 0.0),
+        ("cat", "dog", 0.0),
+        ("", "", 1.0),
+        ("", "dog", 0.0),
+        ("the", "a", 1.0),
+    ],
+)
+def test_f1_by_hand(answer: str, reference: str, score: float) -> None:
+    assert f1(answer, reference) == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    ("grader", "answer", "reference", "score"),
+    [
+        (exact, " Ada ", "Ada", 1),
+        (exact, "ada", "Ada", 0),
+        (em, "The Ada.", "ada", 1),
+        (em, "Ada Lovelace", "ada", 0),
+        (contains, "It was Ada, I think.", "ada", 1),
+        (contains, "Canada", "ada", 0),
+        (contains, "anything", "the", 0),
+        (numeric, "1 + 2, so it is 3", "3", 1),
+        (numeric, "$1,234.50", "1234.5", 1),
+        (numeric, "minus: -7.", "-7", 1),
+        (numeric, "between 3-4", "4", 1),
+        (numeric, "2.5e3", "2500", 1),
+        (numeric, "3.0001", "3", 0),
+        (numeric, "none", "3", 0),
+        (numeric, "0.3333333", "0.33333333", 1),
+        (numeric, ".5", "0.5", 1),
+    ],
+)
+def test_named_graders_by_hand(grader: Any, answer: str, reference: str, score: float) -> None:
+    assert grader(answer, reference) == score
+
+
+def test_the_normal_form() -> None:
+    assert normalised("  A man, an apple; the END.  ") == "man apple end"
+
+
+async def test_any_reference_of_a_list_will_do() -> None:
+    found = await load_grader("em").assess(task(["Ada", "Lovelace", 3]), "lovelace", scope=SCOPE)
+    assert (found.score, found.solved, found.text) == (1.0, True, "The answer is right.")
+    assert (await load_grader("em").assess(task(True), "yes", scope=SCOPE)).solved
+
+
+async def test_part_of_the_way_is_said_and_may_be_enough() -> None:
+    strict = await load_grader("f1").assess(task("barack hussein obama"), "barack obama", scope=SCOPE)
+    assert (strict.solved, strict.text) == (False, "The answer is not right: it scores 0.80 of 1.")
+    lenient = await load_grader("f1", solved_at=0.6).assess(task("barack hussein obama"), "barack obama", scope=SCOPE)
+    assert (lenient.solved, lenient.text) == (True, "The answer is right.")
+
+
+@pytest.mark.parametrize("reference", [None, {"answer": "x"}, []])
+async def test_a_reference_that_cannot_be_compared_is_a_grading_error(reference: Any) -> None:
+    with pytest.raises(GradingError, match=r"needs a text, a number or a list.*task 't1'"):
+        await load_grader("f1").assess(task(reference), "x", scope=SCOPE)
+
+
+async def test_a_reference_without_a_number_is_a_grading_error() -> None:
+    with pytest.raises(GradingError, match="needs a reference with a number"):
+        await load_grader("numeric").assess(task("Ada"), "3", scope=SCOPE)
+
+
+OWN = '''
+from selfwire.core.task import Feedback
+
+def length(task, answer):
+    return min(1.0, len(answer) / 10)
+
+async def kind(task, answer):
+    return Feedback(score=1, solved=True, text="well said", details={"words": len(answer.split())})
+
+class Strict:
+    async def __call__(self, task, answer):
+        return answer == task.reference
+
+strict = Strict()
+number = 3
+'''
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    name = f"own_graders_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(OWN)
+    (tmp_path / f"{name}_broken.py").write_text("def grade(:")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return name
+
+
+async def test_a_grader_of_ones_own_is_found_in_the_working_directory(own: str) -> None:
+    assert (await load_grader(f"{own}:length").assess(task("x"), "12345", scope=SCOPE)).score == 0.5
+    kind = await load_grader(f"{own}:kind").assess(task("x"), "a b", scope=SCOPE)
+    assert kind == Feedback(score=1, solved=True, text="well said", details={"words": 2})
+    assert (await load_grader(f"{own}:strict").assess(task("x"), "x", scope=SCOPE)).solved
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("contain", r"no grader 'contain'; did you mean contains\? graders are exact, em, f1, contains, numeric, or "),
+        (":f", "there is no grader ':f'"),
+        ("no_such_module_here:f", "cannot be imported: ModuleNotFoundError"),
+        ("{own}:missing", "cannot be imported: AttributeError.*named ones are exact"),
+        ("{own}_broken:grade", "cannot be imported: SyntaxError"),
+        ("{own}:number", "is int, not a function"),
+    ],
+)
+def test_a_grader_that_is_not_there_is_named(own: str, name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_grader(name.format(own=own))
+
+
+@pytest.mark.parametrize("solved_at", [0, 1.5, math.nan])
+def test_a_threshold_out_of_range_is_refused(solved_at: float) -> None:
+    with pytest.raises(ConfigError, match="solved at a score above 0"):
+        load_grader("f1", solved_at=solved_at)
+
+
+def _raises(task: Task, answer: str) -> float:
+    raise KeyError("gold")
+
+
+async def _raises_later(task: Task, answer: str) -> float:
+    raise RuntimeError("down")
+
+
+@pytest.mark.parametrize(
+    ("grader", "message"),
+    [
+        (_raises, r"grader 'own' failed on task 't1': KeyError\('gold'\)"),
+        (_raises_later, r"failed on task 't1': RuntimeError\('down'\)"),
+        (lambda task, answer: math.nan, "returned nan for task 't1'"),
+        (lambda task, answer: 1.5, "returned 1.5"),
+        (lambda task, answer: -0.1, "returned -0.1"),
+        (lambda task, answer: None, "returned None"),
+        (lambda task, answer: "1", "returned '1'"),
+    ],
+)
+async def test_a_grader_that_fails_ends_the_task_as_an_error(grader: Any, message: str) -> None:
+    with pytest.raises(GradingError, match=message):
+        await GradedEnvironment("own", grader).assess(task("x"), "y", scope=SCOPE)
+
+
+async def test_an_error_of_ours_passes_through() -> None:
+    async def judged(task: Task, answer: str) -> float:
+        raise ModelError("the judge is down")
+
+    with pytest.raises(ModelError, match="the judge is down"):
+        await GradedEnvironment("own", judged).assess(task("x"), "y", scope=SCOPE)
+
+
+async def test_feedback_that_tells_the_reference_is_refused() -> None:
+    def tells(task: Task, answer: str) -> Feedback:
+        return Feedback(score=0, solved=False, text=f"it should be {task.reference}")
+
+    with pytest.raises(GradingError, match="put the reference of task 't1' into its feedback") as refusal:
+        await GradedEnvironment("own", tells).assess(task("Lovelace"), "Babbage", scope=SCOPE)
+    assert "Lovelace" not in str(refusal.value)
+    repeated = await GradedEnvironment("own", tells).assess(task("Lovelace"), "Is it lovelace?", scope=SCOPE)
+    assert repeated.text == "it should be Lovelace"

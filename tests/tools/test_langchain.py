@@ -1,0 +1,42 @@
+import pytest
+from langchain_core.tools import ToolException, tool
+
+from selfwire.core.errors import ToolError
+from selfwire.core.ports import Tool
+from selfwire.core.scope import Scope
+from selfwire.tools.langchain import LangChainTool
+
+
+@tool
+def add(first: int, second: int) -> int:
+    """Add two numbers."""
+    return first + second
+
+
+@tool
+async def fails(kind: str) -> str:
+    """Fail in some way."""
+    raise {"tool": ToolException, "value": ValueError, "os": OSError, "bug": KeyError}[kind]("as asked")
+
+
+async def test_name_purpose_schema_and_result_are_the_tools_own() -> None:
+    adapted: Tool = LangChainTool(add)
+    assert (adapted.spec.name, adapted.spec.description) == ("add", "Add two numbers.")
+    assert set(adapted.spec.parameters["properties"]) == {"first", "second"}
+    assert await adapted.run({"first": 2, "second": 3}, scope=Scope()) == "5"
+
+
+async def test_an_input_that_does_not_fit_names_the_field() -> None:
+    with pytest.raises(ToolError, match="refused its input: second"):
+        await LangChainTool(add).run({"first": 2}, scope=Scope())
+
+
+@pytest.mark.parametrize("kind", ["tool", "value", "os"])
+async def test_failures_are_for_the_agent_to_read(kind: str) -> None:
+    with pytest.raises(ToolError, match="as asked"):
+        await LangChainTool(fails).run({"kind": kind}, scope=Scope())
+
+
+async def test_bugs_pass_through() -> None:
+    with pytest.raises(KeyError):
+        await LangChainTool(fails).run({"kind": "bug"}, scope=Scope())

@@ -31,6 +31,7 @@ def saw(thing: str) -> str:
 
 
 OWN_TOOLS = [saw]
+TOOLBOX = SimpleNamespace(tools={"saw": saw})
 
 
 @pytest.fixture
@@ -96,6 +97,16 @@ async def test_an_assistant_may_name_a_version(home: Path) -> None:
         await served("/etc/team.json")
 
 
+@pytest.mark.parametrize("wanted", ["three", trio().fingerprint])
+async def test_what_is_evolved_is_saved_under_the_name_that_was_served(home: Path, wanted: str) -> None:
+    with open_library(home) as library:
+        await library.save("three", trio(), run="r", step=1)
+        await (await served(wanted)).ainvoke(ASKED, context={"evolve": True})
+        names = await library.names()
+        grown = {name: len((await library.history(name)).versions) for name in names}
+    assert grown == ({"three": 2} if wanted == "three" else {"three": 1, "hiva": 1})
+
+
 async def test_without_a_library_the_servers_store_is_one(home: Path) -> None:
     store = InMemoryStore()
     result = await (await served(store=store)).ainvoke(ASKED, context={"evolve": True, "iterations": 3})
@@ -121,8 +132,9 @@ async def test_a_team_runs_without_the_tools_that_the_server_lacks(home: Path) -
     assert Workflow.model_validate(result["workflow"]) == sawing()
 
 
-async def test_the_server_is_given_tools_by_name(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SELFWIRE_TOOLS", f"{__name__}:OWN_TOOLS")
+@pytest.mark.parametrize("name", ["OWN_TOOLS", "TOOLBOX.tools"])
+async def test_the_server_is_given_tools_by_name(home: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("SELFWIRE_TOOLS", f"{__name__}:{name}")
     result = await (await served()).ainvoke(ASKED)
     assert [agent["tools"] for agent in result["workflow"]["agents"]] == [[], ["saw"]]
 

@@ -105,20 +105,24 @@ def started(request: EvolveRequest, home: Path | None = None, *, run: str | None
 
 
 @contextmanager
-def resumed(run: str, home: Path | None = None) -> Iterator[OpenRun]:
+def resumed(run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None) -> Iterator[OpenRun]:
     """A run that stopped early, with everything that it had paid for.
 
+    Args:
+        run: name of the run.
+        home: folder of runs and library.
+        limits: of the budget, by name, in place of those that the run has had; kept for the next time.
+
     Raises:
-        JournalError: there is no such run, another process holds it, or config, code or corpus have changed.
+        ConfigError: there is no such run, or a limit cannot be used.
+        JournalError: another process holds it, or config, code or corpus have changed.
     """
     path = run_folder(home, run) / JOURNAL
-    reading = Journal.reading(path)
-    try:
-        request = EvolveRequest.model_validate(run_sync(reading.noted("request")))
-    finally:
-        reading.close()
+    request = _with_limits(_asked(path), limits or {})
+    checked(request, home)
     journal = Journal.open(path, facts(request))
     try:
+        run_sync(journal.note("request", request.model_dump(mode="json")))
         with _opened(request, journal, home, ()) as opened:
             yield opened
     finally:
@@ -128,7 +132,7 @@ def resumed(run: str, home: Path | None = None) -> Iterator[OpenRun]:
 def facts(request: EvolveRequest) -> dict[str, str]:
     """Hashes of what a resumed run must share with its beginning."""
     return {
-        "config": fingerprint(request),
+        "config": fingerprint(request.model_dump(mode="json", exclude={"budget"})),  # limits may be raised
         "code": code_hash(),
         "corpus": fingerprint([task.model_dump(mode="json") for task in _splits(request).train]),
         "embedder": embedder_name(request.models),
@@ -145,15 +149,20 @@ def code_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def metered(names: ModelNames, *, journal: Journal, ledger: Ledger) -> MeteredModel:
+def metered(names: ModelNames, *, journal: Journal, ledger: Ledger, probe: bool = False) -> MeteredModel:
     """The models of a request behind one wrapper.
+
+    Args:
+        names: which model plays which role.
+        journal, ledger: of the run.
+        probe: whether a provider that is down raises an OutageError, for runs that can be resumed.
 
     Raises:
         ConfigError: a model cannot be used, or a dollar budget meets a model without a price.
     """
     options = {"base_url": names.base_url} if names.base_url else {}
     made = {name: chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
-    policy = CallPolicy(timeout=names.timeout, retries=names.retries)
+    policy = CallPolicy(timeout=names.timeout, retries=names.retries, probe=probe)
     roles = {role: made[name] for role, name in names.roles.items()}
     return MeteredModel(roles, journal=journal, ledger=ledger, policy=policy)
 
@@ -182,8 +191,9 @@ def checked(request: EvolveRequest, home: Path | None) -> tuple[str, ...]:
 
 @contextmanager
 def _opened(request: EvolveRequest, journal: Journal, home: Path | None, notices: tuple[str, ...]) -> Iterator[OpenRun]:
-    ledger = Ledger(request.budget, spent=journal.spend())
-    model = metered(request.models, journal=journal, ledger=ledger).labelled(method=request.method)
+    elapsed = run_sync(journal.noted(ELAPSED)) or 0.0
+    ledger = Ledger(request.budget, spent=journal.spend(), elapsed=elapsed)
+    model = metered(request.models, journal=journal, ledger=ledger, probe=True).labelled(method=request.method)
     bench = _benchmark(request)
     toolbox = journalled(bench.toolbox, journal)
     embeds, _ = embedder(embedder_name(request.models))

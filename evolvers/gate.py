@@ -59,13 +59,8 @@ def decide(
         raise ValueError(f"scores and calls must name the same tasks; lengths are {sorted(lengths)}")
     if margin < 0:
         raise ValueError(f"the margin must be at least 0, not {margin}")
-    pairs = [
-        (new - old, new_calls - old_calls)
-        for old, new, old_calls, new_calls in zip(
-            incumbent_scores, candidate_scores, incumbent_calls, candidate_calls, strict=True
-        )
-        if old is not None and new is not None
-    ]
+    rows = zip(incumbent_scores, candidate_scores, incumbent_calls, candidate_calls, strict=True)
+    pairs = [(new - old, after - before) for old, new, before, after in rows if old is not None and new is not None]
     left_out = len(incumbent_scores) - len(pairs)
     if not pairs:
         why = f"no task could be compared: all {left_out} ended as an error"

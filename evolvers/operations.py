@@ -3,7 +3,8 @@
 import re
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import AddAgent, AddEdge, AddNode, Edit, RemoveEdge, Rewiring
+from selfwire.core.edits import AddAgent, AddEdge, AddNode, Edit, RemoveAgent, RemoveEdge, RemoveNode, Rewiring
+from selfwire.core.topology import Topology, dead_nodes
 from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 
@@ -63,6 +64,21 @@ def successor_removed(node: Id, successor: Id, *, why: str) -> Rewiring:
 def connected_to_sink(workflow: Workflow, node: Id, *, why: str) -> Rewiring:
     """CONNECT_TO_AGGREGATOR: an edge node -> sink beside the others."""
     return Rewiring(AddEdge(node, workflow.topology.sink), why=why, operation="CONNECT_TO_AGGREGATOR", by=node)
+
+
+def dead_removed(workflow: Workflow) -> tuple[Edit, ...]:
+    """Edits that remove what nothing leads to or from, with the agents that lose their last node thereby."""
+    dead = dead_nodes(workflow.topology)
+    used = {node.agent for node in workflow.topology.nodes if node.id not in dead}
+    orphans = sorted({workflow.topology.agents[node] for node in dead} - used)
+    return (*(RemoveNode(node) for node in dead), *(RemoveAgent(agent) for agent in orphans))
+
+
+def source_rejoined(topology: Topology) -> tuple[Edit, ...]:
+    """The edit that joins a source without successors to the sink, if it is needed."""
+    if topology.entry == topology.sink or topology.successors[topology.entry]:
+        return ()
+    return (AddEdge(topology.entry, topology.sink),)
 
 
 def legal_operations(workflow: Workflow, node: Id) -> tuple[str, ...]:

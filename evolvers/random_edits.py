@@ -12,8 +12,10 @@ from selfwire.evolvers.operations import (
     added_after,
     added_beside,
     connected_to_sink,
+    dead_removed,
     legal_operations,
     newcomer,
+    source_rejoined,
     successor_removed,
 )
 
@@ -25,11 +27,12 @@ def edit_at_random(
 ) -> tuple[Workflow, tuple[Rewiring, ...]]:
     """Apply `count` random legal rewirings.
 
-    A node is drawn, then one of the operations that are legal there, a rewritten prompt among them. The
-    sink keeps its prompt, which carries the answer's format: the control should lose by its edits alone.
+    A node is drawn, then one of the operations that are legal there, a rewritten prompt among them. What a
+    removed edge leaves dangling goes with it. The sink keeps its prompt, which carries the answer's format:
+    the control should lose by its edits alone.
 
     Args:
-        workflow: what is edited.
+        workflow: what is edited; its topology may run.
         count: rewirings to apply, >= 0.
         instructions: prompts for rewrites and newcomers; at least one.
         scope: the place in the run; its `random` is the only randomness.
@@ -38,10 +41,12 @@ def edit_at_random(
         The workflow, whose lineage lists the rewirings, and the rewirings.
 
     Raises:
-        ValueError: no instructions, or a negative count.
+        ValueError: no instructions, a negative count, or a topology that may not run.
     """
     if not instructions or count < 0:
         raise ValueError(f"random edits need instructions and a count of 0 or more, not {len(instructions)}, {count}")
+    if workflow.topology.problems():
+        raise ValueError(f"only a team that may run is edited: {'; '.join(map(str, workflow.topology.problems()))}")
     random = scope.random("random edits")
     now, applied = workflow, list[Rewiring]()
     while len(applied) < count:
@@ -69,7 +74,11 @@ def _drawn(workflow: Workflow, instructions: Sequence[str], random: np.random.Ge
 
 
 def _removal(workflow: Workflow, node: Id, random: np.random.Generator) -> Rewiring:
-    return successor_removed(node, _one(workflow.topology.successors[node], random), why=WHY)
+    removal = successor_removed(node, _one(workflow.topology.successors[node], random), why=WHY)
+    cut = workflow.apply(removal)
+    dead = dead_removed(cut)
+    pruned = cut.apply(Rewiring(*dead, why=WHY)) if dead else cut
+    return removal.replace(edits=(*removal.edits, *dead, *source_rejoined(pruned.topology)))
 
 
 def _one(options: Sequence[str], random: np.random.Generator) -> str:

@@ -97,8 +97,11 @@ async def run_team(
         TopologyError: the topology cannot run.
         BudgetError, ConfigError, ...: whatever stops an agent, apart from ModelError.
     """
-    state = await compile_team(topology).ainvoke(team_input(carried), config, context=run)
-    return trajectory(topology, run, state)
+    team = compile_team(topology)
+    while True:
+        done = trajectory(topology, run, await team.ainvoke(team_input(carried), config, context=run))
+        if done.error is None or run.acted:
+            return done  # else this run ended without an answer before its node was resumed: run anew
 
 
 def trajectory(topology: Topology, run: TeamRun, state: Mapping[str, Any]) -> Trajectory:

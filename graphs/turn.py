@@ -67,6 +67,7 @@ class TeamRun:
         router: chooses among a node's successors.
         instruct: writes each chosen successor's message, the sink's apart; None hands on the output as it is.
         workflow: fingerprint of the workflow that runs.
+        acted: nodes that took their turn, as they begin; empty after a finished run was resumed.
     """
 
     question: Question
@@ -76,6 +77,7 @@ class TeamRun:
     router: Router
     instruct: Instruct | None = None
     workflow: str = ""
+    acted: list[str] = field(default_factory=list, init=False, repr=False)
     _level: list[Level] = field(default_factory=list, init=False, repr=False)
 
     def agent(self, name: str) -> Agent:
@@ -122,6 +124,7 @@ async def turn(
         BudgetError, ConfigError, ...: whatever is not a ModelError.
     """
     agent, scope = run.agent(layout.topology.agents[node]), run.scope.at(node=node)
+    run.acted.append(node)
     place = {"node": node, "agent": agent.id, "visit": scope.visit}
     inbox, usage = layout.inbox(node, steps, carried), Usage()
     try:

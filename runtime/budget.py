@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, Self
 
+from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget, Usage
 
@@ -103,6 +104,11 @@ class Ledger:
         """What calls have cost; `seconds` is wall time."""
         return self._spent.replace(seconds=self._clock() - self._since)
 
+    @property
+    def counts_dollars(self) -> bool:
+        """Whether a limit in dollars binds here or above."""
+        return self.budget.dollars is not None or (self.parent is not None and self.parent.counts_dollars)
+
     def hold(self, wanted: Usage, where: str) -> Hold:
         """Reserve what a call may cost at most, here and above.
 
@@ -112,7 +118,10 @@ class Ledger:
 
         Raises:
             BudgetError: it would exceed a limit; nothing is reserved.
+            ConfigError: there is a limit in dollars, and the price of the call is not known.
         """
+        if wanted.dollars is None and self.counts_dollars:
+            raise ConfigError(f"a budget in dollars cannot bind in {where!r}: the model's price is not known")
         amount = Purse.of(wanted)
         with self._lock:
             self._refuse(amount, where)

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 TRANSIENT_STATUS = {408, 409, 425, 429}
 TRANSIENT_NAMES = ("Timeout", "Connection", "Connect", "Transport", "RemoteProtocol", "ReadError", "WriteError")
-MALFORMED = (ValueError, TypeError, KeyError)
+MALFORMED = (ValueError, TypeError, LookupError, AttributeError, AssertionError)
 """What clients raise when a body is not what the protocol says, as when it was cut off."""
 KEY_PATTERN = re.compile(r"\b(?:sk|pk|key|Bearer)[-_ ][A-Za-z0-9*._-]{6,}")
 

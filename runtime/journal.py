@@ -213,8 +213,9 @@ class Journal:
         return self._spend.replace(dollars=float(self._dollars) if known else None)
 
     def unknown(self) -> tuple[int, int]:
-        """Rows that never settled, and the tokens that they may have cost at most."""
-        return len(self._open), sum(self._open.values())
+        """Rows of model calls that never settled, and the tokens that they may have cost at most."""
+        tokens = [at_most for at_most in self._open.values() if at_most]
+        return len(tokens), sum(tokens)
 
     async def spend_at(self, **place: str | int) -> Usage:
         """Sum of the settled rows at a place, such as `spend_at(iteration=2, phase="rollout", task="t1")`."""
@@ -265,7 +266,8 @@ class Journal:
 
     async def note_names(self, prefix: str = "") -> list[str]:
         """Names of the notes that begin with a prefix, sorted."""
-        found = await self._read("SELECT name FROM notes WHERE substr(name, 1, ?) = ? ORDER BY name", len(prefix), prefix)
+        statement = "SELECT name FROM notes WHERE substr(name, 1, ?) = ? ORDER BY name"
+        found = await self._read(statement, len(prefix), prefix)
         return [name for (name,) in found]
 
     def close(self) -> None:

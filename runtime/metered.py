@@ -1,6 +1,7 @@
 """The one wrapper around every model call: journal, budget, limits, timeout, retries, usage and tags."""
 
 import asyncio
+import copy
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -24,8 +25,9 @@ from selfwire.runtime.journal import Journal, Outcome
 from selfwire.runtime.messages import salvaged, to_langchain, to_reply
 from selfwire.runtime.models import MAX_TOKENS, Identity, identity
 from selfwire.runtime.prices import Prices
-from selfwire.runtime.structured import Bound, again, bound, parsed
+from selfwire.runtime.structured import Bound, Structured, again, bound, parsed, schema_fingerprint
 from selfwire.runtime.throttle import Throttle, throttle
+from selfwire.runtime.unrecorded import Recorder
 
 Schema = TypeVar("Schema", bound=BaseModel)
 Role = Literal["agent", "meta", "judge"]
@@ -49,7 +51,8 @@ class CallPolicy(Value):
         max_input_tokens: longer requests are cut; None for no limit.
         probe: whether the provider is asked for one word when a call is given up: where that is not answered
             either, it is an outage and no fault of this request.
-        structured: "native" uses the model's structured output where it has one, "prompt" never does.
+        structured: "native" uses the model's own structured output where it has one, "function_calling" a
+            forced tool call, for servers without response formats, "prompt" asks in words.
     """
 
     timeout: float = Field(default=120.0, gt=0)
@@ -60,7 +63,7 @@ class CallPolicy(Value):
     per_minute: float | None = Field(default=None, gt=0)
     max_input_tokens: int | None = Field(default=None, ge=1)
     probe: bool = False
-    structured: Literal["native", "prompt"] = "native"
+    structured: Structured = "native"
 
 
 class _Request(NamedTuple):
@@ -85,7 +88,7 @@ class MeteredModel:
 
     Args:
         models: one model for all roles, or a model per role; roles without one use "agent"'s.
-        journal: where calls are recorded and replayed from; a memory journal by default.
+        journal: where calls are recorded and replayed from; a memory journal by default; `Unrecorded` keeps nothing.
         ledger: what may be spent; no limit by default.
         policy: timeouts, retries, limits.
         prices: dollars per token; the shipped list by default.
@@ -99,7 +102,7 @@ class MeteredModel:
         self,
         models: BaseChatModel | Mapping[str, BaseChatModel],
         *,
-        journal: Journal | None = None,
+        journal: Recorder | None = None,
         ledger: Ledger | None = None,
         policy: CallPolicy = CallPolicy(),
         prices: Prices | None = None,
@@ -108,7 +111,7 @@ class MeteredModel:
         roles = {"agent": models} if isinstance(models, BaseChatModel) else dict(models)
         if "agent" not in roles:
             raise ConfigError(f"no model for role 'agent', only for {', '.join(roles) or 'none'}; name one")
-        self.journal = journal or Journal.memory()
+        self.journal: Recorder = journal or Journal.memory()
         self.ledger = ledger or Ledger()
         self.policy = policy
         self.prices = prices or Prices.load()
@@ -123,6 +126,13 @@ class MeteredModel:
             models, journal=self.journal, ledger=self.ledger, policy=self.policy,
             prices=self.prices, labels={**self.labels, **labels},
         )  # fmt: skip
+
+    def paid_by(self, ledger: Ledger) -> "MeteredModel":
+        """The same models, paid for out of another ledger."""
+        other = copy.copy(self)
+        other.ledger = ledger
+        other._refuse_unpriced()
+        return other
 
     async def reply(
         self,
@@ -286,15 +296,12 @@ class MeteredModel:
         return self._players.get(role) or self._players["agent"]
 
     def _refuse_unpriced(self) -> None:
-        ledger: Ledger | None = self.ledger
-        while ledger:
-            for player in self._players.values():
-                if ledger.budget.dollars is not None and self.prices.cost(player.who.name, 0, 0) is None:
-                    raise ConfigError(
-                        f"a budget in dollars cannot bind: the price of {player.who.name} is not known; "
-                        f"give its price, or a budget in tokens or calls"
-                    )
-            ledger = ledger.parent
+        for player in self._players.values():
+            if self.ledger.counts_dollars and self.prices.cost(player.who.name, 0, 0) is None:
+                raise ConfigError(
+                    f"a budget in dollars cannot bind: the price of {player.who.name} is not known; "
+                    f"give its price, or a budget in tokens or calls"
+                )
 
 
 def _where(scope: Scope) -> str:
@@ -308,7 +315,7 @@ def _asked(who: Identity, request: _Request) -> dict[str, Any]:
         "role": request.role,  # roles may play the same model with other options
         "messages": [_plain(message) for message in request.messages],
         "tools": [tool.model_dump(mode="json") for tool in request.tools],
-        "schema": request.schema and request.schema.model_json_schema(),
+        "schema": request.schema and schema_fingerprint(request.schema),
         "temperature": request.temperature,
     }
 

@@ -3,7 +3,9 @@
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import json_repair
 from langchain_core.language_models import BaseChatModel
@@ -13,10 +15,18 @@ from pydantic import BaseModel, ValidationError
 
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import thawed
+from selfwire.core.values import fingerprint, thawed
 from selfwire.runtime.messages import BROKEN, to_function
 
 Schema = TypeVar("Schema", bound=BaseModel)
+Structured = Literal["native", "function_calling", "prompt"]
+"""How an object is asked for."""
+
+
+@lru_cache(maxsize=256)
+def schema_fingerprint(schema: type[BaseModel]) -> str:
+    """What is asked for, in 16 digits; building a JSON schema takes longer than all else in a call."""
+    return fingerprint(schema.model_json_schema())
 
 
 def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
@@ -88,14 +98,16 @@ class Bound(NamedTuple):
         return self.runnable, described(messages, self.in_words) if self.in_words else messages
 
 
-def bound(model: BaseChatModel, tools: Sequence[ToolSpec], schema: type[BaseModel] | None, structured: str) -> Bound:
+def bound(
+    model: BaseChatModel, tools: Sequence[ToolSpec], schema: type[BaseModel] | None, structured: Structured
+) -> Bound:
     """Bind tools or a schema to a model.
 
     Raises:
         ConfigError: there are tools, and the model takes none.
     """
     if schema is not None:
-        return _structured(model, schema) if structured == "native" else Bound(model, schema)
+        return _structured(model, schema, structured)
     if not tools:
         return Bound(model)
     try:
@@ -104,14 +116,16 @@ def bound(model: BaseChatModel, tools: Sequence[ToolSpec], schema: type[BaseMode
         raise ConfigError(f"{type(model).__name__} takes no tools; use another model or agents without tools") from None
 
 
-def _structured(model: BaseChatModel, schema: type[BaseModel]) -> Bound:
+def _structured(model: BaseChatModel, schema: type[BaseModel], structured: Structured) -> Bound:
     """The model as `with_structured_output` binds it, without the parser: replies are parsed here."""
     openai = any(kind.__name__ == "BaseChatOpenAI" for kind in type(model).__mro__)  # its import takes a second
     wanted: Any = strict_schema(schema) if openai else schema
-    options = {"strict": True} if openai else {}
-    try:
-        chain = model.with_structured_output(wanted, include_raw=True, **options)
-    except NotImplementedError:
-        return Bound(model, schema)
-    raw = getattr(getattr(chain, "first", None), "steps__", {}).get("raw")
-    return Bound(raw) if raw is not None else Bound(model, schema)
+    options: dict[str, Any] = {"strict": True} if openai else {}
+    if structured == "function_calling":
+        options["method"] = structured
+    raw = None
+    if structured != "prompt":
+        with suppress(NotImplementedError):
+            chain = model.with_structured_output(wanted, include_raw=True, **options)
+            raw = getattr(getattr(chain, "first", None), "steps__", {}).get("raw")
+    return Bound(model, schema) if raw is None else Bound(raw)

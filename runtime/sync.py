@@ -36,7 +36,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
         return result.result()
     except KeyboardInterrupt:
         loop.call_soon_threadsafe(lambda: tasks[0].cancel())
-        _settled(result)
+        result.exception()  # waits
         raise
 
 
@@ -49,10 +49,6 @@ async def _deliver(coroutine: Coroutine[Any, Any, T], result: "Future[T]") -> No
             raise
     else:
         result.set_result(value)
-
-
-def _settled(result: "Future[Any]") -> None:
-    result.exception()
 
 
 def _running() -> asyncio.AbstractEventLoop | None:

@@ -65,8 +65,8 @@ def test_files_and_functions_can_be_read_in_one_go(path: Path) -> None:
 
 
 def bodies(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Name and length in lines of every function, its docstring apart."""
+    """Name and lines of every function's body; signature (a command's options) and docstring apart."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            docstring = ast.get_docstring(node, clean=False)
-            yield node.name, node.end_lineno - node.lineno + 1 - len((docstring or "").splitlines())  # type: ignore[operator]
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            yield node.name, (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0

@@ -1,5 +1,7 @@
-"""Commands that evolve and run teams: evolve, run."""
+"""The command that evolves a team: evolve."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,12 +32,13 @@ def register(app: typer.Typer) -> None:
 
 
 def evolve(
+    ctx: typer.Context,
     method: Method = None,
-    benchmark: Annotated[str | None, typer.Option(help="archive, plancraft, or a .jsonl file of your own tasks.")] = None,
+    benchmark: Annotated[str | None, typer.Option(help="archive, plancraft, or a .jsonl file of tasks.")] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this run; its other options are remembered.")] = None,
-    name: Annotated[str | None, typer.Option(help="Name to save the workflow under; METHOD-BENCHMARK if not given.")] = None,
+    name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
     model: Annotated[str, typer.Option(help="Agents' model: offline, openai:gpt-4o-mini, provider:name.")] = "offline",
-    meta_model: Annotated[str | None, typer.Option(help="Critics' and evolvers' model; the agents' if not given.")] = None,
+    meta_model: Annotated[str | None, typer.Option(help="Critics' and evolvers'; the agents' if none.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
     embedder: Annotated[str, typer.Option(help="auto, minilm or hashing.")] = "auto",
     iterations: Annotated[int, typer.Option(help="Rewritings of the workflow.")] = 10,
@@ -47,14 +50,14 @@ def evolve(
     test: Annotated[int, typer.Option(help="Test tasks; opened once, at the end.")] = 60,
     seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
     concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
-    seed_team: Annotated[str | None, typer.Option(help="Start from a saved workflow or an exported .json file.")] = None,
+    seed_team: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
     grader: Annotated[str, typer.Option(help="For .jsonl tasks: a named grader or module:function.")] = "exact",
     config: Annotated[list[str] | None, typer.Option("--set", help="Knob of the method, as name=value.")] = None,
     budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
     budget_tokens: Annotated[int | None, typer.Option(help="Most tokens.")] = None,
     budget_usd: Annotated[float | None, typer.Option(help="Most US dollars.")] = None,
     budget_seconds: Annotated[float | None, typer.Option(help="Most wall time in seconds.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate calls, tokens and dollars; run nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")] = False,
     baselines: Annotated[bool, typer.Option(help="Run the baselines at the end.")] = True,
     home: Home = None,
 ) -> None:
@@ -64,32 +67,44 @@ def evolve(
         with resumed(resume, folder) as run:
             _go(run, baselines)
         return
-    if method is None or benchmark is None:
-        raise ConfigError("evolve needs a method and --benchmark, such as `selfwire evolve hiva --benchmark archive`")
-    request = EvolveRequest(
-        method=method,
-        benchmark=benchmark,
-        grader=grader,
-        models=ModelNames(agent=model, meta=meta_model, base_url=base_url, embedder=embedder),
-        sizes=Sizes(train=train, gate=gate_size, test=test),
-        evolution=EvolutionConfig(
-            name=name or f"{method}-{Path(benchmark).stem}",
-            iterations=iterations,
-            batch=batch,
-            gate=gate,
-            gate_tasks=gate_tasks,
-            seed=seed,
-            concurrency=concurrency,
-        ),
-        config=knobs(config or []),
-        budget=Budget(calls=budget_calls, tokens=budget_tokens, dollars=budget_usd, seconds=budget_seconds),
-        seed_team=seed_team,
-    )
+    request = requested(ctx.params)
     if dry_run:
         typer.echo(estimated(request, folder).text)
         return
     with started(request, folder) as run:
         _go(run, baselines)
+
+
+def requested(given: Mapping[str, Any]) -> EvolveRequest:
+    """A request out of the command's options.
+
+    Raises:
+        ConfigError: method or benchmark is missing.
+        ValueError: an option is out of bounds.
+    """
+    method, benchmark = given["method"], given["benchmark"]
+    if method is None or benchmark is None:
+        raise ConfigError("evolve needs a method and --benchmark, such as `selfwire evolve hiva --benchmark archive`")
+    same = ("iterations", "batch", "gate", "gate_tasks", "seed", "concurrency")
+    limits = {"calls": "calls", "tokens": "tokens", "dollars": "usd", "seconds": "seconds"}
+    return EvolveRequest(
+        method=method,
+        benchmark=benchmark,
+        grader=given["grader"],
+        models=ModelNames(
+            agent=given["model"],
+            meta=given["meta_model"],
+            base_url=given["base_url"],
+            embedder=given["embedder"],
+        ),
+        sizes=Sizes(train=given["train"], gate=given["gate_size"], test=given["test"]),
+        evolution=EvolutionConfig(
+            name=given["name"] or f"{method}-{Path(benchmark).stem}", **{name: given[name] for name in same}
+        ),
+        config=knobs(given["config"] or []),
+        budget=Budget(**{limit: given[f"budget_{option}"] for limit, option in limits.items()}),
+        seed_team=given["seed_team"],
+    )
 
 
 def knobs(given: list[str]) -> dict[str, Any]:
@@ -98,8 +113,6 @@ def knobs(given: list[str]) -> dict[str, Any]:
     Raises:
         ConfigError: a text has no `=`.
     """
-    import json
-
     found: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -150,7 +163,8 @@ def show_report(report: Report, run: OpenRun) -> None:
     out.print(table)
     for what, estimate in (("evolved - seed", report.gain), ("evolved - single agent", report.over_single)):
         if estimate is not None:
-            out.print(f"{what}, paired over {estimate.n} tasks: {estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]")
+            interval = f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
+            out.print(f"{what}, paired over {estimate.n} tasks: {interval}")
     if report.over_single is not None and report.over_single.value <= 0:
         out.print("the evolved team does not beat a single agent at equal calls here")
     if run.request.models.is_offline:

@@ -28,7 +28,8 @@ class EvolutionProgress:
         self.since = time.monotonic()
         self.first: float | None = None
         self.latest: dict[str, Any] = {}
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"))
+        name, told = TextColumn("{task.description}"), TextColumn("{task.fields[told]}")
+        columns = (name, BarColumn(), MofNCompleteColumn(), told)
         self.bars = Progress(*columns, console=console, transient=True) if console.is_terminal else None
         self.bar = self.bars.add_task("starting", total=1, told="") if self.bars else None
 

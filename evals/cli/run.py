@@ -49,7 +49,7 @@ class Bench:
 def run(
     method: Annotated[str, typer.Argument(help="Method: hiva.")],
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
-    workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file; the method's seed if none.")] = None,
+    workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file, else the seed.")] = None,
     model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
     embedder: Annotated[str, typer.Option(help="auto, minilm or hashing.")] = "auto",

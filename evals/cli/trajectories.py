@@ -35,7 +35,8 @@ def _show_step(step: Step) -> None:
     for message in step.inbox:
         out.print(f"  from {message.source}:\n{_indented(message.text, 4)}")
     for use in step.tools:
-        out.print(f"  {use.name}({output.short(use.arguments)}) -> {'error: ' if use.error else ''}{_one_line(use.result)}")
+        result = f"{'error: ' if use.error else ''}{_one_line(use.result)}"
+        out.print(f"  {use.name}({output.short(use.arguments)}) -> {result}")
     out.print(f"  error: {step.error}" if step.error else f"  output:\n{_indented(step.output, 4)}")
     if step.routing:
         scores = ", ".join(f"{name} {output.short(score)}" for name, score in step.routing.scores.items())

@@ -26,8 +26,8 @@ def register(app: typer.Typer) -> None:
 def show(
     ref: Ref,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Print only a Mermaid flowchart.")] = False,
-    task: Annotated[str | None, typer.Option(help="Of a run: show this task's messages, routing scores and reasons.")] = None,
-    at: Annotated[str | None, typer.Option(help="Of a run: where, such as 2/gate/candidate; the latest if none.")] = None,
+    task: Annotated[str | None, typer.Option(help="Of a run: this task's messages and routing.")] = None,
+    at: Annotated[str | None, typer.Option(help="Of a run: where, such as 2/gate/candidate.")] = None,
     home: Home = None,
 ) -> None:
     """Show a workflow, or the tasks of a run, or one task of a run."""

@@ -51,8 +51,8 @@ async def profile(
             "profile",
             scope=scope.at(phase="profile", task=question.id),
             task=question.input,
-            tools="\n".join(f"{tool.name}: {tool.description}" for tool in tools) or "none",
-            known_concepts="\n".join(Learned.of(workflow).knowledge.concepts[:SHOWN_CONCEPTS]) or "none",
+            tools="\n".join(f"{tool.name}: {tool.description}" for tool in tools),
+            known_concepts="\n".join(Learned.of(workflow).knowledge.concepts[:SHOWN_CONCEPTS]),
         )
     except ReplyError:
         return TaskConcepts(main=next(iter(concept_names([question.kind])), "")), Usage()

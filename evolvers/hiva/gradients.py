@@ -219,7 +219,7 @@ async def _localised(
             scope=place,
             task=trajectory.question.input,
             role=agent.prompt,
-            tools="\n".join(agent.tools) or "none",
+            tools="\n".join(agent.tools),
             output=work(step),
             successor_feedback="\n".join(f"[{g.node}] {g.overall.strip() or g.text}" for g in received),
         )

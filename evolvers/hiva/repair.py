@@ -8,6 +8,7 @@ from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.memory import EdgeRecord, Learned
+from selfwire.evolvers.operations import dead_removed, source_rejoined
 
 
 class Repaired(Value):
@@ -71,19 +72,13 @@ def _edits(workflow: Workflow) -> Iterator[Edit]:
 
 
 def _dead_pruned(now: Workflow) -> Rewiring | None:
-    dead = dead_nodes(now.topology)
-    if not dead:
-        return None
-    used = {node.agent for node in now.topology.nodes if node.id not in dead}
-    orphans = sorted({now.topology.agents[node] for node in dead} - used)
-    edits: list[Edit] = [*(RemoveNode(node) for node in dead), *(RemoveAgent(agent) for agent in orphans)]
-    return _repairing(f"nothing leads to or from {', '.join(dead)}", *edits)
+    edits = dead_removed(now)
+    return _repairing(f"nothing leads to or from {', '.join(dead_nodes(now.topology))}", *edits) if edits else None
 
 
 def _restored(topology: Topology) -> Rewiring | None:
-    if topology.entry == topology.sink or topology.successors[topology.entry]:
-        return None
-    return _repairing("the source lost its last successor", AddEdge(topology.entry, topology.sink))
+    edits = source_rejoined(topology)
+    return _repairing("the source lost its last successor", *edits) if edits else None
 
 
 def _failing_pruned(topology: Topology, learned: Learned, config: HivaConfig) -> Rewiring | None:

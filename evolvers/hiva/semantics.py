@@ -95,7 +95,7 @@ async def _rewrite(
             scope=scope.at(phase="rewrite", node=agent.id),
             prompt=agent.prompt,
             gradients=shown_gradients(gradients),
-            tools="\n".join(agent.tools) or "none",
+            tools="\n".join(agent.tools),
             length=str(config.prompt_length),
         )
     except ModelError as failure:

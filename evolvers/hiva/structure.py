@@ -165,8 +165,8 @@ async def _decide(
             scope=scope.at(phase="decide", node=node),
             role=workflow.agent_at(node).prompt,
             gradients=shown_gradients(gradients),
-            successors="\n".join(f"{t}: {_purpose(workflow, t)}" for t in targets) or "none",
-            routing="\n".join(f"{t}: {used.get((node, t), 0)}" for t in targets) or "none",
+            successors="\n".join(f"{t}: {_purpose(workflow, t)}" for t in targets),
+            routing="\n".join(f"{t}: {used.get((node, t), 0)}" for t in targets),
             parallelizability=f"{parallel:.2f}",
             operations="\n".join(offered(workflow, node, parallel, config)),
         )

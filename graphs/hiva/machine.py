@@ -10,85 +10,51 @@ The nodes from loss on are also a machine of their own, `learn`: the outer evolu
 a whole batch, and hands the graded trajectories in. State holds one workflow and one batch, each overwritten.
 """
 
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
 
+from langchain_core.runnables import Runnable
 from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import get_runtime
-from pydantic import BaseModel, ConfigDict, Field
 
 from selfwire.core.edits import Rewiring
-from selfwire.core.errors import TaskError
+from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.forward import match
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, backward, loss
+from selfwire.evolvers.hiva.memory import Learned
 from selfwire.evolvers.hiva.reflector import together
 from selfwire.evolvers.hiva.repair import repair
 from selfwire.evolvers.hiva.semantics import evolve_semantics
 from selfwire.evolvers.hiva.structure import evolve_topology, traffic
 from selfwire.evolvers.hiva.updates import outcome, update_beliefs
 from selfwire.graphs.hiva.method import Hiva
+from selfwire.graphs.hiva.state import HivaContext, HivaInput, HivaState, context_schema, edited
 from selfwire.graphs.method import Evolved
 from selfwire.graphs.nodes import DETACHED, both_forms
 from selfwire.graphs.team import Team, compile_team, embedded
+from selfwire.runtime.budget import Ledger
 
 Assess = Callable[[Question, str, Scope], Awaitable[Feedback]]
 """An environment that knows the reference by the question; the reference itself is nowhere in the state."""
 
-Saver = Callable[[Workflow, int], Awaitable[None]]
+Begin = Callable[[HivaContext, Workflow | None], Awaitable[Workflow]]
+"""Finds the workflow that a question starts with, from the run's choices and what the thread had before."""
+
+Wire = Callable[[HivaContext, Usage], Awaitable[tuple[Hiva, Ledger]]]
+"""Wires the method as a run has chosen it, and opens the ledger that pays from what was spent on the question."""
+
+Saver = Callable[[Workflow, Scope, int], Awaitable[None]]
 """Keeps an evolved workflow; the number grows from save to save within a thread."""
-
-
-class HivaContext(BaseModel):
-    """What can be chosen per run.
-
-    Args:
-        evolve: whether the team learns from this question.
-        iterations: most rounds of evolution on it (T).
-        seed: seed of everything drawn.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    evolve: bool = False
-    iterations: int = Field(default=1, ge=1, le=100)
-    seed: int = Field(default=0, ge=0)
-
-
-class HivaState(TypedDict, total=False):
-    """What flows through the machine, as JSON.
-
-    Keys:
-        question: the user's question; the machine's input.
-        answer: the machine's output.
-        workflow: the current workflow.
-        trajectories: of this round.
-        losses, passes: per trajectory; a pass is None where nothing is propagated.
-        applied, declined: rewirings of this round, and proposals that were not applied.
-        iteration: rounds of evolution done on this question.
-        solved: whether every answer of this round was; None where nothing says.
-        oracle: whether labels were used on this very question.
-        scope: place of the run.
-    """
-
-    question: str
-    answer: str
-    workflow: dict[str, Any]
-    trajectories: list[dict[str, Any]]
-    losses: list[dict[str, Any]]
-    passes: list[dict[str, Any] | None]
-    applied: list[dict[str, Any]]
-    declined: list[dict[str, Any]]
-    iteration: int
-    solved: bool | None
-    oracle: bool
-    scope: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -97,30 +63,40 @@ class Steps:
 
     Attributes:
         hiva: the wired method.
-        start: workflow of a thread that has none yet.
+        start: the workflow that is drawn.
+        begins: finds a question's first workflow; by default the thread's, else `start`.
         assess: the environment, if there is one.
         save: keeps evolved workflows, if anything does.
     """
 
     hiva: Hiva
     start: Workflow
+    begins: Begin | None = None
     assess: Assess | None = None
     save: Saver | None = None
 
     async def begin(self, state: HivaState) -> HivaState:
-        """Take a new question; the thread's workflow stays."""
-        run = str(get_config().get("configurable", {}).get("thread_id", ""))
-        question = _question(state)
-        scope = Scope(run=run, seed=_context().seed, phase="forward", task=question.id)
-        workflow = state.get("workflow") or self.start.model_dump(mode="json")
-        return {"workflow": workflow, "scope": scope.model_dump(), "iteration": 0, "solved": None, "oracle": False}
+        """Take a new question."""
+        question, context = _question(state), _context()
+        had = _workflow(state) if state.get("workflow") else None
+        workflow = await self.begins(context, had) if self.begins else had or self.start
+        edited(workflow, context)  # what cannot be is refused before anything is paid
+        scope = Scope(
+            run=str(get_config().get("configurable", {}).get("thread_id") or secrets.token_hex(8)),
+            seed=context.seed,
+            iteration=Learned.of(workflow).iteration + 1,
+            phase="forward",
+            task=question.id,
+        )
+        fresh: HivaState = {"iteration": 0, "solved": None, "oracle": False, "usage": Usage().model_dump(mode="json")}
+        return {**fresh, "workflow": workflow.model_dump(mode="json"), "scope": scope.model_dump(mode="json")}
 
-    async def forward(self, state: HivaState, team: Team) -> HivaState:
+    async def forward(self, state: HivaState) -> HivaState:
         """Run the current team, which may be another than the drawn one by now."""
-        scope = _scope(state).at(iteration=state["iteration"])
-        done = await self.hiva.solve(_workflow(state), _question(state), scope=scope, within=None)
+        workflow = edited(_workflow(state), _context())
+        done = await self.hiva.solve(workflow, _question(state), scope=_scope(state), within=None)
         if done.answer is None:
-            raise TaskError(f"{done.error}; invoke the thread again to retry what failed")
+            raise TaskError(f"{done.error}; invoke the thread again with None to retry")
         return {"trajectories": [done.model_dump(mode="json")], "answer": done.answer}
 
     async def environment(self, state: HivaState) -> HivaState:
@@ -141,7 +117,14 @@ class Steps:
             for done in _trajectories(state)
         )
         judged = [one.solved for one in losses if one.solved is not None]
-        return {"losses": [one.model_dump(mode="json") for one in losses], "solved": all(judged) if judged else None}
+        return {
+            "ran": state["workflow"],
+            "passes": [],
+            "applied": [],
+            "declined": [],
+            "losses": [one.model_dump(mode="json") for one in losses],
+            "solved": all(judged) if judged else None,
+        }
 
     async def backward(self, state: HivaState) -> HivaState:
         """The textual chain rule, in every trajectory that was not solved."""
@@ -201,20 +184,19 @@ class Steps:
 
     async def update_beliefs(self, state: HivaState) -> HivaState:
         """One update of all that is learned, and the lineage from the workflow that ran."""
-        before, now = _workflow_that_ran(state), _workflow(state)
-        passes = state.get("passes") or [None] * len(state["losses"])
+        ran, now = Workflow.model_validate(state["ran"]), _workflow(state)
+        passes = state["passes"] or [None] * len(state["losses"])
         outcomes = []
         for done, judged, passed in zip(_trajectories(state), _losses(state), passes, strict=True):
             concepts = self.hiva.concepts(done)
-            found = await match(concepts, now, self.hiva.embedder) if concepts else None
+            found = await match(concepts, ran, self.hiva.embedder) if concepts else None
             outcomes.append(outcome(done, judged, Backward.model_validate(passed) if passed else None, found))
-        iteration = _scope(state).iteration + state["iteration"]
-        now = update_beliefs(now, outcomes, iteration=iteration, config=self.hiva.config.routing)
-        if now.fingerprint != before:
-            applied = [Rewiring.model_validate(one) for one in state.get("applied", [])]
-            now = now.replace(lineage={"parent": before, "rewirings": applied})
-        if self.save is not None:
-            await self.save(now, int(get_config().get("metadata", {}).get("langgraph_step", 0)))
+        now = update_beliefs(now, outcomes, iteration=_scope(state).iteration, config=self.hiva.config.routing)
+        if now.fingerprint != ran.fingerprint:
+            applied = [Rewiring.model_validate(one) for one in state["applied"]]
+            now = now.replace(lineage={"parent": ran.fingerprint, "rewirings": applied})
+            if self.save is not None:
+                await self.save(now, _scope(state), int(get_config()["metadata"]["langgraph_step"]))
         return {"workflow": now.model_dump(mode="json"), "iteration": state["iteration"] + 1}
 
     async def _parallelizability(self, trajectories: Sequence[Trajectory], state: HivaState) -> dict[str, float]:
@@ -227,17 +209,33 @@ class Steps:
         return found
 
 
-def machine(steps: Steps) -> StateGraph[HivaState, HivaContext]:
-    """The whole machine, ready to compile."""
-    graph = StateGraph(HivaState, context_schema=HivaContext)
+Step = Callable[[Steps, HivaState], Awaitable[HivaState]]
+Node = Runnable[HivaState, Any]
+
+
+def machine(steps: Steps, wire: Wire) -> StateGraph[HivaState, HivaContext, HivaInput, HivaState]:
+    """The whole machine, ready to compile; every node that may call a model is wired as its run has chosen."""
+
+    def paid(step: Step) -> Callable[[HivaState], Awaitable[HivaState]]:
+        async def run(state: HivaState) -> HivaState:
+            hiva, ledger = await wire(_context(), Usage.model_validate(state["usage"]))
+            update = await step(replace(steps, hiva=hiva), state)
+            return {**update, "usage": ledger.spent.model_dump(mode="json")}
+
+        return run
+
+    async def forward(state: HivaState, team: Team) -> HivaState:
+        return await paid(Steps.forward)(state)
+
+    graph = StateGraph(HivaState, context_schema=context_schema(steps.start), input_schema=HivaInput)
     graph.add_node("begin", both_forms(steps.begin))
-    graph.add_node("forward", embedded(compile_team(steps.start.topology), steps.forward))
+    graph.add_node("forward", embedded(compile_team(steps.start.topology), forward))
     graph.add_node("environment", both_forms(steps.environment))
     graph.add_edge(START, "begin")
     graph.add_edge("begin", "forward")
     graph.add_conditional_edges("forward", _evolve_or_end)
     graph.add_edge("environment", "loss")
-    _add_learning(graph, steps)
+    _add_learning(graph, lambda step: both_forms(paid(step)))
     graph.add_conditional_edges("update_beliefs", _again_or_end)
     return graph
 
@@ -246,15 +244,14 @@ async def learn(hiva: Hiva, workflow: Workflow, trajectories: Sequence[Trajector
     """One pass from loss to update_beliefs over graded trajectories, as a graph of its own."""
     graph: StateGraph[HivaState, HivaContext] = StateGraph(HivaState, context_schema=HivaContext)
     graph.add_edge(START, "loss")
-    _add_learning(graph, Steps(hiva, workflow))
+    steps = Steps(hiva, workflow)
+    _add_learning(graph, lambda step: both_forms(partial(step, steps)))
     graph.add_edge("update_beliefs", END)
     given: HivaState = {
         "workflow": workflow.model_dump(mode="json"),
         "trajectories": [done.model_dump(mode="json") for done in trajectories],
         "scope": scope.model_dump(mode="json"),
         "iteration": 0,
-        "applied": [],
-        "declined": [],
     }
     final = await graph.compile(name="hiva-learning").ainvoke(given, {**DETACHED, "recursion_limit": 12})
     return Evolved(
@@ -264,13 +261,13 @@ async def learn(hiva: Hiva, workflow: Workflow, trajectories: Sequence[Trajector
     )
 
 
-def _add_learning(graph: StateGraph[HivaState, HivaContext], steps: Steps) -> None:
-    graph.add_node("loss", both_forms(steps.loss))
-    graph.add_node("backward", both_forms(steps.backward))
-    graph.add_node("evolve_semantics", both_forms(steps.evolve_semantics))
-    graph.add_node("evolve_topology", both_forms(steps.evolve_topology))
-    graph.add_node("repair", both_forms(steps.repair))
-    graph.add_node("update_beliefs", both_forms(steps.update_beliefs))
+def _add_learning(graph: StateGraph[HivaState, HivaContext, Any, HivaState], node: Callable[[Step], Node]) -> None:
+    graph.add_node("loss", node(Steps.loss))
+    graph.add_node("backward", node(Steps.backward))
+    graph.add_node("evolve_semantics", node(Steps.evolve_semantics))
+    graph.add_node("evolve_topology", node(Steps.evolve_topology))
+    graph.add_node("repair", node(Steps.repair))
+    graph.add_node("update_beliefs", node(Steps.update_beliefs))
     graph.add_conditional_edges("loss", _backward_or_update)
     graph.add_edge("backward", "evolve_semantics")
     graph.add_edge("evolve_semantics", "evolve_topology")
@@ -296,19 +293,18 @@ def _context() -> HivaContext:
 
 def _question(state: HivaState) -> Question:
     text = state["question"]
+    if not isinstance(text, str) or not text.strip():
+        raise ConfigError(f'the input is {{"question": "..."}} with a text that is not blank, not {text!r}')
     return Question(id=fingerprint(text), input=text)
 
 
 def _scope(state: HivaState) -> Scope:
-    return Scope.model_validate(state["scope"])
+    scope = Scope.model_validate(state["scope"])
+    return scope.at(iteration=scope.iteration + state["iteration"])
 
 
 def _workflow(state: HivaState) -> Workflow:
     return Workflow.model_validate(state["workflow"])
-
-
-def _workflow_that_ran(state: HivaState) -> str:
-    return str(state["trajectories"][0]["workflow"])
 
 
 def _trajectories(state: HivaState) -> list[Trajectory]:

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selfwire.evolvers.gate import Verdict, decide
@@ -73,6 +73,7 @@ def test_misuse_is_refused() -> None:
 scores = st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0, None]), st.sampled_from([0.0, 0.5, 1.0, None])), max_size=9)
 
 
+@settings(deadline=None)
 @given(scores, st.floats(-5, 5), st.integers(0, 5))
 def test_patience_never_runs_over(pairs: list[tuple[float | None, float | None]], dearer: float, used: int) -> None:
     verdict = ruled([old for old, _ in pairs], [new for _, new in pairs], dearer=dearer, used=used)

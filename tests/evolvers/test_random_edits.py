@@ -3,6 +3,7 @@ from collections import Counter
 import pytest
 
 from selfwire.core.agent import Agent
+from selfwire.core.edits import RemoveEdge, Rewiring
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Caps, chain
 from selfwire.core.workflow import Workflow
@@ -41,6 +42,7 @@ def test_all_kinds_of_edits_are_drawn_and_the_sink_keeps_its_prompt() -> None:
         changed, applied = edit_at_random(line(nodes=8, successors=3), 4, TEXTS, scope=Scope(seed=seed))
         kinds.update(r.operation for r in applied)
         assert changed.pool["end"].prompt == "You are end."
+        assert changed.topology.problems() == ()
         assert all(agent.tools == ("search",) for agent in changed.agents)
     assert min(kinds.values()) > 5
     assert set(kinds) == {
@@ -59,6 +61,12 @@ def test_misuse_is_refused() -> None:
         edit_at_random(line(), 1, [], scope=Scope())
     with pytest.raises(ValueError, match="count"):
         edit_at_random(line(), -1, TEXTS, scope=Scope())
+
+
+def test_a_team_that_cannot_run_is_refused() -> None:
+    cut = line().apply(Rewiring(RemoveEdge("a", "end"), why="cut"))
+    with pytest.raises(ValueError, match="sink unreachable"):
+        edit_at_random(cut, 1, TEXTS, scope=Scope())
 
 
 def test_the_sink_has_no_operations() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfwire.core.errors import BudgetError
+from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget, Usage
 from selfwire.runtime.budget import Ledger
@@ -32,6 +32,13 @@ def test_a_hold_that_is_left_unsettled_is_given_back() -> None:
         ledger.hold(CALL, "a")
     with pytest.raises(ValueError, match="settled before"):
         hold.settle(CALL)
+
+
+def test_a_limit_in_dollars_refuses_calls_without_a_price() -> None:
+    child = Ledger(Budget(), Ledger(Budget(dollars=1)))
+    with pytest.raises(ConfigError, match="price is not known"):
+        child.hold(Usage(calls=1, dollars=None), "a")
+    Ledger(Budget(calls=1)).hold(Usage(calls=1, dollars=None), "a")
 
 
 def test_what_was_spent_before_a_resume_counts() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.core.errors import BudgetError, JournalError, ModelError
+from selfwire.core.errors import BudgetError, JournalError, ModelError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime.journal import Journal, Outcome
@@ -94,6 +94,14 @@ async def test_a_failure_is_noted_and_sent_again() -> None:
     (row,) = await journal.rows()
     assert (row.state, row.failures, row.error, row.reply) == ("settled", 1, None, "hello")
     assert journal.unknown() == (0, 0)
+
+
+async def test_a_tool_that_failed_cost_no_tokens_and_is_not_unknown() -> None:
+    journal = Journal.memory()
+    with pytest.raises(ToolError):
+        await journal.recorded("tool", Scope(), {"x": 1}, Sender(error=ToolError("bad input")))
+    assert journal.unknown() == (0, 0)
+    assert (await journal.rows("tool", "failed"))[0].error == "bad input"
 
 
 async def test_a_call_that_the_budget_refused_leaves_no_row() -> None:

@@ -3,9 +3,11 @@
 import asyncio
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
+from blockbuster import blockbuster_ctx
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.graph import END, START, StateGraph
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,6 +17,7 @@ from selfwire.core.errors import BudgetError, ConfigError, ModelError, ReplyErro
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget
 from selfwire.runtime.budget import Ledger
+from selfwire.runtime.journal import Journal
 from selfwire.runtime.metered import CallPolicy, MeteredModel
 from selfwire.runtime.models import chat_model
 from selfwire.runtime.prices import Price, Prices
@@ -109,6 +112,20 @@ async def test_a_model_that_is_asked_in_words_gets_the_schema_in_its_prompt(wire
     assert '"reasons"' in wire_server.asked[0].body["messages"][-1]["content"]
 
 
+async def test_a_server_without_response_formats_can_be_asked_by_a_forced_tool_call(wire_server: WireServer) -> None:
+    async def call(body: dict[str, Any]) -> AIMessage:
+        name = body["tool_choice"]["function"]["name"]
+        return AIMessage(
+            "", tool_calls=[{"name": name, "args": {"good": True, "reasons": ["x"], "note": ""}, "id": "1"}]
+        )
+
+    wire_server.answer = call
+    policy = QUICK.replace(structured="function_calling")
+    verdict, _ = await metered(wire_server, policy).ask(Verdict, ASKED, scope=Scope())
+    assert verdict == Verdict(good=True, reasons=["x"])
+    assert "response_format" not in wire_server.asked[0].body
+
+
 async def test_json_that_lost_its_end_is_repaired(wire_server: WireServer) -> None:
     wire_server.faults.append(saying('{"good": true, "reasons": ["a", "b"'))
     verdict, usage = await metered(wire_server).ask(Verdict, ASKED, scope=Scope())
@@ -133,29 +150,63 @@ async def test_two_invalid_replies_are_a_reply_error(wire_server: WireServer) ->
     assert len(wire_server.asked) == 2
 
 
-async def test_calls_inside_a_langgraph_node_stream_their_tokens_and_carry_tags(wire_server: WireServer) -> None:
-    class State(TypedDict):
-        said: str
+class State(TypedDict):
+    said: str
 
-    wire_server.answer = text("one two three four five six")
-    model = metered(wire_server).labelled(method="hiva", workflow="abc")
 
-    async def node(state: State) -> State:
-        return {"said": (await model.reply(ASKED, scope=Scope(run="r", task="t1", node="solver"))).content}
-
+def one_node(node: Any) -> Any:
     graph = StateGraph(State)
     graph.add_node("node", node)
     graph.add_edge(START, "node")
     graph.add_edge("node", END)
-    pieces: list[Any] = [piece async for piece in graph.compile().astream({"said": ""}, stream_mode="messages")]
+    return graph.compile()
+
+
+async def test_calls_inside_a_langgraph_node_stream_their_tokens_and_carry_tags(wire_server: WireServer) -> None:
+    wire_server.answer = text("one two three four five six")
+    model = metered(wire_server).labelled(method="hiva", workflow="abc")
+    replies = []
+
+    async def node(state: State) -> State:
+        replies.append(await model.reply(ASKED, scope=Scope(run="r", task="t1", node="solver")))
+        return {"said": replies[0].content}
+
+    pieces: list[Any] = [piece async for piece in one_node(node).astream({"said": ""}, stream_mode="messages")]
     texts = [str(message.content) for message, _ in pieces if isinstance(message, AIMessageChunk)]
-    assert "".join(texts) == "one two three four five six"
+    assert "".join(texts) == replies[0].content == "one two three four five six"
     assert len([piece for piece in texts if piece]) > 1
     told = pieces[0][1]
     assert told["langgraph_node"] == "node"
     assert (told["selfwire_method"], told["selfwire_agent"], told["selfwire_task"]) == ("hiva", "solver", "t1")
     assert {"method:hiva", "workflow:abc", "agent:solver"} <= set(told["tags"])
-    assert model.journal.spend().output_tokens > 0
+    assert (replies[0].model, replies[0].finish) == ("local", "stop")
+    assert 0 < replies[0].usage.output_tokens < 10
+
+
+@pytest.mark.parametrize("fault", [broken(), cut_off(), saying(""), saying('{"good": tr', "length")])
+async def test_a_structured_ask_that_streams_survives_faults_too(wire_server: WireServer, fault: Any) -> None:
+    wire_server.answer = text('{"good": false, "reasons": [], "note": "streamed"}')
+    wire_server.faults.append(fault)
+    model = metered(wire_server)
+
+    async def node(state: State) -> State:
+        verdict, _ = await model.ask(Verdict, ASKED, scope=Scope())
+        return {"said": verdict.note}
+
+    stream = one_node(node).astream({"said": ""}, stream_mode=["messages", "updates"])
+    *_, last = [piece async for piece in stream]
+    assert last == ("updates", {"node": {"said": "streamed"}})
+    assert [asked.body["stream"] for asked in wire_server.asked] == [True, True]
+
+
+async def test_nothing_blocks_the_event_loop(wire_server: WireServer, tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path / "r.sqlite", run="r")
+    model = metered(wire_server, journal=journal, ledger=Ledger(Budget(calls=100)))
+    with blockbuster_ctx():  # raises where `langgraph dev` would
+        await asyncio.gather(*(model.reply(ASKED, scope=Scope(task=f"t{i % 5}")) for i in range(10)))
+        await journal.note("status", "done")
+        assert len(await journal.rows()) == 5
+    journal.close()
 
 
 async def test_a_retry_after_pauses_every_worker(wire_server: WireServer) -> None:

@@ -52,7 +52,7 @@ def home(tmp_path: Path) -> Path:
     async def fill() -> None:
         with open_library(tmp_path / "home") as library:
             await library.save("archive", SEED, run="r1", step=0, facts={"why": "seed", "method": "hiva"})
-            facts = {"score": 0.625, "accepted": True, "reasons": ["answers were wrong"], "cost": {"calls": 12}}
+            facts = {"score": 0.625, "gate": {"accepted": True}, "reasons": ["answers were wrong"], "cost": {"calls": 12}}
             await library.save("archive", GROWN, run="r1", step=1, facts=facts)
             await library.tag("archive", "r1.1", "best")
 

@@ -5,6 +5,7 @@ from importlib.resources import files
 from typing import Any
 
 from pydantic import BaseModel
+
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.ports import Known, Schema

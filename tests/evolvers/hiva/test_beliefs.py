@@ -2,8 +2,9 @@ from math import exp, log
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from selfwire.evolvers.hiva.beliefs import (
     Belief,
     Observation,
@@ -66,6 +67,7 @@ def test_without_decay_the_posterior_of_the_better_arm_concentrates() -> None:
     assert arms["good"].mean == pytest.approx(0.7, abs=0.08)
 
 
+@settings(deadline=None)
 @given(
     st.floats(1, 50), st.floats(1, 50), st.floats(0.01, 1), st.integers(0, 9),
     st.lists(st.tuples(st.integers(0, 1), st.floats(0, 1)), max_size=20),

@@ -2,8 +2,9 @@ from math import log
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from selfwire.evolvers.hiva.distance import (
     UNIFORM,
     Evidence,
@@ -62,6 +63,7 @@ def test_tool_mismatch_is_the_share_that_is_missing() -> None:
     assert tool_mismatch([], ["search"]) == 1
 
 
+@settings(deadline=None)
 @given(st.frozensets(st.sampled_from("abcdef")), st.frozensets(st.sampled_from("abcdef")))
 def test_d4_the_knowledge_match_stays_within_zero_and_one(agent: frozenset[str], task: frozenset[str]) -> None:
     assert 0 <= knowledge_match(agent, task) <= 1

@@ -1,6 +1,7 @@
 import networkx as nx
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from selfwire.core.agent import Agent
 from selfwire.core.values import thawed
 from selfwire.evolvers.hiva.knowledge import ROOT, Knowledge, TaskConcepts, concept_name, concept_names
@@ -78,6 +79,7 @@ def test_the_graph_survives_json() -> None:
 names = st.sampled_from(["a", "b", "c", "d", "e"])
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(names, st.lists(names, max_size=4), st.lists(names, max_size=3)), max_size=8))
 def test_concepts_always_form_a_tree(tasks: list[tuple[str, list[str], list[str]]]) -> None:
     known = Knowledge()

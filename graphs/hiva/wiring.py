@@ -1,0 +1,146 @@
+"""Models, tools and embedder of a graph that people use: the method is wired anew for every run's choices."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
+from pydantic import TypeAdapter, ValidationError
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.ports import Embedder, Tool, Toolbox
+from selfwire.core.usage import Budget, Usage
+from selfwire.core.values import Id
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.evolvers.hiva.seed import METHOD
+from selfwire.graphs.hiva.method import Hiva
+from selfwire.graphs.hiva.state import HivaContext
+from selfwire.runtime.budget import Ledger
+from selfwire.runtime.embeddings import embedder
+from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.models import chat_model, identity
+from selfwire.runtime.unrecorded import Unrecorded
+from selfwire.tools.langchain import LangChainTool
+
+_ID: TypeAdapter[str] = TypeAdapter(Id)
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What a graph is built with; awaiting it wires the method for one run.
+
+    Nothing is recorded and so nothing is replayed: a question that is put twice is answered twice.
+
+    Attributes:
+        model: plays the role agent, unless a run chooses another.
+        meta: plays the role meta; None leaves it to the agents' model.
+        toolbox: tools by the name that agents hold.
+        config: the method's knobs.
+        budget: what one question may cost at most.
+
+    Raises:
+        ConfigError: a model cannot be used, or has no price where the budget is in dollars.
+    """
+
+    model: str | BaseChatModel
+    meta: str | BaseChatModel | None
+    toolbox: Toolbox
+    config: HivaConfig = HivaConfig()
+    budget: Budget = Budget()
+    _made: dict[str, tuple[MeteredModel, Embedder]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self._made:
+            self._made[""] = self._players(self.model)
+
+    def holding(self, tools: Toolbox) -> "Wiring":
+        """The same models with more tools."""
+        return replace(self, toolbox={**self.toolbox, **tools})
+
+    @property
+    def hiva(self) -> Hiva:
+        """The method with the models that the graph was built with, and no limit on what it spends."""
+        model, embeds = self._made[""]
+        return Hiva(model, self.toolbox, embeds, self.config)
+
+    async def __call__(self, context: HivaContext, spent: Usage) -> tuple[Hiva, Ledger]:
+        """The method as a run has chosen it, and the ledger that pays for it.
+
+        Raises:
+            ConfigError: the chosen model cannot be used.
+        """
+        ledger = Ledger(_tighter(self.budget, context), spent=spent, elapsed=spent.seconds)
+        name = context.model or ""
+        if name not in self._made:
+            self._made[name] = await asyncio.to_thread(self._players, name)
+        model, embeds = self._made[name]
+        return Hiva(model.paid_by(ledger), self.toolbox, embeds, self.config), ledger
+
+    def check(self, workflow: Workflow) -> Workflow:
+        """The workflow, if it can run here.
+
+        Raises:
+            ConfigError: it belongs to another method, or its agents hold tools that are not here.
+        """
+        if workflow.method != METHOD:
+            raise ConfigError(f"workflow {workflow.fingerprint} belongs to {workflow.method!r}, not to {METHOD!r}")
+        held = {tool for agent in workflow.agents for tool in agent.tools}
+        if missing := sorted(held - set(self.toolbox)):
+            there = ", ".join(sorted(self.toolbox)) or "none"
+            raise ConfigError(
+                f"the team's agents hold {', '.join(missing)}, and the tools that are given are {there}; "
+                "pass the missing ones in tools"
+            )
+        return workflow
+
+    def _players(self, agent: str | BaseChatModel) -> tuple[MeteredModel, Embedder]:
+        model = chat_model(agent)
+        models = {"agent": model, "meta": chat_model(self.meta) if self.meta else model}
+        offline = all(identity(one).provider == "offline" for one in models.values())
+        embeds, _ = embedder("hashing" if offline else "auto")
+        ledger = Ledger(self.budget)  # refuses dollars without a price before anything runs
+        return MeteredModel(models, journal=Unrecorded(), ledger=ledger, labels={"method": METHOD}), embeds
+
+
+def toolbox(tools: Iterable[BaseTool | Tool]) -> dict[str, Tool]:
+    """Tools by name, LangChain's among them.
+
+    Raises:
+        ConfigError: something is no tool, or a name cannot be held by an agent or occurs twice.
+    """
+    found: dict[str, Tool] = {}
+    for one in tools:
+        tool = _tool(one)
+        name = tool.spec.name
+        if not is_id(name):
+            raise ConfigError(f"tool {name!r}: a tool's name is made of letters, digits, _ and -; rename it")
+        if name in found:
+            raise ConfigError(f"two tools are called {name!r}; rename one")
+        found[name] = tool
+    return found
+
+
+def is_id(text: str) -> bool:
+    """Whether agents, tools and saved workflows may be called that."""
+    try:
+        _ID.validate_python(text)
+    except ValidationError:
+        return False
+    return True
+
+
+def _tool(one: BaseTool | Tool) -> Tool:
+    if isinstance(one, BaseTool):
+        return LangChainTool(one)
+    if hasattr(one, "spec") and callable(getattr(one, "run", None)):
+        return one
+    raise ConfigError(f"{one!r} is no tool; pass LangChain tools (see its @tool) or objects with `spec` and `run`")
+
+
+def _tighter(budget: Budget, context: HivaContext) -> Budget:
+    def least(*limits: int | None) -> int | None:
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    return budget.replace(calls=least(budget.calls, context.calls), tokens=least(budget.tokens, context.tokens))

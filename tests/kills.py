@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.runs import JOURNAL

@@ -6,8 +6,11 @@ the values seen and the way out.
 """
 
 
-class SelfwireError(Exception):
-    """Base of every error that selfwire raises on purpose."""
+class SelfwireError(RuntimeError):
+    """Base of every error that selfwire raises on purpose.
+
+    A RuntimeError, as a LangGraph server shows people the messages of Python's own errors only.
+    """
 
 
 class EditError(SelfwireError):

@@ -62,7 +62,8 @@ def _usage(request: EvolveRequest, agents: int, tokens: int) -> Usage:
     meta = round(evolution.iterations * (batch * (META_PER_TASK + agents * META_PER_AGENT) + 2 * agents))
     prices, roles = Prices.load(), request.models.roles
     sent, received = round(tokens * 0.85), round(tokens * 0.15)
-    costs = [prices.cost(roles[role], calls * sent, calls * received) for role, calls in (("agent", team), ("meta", meta))]
+    calls_of = {"agent": team, "meta": meta}
+    costs = [prices.cost(roles[role], calls * sent, calls * received) for role, calls in calls_of.items()]
     known = [cost for cost in costs if cost is not None]
     return Usage(
         calls=team + meta,

@@ -287,8 +287,8 @@ def _seed(made: Method, request: EvolveRequest, bench: Benchmark, library: Libra
         raise ConfigError(f"seed team {request.seed_team!r} belongs to {workflow.method}, not to {made.name}")
     missing = {tool for agent in workflow.agents for tool in agent.tools} - set(bench.toolbox)
     if missing:
-        held = ", ".join(sorted(missing))
-        raise ConfigError(f"seed team {request.seed_team!r} holds {held}, which {bench.name} lacks")
+        told = ", ".join(sorted(missing))
+        raise ConfigError(f"seed team {request.seed_team!r} holds {told}, which {bench.name} lacks; lend other tools")
     return workflow
 
 

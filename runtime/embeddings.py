@@ -10,6 +10,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,8 +92,8 @@ class MiniLMEmbedder(_Cached):
     """all-MiniLM-L6-v2 by sentence-transformers; loaded in a thread when the first text comes.
 
     Args:
-        source: folder or hub id of the weights; None: the package that ships them if it is installed,
-            else the hub. `HF_HUB_OFFLINE=1` keeps it from asking the hub.
+        source: folder or hub id of the weights; None: the package that ships them if it is installed, else the
+            hub's cache, else the hub. `HF_HUB_OFFLINE=1` keeps it from asking the hub.
     """
 
     name = "all-MiniLM-L6-v2"
@@ -110,7 +111,7 @@ class MiniLMEmbedder(_Cached):
     def _encode_now(self, texts: list[str]) -> npt.NDArray[Any]:
         with self._lock:  # one load, and torch has its own threads
             if self._model is None:
-                self._model = _load(self.source or _packaged() or HUB_ID)
+                self._model = _load(self.source or _packaged() or _downloaded() or HUB_ID)
             rows: npt.NDArray[Any] = self._model.encode(texts, batch_size=64, show_progress_bar=False)
             return rows
 
@@ -173,8 +174,11 @@ def _packaged() -> str | None:
 
 
 def _downloaded() -> str | None:
-    """The hub id, if the hub's cache on this machine holds the weights."""
-    cache = os.environ.get("HF_HUB_CACHE") or os.path.join(
-        os.environ.get("HF_HOME", os.path.expanduser("~/.cache/huggingface")), "hub"
-    )
-    return HUB_ID if os.path.isdir(os.path.join(cache, f"models--{HUB_ID.replace('/', '--')}")) else None
+    """Folder of the weights in the hub's cache on this machine; loading it asks no network."""
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    folder = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{HUB_ID.replace('/', '--')}"
+    head = folder / "refs" / "main"
+    if not head.is_file():
+        return None
+    snapshot = folder / "snapshots" / head.read_text(encoding="utf-8").strip()
+    return str(snapshot) if snapshot.is_dir() else None

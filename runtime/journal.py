@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import sqlite3
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from fractions import Fraction
@@ -63,6 +64,7 @@ class Journal:
     def __init__(self, connection: sqlite3.Connection, *, name: str, run: str, lease: Lease | None) -> None:
         self.run = run
         self._lease = lease
+        self._lock = threading.Lock()
         self._settled: set[str] = set()
         self._open: dict[str, int] = {}
         self._busy: dict[str, Future[None]] = {}
@@ -203,9 +205,10 @@ class Journal:
         return Outcome(json.loads(row[0][0]), _usage(row[0][1:]), replayed=True)
 
     def _count(self, key: str, usage: Usage) -> None:
-        self._settled.add(key)
-        self._dollars += Fraction(usage.dollars or 0)  # exact, so that the order of settling leaves no trace
-        self._spend += usage
+        with self._lock:  # loops of several threads may share a journal
+            self._settled.add(key)
+            self._dollars += Fraction(usage.dollars or 0)  # exact, so that the order of settling leaves no trace
+            self._spend += usage
 
     def spend(self) -> Usage:
         """Sum of the settled rows; the same in whatever order they settled, but for seconds."""

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from selfwire.core.errors import JournalError
 
 APPLICATION_ID = 0x73776A6C  # "swjl"
 SCHEMA = 1
+HEADER = ("application_id", "user_version")
 MEMORY = ":memory:"
 TABLES = f"""
 BEGIN;
@@ -75,30 +77,29 @@ def checked(path: Path) -> Found:
     Raises:
         JournalError: it is missing, foreign, of another schema, or corrupt.
     """
+    if not path.is_file():
+        raise JournalError(f"there is no run file {path}; `selfwire runs` lists runs")
+    quiet = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"  # makes no files
     try:
-        with path.open("rb") as file:
-            header = file.read(100)
-    except OSError as error:
-        raise JournalError(f"run file {path} cannot be read: {error.strerror}; `selfwire runs` lists runs") from None
-    application, schema = int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big")
-    if not header.startswith(b"SQLite format 3\0") or application != APPLICATION_ID:
-        raise JournalError(f"{path} is not a journal of selfwire; nothing was written to it")
-    if schema != SCHEMA:
-        raise JournalError(f"{path} has journal schema {schema}, this version of selfwire reads {SCHEMA}")
-    try:
-        quiet = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"  # makes no files
-        connection = connected(str(path), quiet)
-        try:
+        # through SQLite even to read the header: closing a file of one's own would drop this process's locks on it
+        with closing(connected(str(path), quiet)) as connection:
+            _refuse_foreign(path, connection)
             state = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             facts = dict(connection.execute("SELECT name, value FROM facts").fetchall())
             holder = connection.execute("SELECT value FROM notes WHERE name = 'holder'").fetchone()
-        finally:
-            connection.close()
     except sqlite3.DatabaseError as error:
         state = str(error)
     if state != "ok":
         raise JournalError(f"run file {path} is corrupt ({state}); nothing was written; start a new run")
     return Found(facts, holder=json.loads(holder[0]) if holder else "another process")
+
+
+def _refuse_foreign(path: Path, connection: sqlite3.Connection) -> None:
+    application, schema = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in HEADER)
+    if application != APPLICATION_ID:
+        raise JournalError(f"{path} is not a journal of selfwire; nothing was written to it")
+    if schema != SCHEMA:
+        raise JournalError(f"{path} has journal schema {schema}, this version of selfwire reads {SCHEMA}")
 
 
 def refuse_other_facts(path: Path, found: Found, facts: Mapping[str, str] | None) -> None:

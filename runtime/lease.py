@@ -21,7 +21,8 @@ class Lease:
 
     def __init__(self, path: Path, holder: str = "another process") -> None:
         self._file = path.with_name(path.name + ".lease")
-        os.close(os.open(self._file, os.O_CREAT | os.O_RDWR, 0o600))
+        with contextlib.suppress(FileExistsError):  # never open and close one that exists: that drops its locks
+            os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         self._lock = sqlite3.connect(self._file, timeout=0, isolation_level=None, check_same_thread=False)
         self._lock.execute("PRAGMA journal_mode = MEMORY")
         try:

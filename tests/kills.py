@@ -22,7 +22,6 @@ from selfwire.evals.runs import JOURNAL
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.library import open_library
 from selfwire.runtime.models import chat_model
-
 from tests.wire.server import WireServer, served
 
 CLI = (sys.executable, "-c", "from selfwire.evals.cli import main; main()")

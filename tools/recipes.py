@@ -62,9 +62,7 @@ def recipes_of(item: str) -> str:
     texts = sorted(_recipe_text(recipe) for recipe in RECIPES.get(item, ()))
     if not texts:
         return f"{item}: no recipe makes it; it must be in the inventory."
-    return "\n".join(
-        f"{item}, recipe {number} of {len(texts)}: {text}" for number, text in enumerate(texts, start=1)
-    )
+    return "\n".join(f"{item}, recipe {number} of {len(texts)}: {text}" for number, text in enumerate(texts, start=1))
 
 
 def _recipe_text(recipe: Any) -> str:

@@ -6,6 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import ValidationError
 from rank_bm25 import BM25Okapi
 
@@ -39,6 +41,7 @@ class SearchTool:
         self.documents = tuple(documents)
         self.k = k
         self.name = name
+        self._columns: dict[str, tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]] = {}
 
     @property
     def spec(self) -> ToolSpec:
@@ -73,13 +76,28 @@ class SearchTool:
 
     def passages(self, query: str) -> tuple[Document, ...]:
         """The best passages, best first; ties go to the earlier document, those without a common word are left out."""
-        words = sorted({word for word in _words(query) if word in self._postings})
-        ids = sorted({i for word in words for i in self._postings[word]})
-        if not ids:
+        columns = [self._column(word) for word in sorted(set(_words(query)))]
+        if not any(len(ids) for ids, _ in columns):
             return ()
-        scores = self._index.get_batch_scores(words, ids)
-        best = sorted(range(len(ids)), key=lambda at: (-scores[at], ids[at]))[: self.k]
-        return tuple(self.documents[ids[at]] for at in best)
+        scores = np.full(len(self.documents), -np.inf)
+        for ids, weights in columns:
+            scores[ids] = np.where(np.isneginf(scores[ids]), 0, scores[ids]) + weights
+        best = np.argsort(-scores, kind="stable")[: self.k]
+        return tuple(self.documents[i] for i in best if not np.isneginf(scores[i]))
+
+    def _column(self, word: str) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+        """Documents that have the word, and what it adds to their BM25 score; rank-bm25 scores one at a time."""
+        if word not in self._columns:
+            ids = self._postings.get(word, [])
+            parts = [self._part(word, i) for i in ids]
+            self._columns[word] = (np.array(ids, dtype=np.intp), np.array(parts, dtype=np.float64))
+        return self._columns[word]
+
+    def _part(self, word: str, i: int) -> float:
+        index = self._index
+        count, length = index.doc_freqs[i][word], index.doc_len[i] / index.avgdl
+        norm = count + index.k1 * (1 - index.b + index.b * length)
+        return float(index.idf[word] * count * (index.k1 + 1) / norm)
 
     @cached_property
     def _texts(self) -> list[list[str]]:

@@ -8,6 +8,7 @@ import random
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.scope import Scope
@@ -46,6 +47,7 @@ class Archive:
     documents: tuple[Document, ...]
 
 
+@lru_cache(maxsize=4)
 def generated(size: int, seed: int = 0) -> Archive:
     """Generate `size` tasks, and a corpus of ten documents for every two of them.
 

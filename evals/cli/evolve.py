@@ -216,7 +216,23 @@ def _last_words(run: OpenRun, *, finished: bool) -> None:
     out.print(f"spent: {told_spend(parts.journal.spend())}{lost}")
     if not finished:
         out.print(f"go on with: selfwire evolve --resume {parts.run}")
-    out.print(f"the best workflow so far is {parts.config.name!r} in {parts.library.where}; use it from Python:")
-    out.print(f"  from selfwire.graphs import hiva; graph = hiva.build(seed={parts.config.name!r}).compile()")
+    where, name = Path(parts.library.where), parts.config.name
+    out.print(f"\nthe best workflow is {name!r} in {where}; look at it with `selfwire show {name}`, use it so:")
+    out.print(_snippet(run, where.parent.resolve(), name))
+
+
+def _snippet(run: OpenRun, home: Path, name: str) -> str:
+    """How to call the saved workflow from Python."""
+    tools = f'list(benchmark("{run.request.benchmark}").toolbox.values())' if run.benchmark.tools else "[]"
+    model = run.request.models.agent
+    return (
+        "    from selfwire.evals.benchmarks.catalogue import benchmark\n"
+        "    from selfwire.graphs import hiva\n"
+        "    from selfwire.runtime.library import open_library\n\n"
+        f'    library = open_library("{home}")\n'
+        f"    tools = {tools}\n"
+        f'    graph = hiva.build("{model}", name="{name}", library=library, tools=tools).compile()\n'
+        '    print(graph.invoke({"question": "..."})["answer"])'
+    )
 
 

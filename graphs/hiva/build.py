@@ -8,7 +8,7 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import StateGraph
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.ports import Tool
+from selfwire.core.ports import Embedder, Tool
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget
 from selfwire.core.values import fingerprint
@@ -36,6 +36,7 @@ def build(
     config: HivaConfig = HivaConfig(),
     assess: Assess | None = None,
     budget: Budget = Budget(),
+    embedder: str | Embedder = "auto",
 ) -> HivaGraph:
     """HiVA as a graph: `build(...).compile(checkpointer=...).invoke({"question": "..."})["answer"]`.
 
@@ -54,6 +55,8 @@ def build(
         assess: `await assess(question, answer, scope)` says what an answer is worth; without it the aggregator
             criticises its own answers.
         budget: what one question may cost at most.
+        embedder: compares questions with agents: auto (MiniLM if its weights are on this machine), minilm,
+            hashing, or a ready one.
 
     Raises:
         ConfigError: a model, a tool or the seed cannot be used.
@@ -61,7 +64,7 @@ def build(
     """
     if not is_id(name):
         raise ConfigError(f"name {name!r}: workflows are called by up to 64 letters, digits, _ and -")
-    wiring = Wiring(model, meta, toolbox(tools), config, budget)
+    wiring = Wiring(model, meta, toolbox(tools), config, budget, embedder)
     start = wiring.check(run_sync(_start(wiring, seed, name, library)))
 
     async def begins(context: HivaContext, had: Workflow | None) -> Workflow:

@@ -58,12 +58,15 @@ async def graph(config: RunnableConfig, runtime: ServerRuntime) -> Served:
     wiring, own = await asyncio.to_thread(_settled)
     libraries = [*([own] if own else []), Library(runtime.store, "of the server")]
     workflow, library = await _current(wanted, libraries, wiring)
+    return await asyncio.to_thread(_assembled, wiring, workflow, library, wanted.partition("@")[0])
+
+
+def _assembled(wiring: Wiring, workflow: Workflow, library: Library, name: str) -> Served:
     wiring = _with_stand_ins(wiring, workflow)
 
     async def begins(context: HivaContext, had: Workflow | None) -> Workflow:
         return workflow
 
-    name = wanted.partition("@")[0]
     save = saver(library, name if is_id(name) else METHOD, wiring)
     return machine(Steps(wiring.hiva, wiring.check(workflow), begins=begins, save=save), wiring).compile(name=METHOD)
 

@@ -1,8 +1,9 @@
 """What flows through HiVA's machine, and what can be chosen per run."""
 
-from typing import Any, TypedDict
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ConfigError
@@ -13,28 +14,25 @@ PROMPT = "prompt_"
 
 
 class HivaContext(BaseModel):
-    """What can be chosen per run.
+    """What can be chosen per run; each field's description says what it does.
 
     Raises:
         ConfigError: a choice is unknown or out of bounds.
     """
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
 
-    evolve: bool = False
-    """Whether the team learns from this question."""
-    iterations: int = Field(default=1, ge=1, le=100)
-    """Most rounds of evolution on this question (T)."""
-    seed: int = Field(default=0, ge=0)
-    """Seed of everything drawn."""
-    model: str | None = Field(default=None, min_length=1)
-    """Chat model of this run, such as openai:gpt-4o-mini; by default the one that the graph was built with."""
-    calls: int | None = Field(default=None, ge=1)
-    """Most model calls on this question, within the graph's own budget."""
-    tokens: int | None = Field(default=None, ge=1)
-    """Most tokens on this question, within the graph's own budget."""
-    workflow: str | None = Field(default=None, min_length=1)
-    """Saved workflow to run: a name, name@version or fingerprint."""
+    evolve: bool = Field(default=False, description="Whether the team learns from this question.")
+    iterations: int = Field(default=1, ge=1, le=100, description="Most rounds of evolution on this question (T).")
+    seed: int = Field(default=0, ge=0, description="Seed of everything drawn.")
+    model: str | None = Field(
+        default=None, min_length=1, description="Chat model, such as openai:gpt-4o-mini; empty for the graph's own."
+    )
+    calls: int | None = Field(default=None, ge=1, description="Most model calls, within the graph's own budget.")
+    tokens: int | None = Field(default=None, ge=1, description="Most tokens, within the graph's own budget.")
+    workflow: str | None = Field(
+        default=None, min_length=1, description="Saved workflow to run: a name, name@version or fingerprint."
+    )
 
     def __init__(self, **chosen: Any) -> None:
         """Take the choices by name."""

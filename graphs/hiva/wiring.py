@@ -18,7 +18,7 @@ from selfwire.evolvers.hiva.seed import METHOD
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.hiva.state import HivaContext
 from selfwire.runtime.budget import Ledger
-from selfwire.runtime.embeddings import embedder
+from selfwire.runtime.embeddings import embedder as named_embedder
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.models import chat_model, identity
 from selfwire.runtime.unrecorded import Unrecorded
@@ -39,6 +39,8 @@ class Wiring:
         toolbox: tools by the name that agents hold.
         config: the method's knobs.
         budget: what one question may cost at most.
+        embedder: of concepts and agents; a name as for `runtime.embeddings.embedder`, or a ready one. Beside the
+            offline model `auto` is hashing.
 
     Raises:
         ConfigError: a model cannot be used, or has no price where the budget is in dollars.
@@ -49,6 +51,7 @@ class Wiring:
     toolbox: Toolbox
     config: HivaConfig = HivaConfig()
     budget: Budget = Budget()
+    embedder: str | Embedder = "auto"
     _made: dict[str, tuple[MeteredModel, Embedder]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -99,9 +102,12 @@ class Wiring:
         model = chat_model(agent)
         models = {"agent": model, "meta": chat_model(self.meta) if self.meta else model}
         offline = all(identity(one).provider == "offline" for one in models.values())
-        embeds, _ = embedder("hashing" if offline else "auto")
+        embeds = self._embedder("hashing" if offline and self.embedder == "auto" else self.embedder)
         ledger = Ledger(self.budget)  # refuses dollars without a price before anything runs
         return MeteredModel(models, journal=Unrecorded(), ledger=ledger, labels={"method": METHOD}), embeds
+
+    def _embedder(self, chosen: str | Embedder) -> Embedder:
+        return named_embedder(chosen)[0] if isinstance(chosen, str) else chosen
 
 
 def toolbox(tools: Iterable[BaseTool | Tool]) -> dict[str, Tool]:

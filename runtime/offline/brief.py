@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from selfwire.runtime.offline.general import FAMILY as GENERAL
-from selfwire.runtime.offline.skills import Evidence, Family, instructed
+from selfwire.runtime.offline.skills import Evidence, Family
 from selfwire.runtime.offline.vocabulary import VOCABULARY, family_of, paraphrases
 
 
@@ -62,8 +62,3 @@ class Brief:
 
 
 Critic = Callable[[Brief], dict[str, Any]]
-
-
-def named_in(text: str) -> tuple[str, ...]:
-    """Skills that a text asks for, as a reader would understand it."""
-    return instructed(text, VOCABULARY)

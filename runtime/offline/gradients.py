@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from selfwire.runtime.offline import plain
-from selfwire.runtime.offline.brief import Brief, Critic, named_in
+from selfwire.runtime.offline.brief import Brief, Critic
 from selfwire.runtime.offline.skills import PLACES
+from selfwire.runtime.offline.vocabulary import named_in
 
 PROMPT_CUE = "The prompt should say: "
 TEAM_CUE = "The team needs another agent: "

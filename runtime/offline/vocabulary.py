@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from selfwire.core.values import Value
@@ -18,9 +18,15 @@ def skill(name: str) -> Skill:
     return next(one for one in VOCABULARY if one.name == name)
 
 
+@lru_cache(maxsize=4096)
+def named_in(text: str) -> tuple[str, ...]:
+    """Every skill that a text asks for, in order of appearance."""
+    return instructed(text, VOCABULARY)
+
+
 def active_skills(system_message: str) -> tuple[str, ...]:
     """Names of the two skills that a system message gives an agent, in order of appearance."""
-    return placed(instructed(system_message, VOCABULARY))
+    return placed(named_in(system_message))
 
 
 def family_of(task: str) -> Family | None:
@@ -54,6 +60,4 @@ class Activation(Value):
 
 def activation_report(texts: Iterable[str]) -> tuple[Activation, ...]:
     """What each text, such as a prompt file, switches on."""
-    return tuple(
-        Activation(text=text, instructed=instructed(text, VOCABULARY), active=active_skills(text)) for text in texts
-    )
+    return tuple(Activation(text=text, instructed=named_in(text), active=active_skills(text)) for text in texts)

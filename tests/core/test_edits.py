@@ -5,6 +5,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from selfwire.core.agent import MEMORY_NOTES, Agent
 from selfwire.core.edits import (
     AddAgent,
@@ -24,7 +25,6 @@ from selfwire.core.edits import (
 from selfwire.core.errors import EditError
 from selfwire.core.values import canonical, fingerprint
 from selfwire.core.workflow import Workflow
-
 from tests.core.generators import Model, random_rewiring, seed_workflow
 
 SEQUENCES, LENGTH, CHUNKS = 10_000, 3, 10

@@ -1,6 +1,7 @@
 """Prompt templates."""
 
 import pytest
+
 from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import ConfigError
 from selfwire.core.prompts import Prompts

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+
 from selfwire.core.scope import Scope
 
 HERE = Scope(run="r", seed=7, iteration=2, phase="rollout", task="t1", node="plan", visit=1, sample=3)

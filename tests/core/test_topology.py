@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from selfwire.core.topology import (
     Caps,
     Edge,
@@ -19,7 +20,6 @@ from selfwire.core.topology import (
     greedy_order,
     reachable,
 )
-
 from tests.core.generators import random_topology
 
 topologies = st.builds(random_topology, st.randoms(use_true_random=False), st.integers(1, 9))

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from selfwire.core.errors import BudgetError
 from selfwire.core.usage import Budget, Usage, total
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+
 from selfwire.core.agent import Agent
 from selfwire.core.changes import changes
 from selfwire.core.edits import (
@@ -32,7 +33,6 @@ from selfwire.core.trajectory import Message, Routing, Step, ToolUse, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import Value, canonical, fingerprint
 from selfwire.core.workflow import Lineage, Workflow
-
 from tests.core.generators import random_rewiring, seed_workflow
 
 json_values: st.SearchStrategy[Any] = st.recursive(

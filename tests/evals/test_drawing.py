@@ -1,6 +1,7 @@
 """Drawings of topologies."""
 
 import pytest
+
 from selfwire.core.topology import Edge, Node, Topology, chain
 from selfwire.evals.drawing import mermaid, text
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from selfwire.core.errors import ConfigError, GradingError, ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task

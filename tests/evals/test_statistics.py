@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from selfwire.evals.statistics import Estimate, bootstrap, mean, paired, sd, wilson
 
 SCORES = [0.1, 0.4, 0.4, 0.7, 0.9, 1.0]

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
 from selfwire.evals.tasks import read_tasks

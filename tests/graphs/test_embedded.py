@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
+
 from selfwire.core.agent import Agent
 from selfwire.core.errors import BudgetError
 from selfwire.core.scope import Scope
@@ -14,7 +15,6 @@ from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message, Step
 from selfwire.graphs.team import Team, compile_team, embedded, run_team
 from selfwire.graphs.turn import TeamRun
-
 from tests.graphs.teams import Echo, team_run, topology
 
 DIAMOND = topology("s>a s>b a>z b>z")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
+
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, RemoveEdge, Rewiring, RewritePrompt
 from selfwire.core.errors import BudgetError, ConfigError, TopologyError
@@ -16,7 +17,6 @@ from selfwire.core.workflow import Workflow
 from selfwire.graphs.routers import fixed
 from selfwire.graphs.team import compile_team, run_team, team_input, trajectory
 from selfwire.runtime.sync import run_sync
-
 from tests.graphs.teams import Echo, team_run, topology
 
 DIAMOND = "s>a s>b a>z b>z"

@@ -2,6 +2,7 @@ import asyncio
 import itertools
 
 import pytest
+
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ModelError
 from selfwire.core.ports import Known
@@ -11,7 +12,6 @@ from selfwire.core.trajectory import Message, Routing, Step
 from selfwire.core.usage import Usage
 from selfwire.graphs.routers import every, fixed
 from selfwire.graphs.team import carried_on, run_team
-
 from tests.graphs.teams import Echo, team_run, topology
 
 WIDE = "s>a s>b s>c a>x a>y b>x b>y c>x c>y x>z y>z s>z"

@@ -2,6 +2,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
 from selfwire.core.errors import ConfigError, ModelError, ToolError

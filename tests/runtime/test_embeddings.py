@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+
 from selfwire.core.errors import ConfigError
 from selfwire.runtime import embeddings
 from selfwire.runtime.embeddings import HashingEmbedder, MiniLMEmbedder, embedder
@@ -84,6 +85,20 @@ def test_weights_on_this_machine_are_chosen_without_loading_them(monkeypatch: py
     found, notice = embedder("auto")
     assert isinstance(found, MiniLMEmbedder)
     assert (found.source, notice) == ("/weights", "")
+
+
+def test_weights_in_the_hubs_cache_are_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.setattr(embeddings, "_packaged", lambda: None)
+    folder = tmp_path / "hub" / "models--sentence-transformers--all-MiniLM-L6-v2"
+    (folder / "snapshots" / "abc").mkdir(parents=True)
+    assert isinstance(embedder("auto")[0], HashingEmbedder)
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("abc")
+    found, _ = embedder("auto")
+    assert isinstance(found, MiniLMEmbedder)
+    assert found.source == str(folder / "snapshots" / "abc")
 
 
 def test_an_unknown_name_is_refused() -> None:

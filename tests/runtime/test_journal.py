@@ -2,6 +2,8 @@ import asyncio
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -170,6 +172,9 @@ def test_a_second_opener_is_refused_and_told_who_holds_it(tmp_path: Path) -> Non
     with pytest.raises(JournalError, match=f"held by process {os.getpid()} since"):
         Journal.open(path)
     Journal.reading(path).close()  # reading beside it is fine
+    opening = f"from selfwire.runtime.journal import Journal; Journal.open({str(path)!r})"
+    other = subprocess.run([sys.executable, "-c", opening], capture_output=True, text=True, check=False)
+    assert f"held by process {os.getpid()}" in other.stderr  # still, after the attempts of this process
     journal.close()
     Journal.open(path).close()
 
@@ -215,15 +220,16 @@ def _newer(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (lambda path: path.write_text("hello"), "not a journal"),
+        (lambda path: path.write_text("hello"), "not a"),
+        (lambda path: path.write_text("hello" * 200), "not a database"),
         (lambda path: path.write_bytes(b""), "not a journal"),
         (_foreign, "not a journal"),
         (_cut, "corrupt"),
         (_scribbled, "corrupt"),
         (_newer, "schema 99"),
-        (lambda path: None, "cannot be read"),
+        (lambda path: None, "there is no run file"),
     ],
-    ids=["text", "empty", "foreign", "cut", "scribbled", "newer", "missing"],
+    ids=["word", "text", "empty", "foreign", "cut", "scribbled", "newer", "missing"],
 )
 def test_a_wrong_file_is_refused_and_left_as_it_is(tmp_path: Path, spoil: object, says: str) -> None:
     path = tmp_path / "r.sqlite"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
+
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, AddNode, RemoveEdge, Rewiring, RewritePrompt, RewriteTool
 from selfwire.core.errors import ConfigError, LibraryError

@@ -1,4 +1,5 @@
 import pytest
+
 from selfwire.core.errors import ToolError
 from selfwire.core.ports import Tool
 from selfwire.core.scope import Scope

@@ -1,5 +1,6 @@
 import pytest
 from langchain_core.tools import ToolException, tool
+
 from selfwire.core.errors import ToolError
 from selfwire.core.ports import Tool
 from selfwire.core.scope import Scope

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from selfwire.core.errors import ToolError
 from selfwire.core.scope import Scope
 from selfwire.tools.recipes import RecipeSearch, recipes_of

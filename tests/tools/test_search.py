@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+
 from selfwire.core.errors import ToolError
 from selfwire.core.ports import Tool
 from selfwire.core.scope import Scope

@@ -1,6 +1,7 @@
 from collections import Counter
 
 import pytest
+
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
 from selfwire.evals.benchmarks.benchmark import disjoint_splits, grouped

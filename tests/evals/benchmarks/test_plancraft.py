@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
@@ -254,6 +255,7 @@ async def test_the_planner_s_solutions_solve_every_feasible_task_and_perturbed_o
 def test_every_step_is_what_the_package_s_own_simulator_does() -> None:
     from plancraft.config import PlancraftExample
     from plancraft.simple import PlancraftGymWrapper
+
     from selfwire.evals.benchmarks.crafting_table import MAX_STEPS, simulator
 
     for task in FEASIBLE:

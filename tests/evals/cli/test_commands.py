@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner, Result
+
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, AddNode, RemoveEdge, Rewiring, RewritePrompt, RewriteTool
 from selfwire.core.scope import Scope
@@ -21,7 +23,6 @@ from selfwire.evals.cli.app import build
 from selfwire.evals.runs import JOURNAL, SUMMARY
 from selfwire.runtime.journal import Journal, Outcome
 from selfwire.runtime.library import open_library
-from typer.testing import CliRunner, Result
 
 SEED = Workflow(
     method="hiva",
@@ -52,7 +53,8 @@ def home(tmp_path: Path) -> Path:
     async def fill() -> None:
         with open_library(tmp_path / "home") as library:
             await library.save("archive", SEED, run="r1", step=0, facts={"why": "seed", "method": "hiva"})
-            facts = {"score": 0.625, "gate": {"accepted": True}, "reasons": ["answers were wrong"], "cost": {"calls": 12}}
+            facts = {"score": 0.625, "gate": {"accepted": True}, "reasons": ["answers were wrong"]}
+            facts["cost"] = {"calls": 12}
             await library.save("archive", GROWN, run="r1", step=1, facts=facts)
             await library.tag("archive", "r1.1", "best")
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.evals.benchmarks.archive import archive

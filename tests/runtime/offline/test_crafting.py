@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.evals.benchmarks.plancraft import PLANCRAFT, tasks

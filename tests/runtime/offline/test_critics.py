@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
+
 from selfwire.evolvers.hiva import asks
 from selfwire.runtime.offline import critics
 from selfwire.runtime.offline.gradients import DROP_CUE, PROMPT_CUE, TEAM_CUE
@@ -114,7 +115,8 @@ def test_a_gradient_is_sorted_by_what_it_concerns(gradient: str, verdict: str) -
 def test_a_rewrite_adds_the_advised_instruction_in_one_of_several_wordings() -> None:
     advice = f"role (weight 0.7): {PROMPT_CUE}{SPLIT}"
     prompts = {judged(asks.PromptRewrite, seed=s, prompt="You help.", gradients=advice).prompt for s in range(40)}
-    assert prompts == {f"You help.\n{text}" for text in paraphrases()["split"]}
+    assert prompts <= {f"You help.\n{text}" for text in paraphrases()["split"]}
+    assert len(prompts) >= 5
 
 
 def test_a_rewrite_drops_what_should_go_and_leaves_the_rest_without_advice() -> None:

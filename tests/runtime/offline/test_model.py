@@ -6,6 +6,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Huma
 from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.tools import tool
 from pydantic import BaseModel, Field
+
 from selfwire.runtime.faults import is_transient, retry_after
 from selfwire.runtime.offline.faults import Faults, OfflineError
 from selfwire.runtime.offline.model import OfflineChat

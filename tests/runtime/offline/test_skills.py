@@ -1,4 +1,5 @@
 import pytest
+
 from selfwire.runtime.offline import plain
 from selfwire.runtime.offline.skills import PLACES, Family, Skill, instructed
 from selfwire.runtime.offline.vocabulary import (

@@ -1,0 +1,56 @@
+"""The command that compares a method with its ablations and controls: ablate."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from selfwire.evals.cli import output
+from selfwire.evals.requests import ModelNames, Sizes
+from selfwire.evals.study.ablation import ablate as run_study
+from selfwire.evals.study.plan import Study
+from selfwire.evals.study.table import table
+
+DEFAULTS = Study()
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(ablate)
+
+
+def ablate(
+    method: Annotated[str, typer.Argument(help="Method: hiva.")] = DEFAULTS.method,
+    benchmark: Annotated[str, typer.Option(help="archive, plancraft, or a .jsonl file.")] = DEFAULTS.benchmark,
+    variants: Annotated[str, typer.Option(help="Names with commas between them, such as full,no-tev; all.")] = "",
+    seeds: Annotated[int, typer.Option(min=1, help="Evolutions per variant.")] = DEFAULTS.seeds,
+    iterations: Annotated[int, typer.Option(min=1, help="Rewritings of the workflow.")] = DEFAULTS.iterations,
+    batch: Annotated[int, typer.Option(min=1, help="Train tasks per iteration.")] = DEFAULTS.batch,
+    gate_tasks: Annotated[int, typer.Option(min=1, help="Gate tasks per comparison.")] = DEFAULTS.gate_tasks,
+    train: Annotated[int, typer.Option(min=1, help="Train tasks.")] = DEFAULTS.sizes.train,
+    gate_size: Annotated[int, typer.Option(min=1, help="Gate tasks.")] = DEFAULTS.sizes.gate,
+    test: Annotated[int, typer.Option(min=1, help="Test tasks.")] = DEFAULTS.sizes.test,
+    model: Annotated[str, typer.Option(help="Agents' model.")] = "offline",
+    meta_model: Annotated[str | None, typer.Option(help="Critics' and evolvers' model; the agents' if none.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    out: Annotated[Path | None, typer.Option(help="JSONL of results; evolutions in it are not run again.")] = None,
+) -> None:
+    """Compare a method with its ablations, no gate and random edits, over seeds; prints a table in Markdown."""
+    study = Study(
+        method=method,
+        benchmark=benchmark,
+        models=ModelNames(agent=model, meta=meta_model, base_url=base_url),
+        sizes=Sizes(train=train, gate=gate_size, test=test),
+        variants=tuple(name.strip() for name in variants.split(",") if name.strip()),
+        seeds=seeds,
+        iterations=iterations,
+        batch=batch,
+        gate_tasks=gate_tasks,
+    )
+    rows_file = out or Path(f"ablate-{method}-{Path(benchmark).stem}.jsonl")
+    rows = run_study(study, rows_file, workers=workers, tell=lambda line: typer.echo(line, err=True))
+    output.console().print(table(study, rows, shlex.join(["selfwire", *sys.argv[1:]])))
+    typer.echo(f"results are in {rows_file}", err=True)

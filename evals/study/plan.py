@@ -1,0 +1,135 @@
+"""What a study compares: a method, its ablations, no gate and random edits, over seeds.
+
+Every (variant, seed) is one evolution from the same seed workflow on the same tasks; the seed decides the tasks,
+the splits and every draw. The random control makes as many rewirings per iteration as the full method made
+with the same seed, under the same gate and caps; so it waits for the full method's row.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.usage import Budget
+from selfwire.core.values import FrozenJson, FrozenMap, Value, fingerprint
+from selfwire.evals.evolutions import code_hash
+from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.graphs.evolution.config import EvolutionConfig
+
+NAME = "study"
+"""Of the workflow and of the run, in a home folder of its own."""
+
+
+class Variant(Value):
+    """One way to run a method.
+
+    Args:
+        title: for tables.
+        config: knobs of the method that differ from its defaults.
+        gate: as in `EvolutionConfig`.
+        random: whether rewirings are drawn at random.
+    """
+
+    title: str
+    config: FrozenJson = FrozenMap()
+    gate: Literal["paired", "off"] = "paired"
+    random: bool = False
+
+
+FULL, RANDOM = "full", "random"
+VARIANTS: Mapping[str, Mapping[str, Variant]] = {
+    "hiva": {
+        FULL: Variant(title="full"),
+        "no-tev": Variant(title="w/o TEV", config={"topology_evolution": False}),
+        "no-sev": Variant(title="w/o SEV", config={"semantic_evolution": False}),
+        "no-kabb": Variant(title="w/o KABB", config={"kabb": False}),
+        "no-env": Variant(title="w/o Env", config={"environment": False}),
+        "no-tool": Variant(title="w/o Tool", config={"tools": False}),
+        "no-gate": Variant(title="no gate", gate="off"),
+        RANDOM: Variant(title="random edits", random=True),
+    }
+}
+"""Variants by method and name; every method has `full` and `random`."""
+
+
+class Study(Value):
+    """What is compared, at which sizes.
+
+    Args:
+        method, benchmark, models, sizes, budget: as in `EvolveRequest`, of each evolution.
+        variants: names in `VARIANTS`; none for all of the method.
+        seeds: evolutions per variant, of seeds 0, 1, ...
+        iterations, batch, gate_tasks, concurrency: as in `EvolutionConfig`.
+    """
+
+    method: str = "hiva"
+    benchmark: str = "archive"
+    models: ModelNames = ModelNames()
+    sizes: Sizes = Sizes(train=80, gate=80, test=100)
+    budget: Budget = Budget()
+    variants: tuple[str, ...] = ()
+    seeds: int = Field(default=10, ge=1)
+    iterations: int = Field(default=10, ge=1)
+    batch: int = Field(default=10, ge=1)
+    gate_tasks: int = Field(default=20, ge=1)
+    concurrency: int = Field(default=8, ge=1)
+
+    @property
+    def known(self) -> Mapping[str, Variant]:
+        """All variants of the method.
+
+        Raises:
+            ConfigError: there are none.
+        """
+        if self.method not in VARIANTS:
+            raise ConfigError(f"no ablations of {self.method!r}; there are those of {', '.join(VARIANTS)}")
+        return VARIANTS[self.method]
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """Names of the variants to run; `random` brings `full`, whose edits it counts.
+
+        Raises:
+            ConfigError: a name is unknown.
+        """
+        for name in self.variants:
+            if name not in self.known:
+                raise ConfigError(f"unknown variant {name!r}; variants of {self.method} are {', '.join(self.known)}")
+        wanted = set(self.variants) or set(self.known)
+        if RANDOM in wanted:
+            wanted.add(FULL)
+        return tuple(name for name in self.known if name in wanted)
+
+    @property
+    def key(self) -> str:
+        """What rows must share to be compared: everything but the variants and the number of seeds."""
+        return fingerprint({**self.model_dump(mode="json", exclude={"variants", "seeds"}), "code": code_hash()})
+
+    def request(self, name: str, seed: int, edits: tuple[int, ...] | None = None) -> EvolveRequest:
+        """The evolution of a variant and a seed.
+
+        Args:
+            name: of the variant.
+            seed: of everything drawn.
+            edits: for the random control, rewirings per iteration.
+        """
+        variant = self.known[name]
+        return EvolveRequest(
+            method=self.method,
+            benchmark=self.benchmark,
+            models=self.models,
+            sizes=self.sizes,
+            budget=self.budget,
+            config=variant.config,
+            random_edits=edits,
+            evolution=EvolutionConfig(
+                name=NAME,
+                iterations=self.iterations,
+                batch=self.batch,
+                gate=variant.gate,
+                gate_tasks=self.gate_tasks,
+                concurrency=self.concurrency,
+                seed=seed,
+            ),
+        )

@@ -1,0 +1,108 @@
+"""Results of a study as JSONL: one row per evolution, appended as it ends, so that a stopped study goes on."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import Value
+
+
+class Row(Value):
+    """What one evolution came to.
+
+    Args:
+        study: fingerprint of everything that the rows of a study share, the code among it.
+        variant, seed: which evolution.
+        before, after: mean score of seed and evolved workflow over the test tasks that both finished.
+        compared: how many those are.
+        errors: test runs of either that ended as infrastructure errors.
+        nodes: of the evolved workflow.
+        calls_before, calls: model calls per test task of seed and evolved workflow.
+        tokens: per test task of the evolved workflow.
+        efficiency: S = 100 P / (C + 0.01), C in dollars per task; None at no dollars or an unknown price.
+        evolution_calls, dollars: of the whole evolution, its tests apart; dollars None for an unknown price.
+        edits: rewirings that were applied to the candidate of each iteration, repairs left out.
+        accepted, rejected, unchanged: iterations by what became of them.
+        workflow: fingerprint of the evolved workflow.
+        paths: fingerprint of what the teams did, by phase.
+        seconds: wall time.
+    """
+
+    study: str
+    variant: str
+    seed: int = Field(ge=0)
+    before: float = Field(ge=0, le=1)
+    after: float = Field(ge=0, le=1)
+    compared: int = Field(ge=1)
+    errors: int = Field(ge=0)
+    nodes: int = Field(ge=1)
+    calls_before: float = Field(ge=0)
+    calls: float = Field(ge=0)
+    tokens: float = Field(ge=0)
+    efficiency: float | None = Field(ge=0)
+    evolution_calls: int = Field(ge=0)
+    dollars: float | None = Field(ge=0)
+    edits: tuple[int, ...]
+    accepted: int = Field(ge=0)
+    rejected: int = Field(ge=0)
+    unchanged: int = Field(ge=0)
+    workflow: str
+    paths: dict[str, str]
+    seconds: float = Field(ge=0)
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Variant and seed."""
+        return self.variant, self.seed
+
+    @property
+    def per_hundred_calls(self) -> float:
+        """Score that a hundred model calls buy."""
+        return 100 * self.after / max(self.calls, 1)
+
+
+def read_rows(path: Path, study: str) -> list[Row]:
+    """The rows of a study's file, none if there is no file.
+
+    What a kill left of a last line is cut off.
+
+    Raises:
+        ConfigError: a line is no row, or a row of another study.
+    """
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        os.truncate(path, len(whole.encode()))
+    return [_row(path, number, line, study) for number, line in enumerate(whole.splitlines(), start=1)]
+
+
+def append_row(path: Path, row: Row) -> None:
+    """Add a row as one line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(row.model_dump_json() + "\n")
+
+
+def unfinished(wanted: Sequence[tuple[str, int]], rows: Sequence[Row]) -> list[tuple[str, int]]:
+    """The (variant, seed) pairs that have no row yet, in order."""
+    done = {row.key for row in rows}
+    return [key for key in wanted if key not in done]
+
+
+def _row(path: Path, number: int, line: str, study: str) -> Row:
+    try:
+        row = Row.model_validate_json(line)
+    except ValidationError as error:
+        fault = error.errors()[0]["msg"]
+        raise ConfigError(f"line {number} of {path} is no result of a study: {fault}; choose another --out") from None
+    if row.study != study:
+        raise ConfigError(
+            f"line {number} of {path} was made with other sizes, models or code ({row.study}, now {study}); "
+            "rows of two studies cannot be compared, choose another --out"
+        )
+    return row

@@ -1,0 +1,110 @@
+"""The table of a study, in Markdown."""
+
+from collections.abc import Sequence
+
+from selfwire.evals.report import STAMP
+from selfwire.evals.statistics import Estimate, mean, paired, sd
+from selfwire.evals.study.plan import FULL, Study
+from selfwire.evals.study.rows import Row
+
+HEAD = (
+    "variant",
+    "score after, mean ± sd",
+    "range",
+    "after − before [95 %]",
+    "full − variant [95 %]",
+    "nodes",
+    "calls/task",
+    "tokens/task",
+    "score per 100 calls",
+    "S",
+    "accepted / rejected / unchanged",
+    "calls of the evolution",
+)
+
+KINDS = ("accepted", "rejected", "unchanged")
+
+
+def table(study: Study, rows: Sequence[Row], command: str = "") -> str:
+    """Markdown: how it was made, a line per variant, and what must be known to read it.
+
+    Intervals are bootstrapped over seeds, paired by seed.
+
+    Args:
+        study: what was run.
+        rows: its results.
+        command: that made them.
+    """
+    by_variant = {name: [row for row in rows if row.variant == name] for name in study.chosen}
+    seeds = len({row.seed for row in rows})
+    lines = [_line(HEAD), _line(["---"] * len(HEAD)), _seed_line(rows)]
+    full = by_variant.get(FULL, [])
+    lines += [_line(_cells(study, name, found, full)) for name, found in by_variant.items() if found]
+    sizes = study.sizes
+    told = [
+        f"{study.method} on {study.benchmark}, {seeds} seeds per variant, {study.iterations} iterations of "
+        f"{study.batch} train tasks, {study.gate_tasks} gate tasks per comparison, splits {sizes.train}/{sizes.gate}/"
+        f"{sizes.test} (train/gate/test), scores on the test split.",
+        *([f"{STAMP}."] if study.models.is_offline else []),
+        *([f"Made with `{command}`."] if command else []),
+    ]
+    return "\n\n".join(["\n".join(told), "\n".join(lines), "\n".join(_notes(rows))]) + "\n"
+
+
+def difference(less: Sequence[Row], more: Sequence[Row]) -> Estimate | None:
+    """Mean of `more` − `less` over the seeds that both have, with its interval; None without any."""
+    first, second = ({row.seed: row.after for row in side} for side in (less, more))
+    shared = sorted(set(first) & set(second))
+    return paired([first[seed] for seed in shared], [second[seed] for seed in shared]) if shared else None
+
+
+def gain(rows: Sequence[Row]) -> Estimate:
+    """Mean of after − before over seeds, with its interval."""
+    return paired([row.before for row in rows], [row.after for row in rows])
+
+
+def _cells(study: Study, name: str, rows: Sequence[Row], full: Sequence[Row]) -> list[str]:
+    after = [row.after for row in rows]
+    efficiency = [row.efficiency for row in rows if row.efficiency is not None]
+    versus = difference(rows, full) if name != FULL else None
+    return [
+        study.known[name].title,
+        f"{mean(after):.3f} ± {sd(after):.3f}",
+        f"{min(after):.2f}–{max(after):.2f}",
+        told(gain(rows)),
+        told(versus) if versus else "—",
+        f"{mean([row.nodes for row in rows]):.1f}",
+        f"{mean([row.calls for row in rows]):.1f}",
+        f"{mean([row.tokens for row in rows]):,.0f}",
+        f"{mean([row.per_hundred_calls for row in rows]):.1f}",
+        f"{mean(efficiency):.1f}" if len(efficiency) == len(rows) else "n/a",
+        " / ".join(f"{mean([float(getattr(row, kind)) for row in rows]):.1f}" for kind in KINDS),
+        f"{mean([row.evolution_calls for row in rows]):,.0f}",
+    ]
+
+
+def _seed_line(rows: Sequence[Row]) -> str:
+    """The seed workflow: one score per seed, as the full method's runs and the others' measured it."""
+    first = {row.seed: row for row in rows if row.variant == FULL} or {row.seed: row for row in rows}
+    before, calls = [row.before for row in first.values()], [row.calls_before for row in first.values()]
+    score = f"{mean(before):.3f} ± {sd(before):.3f}"
+    per_hundred = mean([100 * row.before / max(row.calls_before, 1) for row in first.values()])
+    known = ["seed workflow", score, f"{min(before):.2f}–{max(before):.2f}", "—", "—"]
+    return _line([*known, "—", f"{mean(calls):.1f}", "—", f"{per_hundred:.1f}", "—", "—", "—"])
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    errors, minutes = sum(row.errors for row in rows), sum(row.seconds for row in rows) / 60
+    return [
+        "Intervals: bootstrap over seeds, paired by seed. S = 100 P / (C + 0.01), C in dollars per task; n/a at $0.",
+        f"Infrastructure errors, counted apart from scores: {errors}. Evolutions took {minutes:.0f} minutes together.",
+    ]
+
+
+def told(estimate: Estimate) -> str:
+    """A difference with its interval, signed."""
+    return f"{estimate.value:+.3f} [{estimate.low:+.3f}, {estimate.high:+.3f}]"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

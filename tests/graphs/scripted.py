@@ -1,0 +1,106 @@
+"""A chat model that follows a script: agents answer with a count, critics and evolvers by the schema they are asked for."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
+from pydantic import Field
+from selfwire.core.agent import Agent
+from selfwire.core.topology import chain
+from selfwire.core.workflow import Workflow
+from selfwire.graphs import hiva
+from selfwire.graphs.hiva.build import HivaGraph
+
+SCRIPT: dict[str, dict[str, Any]] = {
+    "TaskProfile": {
+        "main_concept": "riddle", "broader": [], "concepts": [], "required_tools": [], "parallelizability": 0.0,
+    },
+    "GlobalGradient": {"feedback": "nobody checked the answer", "sentiment": "critical"},
+    "AgentGradient": {
+        "system_prompt_feedback": "be exact", "tool_feedback": "", "overall_feedback": "add a checker",
+        "sentiment": "critical",
+    },
+    "ParsedGradient": {"concerns": "both"},
+    "PromptRewrite": {"prompt": "You work exactly."},
+    "TopologyDecision": {"operation": "ADD_SERIAL", "description": "You check what others found.", "reason": "doubt"},
+    "SelfCriticism": {"criticism": "it may be wrong", "good_enough": False},
+    "Instruction": {"instruction": "Check this."},
+}  # fmt: skip
+
+
+class ScriptedChat(BaseChatModel):
+    """Answers by script.
+
+    Args:
+        script: fields of the object for every schema.
+        failing: how often an agent fails yet, by the beginning of its system message.
+        calls_tool: tool that an agent who holds tools calls once, with its arguments.
+    """
+
+    script: dict[str, dict[str, Any]] = SCRIPT
+    failing: dict[str, int] = Field(default_factory=dict)
+    calls_tool: tuple[str, dict[str, Any]] | None = None
+    spoken: list[str] = Field(default_factory=list)
+    """System messages of the agents that answered or failed, in order."""
+    heard: list[str] = Field(default_factory=list)
+    """Results of tools."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(
+        self, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], **kwargs: Any
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        return self.bind(tools=tools)
+
+    def with_structured_output(self, schema: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+        said = self._object(messages[-1].text) or self._answer(messages, kwargs.get("tools"))
+        return ChatResult(generations=[ChatGeneration(message=said)])
+
+    def _object(self, wish: str) -> AIMessage | None:
+        if "Reply with one JSON object" not in wish:
+            return None
+        title = json.loads(wish.splitlines()[-1])["title"]
+        return AIMessage(json.dumps(self.script[title]))
+
+    def _answer(self, messages: list[BaseMessage], tools: Any) -> AIMessage:
+        system, last = messages[0].text, messages[-1]
+        if isinstance(last, ToolMessage):
+            self.heard.append(last.text)
+        elif tools and self.calls_tool:
+            name, arguments = self.calls_tool
+            return AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": "1"}])
+        self.spoken.append(system)
+        for beginning, times in self.failing.items():
+            if system.startswith(beginning) and times:
+                self.failing[beginning] -= 1
+                raise RuntimeError("the provider is down")  # not worth a retry
+        return AIMessage(f"answer {len(self.spoken)}")
+
+
+def built(model: ScriptedChat, **options: Any) -> HivaGraph:
+    """HiVA's graph with an embedder that needs no weights."""
+    return hiva.build(model, embedder="hashing", **options)
+
+
+SOURCE = "You are a member of a team"
+AGGREGATOR = "You give the team's final answer"
+
+
+def trio() -> Workflow:
+    """source -> checker -> aggregator."""
+    names = ("source", "checker", "aggregator")
+    return Workflow(
+        method="hiva",
+        agents=tuple(Agent(id=name, prompt=f"You are the {name}.") for name in names),
+        topology=chain(*names),
+    )

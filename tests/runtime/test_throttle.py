@@ -1,0 +1,82 @@
+import asyncio
+import threading
+import time
+
+import pytest
+
+from selfwire.runtime.throttle import Throttle, throttle
+
+
+async def test_starts_are_spaced_by_the_rate() -> None:
+    gate, begun = Throttle(per_minute=1200), time.monotonic()
+
+    async def worker() -> None:
+        async with gate.passage():
+            pass
+
+    await asyncio.gather(*(worker() for _ in range(4)))
+    assert time.monotonic() - begun >= 3 * 0.05
+
+
+async def test_a_pause_binds_who_waits_already_and_who_comes_later() -> None:
+    gate = Throttle()
+    gate.pause(0.05)
+    gate.pause(0.01)  # a shorter one does not end it
+    begun = time.monotonic()
+    async with gate.passage():
+        assert time.monotonic() - begun >= 0.045
+    assert gate.paused == 0
+
+
+def test_places_are_handed_over_between_event_loops() -> None:
+    gate, inside, most = Throttle(concurrency=2), 0, 0
+
+    async def worker() -> None:
+        nonlocal inside, most
+        async with gate.passage():
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0.001)
+            inside -= 1
+
+    async def workers() -> None:
+        await asyncio.gather(*(worker() for _ in range(20)))
+
+    threads = [threading.Thread(target=lambda: asyncio.run(workers())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 2
+    assert inside == 0
+
+
+async def test_who_is_cancelled_while_waiting_takes_no_place_along() -> None:
+    gate, leave = Throttle(concurrency=1), asyncio.Event()
+
+    async def holder() -> None:
+        async with gate.passage():
+            await leave.wait()
+
+    async def passing() -> None:
+        async with gate.passage():
+            pass
+
+    first = asyncio.create_task(holder())
+    await asyncio.sleep(0)
+    early, late = asyncio.create_task(passing()), asyncio.create_task(passing())
+    await asyncio.sleep(0)
+    early.cancel()  # while it waits
+    leave.set()
+    await first
+    late.cancel()  # when the place may be on its way to it
+    for task in (early, late):
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    async with asyncio.timeout(5):
+        await passing()
+
+
+def test_a_provider_has_one_gate_in_a_process() -> None:
+    assert throttle("somebody", 3, None) is throttle("somebody", 5, None)
+    assert throttle("somebody", 5, None).concurrency == 5

@@ -1,0 +1,158 @@
+"""Faults, limits and budgets, through the real ChatOpenAI client."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from selfwire.core.errors import BudgetError, ConfigError, ModelError
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Budget
+from selfwire.runtime.budget import Ledger
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.prices import Prices
+from selfwire.runtime.throttle import throttle
+from tests.runtime.wired import ASKED, KEY, QUICK, metered, until
+from tests.wire.server import (
+    WireServer,
+    broken,
+    cut_off,
+    hanging,
+    rate_limited,
+    refused,
+    saying,
+    text,
+)
+
+
+async def test_a_retry_after_pauses_every_worker(wire_server: WireServer) -> None:
+    wire_server.faults.append(rate_limited(after=0.5))
+    model = metered(wire_server)
+    first = asyncio.create_task(model.reply(ASKED, scope=Scope(task="t0")))
+    gate = throttle(f"openai {wire_server.url}", QUICK.concurrency, QUICK.per_minute)
+    await until(lambda: gate.paused > 0)
+    others = [model.reply(ASKED, scope=Scope(task=f"t{i}")) for i in range(1, 5)]
+    replies = await asyncio.gather(first, *others)
+    start, *later = (asked.at for asked in wire_server.asked)
+    assert [reply.content for reply in replies] == ["hello"] * 5
+    assert len(later) == 5
+    assert min(later) - start >= 0.45
+
+
+async def test_a_retry_after_longer_than_patience_is_an_error(wire_server: WireServer) -> None:
+    wire_server.faults.append(rate_limited(after=3600))
+    with pytest.raises(ModelError, match="asks to wait 3,600 s"):
+        await metered(wire_server).reply(ASKED, scope=Scope())
+
+
+@pytest.mark.parametrize("fault", [broken(), cut_off(), saying("")], ids=["500", "cut-off body", "empty reply"])
+async def test_a_transient_fault_is_tried_again(wire_server: WireServer, fault: Any) -> None:
+    wire_server.faults.append(fault)
+    journal = Journal.memory()
+    model = metered(wire_server, journal=journal)
+    reply = await model.reply(ASKED, scope=Scope())
+    assert reply.content == "hello"
+    assert len(wire_server.asked) == 2
+    assert reply.usage.calls == (2 if fault.content == "" else 1)  # an empty reply was billed
+    assert journal.spend() == reply.usage.replace(seconds=journal.spend().seconds)
+
+
+async def test_a_second_empty_reply_is_an_error_that_was_billed(wire_server: WireServer) -> None:
+    wire_server.always = saying("")
+    model = metered(wire_server)
+    with pytest.raises(ModelError, match=r"2 attempt.*empty reply"):
+        await model.reply(ASKED, scope=Scope())
+    assert model.ledger.spent.calls == 2
+
+
+async def test_a_hang_is_given_up_after_the_timeout_and_the_request_is_dropped(wire_server: WireServer) -> None:
+    wire_server.faults.append(hanging(30))
+    reply = await metered(wire_server, QUICK.replace(timeout=0.3)).reply(ASKED, scope=Scope())
+    assert reply.content == "hello"
+    assert len(wire_server.asked) == 2
+    await until(lambda: bool(wire_server.cancelled))
+
+
+async def test_a_refused_key_fails_at_once_and_is_not_told(wire_server: WireServer) -> None:
+    wire_server.always = refused(f"Incorrect API key provided: {KEY}")
+    journal = Journal.memory()
+    model = metered(wire_server, journal=journal)
+    with pytest.raises(ModelError, match="1 attempt") as error:
+        await model.reply(ASKED, scope=Scope())
+    assert len(wire_server.asked) == 1
+    assert wire_server.asked[0].authorization == f"Bearer {KEY}"
+    noted = json.dumps([row.error for row in await journal.rows()])
+    assert "secret" not in f"{error.value!r} {error.value.__cause__} {noted}"
+
+
+async def test_a_provider_that_stays_down_is_an_error_and_the_call_is_sent_again_later(wire_server: WireServer) -> None:
+    wire_server.always = broken()
+    journal = Journal.memory()
+    model = metered(wire_server, journal=journal)
+    with pytest.raises(ModelError, match="rollout/t1 after 4 attempt"):
+        await model.reply(ASKED, scope=Scope(phase="rollout", task="t1"))
+    assert len(wire_server.asked) == 4
+    assert [(row.state, row.failures) for row in await journal.rows()] == [("failed", 1)]
+    wire_server.always = None
+    assert (await model.reply(ASKED, scope=Scope(phase="rollout", task="t1"))).content == "hello"
+    assert [(row.state, row.failures) for row in await journal.rows()] == [("settled", 1)]
+
+
+async def test_a_server_that_is_not_there_is_an_error() -> None:
+    with WireServer(text("hello")) as server:
+        model = metered(server, QUICK.replace(retries=1))
+    with pytest.raises(ModelError, match="2 attempt"):
+        await model.reply(ASKED, scope=Scope())
+
+
+async def test_the_concurrency_limit_holds_over_all_models_of_a_provider(wire_server: WireServer) -> None:
+    wire_server.delay = 0.05
+    models = [metered(wire_server, QUICK.replace(concurrency=3)) for _ in range(2)]
+    await asyncio.gather(*(models[i % 2].reply(ASKED, scope=Scope(task=f"t{i}")) for i in range(12)))
+    assert wire_server.most_active == 3
+
+
+async def test_a_budget_of_calls_binds_under_concurrency(wire_server: WireServer) -> None:
+    wire_server.delay = 0.02
+    journal = Journal.memory()
+    model = metered(wire_server, ledger=Ledger(Budget(calls=5)), journal=journal)
+    calls = [model.reply(ASKED, scope=Scope(task=f"t{i}")) for i in range(20)]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert len(wire_server.asked) == 5
+    assert sum(isinstance(outcome, BudgetError) for outcome in outcomes) == 15
+    assert journal.unknown() == (0, 0)  # what was refused was not sent
+
+
+async def test_a_budget_of_dollars_binds(wire_server: WireServer) -> None:
+    model = metered(wire_server, ledger=Ledger(Budget(dollars=0.0005)))
+
+    async def calls() -> None:
+        for visit in range(100):
+            await model.reply(ASKED, scope=Scope(visit=visit))
+
+    with pytest.raises(BudgetError, match=r"of \$0.0005 dollars"):
+        await calls()
+    assert 0 < (model.ledger.spent.dollars or 0) <= 0.0005
+    assert len(wire_server.asked) >= 2
+
+
+def test_a_budget_of_dollars_is_refused_for_a_model_without_a_price(wire_server: WireServer) -> None:
+    with pytest.raises(ConfigError, match="price of openai:local is not known"):
+        metered(wire_server, ledger=Ledger(Budget(dollars=1)), prices=Prices.load())
+
+
+async def test_a_cancelled_call_is_dropped_and_stays_unknown(wire_server: WireServer) -> None:
+    wire_server.delay = 30
+    journal = Journal.memory()
+    model = metered(wire_server, journal=journal)
+    call = asyncio.create_task(model.reply(ASKED, scope=Scope()))
+    await until(lambda: bool(wire_server.asked))
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await until(lambda: bool(wire_server.cancelled))
+    rows, at_most = journal.unknown()
+    assert rows == 1
+    assert at_most > 50
+    assert model.ledger.spent.calls == 0

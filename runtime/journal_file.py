@@ -64,6 +64,11 @@ def connected(path: str, mode: str = "mode=rw") -> sqlite3.Connection:
     return connection
 
 
+def quietly(path: Path) -> str:
+    """The mode that reads a file without making others beside it; one that nobody has open cannot change meanwhile."""
+    return "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
+
+
 def laid_out(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None:
     """Make the tables of a new file; the log comes after, so that the file itself says from the start what it is."""
     connection.executescript(TABLES)

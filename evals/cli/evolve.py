@@ -87,7 +87,7 @@ def new_limits(ctx: typer.Context) -> dict[str, float]:
     Raises:
         ConfigError: another option is given, which the run remembers.
     """
-    given = [name for name in ctx.params if _is_given(ctx, name) and name not in ("resume", "home")]
+    given = [name for name in sorted(ctx.params) if _is_given(ctx, name) and name not in ("resume", "home")]
     if others := [name for name in given if name not in LIMITS.values()]:
         raise ConfigError(
             f"--resume remembers its options, so {', '.join(map(_as_option, others))} cannot be given beside it; "
@@ -143,7 +143,7 @@ def knobs(given: list[str]) -> dict[str, Any]:
     """Knobs of a method from `name=value` texts; a dot leads into a nested one, as in `routing.k=3`.
 
     Raises:
-        ConfigError: a text has no `=`.
+        ConfigError: a text has no `=`, or leads into a knob that has a value.
     """
     found: dict[str, Any] = {}
     for text in given:
@@ -154,6 +154,8 @@ def knobs(given: list[str]) -> dict[str, Any]:
         *path, last = name.split(".")
         for part in path:
             place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"--set gives {part!r} a value and leads into it as well, in {text!r}; choose one")
         try:
             place[last] = json.loads(value)
         except json.JSONDecodeError:

@@ -60,7 +60,7 @@ def refused(home: Path, *arguments: str) -> str:
         ((*EVOLVE, "--budget-calls", "-1"), "Budget.calls: Input should be greater than or equal to 0, not -1"),
         ((*EVOLVE, "--budget-usd", "-0.5"), "Budget.dollars"),
         ((*EVOLVE, "--budget-seconds", "nan"), "Budget.seconds"),
-        ((*EVOLVE, "--budget-calls", "many"), "'many' is not a valid int"),
+        ((*EVOLVE, "--budget-calls", "many"), "should be a valid integer"),
         (
             (*EVOLVE, "--model", "openai:local", "--base-url", "http://127.0.0.1:9/v1", "--budget-usd", "1"),
             "the price of openai:local is not known",
@@ -68,7 +68,7 @@ def refused(home: Path, *arguments: str) -> str:
         ((*EVOLVE, "--set", "colour=red"), "config of hiva: colour: "),
         ((*EVOLVE, "--set", "nodes=0"), "config of hiva: nodes: "),
         ((*EVOLVE, "--set", "nodes"), "--set takes name=value, not 'nodes'"),
-        ((*EVOLVE, "--set", "nodes=3", "--set", "nodes.deep=1"), "nodes"),
+        ((*EVOLVE, "--set", "nodes=3", "--set", "nodes.deep=1"), "--set gives 'nodes' a value and leads into it"),
         ((*EVOLVE, "--gate", "maybe"), "EvolutionConfig.gate"),
         ((*EVOLVE, "--gate-tasks", "0"), "EvolutionConfig.gate_tasks"),
         ((*EVOLVE, "--gate-size", "0"), "the paired gate needs gate tasks"),
@@ -82,7 +82,7 @@ def refused(home: Path, *arguments: str) -> str:
         (("evolve", "--resume", "r9"), "there is no run 'r9'"),
         (("evolve", "--resume", "../x"), "there is no run '../x'"),
         (("evolve", "--resume", "r9", "--seed", "3"), "--seed cannot be given beside it; only --budget-calls"),
-        (("evolve", "hiva", "--resume", "r9", "--set", "nodes=3"), "METHOD, --set cannot be given"),
+        (("evolve", "hiva", "--resume", "r9", "--set", "nodes=3"), "--set, METHOD cannot be given"),
         (("evolve", "--resume", "r9", "--no-baselines"), "--baselines cannot be given"),
     ],
 )

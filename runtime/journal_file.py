@@ -84,15 +84,16 @@ def checked(path: Path) -> Found:
     """
     if not path.is_file():
         raise JournalError(f"there is no run file {path}; `selfwire runs` lists runs")
-    quiet = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"  # makes no files
     try:
         # through SQLite even to read the header: closing a file of one's own would drop this process's locks on it
-        with closing(connected(str(path), quiet)) as connection:
+        with closing(connected(str(path), quietly(path))) as connection:
             _refuse_foreign(path, connection)
             state = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             facts = dict(connection.execute("SELECT name, value FROM facts").fetchall())
             holder = connection.execute("SELECT value FROM notes WHERE name = 'holder'").fetchone()
     except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+            raise JournalError(f"{path} is not a journal of selfwire; nothing was written to it") from None
         state = str(error)
     if state != "ok":
         raise JournalError(f"run file {path} is corrupt ({state}); nothing was written; start a new run")

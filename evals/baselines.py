@@ -55,8 +55,8 @@ class SingleAgent:
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Sample until the calls are spent, then vote; ties go to the answer that came first."""
         samples = [await self._sample(workflow, question, scope, 0)]
-        spent = samples[0].usage.calls
-        while spent + max(samples[0].usage.calls, 1) <= self.calls:
+        spent = each = max(samples[0].usage.calls, 1)  # a failed sample counts too, so that sampling ends
+        while spent + each <= self.calls:
             samples.append(await self._sample(workflow, question, scope, len(samples)))
             spent += max(samples[-1].usage.calls, 1)
         steps = tuple(step for sample in samples for step in sample.steps)

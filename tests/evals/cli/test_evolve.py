@@ -1,0 +1,94 @@
+"""evolve, run, runs and show, end to end with the offline stand-in."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from selfwire.evals.cli.app import build
+
+SMALL = ["--iterations", "2", "--batch", "4", "--gate-tasks", "4", "--train", "8", "--gate-size", "8", "--test", "6"]
+
+
+def invoked(home: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(build(), [*arguments, "--home", str(home)])
+
+
+@pytest.fixture(scope="module")
+def evolved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    home = tmp_path_factory.mktemp("home")
+    result = invoked(home, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", *SMALL)
+    assert result.exit_code == 0, result.output
+    return home, result.output
+
+
+def test_it_reports_before_and_after_beside_baselines_and_says_where_the_workflow_is(evolved: tuple[Path, str]) -> None:
+    _, output = evolved
+    for said in ("team before", "team after", "first option", "single agent at", "seed team", "evolved team"):
+        assert said in output
+    assert re.search(r"iteration 2/2 train \d\.\d\d, (accepted|rejected): ", output)
+    assert "evolved - seed, paired over 6 tasks: " in output
+    assert "shows the machinery, not a method's accuracy" in output
+    assert "the best workflow is 'mine' in" in output
+
+
+def test_the_printed_way_to_use_it_from_python_works(evolved: tuple[Path, str]) -> None:
+    _, output = evolved
+    snippet = "\n".join(line[4:] for line in output.splitlines() if line.startswith("    "))
+    assert "hiva.build(" in snippet
+    said: list[str] = []
+    exec(snippet, {"print": said.append})
+    assert len(said) == 1
+
+
+def test_its_versions_runs_and_tasks_can_be_looked_at(evolved: tuple[Path, str]) -> None:
+    home, output = evolved
+    run = re.findall(r"run (hiva-archive-\w+):", output)[0]
+    assert "finished" in invoked(home, "runs").output
+    history = invoked(home, "history", "mine").output
+    assert f"{run}.0" in history
+    assert f"{run}.2" in history
+    listing = invoked(home, "show", run).output
+    assert "0/rollout" in listing
+    assert "test/after" in listing
+    task = re.findall(r"test/after\n\s+(\S+)", listing)[0]
+    shown = invoked(home, "show", run, "--task", task).output
+    for said in ("source (source)", "from source:", "hands on to aggregator", "feedback: ", "spent: "):
+        assert said in shown
+    missing = invoked(home, "show", run, "--task", "nobody")
+    assert missing.exit_code == 2
+    assert "nobody" in missing.output
+
+
+def test_run_puts_one_question_to_a_saved_team(evolved: tuple[Path, str]) -> None:
+    home, _ = evolved
+    result = invoked(home, "run", "hiva", "Who?", "--workflow", "mine", "--benchmark", "archive", "--show")
+    assert result.exit_code == 0, result.output
+    assert "hands on to" in result.output
+
+
+def test_run_needs_the_tools_that_a_team_holds(evolved: tuple[Path, str]) -> None:
+    home, _ = evolved
+    result = invoked(home, "run", "hiva", "Who?", "--workflow", "mine")
+    assert result.exit_code == 2
+    assert "search" in result.output
+
+
+def test_a_dry_run_estimates_and_writes_nothing(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    result = invoked(home, "evolve", "hiva", "--benchmark", "archive", "--dry-run", *SMALL)
+    assert result.exit_code == 0, result.output
+    assert re.search(r"calls: +\d+ to [\d,]+", result.output)
+    assert not home.exists()
+
+
+def test_the_same_seed_evolves_the_same_workflow(evolved: tuple[Path, str], tmp_path: Path) -> None:
+    home, _ = evolved
+    again = tmp_path / "again"
+    invoked(again, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", "--no-baselines", *SMALL)
+    first, second = (re.findall(r"\b[0-9a-f]{16}\b", invoked(h, "history", "mine").output)[-1] for h in (home, again))
+    assert first == second
+    other = tmp_path / "other"
+    invoked(other, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", "--seed", "1", "--no-baselines", *SMALL)
+    assert re.findall(r"\b[0-9a-f]{16}\b", invoked(other, "history", "mine").output)[-1] != first

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
+
 from selfwire.core.errors import ConfigError
 from selfwire.evals.cli.app import build
 from selfwire.evals.requests import Sizes
@@ -13,7 +15,6 @@ from selfwire.evals.study.evolution import evolution
 from selfwire.evals.study.plan import FULL, RANDOM, VARIANTS, Study
 from selfwire.evals.study.rows import Row, append_row, read_rows
 from selfwire.evals.study.table import difference, gain, table
-from typer.testing import CliRunner
 
 SMALL = Study(sizes=Sizes(train=12, gate=18, test=2), iterations=3, batch=4, gate_tasks=6, seeds=1)
 TINY = Study(sizes=Sizes(train=4, gate=4, test=2), iterations=1, batch=2, gate_tasks=2, seeds=1)
@@ -106,10 +107,10 @@ def test_a_line_that_a_kill_cut_is_dropped_and_the_rest_is_kept(tmp_path: Path) 
 def test_rows_of_another_study_and_lines_that_are_no_rows_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     append_row(path, row())
-    with pytest.raises(ConfigError, match="line 1 .* choose another --out"):
+    with pytest.raises(ConfigError, match=r"line 1 .* choose another --out"):
         read_rows(path, "other")
     path.write_text('{"seed": 1}\n')
-    with pytest.raises(ConfigError, match="line 1 .* is no result"):
+    with pytest.raises(ConfigError, match=r"line 1 .* is no result"):
         read_rows(path, "k")
 
 

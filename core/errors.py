@@ -33,6 +33,10 @@ class ModelError(SelfwireError):
     """A model call failed after its retries: an infrastructure fault, never an answer."""
 
 
+class OutageError(SelfwireError):
+    """A provider answers nobody: no fault of one task, so the run stops in a resumable state."""
+
+
 class ReplyError(ModelError):
     """A model answered, but not with what was asked for, even after repair and one re-ask."""
 

@@ -1,19 +1,22 @@
 """Starts, finds and resumes evolutions: from a request to the live parts, and back from a run's files."""
 
 import hashlib
+import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from pydantic import ValidationError
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.ports import Toolbox
 from selfwire.core.task import Splits
+from selfwire.core.usage import Budget
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.benchmark import Benchmark
@@ -24,10 +27,10 @@ from selfwire.evals.runs import CHECKPOINTS, JOURNAL, SUMMARY, run_folder, runs_
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.evolution.config import Parts
 from selfwire.graphs.evolution.graph import Event, run_evolution
-from selfwire.graphs.evolution.phases import EvolutionState
+from selfwire.graphs.evolution.phases import ELAPSED, EvolutionState
 from selfwire.graphs.method import Method
 from selfwire.graphs.methods import method
-from selfwire.runtime.budget import Ledger
+from selfwire.runtime.budget import Ledger, deadline
 from selfwire.runtime.embeddings import embedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled import journalled
@@ -36,6 +39,8 @@ from selfwire.runtime.metered import CallPolicy, MeteredModel
 from selfwire.runtime.models import chat_model
 from selfwire.runtime.sync import run_sync
 
+REQUEST, SEED = "request", "seed"
+"""Names of the journal's notes that hold what was asked, and the body of the workflow that it starts from."""
 ROOMS = ("core", "evolvers", "graphs", "nodes", "runtime", "tools", "evals")
 
 
@@ -61,10 +66,15 @@ class OpenRun:
     notices: tuple[str, ...] = ()
 
     async def go(self, on_event: Callable[[Event], None] = lambda event: None) -> EvolutionState:
-        """Run, or go on with, the evolution; see `run_evolution`."""
+        """Run, or go on with, the evolution; see `run_evolution`.
+
+        Raises:
+            BudgetError, OutageError, ModelError: it stopped early and can be resumed.
+        """
         await self.tell("running")
         try:
-            final = await run_evolution(self.parts, self.saver, on_event)
+            async with deadline(self.parts.ledger):
+                final = await run_evolution(self.parts, self.saver, on_event)
         except BaseException as error:
             await self.tell(f"stopped: {type(error).__name__}: {error}"[:300])
             raise
@@ -91,46 +101,77 @@ def started(request: EvolveRequest, home: Path | None = None, *, run: str | None
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
-    notices = checked(request, home)
-    name = run or f"{request.method}-{Path(request.benchmark).stem}-{secrets.token_hex(3)}"
-    folder = runs_folder(home) / name
-    folder.mkdir(parents=True, exist_ok=True)
-    journal = Journal.create(folder / JOURNAL, run=name, facts=facts(request))
+    trial = checked(request, home)
+    name = run or f"{request.method}-{short_name(request.benchmark)}-{secrets.token_hex(3)}"
+    journal = Journal.create(runs_folder(home) / name / JOURNAL, run=name, facts=facts(request))
     try:
-        run_sync(journal.note("request", request.model_dump(mode="json")))
-        with _opened(request, journal, home, notices) as opened:
+        run_sync(_begun(journal, request, trial.seed))
+        with _opened(request, journal, home, trial.notices) as opened:
             yield opened
     finally:
         journal.close()
 
 
 @contextmanager
-def resumed(run: str, home: Path | None = None) -> Iterator[OpenRun]:
+def resumed(run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None) -> Iterator[OpenRun]:
     """A run that stopped early, with everything that it had paid for.
 
+    Args:
+        run: name of the run.
+        home: folder of runs and library.
+        limits: of the budget, by name, in place of those that the run has had; kept for the next time.
+
     Raises:
-        JournalError: there is no such run, another process holds it, or config, code or corpus have changed.
+        ConfigError: there is no such run, or a limit cannot be used.
+        JournalError: another process holds it, or config, code or corpus have changed.
     """
     path = run_folder(home, run) / JOURNAL
-    reading = Journal.reading(path)
-    try:
-        request = EvolveRequest.model_validate(run_sync(reading.noted("request")))
-    finally:
-        reading.close()
+    request = _with_limits(_asked(path), limits or {})
     journal = Journal.open(path, facts(request))
     try:
         with _opened(request, journal, home, ()) as opened:
+            run_sync(journal.note(REQUEST, request.model_dump(mode="json")))
             yield opened
     finally:
         journal.close()
 
 
+def short_name(benchmark: str) -> str:
+    """A benchmark's name, or that of its file, as it can stand in names of runs and workflows."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", Path(benchmark).stem).strip("-")[:32] or "tasks"
+
+
+async def _begun(journal: Journal, request: EvolveRequest, seed: Workflow) -> None:
+    await journal.note(REQUEST, request.model_dump(mode="json"))
+    await journal.note(SEED, await journal.put_body(seed.model_dump(mode="json")))
+
+
+def _asked(path: Path) -> EvolveRequest:
+    """What a run was asked to do; nothing is written."""
+    journal = Journal.reading(path)
+    try:
+        found = run_sync(journal.noted(REQUEST))
+        return EvolveRequest.model_validate(found)
+    except ValidationError as error:
+        why = "it ended before it had begun" if found is None else f"{error.errors()[0]['msg']}"
+        raise JournalError(
+            f"run {journal.run!r} holds no request that can be resumed ({why}); start a new run"
+        ) from None
+    finally:
+        journal.close()
+
+
+def _with_limits(request: EvolveRequest, limits: Mapping[str, float]) -> EvolveRequest:
+    budget = {**request.budget.model_dump(), **limits}
+    return request.replace(budget=Budget.model_validate(budget)) if limits else request
+
+
 def facts(request: EvolveRequest) -> dict[str, str]:
     """Hashes of what a resumed run must share with its beginning."""
     return {
-        "config": fingerprint(request),
+        "config": fingerprint(request.model_dump(mode="json", exclude={"budget"})),  # limits may be raised
         "code": code_hash(),
-        "corpus": fingerprint([task.model_dump(mode="json") for task in _splits(request).train]),
+        "corpus": fingerprint(_splits(request)),
         "embedder": embedder_name(request.models),
     }
 
@@ -145,15 +186,20 @@ def code_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def metered(names: ModelNames, *, journal: Journal, ledger: Ledger) -> MeteredModel:
+def metered(names: ModelNames, *, journal: Journal, ledger: Ledger, probe: bool = False) -> MeteredModel:
     """The models of a request behind one wrapper.
+
+    Args:
+        names: which model plays which role.
+        journal, ledger: of the run.
+        probe: whether a provider that is down raises an OutageError, for runs that can be resumed.
 
     Raises:
         ConfigError: a model cannot be used, or a dollar budget meets a model without a price.
     """
     options = {"base_url": names.base_url} if names.base_url else {}
     made = {name: chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
-    policy = CallPolicy(timeout=names.timeout, retries=names.retries)
+    policy = CallPolicy(timeout=names.timeout, retries=names.retries, probe=probe)
     roles = {role: made[name] for role, name in names.roles.items()}
     return MeteredModel(roles, journal=journal, ledger=ledger, policy=policy)
 
@@ -163,31 +209,43 @@ def embedder_name(names: ModelNames) -> str:
     return "hashing" if names.embedder == "auto" and names.is_offline else names.embedder
 
 
-def checked(request: EvolveRequest, home: Path | None) -> tuple[str, ...]:
-    """Try every part of a request without writing anything."""
-    trial = Journal.memory()
+class Trial(NamedTuple):
+    """What trying a request has brought: what the user should know, and the workflow that it starts from."""
+
+    notices: tuple[str, ...]
+    seed: Workflow
+
+
+def checked(request: EvolveRequest, home: Path | None) -> Trial:
+    """Try every part of a request without writing anything.
+
+    Raises:
+        ConfigError, LibraryError: a name, file or option cannot be used.
+    """
+    journal = Journal.memory()
     try:
-        model = metered(request.models, journal=trial, ledger=Ledger(request.budget))
+        model = metered(request.models, journal=journal, ledger=Ledger(request.budget))
         bench = _benchmark(request)
         _splits(request)
         embeds, notice = embedder(embedder_name(request.models))
-        method(request.method, model=model, toolbox=bench.toolbox, embedder=embeds, config=request.config)
-        if request.seed_team:
-            with open_library(home, create=False) as library:
-                run_sync(library.load(request.seed_team))
-        return (notice,) if notice else ()
+        made = method(request.method, model=model, toolbox=bench.toolbox, embedder=embeds, config=request.config)
+        with open_library(home, create=False) as library:
+            seed = _seed(made, request, bench, library)
+        return Trial((notice,) if notice else (), seed)
     finally:
-        trial.close()
+        journal.close()
 
 
 @contextmanager
 def _opened(request: EvolveRequest, journal: Journal, home: Path | None, notices: tuple[str, ...]) -> Iterator[OpenRun]:
-    ledger = Ledger(request.budget, spent=journal.spend())
-    model = metered(request.models, journal=journal, ledger=ledger).labelled(method=request.method)
+    elapsed = run_sync(journal.noted(ELAPSED)) or 0.0
+    ledger = Ledger(request.budget, spent=journal.spend(), elapsed=elapsed)
+    model = metered(request.models, journal=journal, ledger=ledger, probe=True).labelled(method=request.method)
     bench = _benchmark(request)
     toolbox = journalled(bench.toolbox, journal)
     embeds, _ = embedder(embedder_name(request.models))
     made = method(request.method, model=model, toolbox=toolbox, embedder=embeds, config=request.config)
+    seed = run_sync(journal.get_body(run_sync(journal.noted(SEED))))
     with open_library(home) as library:
         parts = Parts(
             run=journal.run,
@@ -195,7 +253,7 @@ def _opened(request: EvolveRequest, journal: Journal, home: Path | None, notices
             method=with_random_edits(made, request.random_edits) if request.random_edits is not None else made,
             environment=bench.environment,
             splits=_splits(request),
-            seed_workflow=_seed(made, request, bench, library),
+            seed_workflow=Workflow.model_validate(seed),  # a name in the library may mean another by now
             library=library,
             journal=journal,
             ledger=ledger,
@@ -204,6 +262,7 @@ def _opened(request: EvolveRequest, journal: Journal, home: Path | None, notices
         try:
             yield OpenRun(request, bench, parts, model, toolbox, saver, notices)
         finally:
+            run_sync(journal.note(ELAPSED, ledger.spent.seconds))
             saver.conn.close()
 
 

@@ -32,7 +32,10 @@ _NUMBER = re.compile(
         (?:[eE][-+]?\d+)?""",
     re.ASCII | re.VERBOSE,
 )
-_IMPORT_FAULTS = (ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError, LookupError, OSError)
+_IMPORT_FAULTS = (
+    ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError, LookupError, OSError, RuntimeError,
+    ArithmeticError, AssertionError, SystemExit,
+)  # fmt: skip
 _LEAST_SECRET = 4
 """Shorter references occur in any text by chance."""
 

@@ -63,6 +63,7 @@ class EvolveRequest(Value):
         config: the method's own knobs, as JSON.
         budget: of the whole run.
         seed_team: a saved workflow, or a JSON file of one, to start from instead of the method's seed.
+        baselines: whether the baselines are run at the end.
         random_edits: replaces the method's rewirings by random legal ones, that many in each iteration.
     """
 
@@ -75,4 +76,5 @@ class EvolveRequest(Value):
     config: FrozenJson = Field(default_factory=FrozenMap)
     budget: Budget = Budget()
     seed_team: str | None = None
+    baselines: bool = True
     random_edits: tuple[int, ...] | None = None

@@ -1,8 +1,10 @@
 """Ledgers: what a run may still spend, held before each call and settled after it."""
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import NamedTuple, Self
 
 from selfwire.core.errors import ConfigError
@@ -37,6 +39,25 @@ class Purse(NamedTuple):
     def only(self, names: frozenset[str]) -> "Purse":
         """The named amounts; the others are 0."""
         return Purse(*(amount if name in names else 0 for name, amount in zip(self._fields, self, strict=True)))
+
+
+@asynccontextmanager
+async def deadline(ledger: "Ledger") -> AsyncIterator[None]:
+    """Cut off what waits when the ledger's seconds are over: a provider that hangs would outlast them.
+
+    Raises:
+        BudgetError: the seconds were over.
+    """
+    limit = ledger.budget.seconds
+    left = None if limit is None else max(0.0, limit - ledger.spent.seconds)
+    try:
+        async with asyncio.timeout(left) as timer:
+            yield
+    except TimeoutError:
+        if not timer.expired():
+            raise
+        ledger.budget.refuse(ledger.spent, Usage(seconds=1e-3), "the run")
+        raise
 
 
 ALL = frozenset(Purse._fields)

@@ -21,7 +21,7 @@ from selfwire.core.errors import BudgetError, JournalError, SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, total
 from selfwire.core.values import canonical
-from selfwire.runtime.journal_file import MEMORY, checked, connected, laid_out, made, refuse_other_facts, sign
+from selfwire.runtime.journal_file import MEMORY, checked, connected, laid_out, made, quietly, refuse_other_facts, sign
 from selfwire.runtime.lease import Lease
 from selfwire.runtime.writer import Writer
 
@@ -134,7 +134,7 @@ class Journal:
             JournalError: the file is missing, corrupt or foreign.
         """
         found = checked(Path(path))
-        return cls(connected(str(path), "mode=ro"), name=str(path), run=found.facts["run"], lease=None)
+        return cls(connected(str(path), quietly(Path(path))), name=str(path), run=found.facts["run"], lease=None)
 
     async def recorded(
         self, kind: Kind, scope: Scope, request: Any, call: Call, at_most: Usage = Usage(), *, attempt: int = 0

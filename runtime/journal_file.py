@@ -64,6 +64,11 @@ def connected(path: str, mode: str = "mode=rw") -> sqlite3.Connection:
     return connection
 
 
+def quietly(path: Path) -> str:
+    """The mode that reads a file without making others beside it; one that nobody has open cannot change meanwhile."""
+    return "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
+
+
 def laid_out(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None:
     """Make the tables of a new file; the log comes after, so that the file itself says from the start what it is."""
     connection.executescript(TABLES)
@@ -79,15 +84,16 @@ def checked(path: Path) -> Found:
     """
     if not path.is_file():
         raise JournalError(f"there is no run file {path}; `selfwire runs` lists runs")
-    quiet = "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"  # makes no files
     try:
         # through SQLite even to read the header: closing a file of one's own would drop this process's locks on it
-        with closing(connected(str(path), quiet)) as connection:
+        with closing(connected(str(path), quietly(path))) as connection:
             _refuse_foreign(path, connection)
             state = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             facts = dict(connection.execute("SELECT name, value FROM facts").fetchall())
             holder = connection.execute("SELECT value FROM notes WHERE name = 'holder'").fetchone()
     except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+            raise JournalError(f"{path} is not a journal of selfwire; nothing was written to it") from None
         state = str(error)
     if state != "ok":
         raise JournalError(f"run file {path} is corrupt ({state}); nothing was written; start a new run")

@@ -14,7 +14,7 @@ from langchain_core.runnables.config import ensure_config
 from pydantic import BaseModel, Field, ValidationError
 
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
-from selfwire.core.errors import ConfigError, ModelError, ReplyError
+from selfwire.core.errors import ConfigError, ModelError, OutageError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, total
 from selfwire.core.values import Value
@@ -26,13 +26,16 @@ from selfwire.runtime.messages import salvaged, to_langchain, to_reply
 from selfwire.runtime.models import MAX_TOKENS, Identity, identity
 from selfwire.runtime.prices import Prices
 from selfwire.runtime.structured import Bound, Structured, again, bound, parsed, schema_fingerprint
-from selfwire.runtime.throttle import throttle
+from selfwire.runtime.throttle import Throttle, throttle
 from selfwire.runtime.unrecorded import Recorder
 
 Schema = TypeVar("Schema", bound=BaseModel)
 Role = Literal["agent", "meta", "judge"]
 SEED_STRIDE = 7919
 """Lies between the seeds of two samples, for models that know seeds but no samples."""
+
+
+PROBE = ChatMessage.user("Reply with the one word: ready")
 
 
 class CallPolicy(Value):
@@ -46,6 +49,8 @@ class CallPolicy(Value):
         concurrency: requests at once per provider, in this process.
         per_minute: requests that start per minute and provider; None for no limit.
         max_input_tokens: longer requests are cut; None for no limit.
+        probe: whether the provider is asked for one word when a call is given up: where that is not answered
+            either, it is an outage and no fault of this request.
         structured: "native" uses the model's own structured output where it has one, "function_calling" a
             forced tool call, for servers without response formats, "prompt" asks in words.
     """
@@ -57,6 +62,7 @@ class CallPolicy(Value):
     concurrency: int = Field(default=32, ge=1)
     per_minute: float | None = Field(default=None, gt=0)
     max_input_tokens: int | None = Field(default=None, ge=1)
+    probe: bool = False
     structured: Structured = "native"
 
 
@@ -190,7 +196,12 @@ class MeteredModel:
         return Reply.model_validate(outcome.body)
 
     async def _tried(self, player: _Player, request: _Request, billed: list[Usage]) -> Reply:
-        """Attempts until one succeeds or there is no use in another."""
+        """Attempts until one succeeds or there is no use in another.
+
+        Raises:
+            OutageError: the provider answers nothing else either (with `policy.probe`).
+            ModelError: this request failed.
+        """
         gate = throttle(f"{player.who.provider} {player.who.server}", self.policy.concurrency, self.policy.per_minute)
         since = time.monotonic()
         empty = 0
@@ -198,6 +209,7 @@ class MeteredModel:
             async with gate.passage():
                 answer = await self._once(player, request)
             if isinstance(answer, AIMessage):
+                gate.answered = time.monotonic()
                 billed.append(self._usage(player, request, answer))
                 if answer.text or answer.tool_calls or answer.invalid_tool_calls:
                     billed.append(Usage(seconds=time.monotonic() - since))
@@ -213,10 +225,23 @@ class MeteredModel:
             else:
                 await asyncio.sleep(self.policy.backoff * 2**attempt * random.uniform(0.5, 1.0))
         asked = f", which asks to wait {wait:,.0f} s" if wait else ""
-        raise ModelError(
-            f"{player.who.name} failed at {_where(request.scope)} after {attempt + 1} attempt(s): {fault}{asked}; "
-            f"check the key, the model's name and the provider's state, then resume"
-        )
+        what = f"{player.who.name} failed at {_where(request.scope)} after {attempt + 1} attempt(s): {fault}{asked}"
+        way_out = "check the key, the model's name and the provider's state, then resume"
+        answered = isinstance(answer, AIMessage) or not self.policy.probe
+        if not answered and not await self._answers(player, request, gate, billed):
+            raise OutageError(f"{what}; nor is anything else answered: {way_out}")
+        raise ModelError(f"{what}; {way_out}")
+
+    async def _answers(self, player: _Player, request: _Request, gate: Throttle, billed: list[Usage]) -> bool:
+        """Whether the provider answers anything at all: a word to this worker, or others meanwhile."""
+        since, probe = time.monotonic(), request._replace(messages=[PROBE], tools=(), schema=None)
+        for pause in (self.policy.backoff, 0.0):
+            answer = await self._once(player, probe)
+            if isinstance(answer, AIMessage):
+                billed.append(self._usage(player, probe, answer))
+                return True
+            await asyncio.sleep(pause)
+        return gate.answered >= since
 
     async def _once(self, player: _Player, request: _Request) -> AIMessage | BaseException:
         """One request; what the provider raises comes back as a value, of whatever type it is."""

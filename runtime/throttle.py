@@ -1,6 +1,7 @@
 """One gate per provider and process: how many requests at once, how many per minute, and pauses that bind all."""
 
 import asyncio
+import math
 import threading
 import time
 from collections import deque
@@ -25,6 +26,8 @@ class Throttle:
         self._active = 0
         self._waiting: deque[_Waiter] = deque()
         self._paused_until = self._next_start = 0.0
+        self.answered = -math.inf
+        """When the provider last answered a request, on the monotonic clock."""
 
     def pause(self, seconds: float) -> None:
         """Let nobody start for a while: the provider said Retry-After."""

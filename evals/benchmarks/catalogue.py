@@ -29,9 +29,14 @@ def benchmark(name: str, *, seed: int = 0, size: int | None = None, grader: str 
         from selfwire.evals.benchmarks.plancraft import PLANCRAFT
 
         return PLANCRAFT
-    if name.endswith((".jsonl", ".json")):
+    if is_file(name):
         return own_tasks(name, grader)
     raise ConfigError(f"unknown benchmark {name!r}; choose {', '.join(NAMES)}, or give the path of a .jsonl file")
+
+
+def is_file(name: str) -> bool:
+    """Whether a name means a file of the user's own tasks."""
+    return name.endswith((".jsonl", ".json"))
 
 
 def own_tasks(path: str, grader: str) -> Benchmark:

@@ -7,14 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from selfwire.core.errors import BudgetError, ConfigError, ModelError
+from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError
 from selfwire.core.usage import Budget
 from selfwire.evals import drawing
+from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import output
 from selfwire.evals.cli.options import Home
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.estimate import estimated
-from selfwire.evals.evolutions import OpenRun, resumed, started
+from selfwire.evals.evolutions import OpenRun, resumed, short_name, started
 from selfwire.evals.report import STAMP, Line, Report, reported
 from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
 from selfwire.graphs.evolution.config import EvolutionConfig
@@ -22,6 +23,9 @@ from selfwire.runtime.sync import run_sync
 
 STOPPED = 3
 """Exit code of a run that a budget or a provider stopped; it can be resumed."""
+
+LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget_usd", "seconds": "budget_seconds"}
+"""Parameter of the command by limit of a budget."""
 
 Method = Annotated[str | None, typer.Argument(help="Method: hiva. Not needed with --resume.")]
 
@@ -35,11 +39,13 @@ def evolve(
     ctx: typer.Context,
     method: Method = None,
     benchmark: Annotated[str | None, typer.Option(help="archive, plancraft, or a .jsonl file of tasks.")] = None,
-    resume: Annotated[str | None, typer.Option(help="Go on with this run; its other options are remembered.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Go on with this run; only budgets may be given anew.")] = None,
     name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
     model: Annotated[str, typer.Option(help="Agents' model: offline, openai:gpt-4o-mini, provider:name.")] = "offline",
     meta_model: Annotated[str | None, typer.Option(help="Critics' and evolvers'; the agents' if none.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds for one request.")] = 120.0,
+    retries: Annotated[int, typer.Option(help="Of one request after transient errors.")] = 5,
     embedder: Annotated[str, typer.Option(help="auto, minilm or hashing.")] = "auto",
     iterations: Annotated[int, typer.Option(help="Rewritings of the workflow.")] = 10,
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = 10,
@@ -64,15 +70,39 @@ def evolve(
     """Evolve a team on a benchmark; stops at budgets and Ctrl-C in a state that --resume goes on from."""
     folder = Path(home) if home else None
     if resume is not None:
-        with resumed(resume, folder) as run:
-            _go(run, baselines)
+        with resumed(resume, folder, limits=new_limits(ctx)) as run:
+            _go(run)
         return
     request = requested(ctx.params)
     if dry_run:
         typer.echo(estimated(request, folder).text)
         return
     with started(request, folder) as run:
-        _go(run, baselines)
+        _go(run)
+
+
+def new_limits(ctx: typer.Context) -> dict[str, float]:
+    """The limits that are given beside --resume.
+
+    Raises:
+        ConfigError: another option is given, which the run remembers.
+    """
+    given = [name for name in sorted(ctx.params) if _is_given(ctx, name) and name not in ("resume", "home")]
+    if others := [name for name in given if name not in LIMITS.values()]:
+        raise ConfigError(
+            f"--resume remembers its options, so {', '.join(map(_as_option, others))} cannot be given beside it; "
+            f"only {', '.join(map(_as_option, LIMITS.values()))} can"
+        )
+    return {limit: ctx.params[name] for limit, name in LIMITS.items() if name in given}
+
+
+def _is_given(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _as_option(name: str) -> str:
+    return {"method": "METHOD", "config": "--set"}.get(name, f"--{name.replace('_', '-')}")
 
 
 def requested(given: Mapping[str, Any]) -> EvolveRequest:
@@ -86,24 +116,26 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
     if method is None or benchmark is None:
         raise ConfigError("evolve needs a method and --benchmark, such as `selfwire evolve hiva --benchmark archive`")
     same = ("iterations", "batch", "gate", "gate_tasks", "seed", "concurrency")
-    limits = {"calls": "calls", "tokens": "tokens", "dollars": "usd", "seconds": "seconds"}
     return EvolveRequest(
         method=method,
-        benchmark=benchmark,
+        benchmark=str(Path(benchmark).resolve()) if is_file(benchmark) else benchmark,  # resumed from anywhere
         grader=given["grader"],
         models=ModelNames(
             agent=given["model"],
             meta=given["meta_model"],
             base_url=given["base_url"],
+            timeout=given["timeout"],
+            retries=given["retries"],
             embedder=given["embedder"],
         ),
         sizes=Sizes(train=given["train"], gate=given["gate_size"], test=given["test"]),
         evolution=EvolutionConfig(
-            name=given["name"] or f"{method}-{Path(benchmark).stem}", **{name: given[name] for name in same}
+            name=given["name"] or f"{method}-{short_name(benchmark)}", **{name: given[name] for name in same}
         ),
         config=knobs(given["config"] or []),
-        budget=Budget(**{limit: given[f"budget_{option}"] for limit, option in limits.items()}),
+        budget=Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
         seed_team=given["seed_team"],
+        baselines=given["baselines"],
     )
 
 
@@ -111,7 +143,7 @@ def knobs(given: list[str]) -> dict[str, Any]:
     """Knobs of a method from `name=value` texts; a dot leads into a nested one, as in `routing.k=3`.
 
     Raises:
-        ConfigError: a text has no `=`.
+        ConfigError: a text has no `=`, or leads into a knob that has a value.
     """
     found: dict[str, Any] = {}
     for text in given:
@@ -122,6 +154,8 @@ def knobs(given: list[str]) -> dict[str, Any]:
         *path, last = name.split(".")
         for part in path:
             place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"--set gives {part!r} a value and leads into it as well, in {text!r}; choose one")
         try:
             place[last] = json.loads(value)
         except json.JSONDecodeError:
@@ -129,7 +163,7 @@ def knobs(given: list[str]) -> dict[str, Any]:
     return found
 
 
-def _go(run: OpenRun, baselines: bool) -> None:
+def _go(run: OpenRun) -> None:
     out, parts = output.console(), run.parts
     for notice in run.notices:
         out.print(notice)
@@ -137,9 +171,9 @@ def _go(run: OpenRun, baselines: bool) -> None:
     try:
         with EvolutionProgress(parts.config.iterations, out) as progress:
             final = run_sync(run.go(progress))
-        if parts.splits.test and baselines:
+        if parts.splits.test and run.request.baselines:
             show_report(run_sync(reported(run, final)), run)
-    except (BudgetError, ModelError) as error:
+    except (BudgetError, OutageError, ModelError) as error:
         typer.echo(f"stopped: {error}", err=True)
         _last_words(run, finished=False)
         raise typer.Exit(STOPPED) from None

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from selfwire.core.ports import Environment
 from selfwire.core.task import Splits
-from selfwire.core.values import Value
+from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method import Method
 from selfwire.runtime.budget import Ledger
@@ -33,7 +33,7 @@ class EvolutionConfig(Value):
             evolution stops, resumable, instead of learning from the rest.
     """
 
-    name: str
+    name: Id
     iterations: int = Field(default=10, ge=0)
     batch: int = Field(default=10, ge=1)
     gate: Literal["paired", "off"] = "paired"

@@ -46,7 +46,7 @@ async def run_evolution(
     """Start the evolution of `parts`, or go on where its last finished superstep left it.
 
     Raises:
-        BudgetError, ModelError: the run stopped early and can be resumed by calling this again.
+        BudgetError, OutageError, ModelError: the run stopped early and can be resumed by calling this again.
     """
     graph = build(parts).compile(checkpointer=saver)
     config: RunnableConfig = {

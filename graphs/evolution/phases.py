@@ -15,6 +15,9 @@ from selfwire.evolvers.gate import Verdict, decide
 from selfwire.graphs.evolution.config import Parts
 from selfwire.graphs.evolution.rollouts import roll_out, spent
 
+ELAPSED = "elapsed"
+"""Name of the journal's note that says how many seconds of wall time the run has had."""
+
 
 class EvolutionState(TypedDict, total=False):
     """References and plain numbers; bodies lie in the journal.
@@ -185,6 +188,7 @@ class Phases:
         bodies = {t.question.id: await self.parts.journal.put_body(t.model_dump(mode="json")) for t in found}
         side = scope.run.partition("/")[2]
         await self.parts.journal.note(trajectories_note(scope.iteration, scope.phase, side), bodies)
+        await self.parts.journal.note(ELAPSED, self.parts.ledger.spent.seconds)  # for a budget after a kill
 
     def _tell(self, phase: str, iteration: int, **event: Any) -> None:
         spend = self.parts.ledger.spent.model_dump(mode="json")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from selfwire.core.errors import BudgetError, ConfigError, JournalError, ModelError, SelfwireError
+from selfwire.core.errors import BudgetError, ConfigError, JournalError, ModelError, OutageError, SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.trajectory import Trajectory
@@ -26,7 +26,7 @@ async def roll_out(
     """One graded trajectory per task, in the order of the tasks.
 
     Raises:
-        BudgetError: a budget is exhausted; the calls so far are in the journal.
+        BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
         ModelError: too many tasks ended as infrastructure errors to learn from the rest.
     """
     gate = asyncio.Semaphore(parts.config.concurrency)
@@ -49,7 +49,7 @@ async def attempt(parts: Parts, workflow: Workflow, task: Task, scope: Scope) ->
     """Run and grade one task; whatever goes wrong with it becomes the trajectory's `error`.
 
     Raises:
-        BudgetError, ConfigError, JournalError: the whole run must stop.
+        BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
     """
     trajectory = Trajectory(question=task.question, workflow=workflow.fingerprint)
     try:
@@ -57,7 +57,7 @@ async def attempt(parts: Parts, workflow: Workflow, task: Task, scope: Scope) ->
         if trajectory.answer is None:
             return trajectory
         return trajectory.with_feedback(await assess(parts, task, trajectory.answer, scope))
-    except (BudgetError, ConfigError, JournalError):
+    except (BudgetError, OutageError, ConfigError, JournalError):
         raise
     except Exception as error:  # noqa: BLE001  # the one place where a failed task is recorded
         return trajectory.failed(f"{type(error).__name__}: {error}")

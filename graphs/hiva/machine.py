@@ -213,7 +213,7 @@ Step = Callable[[Steps, HivaState], Awaitable[HivaState]]
 Node = Runnable[HivaState, Any]
 
 
-def machine(steps: Steps, wire: Wire) -> StateGraph[HivaState, HivaContext, HivaInput, HivaState]:
+def machine(steps: Steps, wire: Wire) -> StateGraph[HivaState, Any, Any, Any]:
     """The whole machine, ready to compile; every node that may call a model is wired as its run has chosen."""
 
     def paid(step: Step) -> Callable[[HivaState], Awaitable[HivaState]]:
@@ -227,7 +227,9 @@ def machine(steps: Steps, wire: Wire) -> StateGraph[HivaState, HivaContext, Hiva
     async def forward(state: HivaState, team: Team) -> HivaState:
         return await paid(Steps.forward)(state)
 
-    graph = StateGraph(HivaState, context_schema=context_schema(steps.start), input_schema=HivaInput)
+    graph: StateGraph[HivaState, Any, Any, Any] = StateGraph(
+        HivaState, context_schema=context_schema(steps.start), input_schema=HivaInput
+    )
     graph.add_node("begin", both_forms(steps.begin))
     graph.add_node("forward", embedded(compile_team(steps.start.topology), forward))
     graph.add_node("environment", both_forms(steps.environment))
@@ -242,7 +244,7 @@ def machine(steps: Steps, wire: Wire) -> StateGraph[HivaState, HivaContext, Hiva
 
 async def learn(hiva: Hiva, workflow: Workflow, trajectories: Sequence[Trajectory], scope: Scope) -> Evolved:
     """One pass from loss to update_beliefs over graded trajectories, as a graph of its own."""
-    graph: StateGraph[HivaState, HivaContext] = StateGraph(HivaState, context_schema=HivaContext)
+    graph: StateGraph[HivaState, Any, Any, Any] = StateGraph(HivaState)
     graph.add_edge(START, "loss")
     steps = Steps(hiva, workflow)
     _add_learning(graph, lambda step: both_forms(partial(step, steps)))
@@ -254,14 +256,28 @@ async def learn(hiva: Hiva, workflow: Workflow, trajectories: Sequence[Trajector
         "iteration": 0,
     }
     final = await graph.compile(name="hiva-learning").ainvoke(given, {**DETACHED, "recursion_limit": 12})
+    losses = [Loss.model_validate(one) for one in final["losses"]]
+    notes = {"declined": final["declined"], "unsolved": sum(not one.solved for one in losses)}
+    if not hiva.config.environment:
+        notes |= agreement(trajectories, losses)
     return Evolved(
         workflow=Workflow.model_validate(final["workflow"]),
         applied=tuple(Rewiring.model_validate(one) for one in final["applied"]),
-        notes={"declined": final["declined"], "unsolved": sum(not one["solved"] for one in final["losses"])},
+        notes=notes,
     )
 
 
-def _add_learning(graph: StateGraph[HivaState, HivaContext, Any, HivaState], node: Callable[[Step], Node]) -> None:
+def agreement(trajectories: Sequence[Trajectory], losses: Sequence[Loss]) -> dict[str, int]:
+    """How often the aggregator's own opinion was the environment's: `judged` answers, `agreed` among them."""
+    pairs = [
+        (judged.solved, done.feedback.solved)
+        for done, judged in zip(trajectories, losses, strict=True)
+        if judged.solved is not None and done.feedback is not None
+    ]
+    return {"judged": len(pairs), "agreed": sum(mine == its for mine, its in pairs)}
+
+
+def _add_learning(graph: StateGraph[HivaState, Any, Any, Any], node: Callable[[Step], Node]) -> None:
     graph.add_node("loss", node(Steps.loss))
     graph.add_node("backward", node(Steps.backward))
     graph.add_node("evolve_semantics", node(Steps.evolve_semantics))

@@ -111,7 +111,7 @@ class WireServer:
         self.faults: deque[Fault] = deque()
         self.always: Fault | None = None
         self.asked: list[Asked] = []
-        self.active = self.most_active = self.cancelled = 0
+        self.active = self.most_active = self.cancelled = self.replied = 0
         self._log = log
         self._socket = socket.create_server(("127.0.0.1", 0))
         route = Route("/v1/chat/completions", self._complete, methods=["POST"])
@@ -154,6 +154,7 @@ class WireServer:
             response = await self._respond(body, fault)
         finally:
             self.active -= 1
+        self.replied += 1
         self._write("replied", number)
         return response
 

@@ -1,0 +1,195 @@
+"""Kills evolutions and resumes them: `python -m tests.kills --points 20` prints a row per kill point.
+
+An evolution runs through the real command line and the real OpenAI client against a local server that serves
+the offline model. At every kill point the process gets three kills -9, each some replies after the one before,
+then `--resume` runs to the end: the result must be that of the run that nobody killed.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from selfwire.core.trajectory import Trajectory
+from selfwire.evals.runs import JOURNAL
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.library import open_library
+from selfwire.runtime.models import chat_model
+from tests.wire.server import WireServer, served
+
+CLI = (sys.executable, "-c", "from selfwire.evals.cli import main; main()")
+NAME = "killed"
+SMALL = (
+    "--iterations", "3", "--batch", "6", "--gate-tasks", "6", "--train", "18", "--gate-size", "18", "--test", "10",
+)  # fmt: skip
+TINY = ("--iterations", "1", "--batch", "4", "--gate-tasks", "4", "--train", "8", "--gate-size", "8", "--test", "4")
+
+
+class Result(NamedTuple):
+    """What must be equal: the final workflow, every score by place and task, and calls, tokens and dollars."""
+
+    workflow: str
+    scores: dict[str, dict[str, float | None]]
+    spend: tuple[int, int, int, float | None]
+
+
+class Killed(NamedTuple):
+    """A kill point and what came of it.
+
+    Args:
+        replies: of the server, at each kill.
+        open_calls: model calls that had no settled row, at each kill.
+        extra: requests beyond those of the run that nobody killed.
+        differs: names of what is not equal.
+    """
+
+    replies: tuple[int, ...]
+    open_calls: tuple[int, ...]
+    extra: int
+    differs: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the result is equal and no more was sent again than was in flight."""
+        return not self.differs and self.extra <= sum(self.open_calls)
+
+
+def command(home: Path, server: WireServer, sizes: Sequence[str], *more: str) -> "subprocess.Popen[str]":
+    """Start an evolution."""
+    model = ("--model", "openai:gpt-4o-mini", "--base-url", server.url, "--embedder", "hashing")
+    return _started(home, "hiva", "--benchmark", "archive", "--name", NAME, *model, *sizes, *more)
+
+
+def resumption(home: Path, *more: str) -> "subprocess.Popen[str]":
+    """Resume the only evolution of a home."""
+    return _started(home, "--resume", run_of(home), *more)
+
+
+def _started(home: Path, *arguments: str) -> "subprocess.Popen[str]":
+    environment = {**os.environ, "SELFWIRE_HOME": str(home), "LANGSMITH_TRACING": "false"}
+    return subprocess.Popen(
+        [*CLI, "evolve", *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def ended(process: "subprocess.Popen[str]", code: int = 0) -> tuple[str, str]:
+    """Wait for a process; returns what it printed to both streams."""
+    out, errors = process.communicate(timeout=600)
+    if process.returncode != code:
+        raise AssertionError(f"exit code {process.returncode}, not {code}:\n{out}\n{errors}")
+    return out, errors
+
+
+def run_of(home: Path) -> str:
+    """Name of the only run of a home."""
+    [folder] = (home / "runs").iterdir()
+    return folder.name
+
+
+async def result(home: Path) -> Result:
+    """The result of the only evolution of a home."""
+    with open_library(home, create=False) as library:
+        workflow = (await library.head(NAME)).fingerprint
+    journal = Journal.reading(home / "runs" / run_of(home) / JOURNAL)
+    try:
+        notes = await journal.note_names("trajectories")
+        scores = {note: await _scores(journal, note) for note in notes}
+        spend = journal.spend()
+    finally:
+        journal.close()
+    return Result(workflow, scores, (spend.calls, spend.input_tokens, spend.output_tokens, spend.dollars))
+
+
+async def _scores(journal: Journal, note: str) -> dict[str, float | None]:
+    found = {}
+    for task, body in (await journal.noted(note)).items():
+        trajectory = Trajectory.model_validate(await journal.get_body(body))
+        found[task] = trajectory.feedback.score if trajectory.feedback else None
+    return found
+
+
+async def open_calls(home: Path) -> int:
+    """Model calls that were reserved and neither settled nor failed."""
+    journal = Journal.reading(home / "runs" / run_of(home) / JOURNAL)
+    try:
+        return len(await journal.rows("model", "reserved"))
+    finally:
+        journal.close()
+
+
+def killed_after(process: "subprocess.Popen[str]", server: WireServer, replies: int) -> None:
+    """Kill -9 as soon as the server has given that many replies."""
+    while server.replied < replies:
+        if process.poll() is not None:
+            raise AssertionError(f"the run ended after {server.replied} replies, before its kill at {replies}")
+        time.sleep(0.001)
+    process.kill()
+    process.communicate()
+
+
+def whole(home: Path, server: WireServer, sizes: Sequence[str]) -> tuple[Result, int]:
+    """The run that nobody kills; returns its result and its requests."""
+    before = len(server.asked)
+    ended(command(home, server, sizes))
+    return asyncio.run(result(home)), len(server.asked) - before
+
+
+def killed(home: Path, server: WireServer, sizes: Sequence[str], points: Sequence[int], expected: Result) -> Killed:
+    """Kill at each point, resume, and compare; `points` are replies since the beginning of the evolution."""
+    before, asked = server.replied, len(server.asked)
+    replies, in_flight = [], []
+    for point in points:
+        process = resumption(home) if (home / "runs").exists() else command(home, server, sizes)
+        killed_after(process, server, before + point)
+        replies.append(server.replied - before)
+        in_flight.append(asyncio.run(open_calls(home)))
+    ended(resumption(home))
+    found = asyncio.run(result(home))
+    differs = tuple(name for name in Result._fields if getattr(found, name) != getattr(expected, name))
+    return Killed(tuple(replies), tuple(in_flight), len(server.asked) - asked, differs)
+
+
+def drawn(seed: int, points: int, replies: int) -> list[tuple[int, int, int]]:
+    """Seeded triples of kills: the first ones lie evenly over the run, each next one up to 30 replies later."""
+    rng = random.Random(seed)
+    width = (replies - 100) / points
+    found = []
+    for place in range(points):
+        first = 1 + int(width * place + rng.random() * width)
+        second = first + rng.randint(1, 30)
+        found.append((first, second, second + rng.randint(1, 30)))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--points", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, WireServer(served(chat_model("offline"))) as server:
+        expected, requests = whole(Path(folder) / "whole", server, SMALL)
+        told(f"not killed: workflow {expected.workflow}, {requests} requests, spend {expected.spend}")
+        failed = 0
+        for number, points in enumerate(drawn(given.seed, given.points, requests)):
+            found = killed(Path(folder) / f"killed-{number}", server, SMALL, points, expected)
+            found = found._replace(extra=found.extra - requests)
+            failed += not found.holds
+            verdict = "equal" if found.holds else f"DIFFERS in {', '.join(found.differs) or 'requests'}"
+            told(f"{number:3} kills at {found.replies}, in flight {found.open_calls}, extra {found.extra}: {verdict}")
+    sys.exit(1 if failed else 0)
+
+
+def told(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

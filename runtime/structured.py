@@ -128,4 +128,12 @@ def _structured(model: BaseChatModel, schema: type[BaseModel], structured: Struc
         with suppress(NotImplementedError):
             chain = model.with_structured_output(wanted, include_raw=True, **options)
             raw = getattr(getattr(chain, "first", None), "steps__", {}).get("raw")
-    return Bound(model, schema) if raw is None else Bound(raw)
+    return Bound(model, schema) if raw is None else Bound(_traced_cheaply(raw, schema))
+
+
+def _traced_cheaply(raw: Any, schema: type[BaseModel]) -> Any:
+    """What LangChain tells a tracer of the schema, as JSON: from a class it would build that anew at every call."""
+    shown = getattr(raw, "kwargs", {}).get("ls_structured_output_format")
+    if not shown:
+        return raw
+    return raw.bind(ls_structured_output_format={**shown, "schema": schema.model_json_schema()})

@@ -1,7 +1,9 @@
 """What HiVA has learned, as one frozen value that lives in `workflow.memory["hiva"]` (Sec. 3.5)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Self
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 from pydantic import Field
 
@@ -102,10 +104,10 @@ class Learned(Value):
     runs: int = Field(default=0, ge=0)
     left_out: int = Field(default=0, ge=0)
 
-    @classmethod
-    def of(cls, workflow: Workflow) -> Self:
+    @staticmethod
+    def of(workflow: Workflow) -> "Learned":
         """What a workflow remembers; nothing for one that HiVA has not taught."""
-        return cls.model_validate(workflow.memory.get(MEMORY_KEY, {}))
+        return _remembered(_Memory(workflow.fingerprint, workflow.memory.get(MEMORY_KEY, {})))
 
     def into(self, workflow: Workflow) -> Workflow:
         """The workflow with this as HiVA's memory."""
@@ -232,3 +234,16 @@ def _similar(past: PastTask, task: TaskConcepts) -> bool:
 def _past(outcome: Outcome) -> PastTask:
     concepts = outcome.concepts or TaskConcepts()
     return PastTask(main=concepts.main, concepts=tuple(sorted(concepts.all)), rewards=outcome.rewards)
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """A workflow's memory, compared by the workflow's fingerprint."""
+
+    fingerprint: str
+    body: Mapping[str, Any] = field(compare=False)
+
+
+@lru_cache(maxsize=64)
+def _remembered(memory: _Memory) -> Learned:
+    return Learned.model_validate(memory.body)

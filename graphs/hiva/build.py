@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
@@ -16,13 +17,14 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.seed import METHOD
 from selfwire.graphs.hiva.machine import Assess, Saver, Steps, machine
-from selfwire.graphs.hiva.state import HivaContext, HivaInput, HivaState
+from selfwire.graphs.hiva.state import HivaContext, HivaState
 from selfwire.graphs.hiva.wiring import Wiring, is_id, toolbox
 from selfwire.runtime.exports import read_workflow
 from selfwire.runtime.library import Library
 from selfwire.runtime.sync import run_sync
 
-HivaGraph = StateGraph[HivaState, HivaContext, HivaInput, HivaState]
+HivaGraph = StateGraph[HivaState, Any, Any, Any]
+"""Takes a `HivaInput` and a `HivaContext`, both also as plain dicts; gives a `HivaState`."""
 
 
 def build(

@@ -213,7 +213,7 @@ Step = Callable[[Steps, HivaState], Awaitable[HivaState]]
 Node = Runnable[HivaState, Any]
 
 
-def machine(steps: Steps, wire: Wire) -> StateGraph[HivaState, HivaContext, HivaInput, HivaState]:
+def machine(steps: Steps, wire: Wire) -> StateGraph[HivaState, Any, Any, Any]:
     """The whole machine, ready to compile; every node that may call a model is wired as its run has chosen."""
 
     def paid(step: Step) -> Callable[[HivaState], Awaitable[HivaState]]:
@@ -227,7 +227,9 @@ def machine(steps: Steps, wire: Wire) -> StateGraph[HivaState, HivaContext, Hiva
     async def forward(state: HivaState, team: Team) -> HivaState:
         return await paid(Steps.forward)(state)
 
-    graph = StateGraph(HivaState, context_schema=context_schema(steps.start), input_schema=HivaInput)
+    graph: StateGraph[HivaState, Any, Any, Any] = StateGraph(
+        HivaState, context_schema=context_schema(steps.start), input_schema=HivaInput
+    )
     graph.add_node("begin", both_forms(steps.begin))
     graph.add_node("forward", embedded(compile_team(steps.start.topology), forward))
     graph.add_node("environment", both_forms(steps.environment))
@@ -242,7 +244,7 @@ def machine(steps: Steps, wire: Wire) -> StateGraph[HivaState, HivaContext, Hiva
 
 async def learn(hiva: Hiva, workflow: Workflow, trajectories: Sequence[Trajectory], scope: Scope) -> Evolved:
     """One pass from loss to update_beliefs over graded trajectories, as a graph of its own."""
-    graph: StateGraph[HivaState, HivaContext] = StateGraph(HivaState, context_schema=HivaContext)
+    graph: StateGraph[HivaState, Any, Any, Any] = StateGraph(HivaState)
     graph.add_edge(START, "loss")
     steps = Steps(hiva, workflow)
     _add_learning(graph, lambda step: both_forms(partial(step, steps)))
@@ -261,7 +263,7 @@ async def learn(hiva: Hiva, workflow: Workflow, trajectories: Sequence[Trajector
     )
 
 
-def _add_learning(graph: StateGraph[HivaState, HivaContext, Any, HivaState], node: Callable[[Step], Node]) -> None:
+def _add_learning(graph: StateGraph[HivaState, Any, Any, Any], node: Callable[[Step], Node]) -> None:
     graph.add_node("loss", node(Steps.loss))
     graph.add_node("backward", node(Steps.backward))
     graph.add_node("evolve_semantics", node(Steps.evolve_semantics))

@@ -5,7 +5,7 @@ is drawn and run next. Settings come from the environment:
 
     SELFWIRE_HOME    folder of the library; without a library there, the server's own store is it
     SELFWIRE_MODEL   chat model of runs that name none (offline)
-    SELFWIRE_TOOLS   "package.module:name" of a list of tools that agents may hold
+    SELFWIRE_TOOLS   "package.module:name" of a list, or of a dict by name, of tools that agents may hold
 """
 
 import asyncio
@@ -14,9 +14,10 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
@@ -30,17 +31,17 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.seed import METHOD
 from selfwire.graphs.hiva.build import saver
 from selfwire.graphs.hiva.machine import Steps, machine
-from selfwire.graphs.hiva.state import HivaContext, HivaInput, HivaState
-from selfwire.graphs.hiva.wiring import Wiring, is_id, toolbox
+from selfwire.graphs.hiva.state import HivaContext, HivaState
+from selfwire.graphs.hiva.wiring import Wiring, toolbox
 from selfwire.runtime.library import LIBRARY_FILE, Library, open_library
 from selfwire.runtime.storage import home_folder
 
-Served = CompiledStateGraph[HivaState, HivaContext, HivaInput, HivaState]
+Served = CompiledStateGraph[HivaState, Any, Any, Any]
 
 _log = logging.getLogger(__name__)
 
 
-async def graph(config: RunnableConfig, runtime: ServerRuntime) -> Served:
+async def graph(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:
     """The machine around the workflow that the assistant names, or the head of `hiva`, or the singleton.
 
     Every run starts from the workflow that is drawn, whatever its thread ran before; what a run evolves is
@@ -57,30 +58,40 @@ async def graph(config: RunnableConfig, runtime: ServerRuntime) -> Served:
     wanted = str(config.get("configurable", {}).get("workflow") or METHOD)
     wiring, own = await asyncio.to_thread(_settled)
     libraries = [*([own] if own else []), Library(runtime.store, "of the server")]
-    workflow, library = await _current(wanted, libraries, wiring)
-    return await asyncio.to_thread(_assembled, wiring, workflow, library, wanted.partition("@")[0])
+    current = await _current(wanted, libraries, wiring)
+    return await asyncio.to_thread(_assembled, wiring, current)
 
 
-def _assembled(wiring: Wiring, workflow: Workflow, library: Library, name: str) -> Served:
+class _Current(NamedTuple):
+    """What is served, and the library and name under which what becomes of it is kept."""
+
+    workflow: Workflow
+    library: Library
+    name: str = METHOD
+
+
+def _assembled(wiring: Wiring, current: _Current) -> Served:
+    workflow, library, name = current
     wiring = _with_stand_ins(wiring, workflow)
 
     async def begins(context: HivaContext, had: Workflow | None) -> Workflow:
         return workflow
 
-    save = saver(library, name if is_id(name) else METHOD, wiring)
+    save = saver(library, name, wiring)
     return machine(Steps(wiring.hiva, wiring.check(workflow), begins=begins, save=save), wiring).compile(name=METHOD)
 
 
-async def _current(wanted: str, libraries: Sequence[Library], wiring: Wiring) -> tuple[Workflow, Library]:
-    """The workflow that is wanted, and the library that keeps what becomes of it: the first that knows it."""
+async def _current(wanted: str, libraries: Sequence[Library], wiring: Wiring) -> _Current:
+    """The workflow that is wanted, in the first library that knows its name; without one it is kept as `hiva`."""
+    name = wanted.partition("@")[0]
     if wanted.endswith(".json"):
         raise ConfigError(f"workflow {wanted!r}: a server runs saved workflows only; import the file first")
     for library in libraries:
-        if wanted.partition("@")[0] in await library.names():
-            return await library.load(wanted), library
+        if name in await library.names():
+            return _Current(await library.load(wanted), library, name)
     if wanted == METHOD:
-        return wiring.hiva.seed(tuple(wiring.toolbox)), libraries[0]
-    return await libraries[0].load(wanted), libraries[0]
+        return _Current(wiring.hiva.seed(tuple(wiring.toolbox)), libraries[0])
+    return _Current(await libraries[0].load(wanted), libraries[0])
 
 
 def _settled() -> tuple[Wiring, Library | None]:
@@ -104,12 +115,12 @@ def _wired(model: str, tools: str) -> Wiring:
 def _tools(setting: str) -> Sequence[Any]:
     module, _, name = setting.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
+        found = attrgetter(name)(importlib.import_module(module))
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"SELFWIRE_TOOLS={setting!r}: {error}; write package.module:name of a list") from None
-    if not isinstance(found, list | tuple):
-        raise ConfigError(f"SELFWIRE_TOOLS={setting!r} is {type(found).__name__}; name a list of tools")
-    return found
+    if not isinstance(found, Mapping | list | tuple):
+        raise ConfigError(f"SELFWIRE_TOOLS={setting!r} is {type(found).__name__}; name a list or dict of tools")
+    return [*found.values()] if isinstance(found, Mapping) else found
 
 
 @dataclass(frozen=True)
@@ -135,9 +146,14 @@ class _StandIn:
 
 def _with_stand_ins(wiring: Wiring, workflow: Workflow) -> Wiring:
     held = {tool for agent in workflow.agents for tool in agent.tools}
-    missing = sorted(held - set(wiring.toolbox))
+    missing = tuple(sorted(held - set(wiring.toolbox)))
     if not missing:
         return wiring
-    _log.warning("the team holds %s, which SELFWIRE_TOOLS does not name; it runs without", ", ".join(missing))
+    _warn(missing)
     stand_ins: dict[str, Tool] = {name: _StandIn(name) for name in missing}
     return wiring.holding(stand_ins)
+
+
+@cache  # once per process, not at every drawing
+def _warn(missing: tuple[str, ...]) -> None:
+    _log.warning("the team holds %s, which SELFWIRE_TOOLS does not name; it runs without", ", ".join(missing))

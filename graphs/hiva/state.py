@@ -99,7 +99,7 @@ def context_schema(workflow: Workflow) -> type[HivaContext]:
     prompts: dict[str, Any] = {}
     for agent in workflow.agents:
         nodes = [node.id for node in workflow.topology.nodes if node.agent == agent.id]
-        where = {"langgraph_nodes": nodes, "langgraph_type": "prompt"}
+        where: dict[str, Any] = {"langgraph_nodes": nodes, "langgraph_type": "prompt"}
         told = f"Prompt of {agent.id}, for this run only."
         prompts[PROMPT + agent.id] = (str, Field(default=agent.prompt, description=told, json_schema_extra=where))
     return create_model("HivaContext", __base__=HivaContext, **prompts)

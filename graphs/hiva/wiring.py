@@ -49,8 +49,8 @@ class Wiring:
     model: str | BaseChatModel
     meta: str | BaseChatModel | None
     toolbox: Toolbox
-    config: HivaConfig = HivaConfig()
-    budget: Budget = Budget()
+    config: HivaConfig = field(default_factory=HivaConfig)
+    budget: Budget = field(default_factory=Budget)
     embedder: str | Embedder = "auto"
     _made: dict[str, tuple[MeteredModel, Embedder]] = field(default_factory=dict, repr=False)
 

@@ -1,4 +1,4 @@
-"""A chat model that follows a script: agents answer with a count, critics and evolvers by the schema they are asked for."""
+"""A chat model that follows a script: agents answer with a count, critics and evolvers by the schema asked for."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -10,6 +10,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from pydantic import Field
+
 from selfwire.core.agent import Agent
 from selfwire.core.topology import chain
 from selfwire.core.workflow import Workflow

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.scope import Scope
@@ -17,7 +18,6 @@ from selfwire.core.workflow import Workflow
 from selfwire.graphs import hiva
 from selfwire.runtime.exports import write_workflow
 from selfwire.runtime.library import Library, open_library
-
 from tests.graphs.scripted import SCRIPT, ScriptedChat, built, trio
 
 ASKED = {"question": "What am I?"}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
+
 from selfwire.core.errors import BudgetError, ConfigError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
@@ -14,7 +15,6 @@ from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.graphs import hiva
 from selfwire.graphs.checkpoints import sqlite_saver
-
 from tests.graphs.scripted import AGGREGATOR, SOURCE, ScriptedChat, built, trio
 
 ASKED = {"question": "What am I?"}
@@ -172,7 +172,7 @@ async def test_a_team_without_an_answer_is_an_error_that_can_be_retried(
     model = ScriptedChat(failing={failing: 2})
     graph = built(model).compile(checkpointer=saver)
     for given in (ASKED, None):
-        with pytest.raises(TaskError, match="the provider is down.*retry"):
+        with pytest.raises(TaskError, match=r"the provider is down.*retry"):
             await run(form, graph, given, on("1"))
     result = await run(form, graph, None, on("1"))
     assert result["answer"] == f"answer {len(model.spoken)}"

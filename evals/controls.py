@@ -1,19 +1,20 @@
 """The control of random legal edits: whatever evolution gains beyond it, it gains by reasons."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 
 from selfwire.core.edits import Rewiring
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hiva.memory import Learned
+from selfwire.evolvers.hiva.config import KabbConfig
+from selfwire.evolvers.hiva.gradients import Loss
 from selfwire.evolvers.hiva.repair import repair
+from selfwire.evolvers.hiva.updates import outcome, update_beliefs
 from selfwire.evolvers.random_edits import edit_at_random
 from selfwire.graphs.method import Evolved, Method
+from selfwire.runtime.offline.vocabulary import paraphrases
 
 
 @dataclass(frozen=True)
@@ -44,21 +45,23 @@ class RandomEdits:
         return await self.inner.solve(workflow, question, scope=scope)
 
     async def evolve(self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope) -> Evolved:
-        """As many random rewirings as the iteration has, then repair; nothing is learned."""
+        """As many random rewirings as the iteration has, then repair; beliefs learn from successes alone."""
         count = self.counts[min(scope.iteration, len(self.counts) - 1)] if self.counts else 0
         edited, applied = edit_at_random(workflow, count, self.instructions, scope=scope)
         repaired = repair(edited)
         applied = (*applied, *repaired.rewirings)
-        now = Learned.of(repaired.workflow).fitting(repaired.workflow).into(repaired.workflow)
-        return Evolved(workflow=now.descended_from(workflow, applied) if applied else workflow, applied=applied)
+        graded = [(done, done.feedback) for done in trajectories if done.feedback is not None]
+        lessons = [outcome(done, Loss(solved=feedback.solved)) for done, feedback in graded]
+        now = update_beliefs(repaired.workflow, lessons, iteration=scope.iteration, config=KabbConfig())
+        return Evolved(workflow=now.descended_from(workflow, applied), applied=applied)
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
-        """Nothing is fitted."""
-        return workflow
+        """As the method's."""
+        return await self.inner.learn_held_out(workflow, trajectories)
 
     def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
-        """Nothing was learned."""
-        return kept
+        """As the method's."""
+        return self.inner.keep_learned(kept, candidate)
 
     def pruned(self, workflow: Workflow) -> Rewiring | None:
         """As the method's."""
@@ -67,8 +70,7 @@ class RandomEdits:
 
 def with_random_edits(method: Method, counts: Sequence[int]) -> RandomEdits:
     """The control for a method: every instruction that the stand-in's vocabulary knows may be drawn."""
-    known = json.loads((files("selfwire.runtime.offline") / "paraphrases.json").read_text(encoding="utf-8"))
-    instructions = tuple(text for texts in known.values() for text in texts)
+    instructions = tuple(text for texts in paraphrases().values() for text in texts)
     return RandomEdits(method, tuple(counts), instructions)
 
 

@@ -258,11 +258,25 @@ async def learn(hiva: Hiva, workflow: Workflow, trajectories: Sequence[Trajector
         "iteration": 0,
     }
     final = await graph.compile(name="hiva-learning").ainvoke(given, {**DETACHED, "recursion_limit": 12})
+    losses = [Loss.model_validate(one) for one in final["losses"]]
+    notes = {"declined": final["declined"], "unsolved": sum(not one.solved for one in losses)}
+    if not hiva.config.environment:
+        notes |= agreement(trajectories, losses)
     return Evolved(
         workflow=Workflow.model_validate(final["workflow"]),
         applied=tuple(Rewiring.model_validate(one) for one in final["applied"]),
-        notes={"declined": final["declined"], "unsolved": sum(not one["solved"] for one in final["losses"])},
+        notes=notes,
     )
+
+
+def agreement(trajectories: Sequence[Trajectory], losses: Sequence[Loss]) -> dict[str, int]:
+    """How often the aggregator's own opinion was the environment's: `judged` answers, `agreed` among them."""
+    pairs = [
+        (judged.solved, done.feedback.solved)
+        for done, judged in zip(trajectories, losses, strict=True)
+        if judged.solved is not None and done.feedback is not None
+    ]
+    return {"judged": len(pairs), "agreed": sum(mine == its for mine, its in pairs)}
 
 
 def _add_learning(graph: StateGraph[HivaState, Any, Any, Any], node: Callable[[Step], Node]) -> None:

@@ -18,11 +18,10 @@ from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.forward import instructor, match, profile
 from selfwire.evolvers.hiva.kabb import TaskMatch, router_for
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
-from selfwire.evolvers.hiva.memory import Learned
 from selfwire.evolvers.hiva.reflector import Reflector
 from selfwire.evolvers.hiva.repair import least_helpful
 from selfwire.evolvers.hiva.seed import METHOD, seed
-from selfwire.evolvers.hiva.updates import evidence, refit_weights
+from selfwire.evolvers.hiva.updates import evidence, kept_learning, refit_weights
 from selfwire.graphs.method import Evolved
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
@@ -109,7 +108,7 @@ class Hiva:
 
     def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
         """The kept agents and topology with the candidate's beliefs about those that survive in both."""
-        return Learned.of(candidate).fitting(kept).into(kept)
+        return kept_learning(kept, candidate)
 
     def pruned(self, workflow: Workflow) -> Rewiring | None:
         """The rewiring that removes the agent with the lowest posterior mean; None if nothing can go."""

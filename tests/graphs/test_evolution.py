@@ -1,0 +1,213 @@
+"""The outer evolution with a scripted method: what the gate keeps, what is saved, what a failure costs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from selfwire.core.agent import Agent
+from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.core.errors import BudgetError, ModelError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Question, Splits, Task
+from selfwire.core.topology import chain
+from selfwire.core.trajectory import Step, Trajectory
+from selfwire.core.usage import Budget, Usage
+from selfwire.core.workflow import Workflow
+from selfwire.graphs.evolution.config import EvolutionConfig, Parts
+from selfwire.graphs.evolution.graph import Event, build, run_evolution
+from selfwire.graphs.method import Evolved
+from selfwire.runtime.budget import Ledger
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.library import open_library
+
+SEED = Workflow(
+    method="scripted", agents=(Agent(id="a", prompt="0"), Agent(id="b", prompt="answer")), topology=chain("a", "b")
+)
+
+
+def tasks(name: str, size: int) -> tuple[Task, ...]:
+    return tuple(Task(id=f"{name}{i}", input=f"{name} {i}", reference="secret") for i in range(size))
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """Each iteration writes the next number into a prompt; `skill` says what share of answers it gets right."""
+
+    skill: Callable[[int], float] = lambda number: 0.0
+    calls: Callable[[int], int] = lambda number: 1
+    fails: Callable[[str, str], bool] = lambda phase, task: False
+    name: str = "scripted"
+    seen: list[tuple[str, str]] = field(default_factory=list)
+
+    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+        return SEED
+
+    async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
+        self.seen.append((scope.phase, question.id))
+        done = Trajectory(question=question, workflow=workflow.fingerprint)
+        if self.fails(scope.phase, question.id):
+            return done.failed("provider down")
+        number = int(workflow.pool["a"].prompt)
+        rank = int(question.id.lstrip("abcdefghijklmnopqrstuvwxyz"))
+        right = rank % 10 < 10 * self.skill(number)
+        step = Step(node="b", agent="b", output="x", usage=Usage(calls=self.calls(number)))
+        return done.replace(answer="right" if right else "wrong", steps=(step,))
+
+    async def evolve(self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope) -> Evolved:
+        rewiring = Rewiring(RewritePrompt("a", str(scope.iteration + 1)), why="next")
+        return Evolved(workflow=workflow.apply(rewiring).learned(lessons=len(trajectories)), applied=(rewiring,))
+
+    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
+        return workflow
+
+    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+        return kept.learned(lessons=candidate.memory["lessons"])
+
+    def pruned(self, workflow: Workflow) -> Rewiring | None:
+        return Rewiring(RewritePrompt("a", "99"), why="smaller")
+
+
+class Grader:
+    name = "grader"
+
+    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+        return Feedback(score=float(answer == "right"), solved=answer == "right", text=answer)
+
+
+def parts(method: Scripted, *, budget: Budget = Budget(), **config: Any) -> Parts:
+    ledger = Ledger(budget)
+    return Parts(
+        run="r",
+        config=EvolutionConfig(**{"name": "w", "iterations": 3, "batch": 4, "gate_tasks": 10, **config}),
+        method=method,
+        environment=Grader(),
+        splits=Splits(train=tasks("train", 8), gate=tasks("gate", 20), test=tasks("test", 10)),
+        seed_workflow=SEED,
+        library=open_library(":memory:"),
+        journal=Journal.memory("r"),
+        ledger=ledger,
+    )
+
+
+async def evolved(made: Parts, events: list[Event] | None = None) -> Workflow:
+    await run_evolution(made, InMemorySaver(), (events if events is not None else []).append)
+    return await made.library.load("w")
+
+
+async def test_a_better_candidate_is_kept_and_a_worse_one_is_not() -> None:
+    skill = {0: 0.0, 1: 1.0, 2: 0.0, 3: 0.0}
+    made = parts(Scripted(skill=lambda number: skill[number]))
+    final = await evolved(made)
+    assert final.pool["a"].prompt == "1"
+    history = await made.library.history("w")
+    assert [v.facts.get("gate", {}).get("accepted") for v in history.versions] == [None, True, False, False]
+    assert history.head == history.versions[-1].version
+
+
+async def test_what_a_rejected_candidate_learned_is_kept() -> None:
+    final = await evolved(parts(Scripted(skill=lambda number: 1.0 - number), iterations=1))
+    assert final.pool["a"].prompt == "0"
+    assert final.memory["lessons"] == 4
+
+
+async def test_without_the_gate_every_candidate_is_kept() -> None:
+    method = Scripted(skill=lambda number: 1.0 - number)
+    assert (await evolved(parts(method, gate="off"))).pool["a"].prompt == "3"
+    assert not [phase for phase, _ in method.seen if phase == "gate"]
+
+
+async def test_dear_ties_are_accepted_as_often_as_patience_says_then_pruning_is_tried() -> None:
+    made = parts(Scripted(calls=lambda number: 1 if number == 99 else number + 1), patience=2, iterations=3)
+    final = await evolved(made)
+    whys = [v.facts["why"] for v in (await made.library.history("w")).versions]
+    assert "1 of 2 in a row" in whys[1]
+    assert "2 of 2 in a row" in whys[2]
+    assert "smaller" in whys[3]
+    assert final.pool["a"].prompt == "99"
+
+
+async def test_every_iteration_saves_a_version_with_parent_and_rewirings() -> None:
+    made = parts(Scripted(skill=lambda number: number / 10))
+    await evolved(made)
+    versions = (await made.library.history("w")).versions
+    assert [v.step for v in versions] == [0, 1, 2, 3]
+    assert versions[1].lineage.parent == SEED.fingerprint
+    assert versions[1].lineage.rewirings[0].why == "next"
+    assert versions[1].facts["applied"][0]["why"] == "next"
+
+
+async def test_gate_tasks_are_fresh_until_they_are_used_up_and_test_is_opened_once_at_the_end() -> None:
+    method = Scripted(skill=lambda number: number / 10)
+    await evolved(parts(method))
+    gates = [task for phase, task in method.seen if phase == "gate"]
+    rounds = [set(gates[start : start + 20]) for start in range(0, 60, 20)]
+    assert all(len(one) == 10 for one in rounds)
+    assert not rounds[0] & rounds[1]
+    assert rounds[2] & (rounds[0] | rounds[1])
+    phases = [phase for phase, _ in method.seen]
+    assert phases.count("test") == 20
+    assert phases[-20:] == ["test"] * 20
+
+
+async def test_a_few_errors_are_left_out_and_many_stop_the_run_which_then_goes_on() -> None:
+    down = {"train0", "train1", "train2", "train3", "train4", "train5"}
+    method = Scripted(skill=lambda number: number / 10, fails=lambda phase, task: task in down)
+    made, saver = parts(method), InMemorySaver()
+    with pytest.raises(ModelError, match="infrastructure errors.*provider down.*resume"):
+        await run_evolution(made, saver)
+    assert (await made.library.load("w")).fingerprint == SEED.fingerprint
+    down.clear()
+    final = await run_evolution(made, saver)
+    undisturbed = parts(Scripted(skill=lambda number: number / 10))
+    await evolved(undisturbed)
+    assert final["iteration"] == 3
+    assert await made.library.load("w") == await undisturbed.library.load("w")
+
+
+async def test_errors_are_no_zeros() -> None:
+    events: list[Event] = []
+    method = Scripted(skill=lambda number: 1.0, fails=lambda phase, task: task in {"train0", "gate1", "test2"})
+    made = parts(method, iterations=1, batch=8)
+    final = await run_evolution(made, InMemorySaver(), events.append)
+    assert final["train"] == 1.0
+    assert final["test"]["after"]["scores"].count(None) == 1
+    assert final["verdict"]["difference"] == 0
+
+
+async def test_an_unexpected_fault_of_one_task_is_recorded_as_its_error() -> None:
+    class Broken(Grader):
+        async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+            if task.id == "train1":
+                raise ZeroDivisionError("1/0")
+            return await super().assess(task, answer, scope=scope)
+
+    made = replace(parts(Scripted(), iterations=1, batch=8), environment=Broken())
+    await evolved(made)
+    bodies = await made.journal.noted("trajectories/0/rollout/")
+    errors = [(await made.journal.get_body(body))["error"] for body in bodies.values()]
+    assert [error for error in errors if error] == ["ZeroDivisionError: 1/0"]
+
+
+async def test_calls_are_set_aside_for_all_tasks_before_any_starts() -> None:
+    method = Scripted()
+    with pytest.raises(BudgetError, match="rollout"):
+        await evolved(parts(method, budget=Budget(calls=100), calls_per_task=60))
+    assert method.seen == []
+
+
+async def test_the_state_holds_references_and_plain_numbers_only() -> None:
+    made, saver = parts(Scripted(skill=lambda number: number / 10)), InMemorySaver()
+    final = await run_evolution(made, saver)
+    assert all(len(hash_) == 32 for hash_ in [final["incumbent"], final["candidate"], *final["trajectories"]])
+    assert "secret" not in repr(final)
+    assert "secret" not in repr(dict(saver.storage)) + repr(dict(saver.blobs))
+
+
+async def test_it_draws_its_phases(tmp_path: Path) -> None:
+    drawn = build(parts(Scripted())).compile().get_graph().draw_mermaid()
+    for edge in ("begin -.-> rollout", "rollout --> evolve", "evolve --> gate", "gate --> save", "save -.-> rollout"):
+        assert edge in drawn

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
+from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
-from selfwire.core.task import Task
+from selfwire.core.task import Feedback, Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import Value
@@ -107,11 +109,16 @@ async def trivial(run: OpenRun, tasks: Sequence[Task]) -> Line:
     """The benchmark's trivial baseline, assessed by the real environment."""
     baseline = run.benchmark.baseline
     scope = Scope(run=f"{run.parts.run}/trivial", seed=run.parts.config.seed, phase="baseline")
-    feedback = await asyncio.gather(
-        *(assess(run.parts, task, baseline.answer(task.input), scope.at(task=task.id)) for task in tasks)
-    )
+
+    async def graded(task: Task) -> Feedback | None:
+        with suppress(GradingError):
+            return await assess(run.parts, task, baseline.answer(task.input), scope.at(task=task.id))
+        return None
+
+    found = await asyncio.gather(*map(graded, tasks))
+    feedback = [one for one in found if one is not None]
     solved = wilson(sum(one.solved for one in feedback), len(feedback)) if feedback else None
-    scores = tuple(one.score for one in feedback)
+    scores = tuple(one and one.score for one in found)
     return Line(name=baseline.name, solved=solved, scores=scores, calls=0, tokens=0, dollars=0)
 
 

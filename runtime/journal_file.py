@@ -93,7 +93,7 @@ def checked(path: Path) -> Found:
             holder = connection.execute("SELECT value FROM notes WHERE name = 'holder'").fetchone()
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
-            raise JournalError(f"{path} is not a journal of selfwire; nothing was written to it") from None
+            raise JournalError(f"{path} is not a journal of selfwire ({error}); nothing was written to it") from None
         state = str(error)
     if state != "ok":
         raise JournalError(f"run file {path} is corrupt ({state}); nothing was written; start a new run")

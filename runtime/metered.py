@@ -207,9 +207,10 @@ class MeteredModel:
         empty = 0
         for attempt in range(self.policy.retries + 1):
             async with gate.passage():
+                sent = time.monotonic()
                 answer = await self._once(player, request)
             if isinstance(answer, AIMessage):
-                gate.answered = time.monotonic()
+                gate.answered = max(gate.answered, sent)
                 billed.append(self._usage(player, request, answer))
                 if answer.text or answer.tool_calls or answer.invalid_tool_calls:
                     billed.append(Usage(seconds=time.monotonic() - since))

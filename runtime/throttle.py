@@ -27,7 +27,7 @@ class Throttle:
         self._waiting: deque[_Waiter] = deque()
         self._paused_until = self._next_start = 0.0
         self.answered = -math.inf
-        """When the provider last answered a request, on the monotonic clock."""
+        """When the latest of the requests that were answered was sent, on the monotonic clock."""
 
     def pause(self, seconds: float) -> None:
         """Let nobody start for a while: the provider said Retry-After."""

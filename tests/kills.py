@@ -33,9 +33,12 @@ TINY = ("--iterations", "1", "--batch", "4", "--gate-tasks", "4", "--train", "8"
 
 
 class Result(NamedTuple):
-    """What must be equal: the final workflow, every score by place and task, and calls, tokens and dollars."""
+    """What must be equal: the final workflow, all saved versions with their verdicts, every score by place and
+    task, and calls, tokens and dollars.
+    """
 
     workflow: str
+    versions: tuple[tuple[str, str], ...]
     scores: dict[str, dict[str, float | None]]
     spend: tuple[int, int, int, float | None]
 
@@ -61,21 +64,22 @@ class Killed(NamedTuple):
         return not self.differs and self.extra <= sum(self.open_calls)
 
 
-def command(home: Path, server: WireServer, sizes: Sequence[str], *more: str) -> "subprocess.Popen[str]":
-    """Start an evolution."""
+def beginning(server: WireServer, sizes: Sequence[str]) -> tuple[str, ...]:
+    """Arguments that start an evolution."""
     model = ("--model", "openai:gpt-4o-mini", "--base-url", server.url, "--embedder", "hashing")
-    return _started(home, "hiva", "--benchmark", "archive", "--name", NAME, *model, *sizes, *more)
+    return ("evolve", "hiva", "--benchmark", "archive", "--name", NAME, *model, *sizes)
 
 
-def resumption(home: Path, *more: str) -> "subprocess.Popen[str]":
-    """Resume the only evolution of a home."""
-    return _started(home, "--resume", run_of(home), *more)
+def resumption(home: Path) -> tuple[str, ...]:
+    """Arguments that resume the only evolution of a home."""
+    return ("evolve", "--resume", run_of(home))
 
 
-def _started(home: Path, *arguments: str) -> "subprocess.Popen[str]":
+def start(home: Path, *arguments: str) -> "subprocess.Popen[str]":
+    """Start the command line in a process of its own."""
     environment = {**os.environ, "SELFWIRE_HOME": str(home), "LANGSMITH_TRACING": "false"}
     return subprocess.Popen(
-        [*CLI, "evolve", *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*CLI, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
@@ -96,7 +100,9 @@ def run_of(home: Path) -> str:
 async def result(home: Path) -> Result:
     """The result of the only evolution of a home."""
     with open_library(home, create=False) as library:
+        history = await library.history(NAME)
         workflow = (await library.head(NAME)).fingerprint
+    versions = tuple((one.fingerprint, str(one.facts.get("gate"))) for one in history.versions)
     journal = Journal.reading(home / "runs" / run_of(home) / JOURNAL)
     try:
         notes = await journal.note_names("trajectories")
@@ -104,15 +110,26 @@ async def result(home: Path) -> Result:
         spend = journal.spend()
     finally:
         journal.close()
-    return Result(workflow, scores, (spend.calls, spend.input_tokens, spend.output_tokens, spend.dollars))
+    return Result(workflow, versions, scores, (spend.calls, spend.input_tokens, spend.output_tokens, spend.dollars))
 
 
 async def _scores(journal: Journal, note: str) -> dict[str, float | None]:
-    found = {}
-    for task, body in (await journal.noted(note)).items():
-        trajectory = Trajectory.model_validate(await journal.get_body(body))
-        found[task] = trajectory.feedback.score if trajectory.feedback else None
-    return found
+    found = await _trajectories(journal, note)
+    return {task: done.feedback.score if done.feedback else None for task, done in found.items()}
+
+
+async def questions(home: Path, note: str) -> dict[str, str]:
+    """What was asked at a place, by task."""
+    journal = Journal.reading(home / "runs" / run_of(home) / JOURNAL)
+    try:
+        return {task: done.question.input for task, done in (await _trajectories(journal, note)).items()}
+    finally:
+        journal.close()
+
+
+async def _trajectories(journal: Journal, note: str) -> dict[str, Trajectory]:
+    bodies = await journal.noted(note)
+    return {task: Trajectory.model_validate(await journal.get_body(body)) for task, body in bodies.items()}
 
 
 async def open_calls(home: Path) -> int:
@@ -137,7 +154,7 @@ def killed_after(process: "subprocess.Popen[str]", server: WireServer, replies: 
 def whole(home: Path, server: WireServer, sizes: Sequence[str]) -> tuple[Result, int]:
     """The run that nobody kills; returns its result and its requests."""
     before = len(server.asked)
-    ended(command(home, server, sizes))
+    ended(start(home, *beginning(server, sizes)))
     return asyncio.run(result(home)), len(server.asked) - before
 
 
@@ -146,11 +163,11 @@ def killed(home: Path, server: WireServer, sizes: Sequence[str], points: Sequenc
     before, asked = server.replied, len(server.asked)
     replies, in_flight = [], []
     for point in points:
-        process = resumption(home) if (home / "runs").exists() else command(home, server, sizes)
+        process = start(home, *(resumption(home) if (home / "runs").exists() else beginning(server, sizes)))
         killed_after(process, server, before + point)
         replies.append(server.replied - before)
         in_flight.append(asyncio.run(open_calls(home)))
-    ended(resumption(home))
+    ended(start(home, *resumption(home)))
     found = asyncio.run(result(home))
     differs = tuple(name for name in Result._fields if getattr(found, name) != getattr(expected, name))
     return Killed(tuple(replies), tuple(in_flight), len(server.asked) - asked, differs)

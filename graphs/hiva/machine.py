@@ -12,6 +12,7 @@ a whole batch, and hands the graded trajectories in. State holds one workflow an
 
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -22,7 +23,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import get_runtime
 
 from selfwire.core.edits import Rewiring
-from selfwire.core.errors import ConfigError, TaskError
+from selfwire.core.errors import ConfigError, ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
@@ -30,7 +31,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.forward import match
-from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, backward, loss
+from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, backward, fault, loss
 from selfwire.evolvers.hiva.memory import Learned
 from selfwire.evolvers.hiva.reflector import together
 from selfwire.evolvers.hiva.repair import repair
@@ -203,8 +204,9 @@ class Steps:
         found = {}
         for done in trajectories:
             concepts = self.hiva.concepts(done)
-            if concepts is None and self.hiva.config.topology_evolution:
-                concepts, _ = await self.hiva.profiled(done.question, _workflow(state), _scope(state))
+            if concepts is None and self.hiva.config.topology_evolution and fault(done) is None:
+                with suppress(ModelError):  # one task's failure does not stop what the others teach
+                    concepts, _ = await self.hiva.profiled(done.question, _workflow(state), _scope(state))
             found[done.question.id] = concepts.parallelizability if concepts else 0.0
         return found
 

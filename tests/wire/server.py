@@ -103,27 +103,25 @@ def served(model: BaseChatModel) -> Answer:
 
 
 class WireServer:
-    """The server on 127.0.0.1; `faults` are used up one per request, `always` stays."""
+    """The server on 127.0.0.1; `faults` are used up one per request, `always` stays, `picky` chooses by request."""
 
-    def __init__(self, answer: Answer, *, delay: float = 0.0, log: Path | None = None) -> None:
+    def __init__(self, answer: Answer, *, delay: float = 0.0, log: Path | None = None, port: int = 0) -> None:
         self.answer = answer
         self.delay = delay
         self.faults: deque[Fault] = deque()
         self.always: Fault | None = None
+        self.picky: Callable[[Body], Fault | None] = lambda body: None
         self.asked: list[Asked] = []
         self.active = self.most_active = self.cancelled = self.replied = 0
         self._log = log
-        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket = socket.create_server(("127.0.0.1", port))
+        self.port = int(self._socket.getsockname()[1])
         route = Route("/v1/chat/completions", self._complete, methods=["POST"])
         self._config = uvicorn.Config(
             Starlette(routes=[route]), log_level="critical", lifespan="off", ws="none", timeout_graceful_shutdown=0
         )
         self._server = uvicorn.Server(self._config)
         self._thread = threading.Thread(target=self.run, daemon=True)
-
-    @property
-    def port(self) -> int:
-        return int(self._socket.getsockname()[1])
 
     @property
     def url(self) -> str:
@@ -137,6 +135,9 @@ class WireServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._server.should_exit = self._server.force_exit = True
         self._thread.join()
         self._socket.close()
@@ -146,7 +147,7 @@ class WireServer:
         self.asked.append(Asked(body, time.monotonic(), request.headers.get("authorization", "")))
         number = len(self.asked)
         self._write("asked", number)
-        fault = self.faults.popleft() if self.faults else self.always or Fault()
+        fault = self.picky(body) or (self.faults.popleft() if self.faults else self.always) or Fault()
         self.active += 1
         self.most_active = max(self.most_active, self.active)
         try:

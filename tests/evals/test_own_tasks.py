@@ -1,0 +1,92 @@
+"""Evolutions on the user's own tasks, graded by a named grader or by a function of the user's."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from selfwire.evals.cli.app import build
+from selfwire.evals.runs import JOURNAL
+from selfwire.graphs.evolution.phases import trajectories_note
+from selfwire.runtime.journal import Journal
+from tests import kills
+
+GRADERS = '''
+"""Graders of one's own."""
+
+import math
+
+
+def lenient(task, answer):
+    return 0.5 if answer.strip() else 0.0
+
+
+def moody(task, answer):
+    if task.id.endswith("3"):
+        raise LookupError("no such row")
+    return math.nan if task.id.endswith("7") else lenient(task, answer)
+
+
+def broken(task, answer):
+    raise OSError("the disk is full")
+'''
+SMALL = ("--iterations", "1", "--batch", "5", "--train", "5", "--gate-size", "5", "--gate-tasks", "5", "--test", "10")
+
+
+@pytest.fixture
+def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "sums of mine.jsonl"
+    lines = [{"id": f"t{n}", "input": f"What is {n} + {n}?", "reference": 2 * n} for n in range(20)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "graders_of_mine.py").write_text(GRADERS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return path
+
+
+def evolve(home: Path, tasks: Path, grader: str, *more: str) -> Result:
+    arguments = ["evolve", "hiva", "--benchmark", str(tasks), "--grader", grader, *SMALL, *more]
+    return CliRunner().invoke(build(), arguments, env={"SELFWIRE_HOME": str(home)}, catch_exceptions=False)
+
+
+def errors(home: Path, side: str) -> dict[str, str | None]:
+    """Error by task on the test split."""
+
+    async def read() -> dict[str, str | None]:
+        journal = Journal.reading(home / "runs" / kills.run_of(home) / JOURNAL)
+        try:
+            bodies = await journal.noted(trajectories_note(0, "test", side))
+            return {task: (await journal.get_body(body))["error"] for task, body in bodies.items()}
+        finally:
+            journal.close()
+
+    return asyncio.run(read())
+
+
+@pytest.mark.parametrize("grader", ["exact", "em", "f1", "contains", "numeric", "graders_of_mine:lenient"])
+def test_own_tasks_with_every_kind_of_grader(tmp_path: Path, tasks: Path, grader: str) -> None:
+    called = evolve(tmp_path / "home", tasks, grader)
+    assert called.exit_code == 0, called.output
+    assert kills.run_of(tmp_path / "home").startswith("hiva-sums-of-mine-")
+    assert set(errors(tmp_path / "home", "after").values()) == {None}
+
+
+def test_tasks_that_a_grader_cannot_grade_are_errors_apart(tmp_path: Path, tasks: Path) -> None:
+    called = evolve(tmp_path / "home", tasks, "graders_of_mine:moody")
+    assert called.exit_code == 0, called.output
+    found = {task: told for task, told in errors(tmp_path / "home", "after").items() if told}
+    lost = [task for task in errors(tmp_path / "home", "after") if task.endswith(("3", "7"))]
+    assert lost  # the split holds such tasks, or this test says nothing
+    assert sorted(found) == sorted(lost)
+    for task, told in found.items():
+        assert ("LookupError('no such row')" if task.endswith("3") else "returned nan") in told
+    [row] = [line for line in called.stdout.splitlines() if line.startswith(" evolved team")]
+    assert row.split()[-1] == str(len(lost))
+
+
+def test_a_grader_that_grades_nothing_stops_the_run(tmp_path: Path, tasks: Path) -> None:
+    called = evolve(tmp_path / "home", tasks, "graders_of_mine:broken")
+    assert called.exit_code == 3
+    assert "OSError('the disk is full')" in called.stderr
+    assert f"go on with: selfwire evolve --resume {kills.run_of(tmp_path / 'home')}" in called.stdout

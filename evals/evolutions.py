@@ -14,7 +14,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from pydantic import ValidationError
 
 from selfwire.core.errors import ConfigError, JournalError
-from selfwire.core.ports import Toolbox
+from selfwire.core.ports import Embedder, Toolbox
 from selfwire.core.task import Splits
 from selfwire.core.usage import Budget
 from selfwire.core.values import fingerprint
@@ -103,10 +103,11 @@ def started(request: EvolveRequest, home: Path | None = None, *, run: str | None
     """
     trial = checked(request, home)
     name = run or f"{request.method}-{short_name(request.benchmark)}-{secrets.token_hex(3)}"
-    journal = Journal.create(runs_folder(home) / name / JOURNAL, run=name, facts=facts(request))
+    told = facts(request, trial.embeds)
+    journal = Journal.create(runs_folder(home) / name / JOURNAL, run=name, facts=told)
     try:
         run_sync(_begun(journal, request, trial.seed))
-        with _opened(request, journal, home, trial.notices) as opened:
+        with _opened(request, journal, home, trial.embeds, trial.notices) as opened:
             yield opened
     finally:
         journal.close()
@@ -127,9 +128,10 @@ def resumed(run: str, home: Path | None = None, *, limits: Mapping[str, float] |
     """
     path = run_folder(home, run) / JOURNAL
     request = _with_limits(_asked(path), limits or {})
-    journal = Journal.open(path, facts(request))
+    embeds, notice = embedder(embedder_name(request.models))
+    journal = Journal.open(path, facts(request, embeds))
     try:
-        with _opened(request, journal, home, ()) as opened:
+        with _opened(request, journal, home, embeds, (notice,) if notice else ()) as opened:
             run_sync(journal.note(REQUEST, request.model_dump(mode="json")))
             yield opened
     finally:
@@ -166,13 +168,13 @@ def _with_limits(request: EvolveRequest, limits: Mapping[str, float]) -> EvolveR
     return request.replace(budget=Budget.model_validate(budget)) if limits else request
 
 
-def facts(request: EvolveRequest) -> dict[str, str]:
+def facts(request: EvolveRequest, embeds: Embedder) -> dict[str, str]:
     """Hashes of what a resumed run must share with its beginning."""
     return {
         "config": fingerprint(request.model_dump(mode="json", exclude={"budget"})),  # limits may be raised
         "code": code_hash(),
         "corpus": fingerprint(_splits(request)),
-        "embedder": embedder_name(request.models),
+        "embedder": embeds.name,
     }
 
 
@@ -210,9 +212,10 @@ def embedder_name(names: ModelNames) -> str:
 
 
 class Trial(NamedTuple):
-    """What trying a request has brought: what the user should know, and the workflow that it starts from."""
+    """What trying a request has brought: what the user should know, the embedder, and the workflow of the start."""
 
     notices: tuple[str, ...]
+    embeds: Embedder
     seed: Workflow
 
 
@@ -231,19 +234,20 @@ def checked(request: EvolveRequest, home: Path | None) -> Trial:
         made = method(request.method, model=model, toolbox=bench.toolbox, embedder=embeds, config=request.config)
         with open_library(home, create=False) as library:
             seed = _seed(made, request, bench, library)
-        return Trial((notice,) if notice else (), seed)
+        return Trial((notice,) if notice else (), embeds, seed)
     finally:
         journal.close()
 
 
 @contextmanager
-def _opened(request: EvolveRequest, journal: Journal, home: Path | None, notices: tuple[str, ...]) -> Iterator[OpenRun]:
+def _opened(
+    request: EvolveRequest, journal: Journal, home: Path | None, embeds: Embedder, notices: tuple[str, ...]
+) -> Iterator[OpenRun]:
     elapsed = run_sync(journal.noted(ELAPSED)) or 0.0
     ledger = Ledger(request.budget, spent=journal.spend(), elapsed=elapsed)
     model = metered(request.models, journal=journal, ledger=ledger, probe=True).labelled(method=request.method)
     bench = _benchmark(request)
     toolbox = journalled(bench.toolbox, journal)
-    embeds, _ = embedder(embedder_name(request.models))
     made = method(request.method, model=model, toolbox=toolbox, embedder=embeds, config=request.config)
     seed = run_sync(journal.get_body(run_sync(journal.noted(SEED))))
     with open_library(home) as library:

@@ -176,7 +176,7 @@ def killed(home: Path, server: WireServer, sizes: Sequence[str], points: Sequenc
 def drawn(seed: int, points: int, replies: int) -> list[tuple[int, int, int]]:
     """Seeded triples of kills: the first ones lie evenly over the run, each next one up to 30 replies later."""
     rng = random.Random(seed)
-    width = (replies - 100) / points
+    width = (replies - 62) / points
     found = []
     for place in range(points):
         first = 1 + int(width * place + rng.random() * width)

@@ -75,7 +75,7 @@ def test_killed_evolutions_end_as_if_nobody_had_killed_them(
         assert 0 <= found.extra - requests <= sum(found.open_calls)
 
 
-@pytest.mark.parametrize("share", [0.05, 0.3, 0.5, 0.7, 0.95])
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.5, 0.7, 0.95])
 def test_an_outage_in_whatever_phase_teaches_nothing_and_loses_nothing(
     server: WireServer, whole: tuple[kills.Result, int, Path], tmp_path: Path, share: float
 ) -> None:
@@ -98,7 +98,7 @@ def test_a_key_that_is_refused_and_a_provider_that_hangs(
     expected, requests, _ = whole
     server.faults.extend([Fault()] * (requests // 2))
     server.always = fault
-    stopped(tmp_path, *kills.beginning(server, kills.TINY), *RETRIES, "--timeout", "4")
+    stopped(tmp_path, *kills.beginning(server, kills.TINY), *RETRIES, "--timeout", "6")
     begins(tmp_path, expected)
     server.always = None
     assert call(tmp_path, *kills.resumption(tmp_path)).exit_code == 0

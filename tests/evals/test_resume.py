@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import signal
 import threading
 import time
@@ -155,6 +156,21 @@ def test_single_tasks_that_fail_are_left_out_in_pairs_and_counted_apart(
     assert (gate["compared"], gate["left_out"]) == (3, 1)
 
 
+def test_a_profile_that_fails_while_learning_stops_nothing(server: WireServer, tmp_path: Path) -> None:
+    failed: list[Body] = []
+
+    def fault(body: Body) -> Fault | None:
+        if "TaskProfile" not in json.dumps(body.get("response_format")):
+            return None
+        failed.append(body)
+        return broken()
+
+    server.picky = fault
+    called = call(tmp_path, *kills.beginning(server, kills.TINY), *RETRIES, "--set", "kabb=false")
+    assert called.exit_code == 0, called.output
+    assert failed
+
+
 def test_a_budget_of_calls_is_raised_on_resume(
     server: WireServer, whole: tuple[kills.Result, int, Path], tmp_path: Path
 ) -> None:
@@ -169,6 +185,25 @@ def test_a_budget_of_calls_is_raised_on_resume(
     assert len(server.asked) == asked
     assert call(tmp_path, *kills.resumption(tmp_path), "--budget-calls", "2000").exit_code == 0
     assert asyncio.run(kills.result(tmp_path)) == expected
+
+
+def test_a_seed_team_is_the_one_of_the_start_though_its_name_means_another_by_now(
+    server: WireServer, whole: tuple[kills.Result, int, Path], tmp_path: Path
+) -> None:
+    given = (*kills.beginning(server, kills.TINY), *RETRIES, "--seed-team", kills.NAME, "--seed", "1")
+    homes = [tmp_path / "undisturbed", tmp_path / "stopped"]
+    for home in homes:
+        home.mkdir()
+        shutil.copy(whole[2] / "library.sqlite", home)
+    before = len(server.asked)
+    assert call(homes[0], *given).exit_code == 0
+    server.faults.extend([Fault()] * int(0.8 * (len(server.asked) - before)))
+    server.always = broken()
+    assert "iteration 1/1" in stopped(homes[1], *given).stdout  # what it has saved has moved the name
+    server.always = None
+    assert call(homes[1], *kills.resumption(homes[1])).exit_code == 0
+    expected, found = (asyncio.run(kills.result(home)) for home in homes)
+    assert found == expected
 
 
 def test_a_budget_of_seconds_cuts_off_what_hangs_and_outlasts_a_stop(

@@ -20,6 +20,7 @@ from langgraph.graph import END, START, StateGraph
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
+from selfwire.core.errors import ReplyError
 from selfwire.core.ports import Model, Schema
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -74,7 +75,7 @@ class Canned:
         temperature: float | None = None,
     ) -> tuple[Schema, Usage]:
         """Refuse: agents of this bench ask for nothing structured."""
-        raise NotImplementedError("the bench asks for replies only")
+        raise ReplyError(f"no {schema.__name__}: this model replies in text only")
 
 
 def run(model: Model | None = None, *, sizes: Sequence[int] = (5, 20, 100), rounds: int = 15) -> list[Row]:

@@ -12,7 +12,7 @@ from selfwire.core.usage import Budget
 from selfwire.evals import drawing
 from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import output
-from selfwire.evals.cli.options import Home
+from selfwire.evals.cli.options import Home, local_folder
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.estimate import estimated
 from selfwire.evals.evolutions import OpenRun, resumed, short_name, started
@@ -68,7 +68,7 @@ def evolve(
     home: Home = None,
 ) -> None:
     """Evolve a team on a benchmark; stops at budgets and Ctrl-C in a state that --resume goes on from."""
-    folder = Path(home) if home else None
+    folder = local_folder(home)
     if resume is not None:
         with resumed(resume, folder, limits=new_limits(ctx)) as run:
             _go(run)

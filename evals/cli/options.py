@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
+from selfwire.core.errors import ConfigError
 from selfwire.runtime.library import Library, open_library
 
 T = TypeVar("T")
@@ -36,3 +38,14 @@ def with_library(home: str | None, act: Callable[[Library], Awaitable[T]]) -> T:
             return await act(library)
 
     return asyncio.run(opened())
+
+
+def local_folder(home: str | None) -> Path | None:
+    """The home as a folder, which runs need.
+
+    Raises:
+        ConfigError: it is an address.
+    """
+    if home and "://" in home:
+        raise ConfigError(f"runs lie in a folder, not at {home.partition('://')[0]}://; name a folder with --home")
+    return Path(home) if home else None

@@ -80,6 +80,7 @@ def refused(home: Path, *arguments: str) -> str:
         ((*EVOLVE, "--timeout", "0"), "ModelNames.timeout"),
         (("evolve", "hiva", "--benchmark", "plancraft", "--train", "100000"), "100000"),
         (("evolve", "--resume", "r9"), "there is no run 'r9'"),
+        ((*EVOLVE, "--home", "postgres://db/x"), "runs lie in a folder, not at postgres://"),
         (("evolve", "--resume", "../x"), "there is no run '../x'"),
         (("evolve", "--resume", "r9", "--seed", "3"), "--seed cannot be given beside it; only --budget-calls"),
         (("evolve", "hiva", "--resume", "r9", "--set", "nodes=3"), "--set, METHOD cannot be given"),

@@ -90,5 +90,6 @@ def test_the_same_seed_evolves_the_same_workflow(evolved: tuple[Path, str], tmp_
     first, second = (re.findall(r"\b[0-9a-f]{16}\b", invoked(h, "history", "mine").output)[-1] for h in (home, again))
     assert first == second
     other = tmp_path / "other"
-    invoked(other, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", "--seed", "1", "--no-baselines", *SMALL)
+    seeded = ("--seed", "1", "--no-baselines", *SMALL)
+    invoked(other, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", *seeded)
     assert re.findall(r"\b[0-9a-f]{16}\b", invoked(other, "history", "mine").output)[-1] != first

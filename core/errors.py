@@ -29,6 +29,10 @@ class BudgetError(SelfwireError):
     """A budget would be exceeded; the run stops in a resumable state."""
 
 
+class ShareError(BudgetError):
+    """A task has used up the calls that were set aside for it; the other tasks go on."""
+
+
 class ModelError(SelfwireError):
     """A model call failed after its retries: an infrastructure fault, never an answer."""
 

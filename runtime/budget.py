@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple, Self
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import BudgetError, ConfigError, ShareError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget, Usage
 
@@ -198,7 +198,12 @@ class Ledger:
         seconds = self._clock() - self._since
         spent = Usage(calls=int(calls), input_tokens=int(tokens), dollars=dollars, seconds=seconds)
         asked = Usage(calls=int(wanted.calls), input_tokens=int(wanted.tokens), dollars=wanted.dollars)
-        self.budget.refuse(spent, asked, where)
+        try:
+            self.budget.refuse(spent, asked, where)
+        except BudgetError as error:
+            if not self._reserved:
+                raise
+            raise ShareError(f"the task has used up what was set aside for it: {error}") from None
         if self.parent:
             self.parent._refuse(wanted.only(ALL - self._reserved), where)
 

@@ -5,7 +5,15 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from selfwire.core.errors import BudgetError, ConfigError, JournalError, ModelError, OutageError, SelfwireError
+from selfwire.core.errors import (
+    BudgetError,
+    ConfigError,
+    JournalError,
+    ModelError,
+    OutageError,
+    SelfwireError,
+    ShareError,
+)
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.trajectory import Trajectory
@@ -57,6 +65,8 @@ async def attempt(parts: Parts, workflow: Workflow, task: Task, scope: Scope) ->
         if trajectory.answer is None:
             return trajectory
         return trajectory.with_feedback(await assess(parts, task, trajectory.answer, scope))
+    except ShareError as error:
+        return trajectory.failed(str(error))
     except (BudgetError, OutageError, ConfigError, JournalError):
         raise
     except Exception as error:  # noqa: BLE001  # the one place where a failed task is recorded

@@ -211,3 +211,24 @@ async def test_it_draws_its_phases(tmp_path: Path) -> None:
     drawn = build(parts(Scripted())).compile().get_graph().draw_mermaid()
     for edge in ("begin -.-> rollout", "rollout --> evolve", "evolve --> gate", "gate --> save", "save -.-> rollout"):
         assert edge in drawn
+
+
+async def test_a_task_that_uses_up_its_share_is_an_error_and_the_others_go_on() -> None:
+    @dataclass(frozen=True)
+    class Greedy(Scripted):
+        ledgers: list[Ledger] = field(default_factory=list)
+
+        async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
+            for _ in range(3 if question.id == "train1" else 1):
+                with self.ledgers[0].at(scope).hold(Usage(calls=1), "a call") as hold:
+                    hold.settle(Usage(calls=1))
+            return await super().solve(workflow, question, scope=scope)
+
+    method = Greedy()
+    made = parts(method, budget=Budget(calls=1000), calls_per_task=2, iterations=1, batch=8)
+    method.ledgers.append(made.ledger)
+    await evolved(made)
+    bodies = await made.journal.noted("trajectories/0/rollout/")
+    errors = {task: (await made.journal.get_body(body))["error"] for task, body in bodies.items()}
+    assert [task for task, error in errors.items() if error] == ["train1"]
+    assert "set aside" in errors["train1"]

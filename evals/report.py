@@ -53,7 +53,7 @@ class Report(Value):
     Args:
         before, after: seed and evolved workflow.
         lines: trivial baseline, single agent at equal calls, before, after.
-        gain: after - before, paired over test tasks; None if no task can be compared.
+        gain: after - before, paired over test tasks; None if fewer than two tasks can be compared.
         over_single: after - single agent, likewise.
     """
 
@@ -137,7 +137,7 @@ def _line(name: str, found: Sequence[Trajectory]) -> Line:
 
 def _difference(before: Line, after: Line) -> Estimate | None:
     pairs = [(b, a) for b, a in zip(before.scores, after.scores, strict=True) if b is not None and a is not None]
-    return paired([b for b, _ in pairs], [a for _, a in pairs]) if pairs else None
+    return paired([b for b, _ in pairs], [a for _, a in pairs]) if len(pairs) > 1 else None
 
 
 def cost_efficiency(share: float, usage: Usage, tasks: int) -> float | None:

@@ -200,8 +200,11 @@ def show_report(report: Report, run: OpenRun) -> None:
         if estimate is not None:
             interval = f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
             out.print(f"{what}, paired over {estimate.n} tasks: {interval}")
-    if report.over_single is not None and report.over_single.value <= 0:
-        out.print("the evolved team does not beat a single agent at equal calls here")
+    if report.over_single is not None and report.over_single.low <= 0:
+        out.print("the evolved team is not shown to beat a single agent at equal calls here")
+    agreed, judged = report.critic
+    if judged:
+        out.print(f"the team's opinion of its own answers was the environment's in {agreed} of {judged} cases")
     if run.request.models.is_offline:
         out.print(STAMP)
 

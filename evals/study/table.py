@@ -96,7 +96,7 @@ def _seed_line(rows: Sequence[Row]) -> str:
 def _notes(rows: Sequence[Row]) -> list[str]:
     errors, minutes = sum(row.errors for row in rows), sum(row.seconds for row in rows) / 60
     return [
-        "Intervals: Student's t at 95 %, over seeds, paired by seed. S = 100 P / (C + 0.01) with C in dollars per task is "
+        "Intervals: Student's t at 95 %, over seeds, paired by seed. S = 100 P / (C + 0.01), C in dollars per task, is "
         "n/a at $0. Without the gate the weights of the knowledge distance stay uniform, as nothing is held out.",
         f"Infrastructure errors, counted apart from scores: {errors}. Evolutions took {minutes:.0f} minutes together.",
     ]

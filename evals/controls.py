@@ -52,7 +52,7 @@ class RandomEdits:
         applied = (*applied, *repaired.rewirings)
         graded = [(done, done.feedback) for done in trajectories if done.feedback is not None]
         lessons = [outcome(done, Loss(solved=feedback.solved)) for done, feedback in graded]
-        now = update_beliefs(repaired.workflow, lessons, iteration=scope.iteration, config=KabbConfig())
+        now = update_beliefs(repaired.workflow, lessons, config=KabbConfig())
         return Evolved(workflow=now.descended_from(workflow, applied), applied=applied)
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:

@@ -92,9 +92,7 @@ async def match(concepts: TaskConcepts, workflow: Workflow, embedder: Embedder) 
     )
 
 
-def _indicators(
-    agent: Agent, concepts: TaskConcepts, known: Knowledge, learned: Learned, cosine: float
-) -> Indicators:
+def _indicators(agent: Agent, concepts: TaskConcepts, known: Knowledge, learned: Learned, cosine: float) -> Indicators:
     return (
         semantic_mismatch(known.concepts_of(agent.id), concepts.all, cosine),
         dependency_mismatch(known.path(agent.id, concepts.main)),

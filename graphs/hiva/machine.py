@@ -192,7 +192,7 @@ class Steps:
             concepts = self.hiva.concepts(done)
             found = await match(concepts, ran, self.hiva.embedder) if concepts else None
             outcomes.append(outcome(done, judged, Backward.model_validate(passed) if passed else None, found))
-        now = update_beliefs(now, outcomes, iteration=_scope(state).iteration, config=self.hiva.config.routing)
+        now = update_beliefs(now, outcomes, config=self.hiva.config.routing)
         if now.fingerprint != ran.fingerprint:
             applied = [Rewiring.model_validate(one) for one in state["applied"]]
             now = now.replace(lineage={"parent": ran.fingerprint, "rewirings": applied})

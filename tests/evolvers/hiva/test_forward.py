@@ -62,9 +62,7 @@ async def test_a_profile_is_normalised_and_its_unknown_tools_are_dropped() -> No
 
 
 async def test_a_profile_shows_the_concepts_that_are_known() -> None:
-    taught = Learned().after(
-        [Outcome(task="t", solved=True, rewards={}, concepts=CONCEPTS)], iteration=0, config=KabbConfig()
-    )
+    taught = Learned().after([Outcome(task="t", solved=True, rewards={}, concepts=CONCEPTS)], config=KabbConfig())
     asked = TaskProfile(main_concept="x", broader=[], concepts=[], required_tools=[], parallelizability=0)
     model = ScriptedModel(TaskProfile=asked)
     await profile(QUESTION, taught.into(TEAM), reflector(model), scope=Scope())
@@ -72,9 +70,7 @@ async def test_a_profile_shows_the_concepts_that_are_known() -> None:
 
 
 async def test_without_a_valid_profile_the_kind_of_question_serves() -> None:
-    found, usage = await profile(
-        QUESTION, TEAM, reflector(ScriptedModel(TaskProfile=ReplyError("bad"))), scope=Scope()
-    )
+    found, usage = await profile(QUESTION, TEAM, reflector(ScriptedModel(TaskProfile=ReplyError("bad"))), scope=Scope())
     assert found == TaskConcepts(main="bridge")
     assert usage == Usage()
 

@@ -1,11 +1,12 @@
 import pytest
 
+from selfwire.core.edits import AddEdge, RemoveAgent, RemoveNode, Rewiring
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.distance import UNIFORM, Evidence
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss
 from selfwire.evolvers.hiva.kabb import TaskMatch, kabb_router
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
-from selfwire.evolvers.hiva.memory import Learned, Outcome
+from selfwire.evolvers.hiva.memory import Learned, Outcome, Retired
 from selfwire.evolvers.hiva.seed import seed
 from selfwire.evolvers.hiva.updates import evidence, kept_learning, outcome, refit_weights, update_beliefs
 from selfwire.evolvers.operations import added_after, newcomer
@@ -48,9 +49,7 @@ def test_on_failure_the_sentiments_are_the_rewards() -> None:
 def test_d13_an_infrastructure_error_teaches_nothing(judged: Loss, passed: Backward | None) -> None:
     assert outcome(run(LINE), judged, passed) is None
     assert outcome(run(LINE, solved=True).failed("down"), Loss(solved=True)) is None
-    assert update_beliefs(LINE, [None, None], iteration=0, config=KabbConfig()) == update_beliefs(
-        LINE, [], iteration=5, config=KabbConfig()
-    )
+    assert Learned.of(update_beliefs(LINE, [None, None], config=KabbConfig())).iteration == -1
 
 
 def test_d7_how_often_candidates_were_left_out_is_counted() -> None:
@@ -63,12 +62,12 @@ def test_d7_how_often_candidates_were_left_out_is_counted() -> None:
     found = outcome(trajectory, Loss(solved=True))
     assert found is not None
     assert found.left_out == 1
-    assert Learned.of(update_beliefs(fork, [found, found], iteration=0, config=KabbConfig())).left_out == 2
+    assert Learned.of(update_beliefs(fork, [found, found], config=KabbConfig())).left_out == 2
 
 
 def test_nodes_that_were_removed_since_do_no_harm() -> None:
     lesson = outcome(run(team(("s", "gone"), ("gone", "end")), solved=True), Loss(solved=True), match=MATCH)
-    learned = Learned.of(update_beliefs(LINE, [lesson], iteration=0, config=KabbConfig()))
+    learned = Learned.of(update_beliefs(LINE, [lesson], config=KabbConfig()))
     assert set(learned.beliefs) == {"s", "a", "end"}
     assert set(learned.edges) == {"s->a", "a->end"}
 
@@ -76,7 +75,7 @@ def test_nodes_that_were_removed_since_do_no_harm() -> None:
 def test_updating_fits_the_memory_to_the_rewired_topology() -> None:
     grown = LINE.apply(added_after(LINE, "s", newcomer(LINE, "s", "Checks."), why="test"))
     lesson = outcome(run(LINE, solved=True), Loss(solved=True), match=MATCH)
-    learned = Learned.of(update_beliefs(grown, [lesson], iteration=0, config=KabbConfig()))
+    learned = Learned.of(update_beliefs(grown, [lesson], config=KabbConfig()))
     assert set(learned.edges) == {"s->checks", "checks->a", "a->end"}
     assert set(learned.beliefs) == {"s", "a", "end", "checks"}
     assert learned.edge("a", "end").runs == 1
@@ -86,7 +85,7 @@ def test_a_rejected_candidate_s_lessons_on_survivors_are_kept() -> None:
     kept = Learned().fitting(LINE).into(LINE)
     grown = kept.apply(added_after(kept, "s", newcomer(kept, "s", "Checks."), why="test"))
     lesson = outcome(run(LINE, solved=True), Loss(solved=True), match=MATCH)
-    candidate = update_beliefs(grown, [lesson], iteration=0, config=KabbConfig())
+    candidate = update_beliefs(grown, [lesson], config=KabbConfig())
     merged = kept_learning(kept, candidate)
     assert merged.topology == kept.topology
     assert merged.agents == kept.agents
@@ -95,6 +94,38 @@ def test_a_rejected_candidate_s_lessons_on_survivors_are_kept() -> None:
     assert learned.belief("a").alpha > 2
     assert set(learned.edges) == {"s->a", "a->end"}
     assert "checks" not in learned.beliefs
+
+
+def test_d19_a_rejected_candidate_s_lessons_on_what_it_removed_are_kept() -> None:
+    kept = Learned().fitting(LINE).into(LINE)
+    grown = kept.apply(added_after(kept, "s", newcomer(kept, "s", "Checks."), why="test"))
+    lessons = [outcome(run(LINE, solved=True), Loss(solved=True)) for _ in range(5)]
+    passed = Backward(gradients=(gradient("a", "critical"),))
+    lessons += [outcome(run(LINE), Loss(solved=False), passed) for _ in range(5)]
+    candidate = update_beliefs(grown, lessons, config=KabbConfig())
+    edge = Learned.of(kept_learning(kept, candidate)).edge("s", "a")
+    assert (edge.solved, edge.runs, edge.synergy) == (5, 10, pytest.approx(1.25))
+    assert edge == Learned.of(update_beliefs(kept, lessons, config=KabbConfig())).edge("s", "a")
+
+
+def test_d19_the_blame_of_an_agent_whose_removal_is_rejected_is_kept() -> None:
+    kept = Learned().fitting(LINE).into(LINE)
+    removal = Rewiring(AddEdge("s", "end"), RemoveNode("a"), RemoveAgent("a"), why="test")
+    passed = Backward(gradients=(gradient("a", "critical"),))
+    lessons = [outcome(run(LINE), Loss(solved=False), passed)] * 10
+    candidate = update_beliefs(kept.apply(removal), lessons, config=KabbConfig())
+    assert Learned.of(kept_learning(kept, candidate)).belief("a").beta == pytest.approx(12)
+    assert Learned.of(kept_learning(kept, candidate)).retired == Retired()
+
+
+def test_d19_an_accepted_candidate_forgets_what_it_removed_at_the_next_update() -> None:
+    kept = Learned().fitting(LINE).into(LINE)
+    grown = kept.apply(added_after(kept, "s", newcomer(kept, "s", "Checks."), why="test"))
+    lesson = outcome(run(LINE, solved=True), Loss(solved=True))
+    accepted = update_beliefs(grown, [lesson], config=KabbConfig())
+    assert set(Learned.of(accepted).retired.edges) == {"s->a"}
+    assert Learned.of(accepted).edge("s", "a").runs == 0
+    assert Learned.of(update_beliefs(accepted, [None], config=KabbConfig())).retired == Retired()
 
 
 def test_held_out_runs_are_evidence_for_the_weights() -> None:

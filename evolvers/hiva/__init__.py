@@ -15,7 +15,7 @@ Evolution". In the order of the paper:
     synergy    C_ij' = C_ij + gamma' * a_ij / (a_ij + b_ij) * R_ij       beliefs.updated_synergy (Sec. 3.5, J.3)
     f_P        prompts from gradients, weights 0.7 (role), 0.3 (tools)   semantics              (Sec. 3.6, B.3)
     f_G        ADD_PARALLEL, ADD_SERIAL, REMOVE_SUCCESSOR, CONNECT_...   structure              (Sec. 3.6, Fig. 10)
-    omega      max corr(-Dist, success) on the simplex                   distance.fitted_weights (D.2, D.5)
+    omega      max corr(-Dist, success) on the simplex                   distance.fitted_weights (D.2, D.5, D20)
     repair     RepairTopology                                            repair                 (G.1)
 
 Departures (a test is named after each):
@@ -46,4 +46,7 @@ Departures (a test is named after each):
     D18  The parser is not asked about praise, which concerns nothing.
     D19  What a batch taught about agents and edges that its own rewirings took away is set aside until the next
          update: if the gate rejects the rewirings, the kept workflow has learned all of it.
+    D20  omega moves half way to the best fit, and only where that fit's correlation is 2.5/sqrt(n) or more and the
+         move beats the omega before; an indicator that is the same in all tasks keeps its share. The maximum
+         itself follows noise, and a constant indicator, of correlation 0, would win over all that are below 0.
 """

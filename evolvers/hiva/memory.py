@@ -213,7 +213,7 @@ class Learned(Value):
         )
 
     def refitted(self, evidence: Iterable[Evidence]) -> "Learned":
-        """The weights fitted anew to held-out tasks, where there are enough of them (D14)."""
+        """The weights fitted anew to held-out tasks, where there is enough that they say (D14, D20)."""
         kept = (*self.evidence, *evidence)[-HISTORY:]
         fit = fitted_weights(kept, self.weights)
         return self.replace(evidence=kept, weights=fit.weights if fit else self.weights)

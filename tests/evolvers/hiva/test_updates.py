@@ -140,9 +140,10 @@ def test_d14_the_weights_are_refitted_once_there_is_enough_evidence() -> None:
     mixed = [Evidence(terms=(float(i % 2), float(i % 3), 0.5, 0.5), solved=i % 2 == 0) for i in range(20)]
     few = refit_weights(LINE, [*mixed[:10], None])
     assert Learned.of(few).weights == UNIFORM
-    one, two, _, _ = Learned.of(refit_weights(few, mixed[10:])).weights
-    assert one > 0.3
-    assert two < 0.1
+    one, two, three, four = Learned.of(refit_weights(few, mixed[10:])).weights
+    assert one > 0.35
+    assert two < 0.15
+    assert (three, four) == pytest.approx((0.25, 0.25), abs=1e-6)
 
 
 def test_the_seed_is_a_singleton() -> None:

@@ -40,6 +40,10 @@ class RandomEdits:
         """As the method's."""
         return self.inner.seed(tools)
 
+    def adopted(self, workflow: Workflow) -> Workflow:
+        """As the method's."""
+        return self.inner.adopted(workflow)
+
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """As the method's."""
         return await self.inner.solve(workflow, question, scope=scope)

@@ -122,7 +122,7 @@ def _best(terms: _Array, solved: _Array, old: _Array) -> _Array:
     starts = [old, np.full(n, 1 / n), *(0.85 * row + 0.15 / n for row in np.eye(n)), *np.eye(n)]
     found = [old, *(_climbed(start, terms, solved) for start in starts)]  # ties change nothing
     best = max(found, key=lambda omega: round(_correlation(omega, terms, solved), 9))
-    return best / best.sum()
+    return np.asarray(best / best.sum())
 
 
 def _on_simplex(weights: _Array) -> Indicators:

@@ -101,8 +101,8 @@ class Steps:
         return {"trajectories": [done.model_dump(mode="json")], "answer": done.answer}
 
     async def environment(self, state: HivaState) -> HivaState:
-        """Have the answer assessed; without an environment the loss is the aggregator's self-criticism."""
-        if self.assess is None:
+        """Have the answer assessed; in "w/o Env" nobody asks, and the loss is the aggregator's self-criticism."""
+        if self.assess is None or not self.hiva.config.environment:
             return {"solved": None}
         [done] = _trajectories(state)
         feedback = await self.assess(done.question, done.answer or "", _scope(state))

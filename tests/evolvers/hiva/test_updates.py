@@ -1,13 +1,15 @@
 import pytest
 
 from selfwire.core.edits import AddEdge, RemoveAgent, RemoveNode, Rewiring
+from selfwire.core.errors import ConfigError
+from selfwire.core.topology import Caps
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.distance import UNIFORM, Evidence
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss
 from selfwire.evolvers.hiva.kabb import TaskMatch, kabb_router
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import Learned, Outcome, Retired
-from selfwire.evolvers.hiva.seed import seed
+from selfwire.evolvers.hiva.seed import adopted, seed
 from selfwire.evolvers.hiva.updates import evidence, kept_learning, outcome, refit_weights, update_beliefs
 from selfwire.evolvers.operations import added_after, newcomer
 from tests.evolvers.hiva.doubles import PROMPTS, known, run, team
@@ -104,7 +106,8 @@ def test_d19_a_rejected_candidate_s_lessons_on_what_it_removed_are_kept() -> Non
     lessons += [outcome(run(LINE), Loss(solved=False), passed) for _ in range(5)]
     candidate = update_beliefs(grown, lessons, config=KabbConfig())
     edge = Learned.of(kept_learning(kept, candidate)).edge("s", "a")
-    assert (edge.solved, edge.runs, edge.synergy) == (5, 10, pytest.approx(1.25))
+    assert (edge.solved, edge.runs) == (5, 10)
+    assert edge.synergy == pytest.approx(1.25)
     assert edge == Learned.of(update_beliefs(kept, lessons, config=KabbConfig())).edge("s", "a")
 
 
@@ -156,6 +159,34 @@ def test_the_seed_is_a_singleton() -> None:
     assert workflow.topology.caps.successors == 5
     assert seed(PROMPTS, tools=["search"]).fingerprint == workflow.fingerprint
     assert Learned.of(workflow).edge("source", "aggregator").synergy == 1
+
+
+HOLDING = LINE.replace(agents=[agent.replace(tools=["search"]) for agent in LINE.agents])
+
+
+def test_an_adopted_team_has_the_caps_of_the_config() -> None:
+    given = adopted(HOLDING, HivaConfig(nodes=4, successors=3))
+    assert given.topology.caps == Caps(nodes=4, successors=3)
+    assert given.agents == HOLDING.agents
+    assert adopted(given, HivaConfig(nodes=4, successors=3)) == given
+
+
+def test_an_adopted_team_without_tools_holds_none_and_remembers_none() -> None:
+    learned = Learned().fitting(HOLDING)
+    assert learned.knowledge.has_tool
+    given = adopted(learned.replace(iteration=3).into(HOLDING), HivaConfig(tools=False))
+    assert {agent.tools for agent in given.agents} == {()}
+    assert Learned.of(given).knowledge.has_tool == ()
+    assert Learned.of(given).iteration == 3
+    assert adopted(HOLDING, HivaConfig(tools=False)).memory == {}
+
+
+@pytest.mark.parametrize("config", [HivaConfig(nodes=2), HivaConfig(successors=1)])
+def test_a_team_beyond_the_caps_is_refused_by_name(config: HivaConfig) -> None:
+    fork = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
+    told = f"4 nodes with up to 2 successors, .*nodes={config.nodes} and successors={config.successors}"
+    with pytest.raises(ConfigError, match=told):
+        adopted(fork, config)
 
 
 def test_without_tools_nobody_holds_one() -> None:

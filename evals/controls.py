@@ -43,6 +43,10 @@ class RandomEdits:
         """As the method's."""
         return self.inner.seed(tools)
 
+    def adopted(self, workflow: Workflow) -> Workflow:
+        """As the method's."""
+        return self.inner.adopted(workflow)
+
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """As the method's."""
         return await self.inner.solve(workflow, question, scope=scope)
@@ -57,7 +61,7 @@ class RandomEdits:
         repaired = repair(edited, self.inner.config)
         applied = (*applied, *repaired.rewirings)
         lessons = [await self._lesson(done, workflow) for done in trajectories]
-        now = update_beliefs(repaired.workflow, lessons, iteration=scope.iteration, config=self.inner.config.routing)
+        now = update_beliefs(repaired.workflow, lessons, config=self.inner.config.routing)
         return Evolved(workflow=now.descended_from(workflow, applied), applied=applied)
 
     async def _lesson(self, done: Trajectory, workflow: Workflow) -> Outcome | None:

@@ -101,8 +101,8 @@ class Steps:
         return {"trajectories": [done.model_dump(mode="json")], "answer": done.answer}
 
     async def environment(self, state: HivaState) -> HivaState:
-        """Have the answer assessed; without an environment the loss is the aggregator's self-criticism."""
-        if self.assess is None:
+        """Have the answer assessed; in "w/o Env" nobody asks, and the loss is the aggregator's self-criticism."""
+        if self.assess is None or not self.hiva.config.environment:
             return {"solved": None}
         [done] = _trajectories(state)
         feedback = await self.assess(done.question, done.answer or "", _scope(state))
@@ -192,7 +192,7 @@ class Steps:
             concepts = self.hiva.concepts(done)
             found = await match(concepts, ran, self.hiva.embedder) if concepts else None
             outcomes.append(outcome(done, judged, Backward.model_validate(passed) if passed else None, found))
-        now = update_beliefs(now, outcomes, iteration=_scope(state).iteration, config=self.hiva.config.routing)
+        now = update_beliefs(now, outcomes, config=self.hiva.config.routing)
         if now.fingerprint != ran.fingerprint:
             applied = [Rewiring.model_validate(one) for one in state["applied"]]
             now = now.replace(lineage={"parent": ran.fingerprint, "rewirings": applied})

@@ -49,6 +49,9 @@ class Scripted:
     def seed(self, tools: Sequence[str] = ()) -> Workflow:
         return SEED
 
+    def adopted(self, workflow: Workflow) -> Workflow:
+        return workflow
+
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         self.seen.append((scope.phase, question.id))
         done = Trajectory(question=question, workflow=workflow.fingerprint)

@@ -29,7 +29,7 @@ Departures (a test is named after each):
          mean of its siblings. Unbounded, a newcomer never beats an incumbent.
     D6   The aggregator is never an arm: an edge to it always carries, and carries the output itself.
     D7   Candidates whose weighted mismatch exceeds 0.75 are left out unless none would remain; D.2's wording
-         has the opposite direction. How often it fires is counted.
+         has the opposite direction. How often it fires is counted, and noted with every step of evolution.
     D8   New concepts hang below the root, so d_I >= 1: at depth 0 Dist is 0 for everybody.
     D9   dt counts iterations that taught something, one update each, never seconds; a team that learned before
          counts on from there.

@@ -54,7 +54,7 @@ async def profile(
             scope=scope.at(task=question.id, node=PROFILE),
             task=question.input,
             tools="\n".join(f"{tool.name}: {tool.description}" for tool in tools),
-            known_concepts="\n".join(Learned.of(workflow).knowledge.concepts[:SHOWN_CONCEPTS]),
+            known_concepts="\n".join(Learned.of(workflow).familiar(SHOWN_CONCEPTS)),
         )
     except ReplyError:
         return TaskConcepts(main=next(iter(concept_names([question.kind])), "")), Usage()

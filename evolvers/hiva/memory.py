@@ -1,5 +1,6 @@
 """What HiVA has learned, as one frozen value that lives in `workflow.memory["hiva"]` (Sec. 3.5)."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -144,6 +145,11 @@ class Learned(Value):
         """Successes and runs of an agent on similar past tasks."""
         rewards = [past.rewards[agent] for past in self.history if agent in past.rewards and _similar(past, task)]
         return sum(rewards), len(rewards)
+
+    def familiar(self, most: int) -> tuple[str, ...]:
+        """At most so many known concepts: those of the most past tasks first, then by name."""
+        tasks = Counter(concept for past in self.history for concept in past.concepts)
+        return tuple(sorted(self.knowledge.concepts, key=lambda name: (-tasks[name], name))[:most])
 
     def after(self, outcomes: Sequence[Outcome], *, config: KabbConfig) -> "Learned":
         """Everything updated once by the outcomes of a batch; agents that did not run decay (D1, D9)."""

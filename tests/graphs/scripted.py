@@ -50,6 +50,8 @@ class ScriptedChat(BaseChatModel):
     """System messages of the agents that answered or failed, in order."""
     heard: list[str] = Field(default_factory=list)
     """Results of tools."""
+    objects: list[str] = Field(default_factory=list)
+    """Titles of the objects that were asked for."""
 
     @property
     def _llm_type(self) -> str:
@@ -71,6 +73,7 @@ class ScriptedChat(BaseChatModel):
         if "Reply with one JSON object" not in wish:
             return None
         title = json.loads(wish.splitlines()[-1])["title"]
+        self.objects.append(title)
         return AIMessage(json.dumps(self.script[title]))
 
     def _answer(self, messages: list[BaseMessage], tools: Any) -> AIMessage:

@@ -11,7 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from selfwire.core.errors import BudgetError, ConfigError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
-from selfwire.core.trajectory import Step, Trajectory
+from selfwire.core.trajectory import Routing, Step, Trajectory
 from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
@@ -140,6 +140,19 @@ async def test_without_env_held_out_verdicts_teach_nothing(environment: bool, re
     )
     taught = await method.learn_held_out(trio(), [done])
     assert bool(Learned.of(taught).evidence) is refitted
+
+
+async def test_what_was_left_out_and_what_reflection_cost_is_noted() -> None:
+    model = ScriptedChat()
+    method = Wiring(model, None, {}, HivaConfig(), embedder="hashing").hiva
+    done = await method.solve(trio(), Question(id="t", input="What?"), scope=Scope(phase="rollout"))
+    graded = done.with_feedback(Feedback(score=0, solved=False, text="wrong"))
+    [first, *others] = graded.steps
+    limited = first.replace(routing=Routing(chosen=("checker",), why="KABB, best 2 of 2; 3 beyond mismatch 0.75"))
+    before = len(model.objects)
+    evolved = await method.evolve(trio(), [graded.replace(steps=[limited, *others])], scope=Scope(phase="evolve"))
+    assert evolved.notes["left_out"] == 3
+    assert evolved.notes["meta"]["calls"] == len(model.objects) - before > 3
 
 
 def test_a_round_that_rewrites_nothing_has_no_rewirings_in_its_lineage() -> None:

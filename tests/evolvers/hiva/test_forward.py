@@ -13,7 +13,7 @@ from selfwire.core.trajectory import Message, Step, ToolUse
 from selfwire.core.usage import Usage
 from selfwire.evolvers.hiva.asks import Instruction, TaskProfile
 from selfwire.evolvers.hiva.config import KabbConfig
-from selfwire.evolvers.hiva.forward import instructor, match, profile
+from selfwire.evolvers.hiva.forward import SHOWN_CONCEPTS, instructor, match, profile
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import Learned, Outcome
 from tests.evolvers.hiva.doubles import ONE_CALL, ScriptedModel, reflector, team
@@ -70,6 +70,19 @@ async def test_a_profile_shows_the_concepts_that_are_known() -> None:
     model = ScriptedModel(TaskProfile=asked)
     await profile(QUESTION, taught.into(TEAM), reflector(model), scope=Scope())
     assert "bridge question\nentity lookup" in model.shown("TaskProfile")[0]
+
+
+async def test_of_many_known_concepts_a_profile_shows_the_familiar_ones() -> None:
+    many = tuple(f"concept {i:03}" for i in range(2 * SHOWN_CONCEPTS))
+    once, often = CONCEPTS.replace(skills=many), CONCEPTS.replace(skills=many[-3:])
+    lessons = [Outcome(task="t", solved=True, rewards={}, concepts=concepts) for concepts in (once, often)]
+    asked = TaskProfile(main_concept="x", broader=[], concepts=[], required_tools=[], parallelizability=0)
+    model = ScriptedModel(TaskProfile=asked)
+    taught = Learned().after(lessons, config=KabbConfig()).into(TEAM)
+    await profile(QUESTION, taught, reflector(model), scope=Scope())
+    shown = model.shown("TaskProfile")[0]
+    assert f"bridge question\n{many[-3]}\n{many[-2]}\n{many[-1]}\n{many[0]}" in shown
+    assert shown.count("concept 0") + shown.count("concept 1") == SHOWN_CONCEPTS - 1
 
 
 async def test_without_a_valid_profile_the_kind_of_question_serves() -> None:

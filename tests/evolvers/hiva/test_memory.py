@@ -94,6 +94,13 @@ def test_similar_past_tasks_are_those_of_the_same_or_overlapping_concepts() -> N
     assert learned.similar_runs("nobody", TaskConcepts(main="bridge")) == (0, 0)
 
 
+def test_the_most_familiar_concepts_come_first() -> None:
+    later = lesson("t2").replace(concepts=TaskConcepts(main="zither", skills=("lookup",)))
+    learned = taught(lesson(), later, later.replace(task="t3"))
+    assert learned.familiar(3) == ("lookup", "zither", "bridge")
+    assert learned.familiar(60) == ("lookup", "zither", "bridge", "question")
+
+
 def test_history_and_concepts_are_bounded() -> None:
     lessons = [
         lesson(f"t{i}").replace(concepts=TaskConcepts(main=f"kind {i}", skills=(f"skill {i}",)))

@@ -2,6 +2,10 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("selfwire", deadline=None)  # machines are shared; time belongs into a benchmark
+settings.load_profile("selfwire")
 
 os.environ.setdefault("LANGSMITH_TRACING", "false")
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-settings.register_profile("selfwire", deadline=None)  # machines are shared; time belongs into a benchmark
-settings.load_profile("selfwire")
-
 os.environ.setdefault("LANGSMITH_TRACING", "false")
 
 from tests.wire.server import WireServer, text
+
+settings.register_profile("selfwire", deadline=None)  # machines are shared; time belongs into a benchmark
+settings.load_profile("selfwire")
 
 
 @pytest.fixture

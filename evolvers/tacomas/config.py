@@ -12,12 +12,14 @@ class FastConfig(Value):
         rate: eta, strength of the replicator. Paper: unstated. Ours: 0.5.
         floor: share of the weight that is spread evenly, so that nobody falls silent. Paper: none. Ours: 0.1.
         kept: refinements that an agent keeps; the oldest go first. Paper: unstated. Ours: 3.
+        judge_each: whether the meta-judge is asked once per agent instead of once for all. Ours: off, for the bill.
         inbox_length: most characters of the messages that an agent reads, shared by weight. Ours: 12000.
     """
 
     rate: float = Field(default=0.5, ge=0, le=10)
     floor: float = Field(default=0.1, ge=0, le=1)
     kept: int = Field(default=3, ge=1, le=8)
+    judge_each: bool = False
     inbox_length: int = Field(default=12_000, ge=100, le=1_000_000)
 
 

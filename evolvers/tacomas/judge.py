@@ -3,7 +3,7 @@
 Nobody here sees more than the question, the answer and what the team did.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
@@ -11,10 +11,10 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, total
 from selfwire.core.values import Value
-from selfwire.evolvers.hiva.reflector import shortened, trace, work
-from selfwire.evolvers.tacomas.asks import Checklist, Contributions, Operator, Verdict
+from selfwire.evolvers.hiva.reflector import shortened, together, trace, work
+from selfwire.evolvers.tacomas.asks import AgentScore, Checklist, Contributions, Operator, Verdict
 from selfwire.evolvers.tacomas.coach import Coach
 
 WEAK = 0.3
@@ -163,44 +163,55 @@ def gated(score: float, *, evidence: bool) -> float:
 
 
 async def contributions(
-    done: Trajectory, agents: Sequence[tuple[str, str]], coach: Coach, *, scope: Scope
+    done: Trajectory, agents: Sequence[tuple[str, str]], coach: Coach, *, each: bool = False, scope: Scope
 ) -> tuple[tuple[Contribution, ...], Usage]:
-    """c_v of every agent whose model did not fail, by one ask that sees them all.
+    """c_v of every agent whose model did not fail.
 
     Args:
         done: the round.
         agents: (id, role) of the team; those that were not reached are judged too.
         coach: asks the judge.
+        each: whether to ask once per agent, in parallel, instead of once for all.
         scope: place of the round.
 
     Returns:
-        In the order of `agents`, without those that the meta-judge left out; none where no valid reply came back.
+        In the order of `agents`, without those that the meta-judge left out or gave no valid reply about.
     """
     steps = {agent: [step for step in done.steps if step.agent == agent] for agent, _ in agents}
-    scored = [(agent, role) for agent, role in agents if not any(step.error for step in steps[agent])]
+    shown = {a: _shown(a, role, steps[a]) for a, role in agents if not any(step.error for step in steps[a])}
+    groups = [{agent: text} for agent, text in shown.items()] if each else [shown]
+    asked = await together(_scores(done, group, coach, scope) for group in groups if group)
+    given = {agent: one for scores, _ in asked for agent, one in scores.items()}
+    return tuple(
+        Contribution(
+            agent=agent,
+            score=gated(given[agent].score, evidence=has_evidence(steps[agent])),
+            reason=" ".join(given[agent].reason.split())[:REASON_LENGTH],
+            evidence=has_evidence(steps[agent]),
+        )
+        for agent in shown
+        if agent in given
+    ), total(usage for _, usage in asked)
+
+
+async def _scores(
+    done: Trajectory, shown: Mapping[str, str], coach: Coach, scope: Scope
+) -> tuple[dict[str, AgentScore], Usage]:
+    """One ask about some agents, by id; the first score of an agent counts."""
+    place = f"contributions-{next(iter(shown))}" if len(shown) == 1 else "contributions"
     try:
         asked, usage = await coach.ask(
             Contributions,
             "contributions",
-            scope=scope.at(node="contributions"),
+            scope=scope.at(node=place),
             by="judge",
             task=done.question.input,
             answer=done.answer or "(the team gave no answer)",
-            agents="\n\n".join(_shown(agent, role, steps[agent]) for agent, role in scored),
+            agents="\n\n".join(shown.values()),
         )
     except ReplyError:
-        return (), Usage()
-    given = {one.agent.strip(): one for one in reversed(asked.scores)}
-    found = [(agent, given[agent], has_evidence(steps[agent])) for agent, _ in scored if agent in given]
-    return tuple(
-        Contribution(
-            agent=agent,
-            score=gated(one.score, evidence=evidence),
-            reason=" ".join(one.reason.split())[:REASON_LENGTH],
-            evidence=evidence,
-        )
-        for agent, one, evidence in found
-    ), usage
+        return {}, Usage()
+    return {one.agent.strip(): one for one in reversed(asked.scores) if one.agent.strip() in shown}, usage
 
 
 def mean_contribution(scores: Sequence[Contribution]) -> float | None:

@@ -32,8 +32,7 @@ def build(
 ) -> TacomasGraph:
     """TacoMAS as a graph: `build(...).compile(checkpointer=...).invoke({"question": "..."})["answer"]`.
 
-    Every question starts with the same team; `rounds` and `figures` of the result tell what became of it. More
-    than five rounds need a `recursion_limit` in the config of the run: `steps_needed(rounds)`.
+    Every question starts with the same team; `rounds` and `figures` of the result tell what became of it.
 
     Args:
         model: plays the agents; a name as for `chat_model`, or a ready model.

@@ -129,7 +129,8 @@ class Steps:
             threshold = self.tacomas.config.threshold
             found = await judge(done, checklist_in(state), self.tacomas.coach, threshold=threshold, scope=scope)
         roles = [(agent.id, agent.role) for agent in workflow.agents]
-        scores, usage = await contributions(done, roles, self.tacomas.coach, scope=scope)
+        each = self.tacomas.config.fast.judge_each
+        scores, usage = await contributions(done, roles, self.tacomas.coach, each=each, scope=scope)
         last = last.replace(
             score=found.score,
             confirmed=found.confirmed,

@@ -2,12 +2,13 @@
 
 import ast
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
@@ -22,6 +23,7 @@ from selfwire.evals.benchmarks.archive import archive
 from selfwire.evolvers.tacomas.config import SlowConfig, TacomasConfig
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.graphs import tacomas
+from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.method import Method
 from selfwire.graphs.tacomas import Tacomas
 from selfwire.runtime.metered import MeteredModel
@@ -283,6 +285,29 @@ async def test_it_resumes_after_a_round_that_was_interrupted() -> None:
         result = await graph.ainvoke(None, thread)
     assert len(model.spoken) == 10
     assert result["figures"]["stop"] == "rounds"
+
+
+def saver_on(path: Path) -> Iterator[BaseCheckpointSaver[Any]]:
+    opened = sqlite_saver(path)
+    yield opened
+    opened.conn.close()
+
+
+@FORMS
+async def test_a_run_that_stopped_within_round_3_asks_no_finished_agent_twice(form: str, tmp_path: Path) -> None:
+    model = scripted()
+    config = TacomasConfig(rounds=4)
+    for saver in saver_on(tmp_path / "threads.sqlite"):
+        poor = tacomas.build(model, config=config, budget=Budget(calls=29)).compile(checkpointer=saver)
+        thread: Any = {"configurable": {"thread_id": "1"}}
+        with pytest.raises(BudgetError):
+            await run(form, poor, ASKED, thread)
+        assert len(model.spoken) == 13  # two rounds of five, and the first three agents of the third
+        rich = tacomas.build(model, config=config).compile(checkpointer=saver)
+        result = await run(form, rich, None, thread)
+    assert len(result["rounds"]) == 4
+    assert len(model.spoken) == 20
+    assert len(model.sent) == result["usage"]["calls"]
 
 
 # ---- the method ----

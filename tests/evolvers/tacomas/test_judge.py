@@ -121,6 +121,16 @@ async def test_d6_an_agent_whose_model_failed_is_not_scored() -> None:
     assert "provider down" not in model.asked[0][1]
 
 
+async def test_the_meta_judge_may_be_asked_about_each_agent_by_itself() -> None:
+    scores = [AgentScore(agent=name, score=0.7, reason="") for name in ("planner", "searcher")]
+    meta, model = coach(Contributions=Contributions(scores=scores))
+    ran = done(step("planner", "my plan"), step("searcher", "my find"))
+    found, usage = await contributions(ran, [("planner", ""), ("searcher", "")], meta, each=True, scope=Scope())
+    assert [one.agent for one in found] == ["planner", "searcher"]
+    assert usage.calls == 2
+    assert ["my plan" in text for _, text, *_ in model.asked] == [True, False]
+
+
 async def test_without_a_valid_reply_nobody_is_scored() -> None:
     meta, _ = coach(Contributions=ReplyError("garbage"))
     found, _ = await contributions(done(step("planner")), [("planner", "")], meta, scope=Scope())

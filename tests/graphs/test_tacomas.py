@@ -26,6 +26,7 @@ from selfwire.graphs import tacomas
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.method import Method
 from selfwire.graphs.tacomas import Tacomas
+from selfwire.runtime.journal import Journal
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
 from tests.graphs.scripted import ScriptedChat
@@ -349,6 +350,16 @@ async def test_the_offline_model_plays_every_part_and_the_same_seed_gives_the_sa
     assert {step.visit for step in one.steps} == {one.notes["figures"]["best"]}
     assert one.usage.calls == one.notes["figures"]["calls"]
     assert one.workflow == offline(archive(40).toolbox).seed(archive(40).tools).fingerprint
+
+
+async def test_what_is_on_record_is_not_asked_again() -> None:
+    model, journal, question = scripted(), Journal.memory(), Question(id="q", input="What am I?")
+    done = []
+    for _ in range(2):
+        method = Tacomas(MeteredModel(model, journal=journal), {}, TacomasConfig(rounds=3))
+        done.append(await method.solve(method.seed(), question, scope=Scope(run="r", task="q")))
+    assert done[0].answer == done[1].answer
+    assert len(model.sent) == done[0].usage.calls == done[1].usage.calls
 
 
 async def test_a_model_that_fails_outside_the_team_ends_the_run_as_an_error() -> None:

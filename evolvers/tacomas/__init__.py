@@ -14,6 +14,9 @@ of the paper:
     stop       s_t >= tau, or t = R - 1, or the meta-model says so         rounds.stop_reason     (Sec. 3.4)
     m_t        mean contribution per round and its changes                 rounds.figures         (App. C.3)
 
+Beyond the paper, off by default:
+    lessons    what kinds of structural change did to s, kept across questions   lessons
+
 Departures (a test is named after each):
     D1  Weights act: an agent's messages come in the order of their senders' weights, and share what it reads by
         weight. The paper only analyses them.

@@ -11,7 +11,7 @@ from selfwire.core.usage import Usage
 
 SECTIONS = (
     "task", "answer", "checklist", "trace", "agents", "role", "work", "contribution", "goal", "tools", "graph",
-    "scores", "limits",
+    "scores", "lessons", "limits",
 )  # fmt: skip
 """The tags that label the parts of a prompt; texts of models and tasks may not forge them."""
 

@@ -53,6 +53,8 @@ class TacomasConfig(Value):
         rounds: R, most rounds per question. Paper and ours: 10.
         interval: K, rounds between two slow updates; 1 is the ablation of one time scale. Paper and ours: 2.
         threshold: tau, the judge's score that ends a run once it is confirmed. Paper: per task. Ours: 0.8.
+        lessons: whether `evolve` keeps structural lessons in the workflow, for the slow updates of later questions.
+            Beyond the paper. Ours: off.
         temperature: of every call in [0, 2]. Paper: unstated. Ours: 1.0, so that a second judgement is one.
         fast: knobs of the capability loop.
         slow: knobs of the topology loop.
@@ -63,6 +65,7 @@ class TacomasConfig(Value):
     rounds: int = Field(default=10, ge=1, le=100)
     interval: int = Field(default=2, ge=1, le=100)
     threshold: float = Field(default=0.8, gt=0, le=1)
+    lessons: bool = False
     temperature: float = Field(default=1.0, ge=0, le=2)
     fast: FastConfig = FastConfig()
     slow: SlowConfig = SlowConfig()

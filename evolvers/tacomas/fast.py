@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from math import exp
 
+from selfwire.core.agent import Agent
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Step, Trajectory
@@ -18,6 +19,12 @@ INBOX_LENGTH = 4_000
 
 Notes = Mapping[str, Sequence[str]]
 """Refinements by agent, oldest first."""
+
+
+def members(workflow: Workflow) -> tuple[Agent, ...]:
+    """The agents that have a place in the team."""
+    placed = set(workflow.topology.agents.values())
+    return tuple(agent for agent in workflow.agents if agent.id in placed)
 
 
 def replicated(

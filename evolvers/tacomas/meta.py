@@ -11,6 +11,8 @@ from selfwire.evolvers.hiva.reflector import shortened
 from selfwire.evolvers.tacomas.asks import SlowUpdate
 from selfwire.evolvers.tacomas.coach import Coach
 from selfwire.evolvers.tacomas.config import TacomasConfig
+from selfwire.evolvers.tacomas.fast import members
+from selfwire.evolvers.tacomas.lessons import Lesson, shown_lessons
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.evolvers.tacomas.slow import Delta, Refusal, enforced, place_names
 
@@ -24,6 +26,7 @@ async def slow_update(
     *,
     question: Question,
     trace: str,
+    lessons: Sequence[Lesson] = (),
     tools: Mapping[str, Tool],
     config: TacomasConfig,
     scope: Scope,
@@ -36,6 +39,7 @@ async def slow_update(
         coach: asks the meta-model.
         question: what is asked.
         trace: what the team did in the last round.
+        lessons: what structural changes did to earlier questions.
         tools: what newborns may hold.
         config: knobs.
         scope: place of the round.
@@ -50,6 +54,7 @@ async def slow_update(
             agents=shown_agents(workflow, rounds, config),
             scores=shown_scores(rounds),
             trace=shortened(trace, TRACE_LENGTH),
+            lessons=shown_lessons(lessons),
             tools="\n".join(f"{name}: {tool.spec.description}" for name, tool in tools.items()) or "(none)",
             limits=shown_limits(config),
         )
@@ -94,7 +99,7 @@ def shown_agents(workflow: Workflow, rounds: Sequence[Round], config: TacomasCon
     history = [{one.agent: one.score for one in done.contributions} for done in rounds]
     marked = death_candidates(history, interval=config.interval, below=config.slow.death_below)
     blocks = []
-    for agent in workflow.agents:
+    for agent in members(workflow):
         scores = ", ".join(f"{scores[agent.id]:g}" for scores in history if agent.id in scores) or "not scored"
         reasons = [one.reason for done in rounds for one in done.contributions if one.agent == agent.id]
         weight = rounds[-1].weights.get(agent.id, 0.0)

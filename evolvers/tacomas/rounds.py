@@ -121,11 +121,14 @@ def rewired(last: Round, delta: Delta, lost: Sequence[Message]) -> Round:
 
 
 def best_round(rounds: Sequence[Round]) -> int | None:
-    """Number of the answered round with the highest score, ties to the latest (D4); None if none has an answer."""
+    """Number of the answered round with the highest score, ties to the latest (D4); None if none has an answer.
+
+    A confirmed round comes before all others: a score whose second verdict was not valid is doubtful.
+    """
     answered = [done for done in rounds if done.answer is not None]
     if not answered:
         return None
-    return max(answered, key=lambda done: (-1.0 if done.score is None else done.score, done.number)).number
+    return max(answered, key=lambda one: (one.confirmed, -1.0 if one.score is None else one.score, one.number)).number
 
 
 def stop_reason(rounds: Sequence[Round], *, limit: int) -> StopReason | None:

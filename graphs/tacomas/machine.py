@@ -25,8 +25,9 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.reflector import trace
-from selfwire.evolvers.tacomas.fast import noted, refinements, replicated, succeeded, uniform
+from selfwire.evolvers.tacomas.fast import members, noted, refinements, replicated, succeeded, uniform
 from selfwire.evolvers.tacomas.judge import Judgement, contributions, drafted_checklist, judge, mean_contribution
+from selfwire.evolvers.tacomas.lessons import lessons_of
 from selfwire.evolvers.tacomas.meta import slow_update
 from selfwire.evolvers.tacomas.rounds import Round, best_round, figures, is_slow, rewired, stop_reason
 from selfwire.graphs.nodes import both_forms
@@ -78,7 +79,7 @@ class Steps:
             "scope": scope.model_dump(mode="json"),
             "workflow": self.start.model_dump(mode="json"),
             "checklist": [item.model_dump(mode="json") for item in items],
-            "weights": uniform(agent.id for agent in self.start.agents),
+            "weights": uniform(agent.id for agent in members(self.start)),
             "notes": {},
             "carried": [],
             "rounds": [],
@@ -128,7 +129,7 @@ class Steps:
         if done.answer is not None:
             threshold = self.tacomas.config.threshold
             found = await judge(done, checklist_in(state), self.tacomas.coach, threshold=threshold, scope=scope)
-        roles = [(agent.id, agent.role) for agent in workflow.agents]
+        roles = [(agent.id, agent.role) for agent in members(workflow)]
         each = self.tacomas.config.fast.judge_each
         scores, usage = await contributions(done, roles, self.tacomas.coach, each=each, scope=scope)
         last = last.replace(
@@ -161,7 +162,7 @@ class Steps:
             goal="\n".join(last.failed) or "Nothing in particular failed.",
             scope=_scope(state, last.number),
         )
-        notes = noted(state["notes"], fresh, workflow.pool, keep=config.fast.kept)
+        notes = noted(state["notes"], fresh, state["weights"], keep=config.fast.kept)
         return {
             "weights": weights,
             "notes": {agent: list(told) for agent, told in notes.items()},
@@ -178,6 +179,7 @@ class Steps:
             self.tacomas.coach,
             question=_question(state),
             trace=trace(done_in(state)),
+            lessons=lessons_of(self.start) if self.tacomas.config.lessons else (),
             tools=self.tacomas.offered(self.start),
             config=self.tacomas.config,
             scope=_scope(state, rounds[-1].number),
@@ -185,11 +187,11 @@ class Steps:
         arriving = [m for m in carried_in(state) if m.target in delta.workflow.topology.agents]
         lost = [m for m in carried_in(state) if m not in arriving]
         rounds = [*rounds[:-1], rewired(rounds[-1], delta, lost)]
-        pool, spent = delta.workflow.pool, _spent(state, delta.usage)
+        living, spent = [agent.id for agent in members(delta.workflow)], _spent(state, delta.usage)
         return {
             "workflow": delta.workflow.model_dump(mode="json"),
-            "weights": succeeded(state["weights"], pool),
-            "notes": {agent: told for agent, told in state["notes"].items() if agent in pool},
+            "weights": succeeded(state["weights"], living),
+            "notes": {agent: told for agent, told in state["notes"].items() if agent in living},
             "carried": [message.model_dump(mode="json") for message in arriving],
             "rounds": as_json(rounds),
             **spent,

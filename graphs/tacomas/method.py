@@ -17,6 +17,7 @@ from selfwire.core.usage import Usage, total
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.coach import Coach
 from selfwire.evolvers.tacomas.config import TacomasConfig
+from selfwire.evolvers.tacomas.lessons import MEMORY, with_lessons
 from selfwire.evolvers.tacomas.messages import weighed
 from selfwire.evolvers.tacomas.seed import METHOD, seed
 from selfwire.graphs.method import Evolved
@@ -127,16 +128,18 @@ class Tacomas:
         return {name: tool for name, tool in sorted(self.toolbox.items()) if name in held}
 
     async def evolve(self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope) -> Evolved:
-        """Nothing is kept between questions."""
-        return Evolved(workflow=workflow)
+        """Structural lessons, if the config keeps any; the team that questions start with stays as it is."""
+        if not self.config.lessons:
+            return Evolved(workflow=workflow)
+        return Evolved(workflow=with_lessons(workflow, trajectories, tools=tuple(self.offered(workflow))))
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
         """Nothing is fitted."""
         return workflow
 
     def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
-        """Nothing is learned."""
-        return kept
+        """The kept team with the candidate's lessons, which hold whatever team is chosen."""
+        return kept.learned(**{MEMORY: candidate.memory[MEMORY]}) if MEMORY in candidate.memory else kept
 
     def pruned(self, workflow: Workflow) -> Rewiring | None:
         """Nothing is pruned between questions."""

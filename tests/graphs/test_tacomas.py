@@ -12,6 +12,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
+from selfwire.core.agent import Agent
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
@@ -242,6 +243,14 @@ def test_a_worker_that_keeps_failing_does_not_stop_the_team() -> None:
     assert all("calculator" not in {one.agent for one in done.contributions} for done in rounds_of(result))
 
 
+def test_an_agent_without_a_place_has_no_share() -> None:
+    idle = Agent(id="idle", prompt="You wait.")
+    team = cyclic()
+    spare = team.replace(agents=(*team.agents, idle))
+    result = tacomas.build(scripted(), seed=spare, config=TacomasConfig(rounds=3)).compile().invoke(ASKED)
+    assert set(result["weights"]) == set(NAMES)
+
+
 @pytest.mark.parametrize("question", [{"question": " "}, {}])
 def test_a_blank_question_is_refused(question: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="question"):
@@ -350,6 +359,26 @@ async def test_the_offline_model_plays_every_part_and_the_same_seed_gives_the_sa
     assert {step.visit for step in one.steps} == {one.notes["figures"]["best"]}
     assert one.usage.calls == one.notes["figures"]["calls"]
     assert one.workflow == offline(archive(40).toolbox).seed(archive(40).tools).fingerprint
+
+
+async def test_lessons_are_off_by_default_and_reach_later_questions_where_they_are_on() -> None:
+    question = Question(id="q", input="What am I?")
+
+    async def twice(lessons: bool) -> tuple[Workflow, list[str]]:
+        model = scripted(Verdict=[verdict(True, False, True, True)] * 2 + [verdict(True, True, True, True)])
+        method = Tacomas(MeteredModel(model), {}, TacomasConfig(rounds=3, lessons=lessons))
+        done = await method.solve(method.seed(), question, scope=Scope())
+        learned = (await method.evolve(method.seed(), [done], scope=Scope())).workflow
+        model.sent.clear()
+        await method.solve(learned, question, scope=Scope(seed=1))
+        return learned, [text for text in model.sent if "<lessons>" in text]
+
+    learned, [shown] = await twice(lessons=True)
+    assert "edge added searcher -> reflector: 1 times, mean change of the score +0.25" in shown
+    assert learned.topology == offline().seed().topology
+    unchanged, [plain] = await twice(lessons=False)
+    assert unchanged == offline().seed()
+    assert "(none)" in plain
 
 
 async def test_what_is_on_record_is_not_asked_again() -> None:

@@ -17,6 +17,11 @@ def test_d4_the_best_round_wins_and_ties_go_to_the_latest() -> None:
     assert best_round(rounds(None, None)) == 1
 
 
+def test_d5_a_confirmed_round_is_the_best() -> None:
+    doubtful, sure = rounds(1.0, 0.8)
+    assert best_round([doubtful, sure.replace(confirmed=True)]) == 1
+
+
 def test_d9_a_round_without_an_answer_is_no_candidate() -> None:
     failed = Round(number=2, goal="", error="the sink failed")
     assert best_round([*rounds(0.0, 0.0), failed]) == 1

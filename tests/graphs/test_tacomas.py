@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
@@ -318,6 +318,21 @@ async def test_a_run_that_stopped_within_round_3_asks_no_finished_agent_twice(fo
     assert len(result["rounds"]) == 4
     assert len(model.spoken) == 20
     assert len(model.sent) == result["usage"]["calls"]
+
+
+@pytest.mark.parametrize("garbage", ["-", "I cannot do that.", "[1, 2", '{"results": "all"}', "null"])
+def test_a_meta_model_that_talks_garbage_changes_nothing(garbage: str) -> None:
+    class Babbling(Script):
+        def _object(self, wish: str) -> Any:
+            asked = "Reply with one JSON object" in wish or "valid" in wish
+            return AIMessage(garbage) if asked else None
+
+    result = invoked(Babbling(script=SCRIPT), rounds=3)
+    assert [one.score for one in rounds_of(result)] == [None] * 3
+    assert result["answer"] == result["rounds"][-1]["answer"]
+    assert Workflow.model_validate(result["workflow"]) == Tacomas(MeteredModel(OfflineChat()), {}).seed()
+    assert "no valid reply" in rounds_of(result)[1].refused[0].reason
+    assert result["weights"] == pytest.approx(dict.fromkeys(NAMES, 0.2))
 
 
 # ---- the method ----

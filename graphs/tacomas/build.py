@@ -52,9 +52,9 @@ def build(
     metered = MeteredModel(players, journal=Unrecorded(), ledger=Ledger(budget), labels={"method": METHOD})
     start = _checked(seed or Tacomas(metered, held, config).seed(tuple(held)), held)
 
-    def wire(spent: Usage) -> Tacomas:
+    def wire(spent: Usage) -> tuple[Tacomas, Ledger]:
         ledger = Ledger(budget, spent=spent, elapsed=spent.seconds)
-        return Tacomas(metered.paid_by(ledger), held, config)
+        return Tacomas(metered.paid_by(ledger), held, config), ledger
 
     return machine(start, wire)
 

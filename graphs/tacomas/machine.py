@@ -43,9 +43,10 @@ from selfwire.graphs.tacomas.state import (
     workflow_in,
 )
 from selfwire.graphs.team import Team, carried_on, compile_team, embedded
+from selfwire.runtime.budget import Ledger
 
-Wire = Callable[[Usage], Tacomas]
-"""Wires the method for a question on which that much is spent already."""
+Wire = Callable[[Usage], tuple[Tacomas, Ledger | None]]
+"""Wires the method for a question on which that much is spent already; with the ledger that pays for it, if any."""
 
 TacomasGraph = StateGraph[TacomasState, Any, Any, Any]
 
@@ -57,12 +58,14 @@ class Steps:
     Attributes:
         tacomas: the wired method.
         start: the team that every question starts with.
+        ledger: pays, and counts asks without a valid reply too; None where somebody else counts.
         scope: place of the run; None takes the thread's id as run.
         asked: the question, where it is more than the text that is put in.
     """
 
     tacomas: Tacomas
     start: Workflow
+    ledger: Ledger | None = None
     scope: Scope | None = None
     asked: Question | None = None
 
@@ -86,8 +89,8 @@ class Steps:
             "done": {},
             "best": None,
             "figures": {},
-            "usage": usage.model_dump(mode="json"),
             "oracle": False,
+            **self._spent(Usage(), usage),
         }
 
     async def round(self, state: TacomasState) -> TacomasState:
@@ -117,7 +120,7 @@ class Steps:
             "done": done.model_dump(mode="json"),
             "carried": [message.model_dump(mode="json") for message in carried_on(topology, done, carried)],
             "rounds": as_json([*rounds, kept]),
-            **_spent(state, done.usage),
+            **self._spent(state["usage"], done.usage),
         }
 
     async def judge(self, state: TacomasState) -> TacomasState:
@@ -142,7 +145,7 @@ class Steps:
         )
         rounds = [*before, last]
         best = state["done"] if best_round(rounds) == last.number else state["best"]
-        spent = _spent(state, found.usage + usage)
+        spent = self._spent(state["usage"], found.usage + usage)
         return {"rounds": as_json(rounds), "best": best, **spent, **self._ended({**state, **spent}, rounds, best)}
 
     async def refine(self, state: TacomasState) -> TacomasState:
@@ -167,7 +170,7 @@ class Steps:
             "weights": weights,
             "notes": {agent: list(told) for agent, told in notes.items()},
             "rounds": as_json([*before, last.replace(weights=weights, usage=last.usage + usage)]),
-            **_spent(state, usage),
+            **self._spent(state["usage"], usage),
         }
 
     async def birth_death(self, state: TacomasState) -> TacomasState:
@@ -187,7 +190,8 @@ class Steps:
         arriving = [m for m in carried_in(state) if m.target in delta.workflow.topology.agents]
         lost = [m for m in carried_in(state) if m not in arriving]
         rounds = [*rounds[:-1], rewired(rounds[-1], delta, lost)]
-        living, spent = [agent.id for agent in members(delta.workflow)], _spent(state, delta.usage)
+        living = [agent.id for agent in members(delta.workflow)]
+        spent = self._spent(state["usage"], delta.usage)
         return {
             "workflow": delta.workflow.model_dump(mode="json"),
             "weights": succeeded(state["weights"], living),
@@ -197,6 +201,12 @@ class Steps:
             **spent,
             **self._ended({**state, **spent}, rounds, state["best"]),
         }
+
+    def _spent(self, before: object, more: Usage) -> TacomasState:
+        told = Usage.model_validate(before) + more  # knows what agents did before a resume, not what asks cost in vain
+        counted = self.ledger.spent if self.ledger else told
+        spent = max(counted, told, key=lambda one: one.calls)
+        return {"usage": spent.model_dump(mode="json")}
 
     def _ended(self, state: TacomasState, rounds: list[Round], best: dict[str, Any] | None) -> TacomasState:
         """The answer so far, and the figures if this was the last step."""
@@ -220,12 +230,15 @@ def machine(
         scope: place of the run; None takes the thread's id as run.
         asked: the question with its id and kind; None makes one of the text that is put in.
     """
-    config = wire(Usage()).config
+    config = wire(Usage())[0].config
+
+    def steps(spent: Usage) -> Steps:
+        tacomas, ledger = wire(spent)
+        return Steps(tacomas, start, ledger, scope, asked)
 
     def paid(step: Callable[[Steps, TacomasState], Awaitable[TacomasState]]) -> Any:
         async def run(state: TacomasState) -> TacomasState:
-            spent = Usage.model_validate(state["usage"])
-            return await step(Steps(wire(spent), start), state)
+            return await step(steps(Usage.model_validate(state["usage"])), state)
 
         return run
 
@@ -234,8 +247,7 @@ def machine(
         return played
 
     async def init_graph(state: TacomasState) -> TacomasState:
-        unspent = wire(Usage())  # a new question has a budget of its own
-        return await Steps(unspent, start, scope, asked).init_graph(state)
+        return await steps(Usage()).init_graph(state)  # a new question has a budget of its own
 
     def slow_or_round(state: TacomasState) -> Literal["birth_death", "round"]:
         slow = config.topology and is_slow(rounds_in(state), interval=config.interval)
@@ -282,10 +294,6 @@ def _round_or_end(state: TacomasState) -> Literal["round", "__end__"]:
 def _scope(state: TacomasState, number: int) -> Scope:
     """The place of a round."""
     return Scope.model_validate(state["scope"]).at(visit=number)
-
-
-def _spent(state: TacomasState, more: Usage) -> TacomasState:
-    return {"usage": (Usage.model_validate(state["usage"]) + more).model_dump(mode="json")}
 
 
 def _thread() -> str:

@@ -78,7 +78,7 @@ class Tacomas:
         """
         from selfwire.graphs.tacomas.machine import machine, steps_needed  # the machine is made of this method's steps
 
-        graph = machine(workflow, lambda spent: self, scope=scope, asked=question).compile(name=METHOD)
+        graph = machine(workflow, lambda spent: (self, None), scope=scope, asked=question).compile(name=METHOD)
         given = {"question": question.input}
         limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.rounds)}
         try:

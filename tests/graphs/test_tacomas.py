@@ -327,7 +327,9 @@ def test_a_meta_model_that_talks_garbage_changes_nothing(garbage: str) -> None:
             asked = "Reply with one JSON object" in wish or "valid" in wish
             return AIMessage(garbage) if asked else None
 
-    result = invoked(Babbling(script=SCRIPT), rounds=3)
+    model = Babbling(script=SCRIPT)
+    result = invoked(model, rounds=3)
+    assert result["figures"]["calls"] == len(model.sent)
     assert [one.score for one in rounds_of(result)] == [None] * 3
     assert result["answer"] == result["rounds"][-1]["answer"]
     assert Workflow.model_validate(result["workflow"]) == Tacomas(MeteredModel(OfflineChat()), {}).seed()

@@ -15,7 +15,7 @@ from selfwire.runtime.models import chat_model
 from tests.graphs.tacomas_process import ROUNDS
 from tests.wire.server import Fault, WireServer, hanging, refused, served
 
-VERIFIER, CALCULATOR = "You verify the work", "You are the calculator"
+SINK, CALCULATOR = "You give the team's final answer", "You are the calculator"
 
 
 def speaks(body: dict[str, Any], beginning: str) -> bool:
@@ -37,14 +37,14 @@ async def test_a_worker_that_keeps_failing_is_left_out_and_told() -> None:
 
 
 class HangsInRoundThree:
-    """Lets the verifier of the third round wait until the process is killed."""
+    """Lets the sink of the third round, where four others have answered, wait until the process is killed."""
 
     def __init__(self) -> None:
         self.turns = 0
         self.hung = False
 
     def __call__(self, body: dict[str, Any]) -> Fault | None:
-        if not speaks(body, VERIFIER) or self.hung:
+        if not speaks(body, SINK) or self.hung:
             return None
         self.turns += 1
         self.hung = self.turns == 3

@@ -1,0 +1,35 @@
+"""TacoMAS: co-evolution of topology and capability at test time, on two time scales.
+
+Xu et al., "Test-Time Co-Evolution of Topology and Capability in LLM-based Multi-Agent Systems". In the order
+of the paper:
+
+    initial    G_0 of five roles; the checklist from the question alone    seed, judge.drafted_checklist (Sec. 3.4, 5.1)
+    fast       Phi_{t+1} = F^C(Phi_t; T_t, xi_t), every round              fast                   (Eq. 1, Sec. 3.3)
+    c_v        meta-judge: rubric 0, 0.3, 0.5, 0.7, 1, evidence precheck   judge.contributions    (D.3, Listing 7)
+    refine     errors, a plan, one capability update per agent             fast.refinements       (Sec. 3.3, D.2)
+    Eq. 2      w_v proportional to w_v * exp(eta * (c_v - mean c))         fast.replicated        (Sec. 3.3)
+    s_t        share of the checklist that passes                          judge.checklist_score  (Alg. 1, Sec. 5.1)
+    slow       T_{t+K} = F^T(T_t; Phi, xi), every K rounds while s < tau   meta.slow_update       (Eq. 1, Sec. 3.4)
+    Eq. 4      |dV| <= B_V, |dE| <= B_E, |V| <= 20                         slow.enforced          (Sec. 3.4)
+    stop       s_t >= tau, or t = R - 1, or the meta-model says so         rounds.stop_reason     (Sec. 3.4)
+    m_t        mean contribution per round and its changes                 rounds.figures         (App. C.3)
+
+Beyond the paper, off by default:
+    lessons    what kinds of structural change did to s, kept across questions   lessons
+
+Departures (a test is named after each):
+    D1  Weights act: an agent's messages come in the order of their senders' weights, and share what it reads by
+        weight. The paper only analyses them.
+    D2  Weights keep a floor: w <- 0.9 w + 0.1 / n. Without it ten rounds silence the weakest for good.
+    D3  No labels: s_t and all that follows from it come from a judge that knows question, answer and trace only.
+    D4  The answer is that of the best round by judge score, ties to the latest; Alg. 1 returns the last.
+    D5  A score of tau or more ends the run only if a second judgement, with the items in reverse order, reaches
+        tau too; the round's score is the lower of the two, so that no doubtful round beats a confirmed one.
+    D6  An agent whose model failed is not scored, and its weight grows as the mean does.
+    D7  A newborn that no edit wires is joined entry -> newborn -> sink out of the edge budget; with nothing left
+        its birth is undone, as it would never act.
+    D8  A stop ends the run at once; what is proposed beside it is recorded and not done.
+    D9  A round without an answer has no score, is no zero, and the run goes on.
+    D10 What a death leaves undelivered is recorded; every other message arrives, if need be rounds later.
+    D11 An edit that would leave the sink out of reach is refused.
+"""

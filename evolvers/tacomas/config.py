@@ -1,0 +1,71 @@
+"""TacoMAS's knobs: one class for the fast loop, one for the slow loop, one for the run; the ablations are switches."""
+
+from pydantic import Field
+
+from selfwire.core.values import Value
+
+
+class FastConfig(Value):
+    """Knobs of the capability loop F^C (Sec. 3.3).
+
+    Args:
+        rate: eta, strength of the replicator. Paper: unstated. Ours: 0.5.
+        floor: share of the weight that is spread evenly, so that nobody falls silent. Paper: none. Ours: 0.1.
+        kept: refinements that an agent keeps; the oldest go first. Paper: unstated. Ours: 3.
+        judge_each: whether the meta-judge is asked once per agent instead of once for all. Ours: off, for the bill.
+        inbox_length: most characters of the messages that an agent reads, shared by weight. Ours: 12000.
+    """
+
+    rate: float = Field(default=0.5, ge=0, le=10)
+    floor: float = Field(default=0.1, ge=0, le=1)
+    kept: int = Field(default=3, ge=1, le=8)
+    judge_each: bool = False
+    inbox_length: int = Field(default=12_000, ge=100, le=1_000_000)
+
+
+class SlowConfig(Value):
+    """Knobs of the topology loop F^T (Sec. 3.4, Eq. 4).
+
+    Args:
+        budgeted: off is "no edit budget": every edit is taken, up to `nodes`.
+        pairs: B_V, birth-death pairs per update. Paper and ours: 2.
+        edges: B_E, explicit edge edits per update. Paper and ours: 4.
+        nodes: |V|_max. Paper and ours: 20.
+        death_below: mean contribution over the last K rounds that marks a candidate for death, as advice to the
+            meta-model. Paper and ours: 0.2.
+        prompt_length: most characters of a prompt that feedback has lengthened. Ours: 4000.
+    """
+
+    budgeted: bool = True
+    pairs: int = Field(default=2, ge=0, le=20)
+    edges: int = Field(default=4, ge=0, le=100)
+    nodes: int = Field(default=20, ge=2, le=1000)
+    death_below: float = Field(default=0.2, ge=0, le=1)
+    prompt_length: int = Field(default=4000, ge=100, le=100_000)
+
+
+class TacomasConfig(Value):
+    """Knobs of a run, and the ablations (Sec. 5.3).
+
+    Args:
+        topology: off is "capability only": the slow loop never runs.
+        capability: off is "topology only": weights, prompts and memories stay as they are.
+        rounds: R, most rounds per question. Paper and ours: 10.
+        interval: K, rounds between two slow updates; 1 is the ablation of one time scale. Paper and ours: 2.
+        threshold: tau, the judge's score that ends a run once it is confirmed. Paper: per task. Ours: 0.8.
+        lessons: whether `evolve` keeps structural lessons in the workflow, for the slow updates of later questions.
+            Beyond the paper. Ours: off.
+        temperature: of every call in [0, 2]. Paper: unstated. Ours: 1.0, so that a second judgement is one.
+        fast: knobs of the capability loop.
+        slow: knobs of the topology loop.
+    """
+
+    topology: bool = True
+    capability: bool = True
+    rounds: int = Field(default=10, ge=1, le=100)
+    interval: int = Field(default=2, ge=1, le=100)
+    threshold: float = Field(default=0.8, gt=0, le=1)
+    lessons: bool = False
+    temperature: float = Field(default=1.0, ge=0, le=2)
+    fast: FastConfig = FastConfig()
+    slow: SlowConfig = SlowConfig()

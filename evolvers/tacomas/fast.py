@@ -1,0 +1,139 @@
+"""The capability loop F^C: replicator weights and refinements, every round (Sec. 3.3, Eq. 2)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import exp
+
+from selfwire.core.agent import Agent
+from selfwire.core.errors import ReplyError
+from selfwire.core.scope import Scope
+from selfwire.core.trajectory import Step, Trajectory
+from selfwire.core.usage import Usage, total
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.reflector import shortened, together, work
+from selfwire.evolvers.tacomas.asks import Refinement
+from selfwire.evolvers.tacomas.coach import Coach
+from selfwire.evolvers.tacomas.judge import Contribution
+
+NOTE_LENGTH = 600
+INBOX_LENGTH = 4_000
+
+Notes = Mapping[str, Sequence[str]]
+"""Refinements by agent, oldest first."""
+
+
+def members(workflow: Workflow) -> tuple[Agent, ...]:
+    """The agents that have a place in the team."""
+    placed = set(workflow.topology.agents.values())
+    return tuple(agent for agent in workflow.agents if agent.id in placed)
+
+
+def replicated(
+    weights: Mapping[str, float], contributions: Mapping[str, float], *, rate: float, floor: float
+) -> dict[str, float]:
+    """Eq. 2: w_v proportional to w_v * exp(eta * (c_v - mean c)), then w <- (1 - floor) * w + floor / n.
+
+    Args:
+        weights: w by agent; they sum to 1.
+        contributions: c in [0, 1] by agent; who has none grows as the mean does (D6).
+        rate: eta.
+        floor: share that is spread evenly (D2).
+    """
+    known = [contributions[agent] for agent in weights if agent in contributions]
+    mean = sum(known) / len(known) if known else 0.0
+    grown = {agent: w * exp(rate * (contributions.get(agent, mean) - mean)) for agent, w in weights.items()}
+    whole = sum(grown.values())
+    return {agent: (1 - floor) * w / whole + floor / len(grown) for agent, w in grown.items()}
+
+
+def uniform(agents: Iterable[str]) -> dict[str, float]:
+    """Equal weights."""
+    names = list(agents)
+    return {agent: 1 / len(names) for agent in names}
+
+
+def succeeded(weights: Mapping[str, float], agents: Iterable[str]) -> dict[str, float]:
+    """Weights after births and deaths: a newborn starts with the survivors' mean.
+
+    Args:
+        weights: before, by agent.
+        agents: who lives now; at least one lived before.
+    """
+    living = list(agents)
+    survivors = [weights[agent] for agent in living if agent in weights]
+    mean = sum(survivors) / len(survivors)
+    now = {agent: weights.get(agent, mean) for agent in living}
+    whole = sum(now.values())
+    return {agent: weight / whole for agent, weight in now.items()}
+
+
+def note_of(refinement: Refinement, number: int) -> str:
+    """A refinement as a note for its agent; "" if it says nothing.
+
+    Args:
+        refinement: the coach's.
+        number: of the round that it is about, from 0.
+    """
+    parts = (("Fault", refinement.errors), ("Next", refinement.plan), (refinement.kind.capitalize(), refinement.update))
+    told = " ".join(f"{name}: {' '.join(text.split())}" for name, text in parts if text.strip())
+    return shortened(f"Round {number}. {told}", NOTE_LENGTH) if told else ""
+
+
+def noted(notes: Notes, fresh: Mapping[str, str], agents: Iterable[str], *, keep: int) -> dict[str, tuple[str, ...]]:
+    """The last `keep` notes of every living agent, the fresh ones among them."""
+    return {
+        agent: (*notes.get(agent, ()), *([fresh[agent]] if fresh.get(agent) else ()))[-keep:]
+        for agent in agents
+        if notes.get(agent) or fresh.get(agent)
+    }
+
+
+async def refinements(
+    done: Trajectory,
+    workflow: Workflow,
+    scores: Sequence[Contribution],
+    coach: Coach,
+    *,
+    number: int,
+    goal: str,
+    scope: Scope,
+) -> tuple[dict[str, str], Usage]:
+    """Diagnose every agent that acted and was scored, in parallel.
+
+    Args:
+        done: the round.
+        workflow: the team that ran.
+        scores: contributions of this round.
+        coach: asks the meta-model.
+        number: of the round, from 0.
+        goal: what the next round is to achieve.
+        scope: place of the round.
+
+    Returns:
+        A note by agent, and what it cost; an agent of whom no valid diagnosis came back gets none.
+    """
+
+    async def refined(score: Contribution) -> tuple[str, str, Usage]:
+        steps = [step for step in done.steps if step.agent == score.agent]
+        try:
+            asked, usage = await coach.ask(
+                Refinement,
+                "refine",
+                scope=scope.at(node=f"refine-{score.agent}"),
+                task=done.question.input,
+                role=workflow.pool[score.agent].prompt,
+                work="\n".join(_experience(step) for step in steps),
+                contribution=f"{score.score:g}: {score.reason}",
+                goal=goal,
+            )
+        except ReplyError:
+            return score.agent, "", Usage()
+        return score.agent, note_of(asked, number), usage
+
+    acted = {step.agent for step in done.steps if step.error is None}
+    found = await together(refined(score) for score in scores if score.agent in acted)
+    return {agent: note for agent, note, _ in found if note}, total(usage for _, _, usage in found)
+
+
+def _experience(step: Step) -> str:
+    read = "\n".join(f"from {message.source}: {message.text}" for message in step.inbox)
+    return f"It read:\n{shortened(read, INBOX_LENGTH) or '(nothing but the task)'}\nIt did:\n{work(step)}"

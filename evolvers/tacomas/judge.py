@@ -1,0 +1,225 @@
+"""What a round was worth, without labels: the checklist's score, and each agent's contribution (Sec. 3.3, D.3).
+
+Nobody here sees more than the question, the answer and what the team did.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import Field
+
+from selfwire.core.errors import ReplyError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Step, Trajectory
+from selfwire.core.usage import Usage, total
+from selfwire.core.values import Value
+from selfwire.evolvers.hiva.reflector import shortened, together, trace, work
+from selfwire.evolvers.tacomas.asks import AgentScore, Checklist, Contributions, Operator, Verdict
+from selfwire.evolvers.tacomas.coach import Coach
+
+WEAK = 0.3
+"""The most that an agent without evidence can contribute: weak but partly relevant."""
+
+CRITERION_LENGTH = 500
+REASON_LENGTH = 500
+
+
+class Item(Value):
+    """One item of the checklist; a contradiction item passes where its criterion is false."""
+
+    criterion: str
+    operator: Operator = "correctness"
+
+
+DEFAULT_CHECKLIST = (
+    Item(criterion="The answer gives what the task asks for."),
+    Item(criterion="The answer is supported by what the team found."),
+    Item(criterion="The answer has the form that the task demands."),
+    Item(criterion="The answer leaves the task open or contradicts itself.", operator="contradiction"),
+)
+"""What is checked where the meta-model drafts nothing valid."""
+
+
+class Judgement(Value):
+    """What the judge says of a round's answer.
+
+    Args:
+        score: s_t in [0, 1], the lower one where there are two; None where no valid verdict came back.
+        confirmed: whether two independent verdicts reached the threshold.
+        failed: criteria of the items that did not pass in the first verdict.
+        usage: what judging cost.
+    """
+
+    score: float | None = Field(default=None, ge=0, le=1)
+    confirmed: bool = False
+    failed: tuple[str, ...] = ()
+    usage: Usage = Usage()
+
+
+class Contribution(Value):
+    """c_v of one agent in one round.
+
+    Args:
+        agent: its id.
+        score: in [0, 1], capped at `WEAK` without evidence.
+        reason: the meta-judge's justification.
+        evidence: whether it passed the precheck.
+    """
+
+    agent: str
+    score: float = Field(ge=0, le=1)
+    reason: str = ""
+    evidence: bool = True
+
+
+def passes(item: Item, is_true: bool) -> bool:
+    """Whether an item passes, given whether its criterion is true of the answer."""
+    return is_true if item.operator == "correctness" else not is_true
+
+
+def checklist_score(items: Sequence[Item], results: Sequence[bool]) -> float:
+    """s_t: share of the items that pass; an item without a result does not.
+
+    Args:
+        items: at least one.
+        results: whether each criterion is true of the answer, in the order of the items.
+    """
+    return sum(passes(item, result) for item, result in zip(items, results, strict=False)) / len(items)
+
+
+def failed_items(items: Sequence[Item], results: Sequence[bool]) -> tuple[str, ...]:
+    """Criteria of the items that do not pass."""
+    judged = [passes(item, result) for item, result in zip(items, results, strict=False)]
+    return tuple(item.criterion for n, item in enumerate(items) if n >= len(judged) or not judged[n])
+
+
+async def drafted_checklist(question: Question, coach: Coach, *, scope: Scope) -> tuple[tuple[Item, ...], Usage]:
+    """4 to 6 items out of the question alone; `DEFAULT_CHECKLIST` where no valid draft comes back."""
+    try:
+        asked, usage = await coach.ask(Checklist, "checklist", scope=scope.at(node="checklist"), task=question.input)
+    except ReplyError:
+        return DEFAULT_CHECKLIST, Usage()
+    told = ((" ".join(one.criterion.split())[:CRITERION_LENGTH], one.operator) for one in asked.items)
+    items = tuple(Item(criterion=text, operator=operator) for text, operator in dict.fromkeys(told) if text)
+    return items or DEFAULT_CHECKLIST, usage
+
+
+async def judge(
+    done: Trajectory, items: Sequence[Item], coach: Coach, *, threshold: float, scope: Scope
+) -> Judgement:
+    """s_t of a round; a score that would end the run is confirmed by a second judgement (D5).
+
+    Args:
+        done: the round, with an answer.
+        items: the checklist.
+        coach: asks the judge.
+        threshold: tau.
+        scope: place of the round.
+    """
+    results, usage = await _verdict(done, items, coach, scope.at(node="judge"))
+    if results is None:
+        return Judgement(usage=usage)
+    score, failed = checklist_score(items, results), failed_items(items, results)
+    if score < threshold:
+        return Judgement(score=score, failed=failed, usage=usage)
+    turned = tuple(reversed(items))
+    again, more = await _verdict(done, turned, coach, scope.at(node="judge-again"))
+    second = 0.0 if again is None else checklist_score(turned, again)
+    return Judgement(
+        score=score if again is None else min(score, second),
+        confirmed=second >= threshold,
+        failed=failed,
+        usage=usage + more,
+    )
+
+
+async def _verdict(
+    done: Trajectory, items: Sequence[Item], coach: Coach, scope: Scope
+) -> tuple[list[bool] | None, Usage]:
+    try:
+        verdict, usage = await coach.ask(
+            Verdict,
+            "judge",
+            scope=scope,
+            by="judge",
+            task=done.question.input,
+            answer=done.answer or "",
+            checklist="\n".join(f"{n}. ({item.operator}) {item.criterion}" for n, item in enumerate(items, 1)),
+            trace=trace(done),
+        )
+    except ReplyError:
+        return None, Usage()
+    return verdict.results, usage
+
+
+def has_evidence(steps: Sequence[Step]) -> bool:
+    """The precheck: some step of the agent says something, and none of its tool calls failed."""
+    return any(step.output.strip() and not any(use.error for use in step.tools) for step in steps)
+
+
+def gated(score: float, *, evidence: bool) -> float:
+    """c_v after the precheck."""
+    return score if evidence else min(score, WEAK)
+
+
+async def contributions(
+    done: Trajectory, agents: Sequence[tuple[str, str]], coach: Coach, *, each: bool = False, scope: Scope
+) -> tuple[tuple[Contribution, ...], Usage]:
+    """c_v of every agent whose model did not fail.
+
+    Args:
+        done: the round.
+        agents: (id, role) of the team; those that were not reached are judged too.
+        coach: asks the judge.
+        each: whether to ask once per agent, in parallel, instead of once for all.
+        scope: place of the round.
+
+    Returns:
+        In the order of `agents`, without those that the meta-judge left out or gave no valid reply about.
+    """
+    steps = {agent: [step for step in done.steps if step.agent == agent] for agent, _ in agents}
+    shown = {a: _shown(a, role, steps[a]) for a, role in agents if not any(step.error for step in steps[a])}
+    groups = [{agent: text} for agent, text in shown.items()] if each else [shown]
+    asked = await together(_scores(done, group, coach, scope) for group in groups if group)
+    given = {agent: one for scores, _ in asked for agent, one in scores.items()}
+    return tuple(
+        Contribution(
+            agent=agent,
+            score=gated(given[agent].score, evidence=has_evidence(steps[agent])),
+            reason=" ".join(given[agent].reason.split())[:REASON_LENGTH],
+            evidence=has_evidence(steps[agent]),
+        )
+        for agent in shown
+        if agent in given
+    ), total(usage for _, usage in asked)
+
+
+async def _scores(
+    done: Trajectory, shown: Mapping[str, str], coach: Coach, scope: Scope
+) -> tuple[dict[str, AgentScore], Usage]:
+    """One ask about some agents, by id; the first score of an agent counts."""
+    place = f"contributions-{next(iter(shown))}" if len(shown) == 1 else "contributions"
+    try:
+        asked, usage = await coach.ask(
+            Contributions,
+            "contributions",
+            scope=scope.at(node=place),
+            by="judge",
+            task=done.question.input,
+            answer=done.answer or "(the team gave no answer)",
+            agents="\n\n".join(shown.values()),
+        )
+    except ReplyError:
+        return {}, Usage()
+    return {one.agent.strip(): one for one in reversed(asked.scores) if one.agent.strip() in shown}, usage
+
+
+def mean_contribution(scores: Sequence[Contribution]) -> float | None:
+    """m_t, the team's mean contribution; None where nobody was scored."""
+    return sum(one.score for one in scores) / len(scores) if scores else None
+
+
+def _shown(agent: str, role: str, steps: Sequence[Step]) -> str:
+    check = "PASS" if has_evidence(steps) else "FAIL"
+    done = "\n".join(work(step) for step in steps) or "(it was not reached in this round)"
+    return f"[{agent}] {shortened(' '.join(role.split()), 200)}\nevidence precheck: {check}\n{done}"

@@ -1,0 +1,116 @@
+"""Structural lessons across questions: beyond the paper, which names their absence as its limitation. Off by default.
+
+A lesson says what a kind of structural change did to the judge's score, as numbers and as names out of fixed
+sets: the initial roles, the tools and the operations. Everybody else is "a newcomer". No text of a question, an
+answer or a model is in it, so nothing of an instance can be.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from pydantic import Field
+
+from selfwire.core.edits import AddAgent, AddEdge, Edit, RemoveAgent, RemoveEdge, ReplaceAgent, Rewiring
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import Value, thawed
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.tacomas.rounds import Round
+from selfwire.evolvers.tacomas.seed import ROLES
+
+MEMORY = "lessons"
+MOST = 50
+SHOWN = 5
+
+
+class Lesson(Value):
+    """What one kind of change did.
+
+    Args:
+        change: the change, in words of this module.
+        times: how many slow updates made it.
+        gain: sum of the changes of s from the round before to the round after.
+    """
+
+    change: str
+    times: int = Field(ge=1)
+    gain: float
+
+    @property
+    def mean_gain(self) -> float:
+        """Mean change of s, drawn toward 0 where there is little evidence."""
+        return self.gain / (self.times + 1)
+
+
+def lessons_of(workflow: Workflow) -> tuple[Lesson, ...]:
+    """What the workflow remembers."""
+    return tuple(Lesson.model_validate(thawed(one)) for one in workflow.memory.get(MEMORY, ()))
+
+
+def with_lessons(workflow: Workflow, trajectories: Iterable[Trajectory], *, tools: Sequence[str]) -> Workflow:
+    """The workflow with what some runs teach; a run with an error teaches nothing.
+
+    Args:
+        workflow: what the runs started from.
+        trajectories: results of `solve`, whose notes hold the rounds.
+        tools: names of tools that lessons may mention.
+    """
+    known = {one.change: one for one in lessons_of(workflow)}
+    for done in trajectories:
+        if done.error is None and "rounds" in done.notes:
+            for change, gain in lessons_from([Round.model_validate(thawed(r)) for r in done.notes["rounds"]], tools):
+                old = known.get(change)
+                times, whole = (old.times, old.gain) if old else (0, 0.0)
+                known[change] = Lesson(change=change, times=times + 1, gain=round(whole + gain, 6))
+    if not known:
+        return workflow
+    kept = sorted(known.values(), key=lambda one: (-one.times, -one.gain, one.change))[:MOST]
+    return workflow.learned(**{MEMORY: [one.model_dump(mode="json") for one in kept]})
+
+
+def lessons_from(rounds: Sequence[Round], tools: Sequence[str]) -> list[tuple[str, float]]:
+    """(change, change of s) of every slow update between two scored rounds; each change once per update."""
+    found = []
+    for before, after in pairwise(rounds):
+        if before.score is not None and after.score is not None:
+            changes = (described(rewiring, tools) for rewiring in before.applied)
+            found += [(change, after.score - before.score) for change in dict.fromkeys(changes) if change]
+    return found
+
+
+def described(rewiring: Rewiring, tools: Sequence[str]) -> str:
+    """A structural change in words of this module; "" for any other."""
+    if rewiring.operation in ("FEEDBACK", "UNDO_BIRTH"):
+        return ""
+    return "; ".join(text for edit in rewiring.edits if (text := _edit_text(edit, tools)))
+
+
+def shown_lessons(lessons: Sequence[Lesson]) -> str:
+    """The most and the least helpful changes, for the meta-model."""
+    ranked = sorted(lessons, key=lambda one: (-abs(one.mean_gain), one.change))[:SHOWN]
+    lines = [f"{one.change}: {one.times} times, mean change of the score {one.gain / one.times:+.2f}" for one in ranked]
+    return "\n".join(lines) or "(none)"
+
+
+def _edit_text(edit: Edit, tools: Sequence[str]) -> str:
+    match edit:
+        case AddAgent():
+            return f"birth of a newcomer {_holding(edit.agent.tools, tools)}"
+        case ReplaceAgent():
+            return f"{_name(edit.agent)} replaced by a newcomer {_holding(edit.replacement.tools, tools)}"
+        case RemoveAgent():
+            return f"death of {_name(edit.agent)}"
+        case AddEdge():
+            return f"edge added {_name(edit.source)} -> {_name(edit.target)}"
+        case RemoveEdge():
+            return f"edge removed {_name(edit.source)} -> {_name(edit.target)}"
+        case _:
+            return ""
+
+
+def _name(agent: str) -> str:
+    return agent if agent in ROLES else "a newcomer"
+
+
+def _holding(held: Sequence[str], tools: Sequence[str]) -> str:
+    names = sorted(set(held) & set(tools))
+    return f"with {', '.join(names)}" if names else "without tools"

@@ -1,0 +1,52 @@
+"""What the replicator's weights act on: the order of an agent's messages, and how much of each it reads (D1)."""
+
+from collections.abc import Mapping, Sequence
+from math import floor
+
+from selfwire.core.trajectory import Message
+from selfwire.evolvers.hiva.reflector import shortened
+
+
+def message_order(inbox: Sequence[Message], weights: Mapping[str, float]) -> tuple[Message, ...]:
+    """The messages by their senders' weights, the heaviest first; equal weights keep their order.
+
+    Args:
+        inbox: what an agent receives.
+        weights: by node; a sender that is gone weighs 0.
+    """
+    return tuple(sorted(inbox, key=lambda message: -weights.get(message.source, 0.0)))
+
+
+def message_shares(lengths: Sequence[int], weights: Sequence[float], budget: int) -> tuple[int, ...]:
+    """Characters of each message that fit a budget, shared by weight.
+
+    A message shorter than its share leaves the rest to the others, again by weight.
+
+    Args:
+        lengths: characters of each message.
+        weights: of their senders, >= 0; all 0 counts as all equal.
+        budget: most characters in all.
+    """
+    shares = list(lengths)
+    open_, left = set(range(len(lengths))), float(budget)
+    while open_:
+        whole = sum(weights[i] for i in open_)
+        part = {i: left * weights[i] / whole if whole > 0 else left / len(open_) for i in open_}
+        fitting = {i for i in open_ if lengths[i] <= part[i] + 1e-9}
+        if not fitting:
+            for i in open_:
+                shares[i] = floor(part[i] + 1e-9)
+            break
+        left -= sum(lengths[i] for i in fitting)
+        open_ -= fitting
+    return tuple(shares)
+
+
+def weighed(inbox: Sequence[Message], weights: Mapping[str, float], budget: int) -> tuple[Message, ...]:
+    """The messages in order of weight, each cut in its middle to its share of the budget."""
+    ordered = message_order(inbox, weights)
+    shares = message_shares([len(m.text) for m in ordered], [weights.get(m.source, 0.0) for m in ordered], budget)
+    return tuple(
+        message if len(message.text) <= share else message.replace(text=shortened(message.text, share)[:share])
+        for message, share in zip(ordered, shares, strict=True)
+    )

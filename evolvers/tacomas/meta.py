@@ -1,0 +1,131 @@
+"""The meta-model's slow update: what it is shown, and what becomes of its reply (App. D.1)."""
+
+from collections.abc import Mapping, Sequence
+
+from selfwire.core.errors import ReplyError
+from selfwire.core.ports import Tool
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.reflector import shortened
+from selfwire.evolvers.tacomas.asks import SlowUpdate
+from selfwire.evolvers.tacomas.coach import Coach
+from selfwire.evolvers.tacomas.config import TacomasConfig
+from selfwire.evolvers.tacomas.fast import members
+from selfwire.evolvers.tacomas.lessons import Lesson, shown_lessons
+from selfwire.evolvers.tacomas.rounds import Round
+from selfwire.evolvers.tacomas.slow import Delta, Refusal, enforced, place_names
+
+TRACE_LENGTH = 12_000
+
+
+async def slow_update(
+    workflow: Workflow,
+    rounds: Sequence[Round],
+    coach: Coach,
+    *,
+    question: Question,
+    trace: str,
+    lessons: Sequence[Lesson] = (),
+    tools: Mapping[str, Tool],
+    config: TacomasConfig,
+    scope: Scope,
+) -> Delta:
+    """Ask for a structural delta and enforce the budgets; nothing changes where no valid reply comes back.
+
+    Args:
+        workflow: the team.
+        rounds: all so far, at least one.
+        coach: asks the meta-model.
+        question: what is asked.
+        trace: what the team did in the last round.
+        lessons: what structural changes did to earlier questions.
+        tools: what newborns may hold.
+        config: knobs.
+        scope: place of the round.
+    """
+    try:
+        update, usage = await coach.ask(
+            SlowUpdate,
+            "birth_death",
+            scope=scope.at(node="birth-death"),
+            task=question.input,
+            graph=shown_graph(workflow),
+            agents=shown_agents(workflow, rounds, config),
+            scores=shown_scores(rounds),
+            trace=shortened(trace, TRACE_LENGTH),
+            lessons=shown_lessons(lessons),
+            tools="\n".join(f"{name}: {tool.spec.description}" for name, tool in tools.items()) or "(none)",
+            limits=shown_limits(config),
+        )
+    except ReplyError as error:
+        return Delta(workflow=workflow, refused=(Refusal(change="slow update", reason=f"no valid reply: {error}"),))
+    delta = enforced(
+        workflow,
+        update,
+        config=config.slow,
+        prompts=coach.prompts,
+        tools=tuple(tools),
+        feedback=config.capability,
+    )
+    return delta.replace(usage=usage)
+
+
+def death_candidates(history: Sequence[Mapping[str, float]], *, interval: int, below: float) -> tuple[str, ...]:
+    """Agents whose mean contribution over the last K rounds is below a limit: advice, not a gate.
+
+    Args:
+        history: contributions by agent, a mapping per round, oldest first.
+        interval: K.
+        below: the limit.
+    """
+    recent = history[-interval:]
+    agents = dict.fromkeys(agent for scores in recent for agent in scores)
+    known = {agent: [scores[agent] for scores in recent if agent in scores] for agent in agents}
+    return tuple(agent for agent, scores in known.items() if sum(scores) / len(scores) < below)
+
+
+def shown_graph(workflow: Workflow) -> str:
+    """The team as lines of edges, with entry and sink."""
+    names = place_names(workflow)
+    topology = workflow.topology
+    ends = f"entry: {names[topology.entry]}\nsink: {names[topology.sink]}"
+    lines = [f"{names[node]} -> {', '.join(names[t] for t in topology.successors[node]) or 'nobody'}" for node in names]
+    return "\n".join([ends, *lines])
+
+
+def shown_agents(workflow: Workflow, rounds: Sequence[Round], config: TacomasConfig) -> str:
+    """A block per agent: what it is for, its contributions and weight, what the meta-judge said last."""
+    history = [{one.agent: one.score for one in done.contributions} for done in rounds]
+    marked = death_candidates(history, interval=config.interval, below=config.slow.death_below)
+    blocks = []
+    for agent in members(workflow):
+        scores = ", ".join(f"{scores[agent.id]:g}" for scores in history if agent.id in scores) or "not scored"
+        reasons = [one.reason for done in rounds for one in done.contributions if one.agent == agent.id]
+        weight = rounds[-1].weights.get(agent.id, 0.0)
+        blocks.append(
+            f"[{agent.id}] {agent.role}\ntools: {', '.join(agent.tools) or 'none'}\nweight: {weight:.2f}\n"
+            f"contributions, oldest first: {scores}{' (a candidate for death)' if agent.id in marked else ''}\n"
+            f"last remark: {reasons[-1] if reasons else 'none'}\nprompt: {shortened(agent.prompt, 1000)}"
+        )
+    return "\n\n".join(blocks)
+
+
+def shown_scores(rounds: Sequence[Round]) -> str:
+    """The judge's score per round, and what failed last."""
+    scores = "\n".join(
+        f"round {done.number}: {'no verdict' if done.score is None else f'{done.score:.2f}'}"
+        f"{f' ({done.error})' if done.error else ''}"
+        for done in rounds
+    )
+    return f"{scores}\nfailed in the last round: {'; '.join(rounds[-1].failed) or 'nothing'}"
+
+
+def shown_limits(config: TacomasConfig) -> str:
+    """Budgets and caps in words."""
+    if not config.slow.budgeted:
+        return f"Any number of pairs and edge edits. At most {config.slow.nodes} agents in the team."
+    return (
+        f"At most {config.slow.pairs} pairs and {config.slow.edges} edge edits. "
+        f"At most {config.slow.nodes} agents in the team."
+    )

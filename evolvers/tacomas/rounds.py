@@ -1,0 +1,190 @@
+"""What is kept of every round, which round is the best, and the figures of a run (Alg. 1, App. C.3-C.7)."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import sqrt
+from typing import Literal
+
+from pydantic import Field
+
+from selfwire.core.edits import Rewiring
+from selfwire.core.trajectory import Message
+from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenJson, FrozenMap, Value
+from selfwire.evolvers.tacomas.asks import TimeControl
+from selfwire.evolvers.tacomas.judge import Contribution
+from selfwire.evolvers.tacomas.slow import Delta, Refusal
+
+StopReason = Literal["threshold", "rounds", "stop"]
+"""A confirmed score reached tau; R rounds are over; the meta-model stopped."""
+
+
+class Round(Value):
+    """One round of a run.
+
+    Args:
+        number: t, from 0.
+        goal: what the round was to achieve.
+        answer: the sink's; None if the round ended without one.
+        error: why there is no answer.
+        score: s_t, the judge's; None where there is no answer or no valid verdict.
+        confirmed: whether a second judgement reached the threshold too.
+        failed: checklist criteria that did not pass.
+        contributions: c_v per agent.
+        weights: w_v per agent after the replicator's update of this round.
+        mean: m_t; None where nobody was scored.
+        nodes, edges: size of the topology that ran.
+        slow: whether a slow update followed.
+        applied: its rewirings.
+        refused: what it proposed and was not done, with reasons.
+        births, deaths: agents that came and went.
+        lost: messages on their way to agents that died, as `source->target`.
+        control: what the meta-model said of time.
+        rationale: its reason.
+        usage: what the round cost: team, judging, coaching, slow update.
+    """
+
+    number: int = Field(ge=0)
+    goal: str
+    answer: str | None = None
+    error: str | None = None
+    score: float | None = Field(default=None, ge=0, le=1)
+    confirmed: bool = False
+    failed: tuple[str, ...] = ()
+    contributions: tuple[Contribution, ...] = ()
+    weights: FrozenJson = Field(default_factory=FrozenMap)
+    mean: float | None = None
+    nodes: int = 0
+    edges: int = 0
+    slow: bool = False
+    applied: tuple[Rewiring, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    births: tuple[str, ...] = ()
+    deaths: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    control: TimeControl = "continue"
+    rationale: str = ""
+    usage: Usage = Usage()
+
+
+class Figures(Value):
+    """What a run came to.
+
+    Args:
+        rounds: how many there were.
+        best: number of the round whose answer was given; None if none has one.
+        stop: why the run ended.
+        means: m_t per round; None where nobody was scored.
+        mean_change: mean of m_{t+1} - m_t over consecutive rounds with both; None if there are none.
+        standard_error: of that mean; None with fewer than two changes.
+        slow_updates: how many slow updates were made.
+        nodes, edges: size of the topology per round.
+        first_score, best_score: the judge's.
+        calls: model calls of the question.
+        oracle: whether labels were used; never, as none are within reach.
+    """
+
+    rounds: int
+    best: int | None
+    stop: StopReason
+    means: tuple[float | None, ...]
+    mean_change: float | None
+    standard_error: float | None
+    slow_updates: int
+    nodes: tuple[int, ...]
+    edges: tuple[int, ...]
+    first_score: float | None
+    best_score: float | None
+    calls: int
+    oracle: Literal[False] = False
+
+
+def rewired(last: Round, delta: Delta, lost: Sequence[Message]) -> Round:
+    """The last round with the slow update that followed it.
+
+    Args:
+        last: the round.
+        delta: the update.
+        lost: messages to agents that died by it.
+    """
+    return last.replace(
+        slow=True,
+        applied=delta.applied,
+        refused=delta.refused,
+        births=delta.births,
+        deaths=delta.deaths,
+        lost=tuple(f"{message.source}->{message.target}" for message in lost),
+        control=delta.control,
+        rationale=delta.rationale,
+        usage=last.usage + delta.usage,
+    )
+
+
+def best_round(rounds: Sequence[Round]) -> int | None:
+    """Number of the answered round with the highest score, ties to the latest (D4); None if none has an answer.
+
+    A confirmed round comes before all others: a score whose second verdict was not valid is doubtful.
+    """
+    answered = [done for done in rounds if done.answer is not None]
+    if not answered:
+        return None
+    return max(answered, key=lambda one: (one.confirmed, -1.0 if one.score is None else one.score, one.number)).number
+
+
+def stop_reason(rounds: Sequence[Round], *, limit: int) -> StopReason | None:
+    """Why a run ends after its last round; None if it goes on.
+
+    Args:
+        rounds: all so far, at least one.
+        limit: R.
+    """
+    last = rounds[-1]
+    if last.confirmed:
+        return "threshold"
+    if last.control == "stop":
+        return "stop"
+    return "rounds" if len(rounds) >= limit else None
+
+
+def is_slow(rounds: Sequence[Round], *, interval: int) -> bool:
+    """Whether a slow update follows the last round: (t + 1) mod K = 0, or the one before asked for another."""
+    if len(rounds) % interval == 0:
+        return True
+    return len(rounds) > 1 and rounds[-2].control == "slow_again"
+
+
+def changes(means: Sequence[float | None]) -> tuple[float | None, float | None]:
+    """Mean of the changes m_{t+1} - m_t, and its standard error.
+
+    Args:
+        means: m_t per round; a change needs both.
+    """
+    steps = [after - before for before, after in pairwise(means) if before is not None and after is not None]
+    if not steps:
+        return None, None
+    mean = sum(steps) / len(steps)
+    if len(steps) < 2:
+        return mean, None
+    variance = sum((step - mean) ** 2 for step in steps) / (len(steps) - 1)
+    return mean, sqrt(variance / len(steps))
+
+
+def figures(rounds: Sequence[Round], *, stop: StopReason, calls: int) -> Figures:
+    """The figures of a finished run."""
+    means = tuple(done.mean for done in rounds)
+    best = best_round(rounds)
+    mean, error = changes(means)
+    return Figures(
+        rounds=len(rounds),
+        best=best,
+        stop=stop,
+        means=means,
+        mean_change=mean,
+        standard_error=error,
+        slow_updates=sum(done.slow for done in rounds),
+        nodes=tuple(done.nodes for done in rounds),
+        edges=tuple(done.edges for done in rounds),
+        first_score=rounds[0].score,
+        best_score=None if best is None else rounds[best].score,
+        calls=calls,
+    )

@@ -1,0 +1,295 @@
+"""The topology loop F^T: births, deaths and edge edits within budgets, every K rounds (Sec. 3.4, Eq. 4).
+
+What the meta-model proposes is untrusted: every change is a rewiring that is applied where it is legal, and
+recorded with the reason where it is not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from selfwire.core.agent import Agent
+from selfwire.core.edits import (
+    AddAgent,
+    AddEdge,
+    AddNode,
+    Edit,
+    Remember,
+    RemoveAgent,
+    RemoveEdge,
+    RemoveNode,
+    ReplaceAgent,
+    Rewiring,
+    RewritePrompt,
+    shown,
+)
+from selfwire.core.prompts import Prompts
+from selfwire.core.topology import Policy
+from selfwire.core.usage import Usage
+from selfwire.core.values import Id, Value
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.reflector import shortened
+from selfwire.evolvers.operations import ROLE_LENGTH, fresh_id
+from selfwire.evolvers.tacomas.asks import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate, TimeControl
+from selfwire.evolvers.tacomas.config import SlowConfig
+
+BY = "meta"
+GOAL_LENGTH = 2_000
+SEED_LENGTH = 600
+WHY_LENGTH = 500
+
+_RUNNABLE = Policy(cycles=True, loose=True)
+
+
+class Refusal(Value):
+    """A proposed change that was not made, and why."""
+
+    change: str
+    reason: str
+
+
+class Delta(Value):
+    """What a slow update came to.
+
+    Args:
+        workflow: after it; its lineage starts at the one before.
+        applied: rewirings in order of application.
+        refused: what was proposed and not made, in order.
+        births, deaths: agents that came and went.
+        edges: explicit edge edits that were made, those that join a newborn to the team included.
+        control: whether to go on as usual, to update again after the next round, or to stop.
+        rationale: the meta-model's, shortened.
+        usage: what the update cost.
+    """
+
+    workflow: Workflow
+    applied: tuple[Rewiring, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    births: tuple[Id, ...] = ()
+    deaths: tuple[Id, ...] = ()
+    edges: int = 0
+    control: TimeControl = "continue"
+    rationale: str = ""
+    usage: Usage = Usage()
+
+
+def enforced(
+    workflow: Workflow,
+    update: SlowUpdate,
+    *,
+    config: SlowConfig,
+    prompts: Prompts,
+    tools: Sequence[Id] = (),
+    feedback: bool = True,
+) -> Delta:
+    """Eq. 4: T + dT with |dV| <= B_V and |dE| <= B_E; what exceeds a budget is dropped in order and recorded.
+
+    Births and deaths come first, then edge edits, then feedback.
+
+    Args:
+        workflow: the team before.
+        update: whatever the meta-model proposed.
+        config: budgets and caps.
+        prompts: with the text `newborn`.
+        tools: names of the tools that newborns may hold.
+        feedback: whether agent_feedback is taken; off where capabilities are frozen.
+    """
+    why = shortened(" ".join(update.global_rationale.split()), WHY_LENGTH)
+    draft = _Draft(workflow, config, prompts, tuple(tools), why or "no reason given")
+    if update.time_control == "stop":
+        for text in _proposed(update):
+            draft.refuse(text, "the run stops, so nobody would act on it (D8)")
+    else:
+        draft.births_and_deaths(update.birth_death_pairs)
+        draft.edge_edits(update.graph_edit)
+        draft.join_newborns()
+        draft.feedback(update.agent_feedback if feedback else ())
+    return draft.delta(update.time_control, why)
+
+
+def place_names(workflow: Workflow) -> dict[Id, str]:
+    """Node id to the name that the meta-model knows it by: its agent's, where the agent has no other node."""
+    agents = list(workflow.topology.agents.values())
+    return {n.id: n.agent if agents.count(n.agent) == 1 else n.id for n in workflow.topology.nodes}
+
+
+@dataclass
+class _Draft:
+    """A delta in the making."""
+
+    workflow: Workflow
+    config: SlowConfig
+    prompts: Prompts
+    tools: tuple[Id, ...]
+    why: str
+    applied: list[Rewiring] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+    called: dict[str, Id] = field(default_factory=dict)
+    """Newborns by the role that they were announced with."""
+    edges: int = 0
+
+    def __post_init__(self) -> None:
+        self.before = self.workflow
+
+    def refuse(self, change: str, reason: str) -> None:
+        self.refused.append(Refusal(change=shortened(change, 200), reason=shortened(reason, 500)))
+
+    def attempt(self, *edits: Edit, operation: str) -> bool:
+        """Apply a rewiring if it fits and leaves the sink within reach."""
+        rewiring = Rewiring(*edits, why=self.why, operation=operation, by=BY)
+        now, illegal = self.workflow.apply_legal([rewiring])
+        problems = () if illegal else now.topology.problems(_RUNNABLE)
+        if illegal or problems:
+            reason = illegal[0].reason if illegal else f"it would leave the team unable to run: {problems[0]}"
+            self.refuse(f"{operation} {'; '.join(map(shown, edits))}", reason)
+            return False
+        self.workflow = now
+        self.applied.append(rewiring)
+        return True
+
+    def within(self, index: int, limit: int, text: str, what: str) -> bool:
+        if self.config.budgeted and index >= limit:
+            self.refuse(text, f"beyond the budget of {limit} {what} per update")
+            return False
+        return True
+
+    def births_and_deaths(self, pairs: Sequence[BirthDeathPair]) -> None:
+        for index, pair in enumerate(pairs):
+            if self.within(index, self.config.pairs, _pair_text(pair), "birth-death pairs"):
+                self.birth_death(pair)
+
+    def birth_death(self, pair: BirthDeathPair) -> None:
+        text = _pair_text(pair)
+        dead = self.agent_called(pair.v_dead) if pair.v_dead is not None else None
+        if pair.v_dead is not None and dead is None:
+            return self.refuse(text, f"there is no agent {pair.v_dead!r}; agents are {', '.join(self.workflow.pool)}")
+        if dead == self.workflow.agent_at(self.workflow.topology.sink).id:
+            return self.refuse(text, f"agent {dead!r} is the sink, which never dies")
+        if pair.v_new is None:
+            return self.death(dead) if dead else self.refuse(text, "neither a death nor a birth is named")
+        if not pair.v_new.role.strip():
+            return self.refuse(text, "the newborn has no role; name one")
+        return self.birth(pair.v_new, dead)
+
+    def death(self, dead: Id) -> None:
+        nodes = [node.id for node in self.workflow.topology.nodes if node.agent == dead]
+        self.attempt(*(RemoveNode(node) for node in nodes), RemoveAgent(dead), operation="DEATH")
+
+    def birth(self, new: NewAgent, dead: Id | None) -> None:
+        if dead is None and len(self.workflow.topology.nodes) >= self.config.nodes:
+            return self.refuse(f"BIRTH {new.role}", f"the team is at its cap of {self.config.nodes} agents")
+        newborn = self.newborn(new)
+        if dead is not None:
+            born = self.attempt(ReplaceAgent(dead, newborn), operation="REPLACE")
+        else:
+            born = self.attempt(AddAgent(newborn), AddNode(newborn.id, newborn.id), operation="BIRTH")
+        if born:
+            self.called[_key(new.role)] = newborn.id
+        return None
+
+    def newborn(self, new: NewAgent) -> Agent:
+        role = " ".join(new.role.split())[:ROLE_LENGTH]
+        goal = shortened(new.goal.strip() or role, GOAL_LENGTH)
+        for name in dict.fromkeys(new.tools):
+            if name not in self.tools:
+                self.refuse(f"tool {name!r} for {role}", f"tools on offer are {', '.join(self.tools) or 'none'}")
+        return Agent(
+            id=fresh_id(self.workflow, role),
+            role=shortened(f"{role}: {' '.join(goal.split())}", ROLE_LENGTH),
+            prompt=self.prompts.text("newborn", role=role, goal=goal).strip(),
+            tools=tuple(name for name in self.tools if name in new.tools),
+        )
+
+    def edge_edits(self, edits: Sequence[EdgeEdit]) -> None:
+        for index, edit in enumerate(edits):
+            text = f"{edit.op} {edit.source} -> {edit.target}"
+            if not self.within(index, self.config.edges, text, "edge edits"):
+                continue
+            source, target = self.node_called(edit.source), self.node_called(edit.target)
+            if source is None or target is None:
+                missing = edit.source if source is None else edit.target
+                there = ", ".join(place_names(self.workflow).values())
+                self.refuse(text, f"there is no agent {missing!r} with a place in the team; agents are {there}")
+            elif edit.op == "edge_add":
+                self.edges += self.attempt(AddEdge(source, target), operation="EDGE_ADD")
+            else:
+                self.edges += self.attempt(RemoveEdge(source, target), operation="EDGE_REMOVE")
+
+    def join_newborns(self) -> None:
+        """Give newborns that nobody wired a way in and a way out, out of what the edge budget has left (D7)."""
+        for node in [n for n in self.workflow.topology.agents if n not in self.before.topology.agents]:
+            topology = self.workflow.topology
+            missing = [
+                *([] if topology.predecessors[node] else [AddEdge(topology.entry, node)]),
+                *([] if topology.successors[node] else [AddEdge(node, topology.sink)]),
+            ]
+            if not missing:
+                continue
+            short = self.config.budgeted and self.edges + len(missing) > self.config.edges
+            if not short and self.attempt(*missing, operation="JOIN"):
+                self.edges += len(missing)
+                continue
+            if short:
+                self.refuse(f"BIRTH {node}", "no edge leads to or from it, and the budget of edge edits is spent")
+            agent = topology.agents[node]
+            self.attempt(RemoveNode(node), RemoveAgent(agent), operation="UNDO_BIRTH")
+
+    def feedback(self, told: Sequence[AgentFeedback]) -> None:
+        for one in told:
+            agent = self.agent_called(one.agent)
+            if agent is None:
+                self.refuse(f"feedback for {one.agent}", "there is no such agent")
+                continue
+            if delta := one.prompt_delta.strip():
+                prompt = f"{self.workflow.pool[agent].prompt}\n\n{delta}"
+                if len(prompt) > self.config.prompt_length:
+                    self.refuse(f"prompt_delta for {agent}", f"the prompt would exceed {self.config.prompt_length}")
+                else:
+                    self.attempt(RewritePrompt(agent, prompt), operation="FEEDBACK")
+            if seed := one.memory_seed.strip():
+                self.attempt(Remember(agent, shortened(seed, SEED_LENGTH)), operation="FEEDBACK")
+
+    def agent_called(self, name: str) -> Id | None:
+        """An agent by id, by the role of a newborn, or by its node."""
+        name = name.strip()
+        if name in self.workflow.pool:
+            return name
+        newborn = self.called.get(_key(name))
+        if newborn in self.workflow.pool:
+            return newborn
+        return self.workflow.topology.agents.get(name)
+
+    def node_called(self, name: str) -> Id | None:
+        """A node by its agent, else by its own id."""
+        agent = self.agent_called(name)
+        found = [node.id for node in self.workflow.topology.nodes if node.agent == agent]
+        return name.strip() if name.strip() in found else found[0] if found else None
+
+    def delta(self, control: TimeControl, why: str) -> Delta:
+        before, after = self.before.pool, self.workflow.pool
+        now = self.workflow.descended_from(self.before, self.applied) if self.applied else self.before
+        return Delta(
+            workflow=now,
+            applied=tuple(self.applied),
+            refused=tuple(self.refused),
+            births=tuple(agent for agent in after if agent not in before),
+            deaths=tuple(agent for agent in before if agent not in after),
+            edges=self.edges,
+            control=control,
+            rationale=why,
+        )
+
+
+def _key(role: str) -> str:
+    return "-".join("".join(c if c.isalnum() else " " for c in role.lower()).split())
+
+
+def _pair_text(pair: BirthDeathPair) -> str:
+    return f"{pair.v_dead or 'nobody'} -> {pair.v_new.role if pair.v_new else 'nobody'}"
+
+
+def _proposed(update: SlowUpdate) -> list[str]:
+    return [
+        *map(_pair_text, update.birth_death_pairs),
+        *(f"{edit.op} {edit.source} -> {edit.target}" for edit in update.graph_edit),
+        *(f"feedback for {one.agent}" for one in update.agent_feedback),
+    ]

@@ -1,0 +1,300 @@
+"""TacoMAS's figure as a LangGraph (Alg. 1).
+
+    START -> init_graph -> round (the team) -> judge -> [confirmed, or t = R - 1] END
+                            ^   ^                 |
+                            |   |                 v
+                            |   +------------- refine -> [(t + 1) mod K = 0, or slow_again] birth_death
+                            |                                                                  |   |
+                            +------------------------------------------------------------------+   +-> [stop] END
+
+`refine` is the fast loop F^C, `birth_death` the slow loop F^T. The state knows a question and never a task.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from langgraph.config import get_config
+from langgraph.graph import START, StateGraph
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.usage import Usage
+from selfwire.core.values import fingerprint
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.reflector import trace
+from selfwire.evolvers.tacomas.fast import members, noted, refinements, replicated, succeeded, uniform
+from selfwire.evolvers.tacomas.judge import Judgement, contributions, drafted_checklist, judge, mean_contribution
+from selfwire.evolvers.tacomas.lessons import lessons_of
+from selfwire.evolvers.tacomas.meta import slow_update
+from selfwire.evolvers.tacomas.rounds import Round, best_round, figures, is_slow, rewired, stop_reason
+from selfwire.graphs.nodes import both_forms
+from selfwire.graphs.tacomas.method import Tacomas
+from selfwire.graphs.tacomas.state import (
+    TacomasInput,
+    TacomasState,
+    as_json,
+    carried_in,
+    checklist_in,
+    done_in,
+    rounds_in,
+    workflow_in,
+)
+from selfwire.graphs.team import Team, carried_on, compile_team, embedded
+from selfwire.runtime.budget import Ledger
+
+Wire = Callable[[Usage], tuple[Tacomas, Ledger | None]]
+"""Wires the method for a question on which that much is spent already; with the ledger that pays for it, if any."""
+
+TacomasGraph = StateGraph[TacomasState, Any, Any, Any]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The machine's nodes.
+
+    Attributes:
+        tacomas: the wired method.
+        start: the team that every question starts with.
+        ledger: pays, and counts asks without a valid reply too; None where somebody else counts.
+        scope: place of the run; None takes the thread's id as run.
+        asked: the question, where it is more than the text that is put in.
+    """
+
+    tacomas: Tacomas
+    start: Workflow
+    ledger: Ledger | None = None
+    scope: Scope | None = None
+    asked: Question | None = None
+
+    async def init_graph(self, state: TacomasState) -> TacomasState:
+        """G_0, uniform weights, and the checklist; capability memory of the question before is gone."""
+        question = self.asked or _new_question(state)
+        scope = (self.scope or Scope(run=_thread())).at(task=question.id)
+        items, usage = await drafted_checklist(question, self.tacomas.coach, scope=scope)
+        return {
+            "id": question.id,
+            "kind": question.kind,
+            "answer": None,
+            "error": None,
+            "scope": scope.model_dump(mode="json"),
+            "workflow": self.start.model_dump(mode="json"),
+            "checklist": [item.model_dump(mode="json") for item in items],
+            "weights": uniform(agent.id for agent in members(self.start)),
+            "notes": {},
+            "carried": [],
+            "rounds": [],
+            "done": {},
+            "best": None,
+            "figures": {},
+            "oracle": False,
+            **self._spent(Usage(), usage),
+        }
+
+    async def round(self, state: TacomasState) -> TacomasState:
+        """Run the team once; it may be another than the drawn one by now."""
+        workflow, rounds, carried = workflow_in(state), rounds_in(state), carried_in(state)
+        topology = workflow.topology
+        done = await self.tacomas.round(
+            workflow,
+            _question(state),
+            weights=state["weights"],
+            notes=state["notes"],
+            carried=carried,
+            scope=_scope(state, len(rounds)),
+        )
+        goal = "; ".join(rounds[-1].failed) if rounds and rounds[-1].failed else "Answer the task."
+        kept = Round(
+            number=len(rounds),
+            goal=goal,
+            answer=done.answer,
+            error=done.error,
+            weights=state["weights"],
+            nodes=len(topology.nodes),
+            edges=len(topology.edges),
+            usage=done.usage,
+        )
+        return {
+            "done": done.model_dump(mode="json"),
+            "carried": [message.model_dump(mode="json") for message in carried_on(topology, done, carried)],
+            "rounds": as_json([*rounds, kept]),
+            **self._spent(state["usage"], done.usage),
+        }
+
+    async def judge(self, state: TacomasState) -> TacomasState:
+        """s_t and c_v, and which round is the best so far."""
+        done, workflow = done_in(state), workflow_in(state)
+        *before, last = rounds_in(state)
+        scope = _scope(state, last.number)
+        found = Judgement()
+        if done.answer is not None:
+            threshold = self.tacomas.config.threshold
+            found = await judge(done, checklist_in(state), self.tacomas.coach, threshold=threshold, scope=scope)
+        roles = [(agent.id, agent.role) for agent in members(workflow)]
+        each = self.tacomas.config.fast.judge_each
+        scores, usage = await contributions(done, roles, self.tacomas.coach, each=each, scope=scope)
+        last = last.replace(
+            score=found.score,
+            confirmed=found.confirmed,
+            failed=found.failed,
+            contributions=scores,
+            mean=mean_contribution(scores),
+            usage=last.usage + found.usage + usage,
+        )
+        rounds = [*before, last]
+        best = state["done"] if best_round(rounds) == last.number else state["best"]
+        spent = self._spent(state["usage"], found.usage + usage)
+        return {"rounds": as_json(rounds), "best": best, **spent, **self._ended({**state, **spent}, rounds, best)}
+
+    async def refine(self, state: TacomasState) -> TacomasState:
+        """F^C: replicator weights, and a refinement for every agent; nothing where capabilities are frozen."""
+        config, workflow = self.tacomas.config, workflow_in(state)
+        *before, last = rounds_in(state)
+        if not config.capability:
+            return {}
+        scored = {one.agent: one.score for one in last.contributions}
+        weights = replicated(state["weights"], scored, rate=config.fast.rate, floor=config.fast.floor)
+        fresh, usage = await refinements(
+            done_in(state),
+            workflow,
+            last.contributions,
+            self.tacomas.coach,
+            number=last.number,
+            goal="\n".join(last.failed) or "Nothing in particular failed.",
+            scope=_scope(state, last.number),
+        )
+        notes = noted(state["notes"], fresh, state["weights"], keep=config.fast.kept)
+        return {
+            "weights": weights,
+            "notes": {agent: list(told) for agent, told in notes.items()},
+            "rounds": as_json([*before, last.replace(weights=weights, usage=last.usage + usage)]),
+            **self._spent(state["usage"], usage),
+        }
+
+    async def birth_death(self, state: TacomasState) -> TacomasState:
+        """F^T: the meta-model's structural delta within budgets and caps."""
+        workflow, rounds = workflow_in(state), rounds_in(state)
+        delta = await slow_update(
+            workflow,
+            rounds,
+            self.tacomas.coach,
+            question=_question(state),
+            trace=trace(done_in(state)),
+            lessons=lessons_of(self.start) if self.tacomas.config.lessons else (),
+            tools=self.tacomas.offered(self.start),
+            config=self.tacomas.config,
+            scope=_scope(state, rounds[-1].number),
+        )
+        arriving = [m for m in carried_in(state) if m.target in delta.workflow.topology.agents]
+        lost = [m for m in carried_in(state) if m not in arriving]
+        rounds = [*rounds[:-1], rewired(rounds[-1], delta, lost)]
+        living = [agent.id for agent in members(delta.workflow)]
+        spent = self._spent(state["usage"], delta.usage)
+        return {
+            "workflow": delta.workflow.model_dump(mode="json"),
+            "weights": succeeded(state["weights"], living),
+            "notes": {agent: told for agent, told in state["notes"].items() if agent in living},
+            "carried": [message.model_dump(mode="json") for message in arriving],
+            "rounds": as_json(rounds),
+            **spent,
+            **self._ended({**state, **spent}, rounds, state["best"]),
+        }
+
+    def _spent(self, before: object, more: Usage) -> TacomasState:
+        told = Usage.model_validate(before) + more  # knows what agents did before a resume, not what asks cost in vain
+        counted = self.ledger.spent if self.ledger else told
+        spent = max(counted, told, key=lambda one: one.calls)
+        return {"usage": spent.model_dump(mode="json")}
+
+    def _ended(self, state: TacomasState, rounds: list[Round], best: dict[str, Any] | None) -> TacomasState:
+        """The answer so far, and the figures if this was the last step."""
+        stop = stop_reason(rounds, limit=self.tacomas.config.rounds)
+        error = None if best else f"no round ended with an answer; the last one: {rounds[-1].error}"
+        so_far: TacomasState = {"answer": best["answer"] if best else None, "error": error}
+        if stop is None:
+            return so_far
+        calls = Usage.model_validate(state["usage"]).calls
+        return {**so_far, "figures": figures(rounds, stop=stop, calls=calls).model_dump(mode="json")}
+
+
+def machine(
+    start: Workflow, wire: Wire, *, scope: Scope | None = None, asked: Question | None = None
+) -> TacomasGraph:
+    """The whole machine, ready to compile.
+
+    Args:
+        start: the team that every question starts with.
+        wire: the method as it is paid for.
+        scope: place of the run; None takes the thread's id as run.
+        asked: the question with its id and kind; None makes one of the text that is put in.
+    """
+    config = wire(Usage())[0].config
+
+    def steps(spent: Usage) -> Steps:
+        tacomas, ledger = wire(spent)
+        return Steps(tacomas, start, ledger, scope, asked)
+
+    def paid(step: Callable[[Steps, TacomasState], Awaitable[TacomasState]]) -> Any:
+        async def run(state: TacomasState) -> TacomasState:
+            return await step(steps(Usage.model_validate(state["usage"])), state)
+
+        return run
+
+    async def team_round(state: TacomasState, team: Team) -> TacomasState:
+        played: TacomasState = await paid(Steps.round)(state)
+        return played
+
+    async def init_graph(state: TacomasState) -> TacomasState:
+        return await steps(Usage()).init_graph(state)  # a new question has a budget of its own
+
+    def slow_or_round(state: TacomasState) -> Literal["birth_death", "round"]:
+        slow = config.topology and is_slow(rounds_in(state), interval=config.interval)
+        return "birth_death" if slow else "round"
+
+    graph: TacomasGraph = StateGraph(TacomasState, input_schema=TacomasInput)
+    graph.add_node("init_graph", both_forms(init_graph))
+    graph.add_node("round", embedded(compile_team(start.topology), team_round))
+    for name, step in (("judge", Steps.judge), ("refine", Steps.refine), ("birth_death", Steps.birth_death)):
+        graph.add_node(name, both_forms(paid(step)))
+    graph.add_edge(START, "init_graph")
+    graph.add_edge("init_graph", "round")
+    graph.add_edge("round", "judge")
+    graph.add_conditional_edges("judge", _refine_or_end)
+    graph.add_conditional_edges("refine", slow_or_round)
+    graph.add_conditional_edges("birth_death", _round_or_end)
+    return graph
+
+
+def steps_needed(rounds: int) -> int:
+    """LangGraph's recursion limit for that many rounds: four nodes each, and what begins and ends."""
+    return 4 * rounds + 4
+
+
+def _new_question(state: TacomasState) -> Question:
+    text = state.get("question")
+    if not isinstance(text, str) or not text.strip():
+        raise ConfigError(f'the input is {{"question": "..."}} with a text that is not blank, not {text!r}')
+    return Question(id=fingerprint(text), input=text)
+
+
+def _question(state: TacomasState) -> Question:
+    return Question(id=state["id"], input=state["question"], kind=state["kind"])
+
+
+def _refine_or_end(state: TacomasState) -> Literal["refine", "__end__"]:
+    return "__end__" if state["figures"] else "refine"
+
+
+def _round_or_end(state: TacomasState) -> Literal["round", "__end__"]:
+    return "__end__" if state["figures"] else "round"
+
+
+def _scope(state: TacomasState, number: int) -> Scope:
+    """The place of a round."""
+    return Scope.model_validate(state["scope"]).at(visit=number)
+
+
+def _thread() -> str:
+    return str(get_config().get("configurable", {}).get("thread_id") or secrets.token_hex(8))

@@ -1,0 +1,187 @@
+"""TacoMAS wired to models and tools: what evaluations and the state machine call. It never receives a task."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from langchain_core.runnables import RunnableConfig
+
+from selfwire.core.agent import MEMORY_NOTES, Agent
+from selfwire.core.edits import Rewiring
+from selfwire.core.errors import ModelError
+from selfwire.core.ports import Act, Model, Tool, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Message, Step, Trajectory
+from selfwire.core.usage import Usage, total
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.tacomas.coach import Coach
+from selfwire.evolvers.tacomas.config import TacomasConfig
+from selfwire.evolvers.tacomas.lessons import MEMORY, with_lessons
+from selfwire.evolvers.tacomas.messages import weighed
+from selfwire.evolvers.tacomas.seed import METHOD, seed
+from selfwire.graphs.method import Evolved
+from selfwire.graphs.nodes import DETACHED
+from selfwire.graphs.prompts import load_prompts
+from selfwire.graphs.routers import every
+from selfwire.graphs.team import run_team
+from selfwire.graphs.turn import TeamRun
+from selfwire.nodes.agent import agent_act
+
+
+@dataclass(frozen=True)
+class Tacomas:
+    """TacoMAS wired to models and tools; satisfies `graphs.method.Method`.
+
+    Attributes:
+        model: plays the roles agent, meta and judge.
+        toolbox: tools by the name that agents hold.
+        config: the method's knobs and ablations.
+    """
+
+    model: Model
+    toolbox: Toolbox
+    config: TacomasConfig = field(default_factory=TacomasConfig)
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return METHOD
+
+    @cached_property
+    def coach(self) -> Coach:
+        """The meta-model and the judge with TacoMAS's prompts."""
+        return Coach(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
+
+    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+        """The initial team of five."""
+        return seed(load_prompts("evolvers", METHOD), tools=tools, config=self.config)
+
+    async def solve(
+        self, workflow: Workflow, question: Question, *, scope: Scope, within: RunnableConfig | None = DETACHED
+    ) -> Trajectory:
+        """Run up to R rounds on one question, starting from the workflow, which itself stays as it is.
+
+        Args:
+            workflow: the initial team.
+            question: what is asked.
+            scope: place of the run.
+            within: config of the machine's graph; None makes it part of the running graph.
+
+        Returns:
+            The best round's steps and answer; what the other rounds and the coaching cost is its overhead, and
+            `notes` holds `rounds`, `figures`, the `checklist`, the last `workflow`'s fingerprint, and `oracle`.
+            A model that fails outside the team ends it as an error.
+
+        Raises:
+            BudgetError: the run must stop.
+        """
+        from selfwire.graphs.tacomas.machine import machine, steps_needed  # the machine is made of this method's steps
+
+        graph = machine(workflow, lambda spent: (self, None), scope=scope, asked=question).compile(name=METHOD)
+        given = {"question": question.input}
+        limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.rounds)}
+        try:
+            final = await graph.ainvoke(given, {**(within or {}), **limit})
+        except ModelError as error:
+            return Trajectory(
+                question=question,
+                workflow=workflow.fingerprint,
+                error=f"{type(error).__name__}: {error}",
+                sample=scope.sample,
+            )
+        return _result(final, workflow)
+
+    async def round(
+        self,
+        workflow: Workflow,
+        question: Question,
+        *,
+        weights: Mapping[str, float],
+        notes: Mapping[str, Sequence[str]],
+        carried: Sequence[Message] = (),
+        scope: Scope,
+    ) -> Trajectory:
+        """Run the team once, with each agent's refinements in its memory and its inbox weighed (D1).
+
+        Args:
+            workflow: the team of this round.
+            question: what is asked.
+            weights: w_v by agent.
+            notes: refinements by agent, oldest first.
+            carried: messages of earlier rounds.
+            scope: place of the round; `visit` is its number.
+        """
+        run = TeamRun(
+            question=question,
+            scope=scope,
+            agents={agent.id: coached(agent, notes.get(agent.id, ())) for agent in workflow.agents},
+            act=self._weighing(workflow, weights),
+            router=every,
+            workflow=workflow.fingerprint,
+        )
+        return await run_team(workflow.topology, run, carried=carried)
+
+    def offered(self, workflow: Workflow) -> dict[str, Tool]:
+        """Tools that newborns may hold: those that the initial team holds."""
+        held = {tool for agent in workflow.agents for tool in agent.tools}
+        return {name: tool for name, tool in sorted(self.toolbox.items()) if name in held}
+
+    async def evolve(self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope) -> Evolved:
+        """Structural lessons, if the config keeps any; the team that questions start with stays as it is."""
+        if not self.config.lessons:
+            return Evolved(workflow=workflow)
+        return Evolved(workflow=with_lessons(workflow, trajectories, tools=tuple(self.offered(workflow))))
+
+    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
+        """Nothing is fitted."""
+        return workflow
+
+    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+        """The kept team with the candidate's lessons, which hold whatever team is chosen."""
+        return kept.learned(**{MEMORY: candidate.memory[MEMORY]}) if MEMORY in candidate.memory else kept
+
+    def pruned(self, workflow: Workflow) -> Rewiring | None:
+        """Nothing is pruned between questions."""
+        return None
+
+    def _weighing(self, workflow: Workflow, weights: Mapping[str, float]) -> Act:
+        act = agent_act(self.model, self.toolbox, temperature=self.config.temperature)
+        by_node = {node: weights.get(agent, 0.0) for node, agent in workflow.topology.agents.items()}
+
+        async def weighing(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+            read = weighed(inbox, by_node, self.config.fast.inbox_length)
+            return await act(agent, question, read, scope=scope)
+
+        return weighing
+
+
+def coached(agent: Agent, notes: Sequence[str]) -> Agent:
+    """The agent with its refinements after the notes that it has; the oldest go where there are too many."""
+    return agent.replace(memory=(*agent.memory, *notes)[-MEMORY_NOTES:]) if notes else agent
+
+
+def _result(final: Mapping[str, object], workflow: Workflow) -> Trajectory:
+    chosen = final["best"] or final["done"]
+    best = Trajectory.model_validate(chosen)
+    spent = Usage.model_validate(final["usage"])
+    notes = {
+        "rounds": final["rounds"],
+        "figures": final["figures"],
+        "checklist": final["checklist"],
+        "workflow": Workflow.model_validate(final["workflow"]).fingerprint,
+        "oracle": final["oracle"],
+    }
+    overhead = _without(spent, total(step.usage for step in best.steps))
+    return best.replace(workflow=workflow.fingerprint, overhead=overhead, notes=notes, error=final["error"])
+
+
+def _without(whole: Usage, part: Usage) -> Usage:
+    """What is left of a usage after a part of it."""
+    return Usage(
+        calls=whole.calls - part.calls,
+        input_tokens=whole.input_tokens - part.input_tokens,
+        output_tokens=whole.output_tokens - part.output_tokens,
+        dollars=None if whole.dollars is None or part.dollars is None else max(0.0, whole.dollars - part.dollars),
+        seconds=max(0.0, whole.seconds - part.seconds),
+    )

@@ -1,0 +1,87 @@
+"""What flows through TacoMAS's machine: JSON only, and nothing that a reference could be part of."""
+
+from typing import Any
+
+from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
+
+from selfwire.core.trajectory import Message, Trajectory
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.tacomas.judge import Item
+from selfwire.evolvers.tacomas.rounds import Round
+
+
+class TacomasInput(TypedDict):
+    """What a run is given."""
+
+    question: str
+
+
+class TacomasState(TypedDict, total=False):
+    """What flows through the machine.
+
+    Keys:
+        question: the user's question; the machine's input.
+        answer: of the best round so far; None if none has one.
+        error: why there is no answer; None if there is.
+        id, kind: the question's id, and the benchmark's name for its sort.
+        scope: place of the run.
+        workflow: the current team.
+        checklist: what an answer must satisfy.
+        weights: w_v by agent.
+        notes: refinements by agent, oldest first.
+        carried: messages that the next round delivers.
+        rounds: what is kept of every round.
+        done: the last round's trajectory.
+        best: the best round's trajectory; None if none has an answer.
+        figures: what the run came to; set when it ends.
+        usage: what the question has cost so far.
+        oracle: whether labels were used; always False.
+    """
+
+    question: str
+    answer: str | None
+    error: str | None
+    id: str
+    kind: str
+    scope: dict[str, Any]
+    workflow: dict[str, Any]
+    checklist: list[dict[str, Any]]
+    weights: dict[str, float]
+    notes: dict[str, list[str]]
+    carried: list[dict[str, Any]]
+    rounds: list[dict[str, Any]]
+    done: dict[str, Any]
+    best: dict[str, Any] | None
+    figures: dict[str, Any]
+    usage: dict[str, Any]
+    oracle: bool
+
+
+def workflow_in(state: TacomasState) -> Workflow:
+    """The current team."""
+    return Workflow.model_validate(state["workflow"])
+
+
+def rounds_in(state: TacomasState) -> list[Round]:
+    """All rounds so far."""
+    return [Round.model_validate(one) for one in state["rounds"]]
+
+
+def done_in(state: TacomasState) -> Trajectory:
+    """The last round."""
+    return Trajectory.model_validate(state["done"])
+
+
+def checklist_in(state: TacomasState) -> list[Item]:
+    """The checklist."""
+    return [Item.model_validate(one) for one in state["checklist"]]
+
+
+def carried_in(state: TacomasState) -> list[Message]:
+    """Messages on their way."""
+    return [Message.model_validate(one) for one in state["carried"]]
+
+
+def as_json(rounds: list[Round]) -> list[dict[str, Any]]:
+    """Rounds as the state keeps them."""
+    return [one.model_dump(mode="json") for one in rounds]

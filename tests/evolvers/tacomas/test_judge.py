@@ -1,0 +1,138 @@
+"""Scores without labels: the checklist, its confirmation, and contributions with the evidence precheck."""
+
+import pytest
+
+from selfwire.core.errors import ReplyError
+from selfwire.core.scope import Scope
+from selfwire.evolvers.tacomas.asks import AgentScore, Checklist, ChecklistItem, Contributions, Verdict
+from selfwire.evolvers.tacomas.judge import (
+    DEFAULT_CHECKLIST,
+    Item,
+    checklist_score,
+    contributions,
+    drafted_checklist,
+    failed_items,
+    gated,
+    has_evidence,
+    judge,
+    mean_contribution,
+)
+from tests.evolvers.tacomas.doubles import QUESTION, ScriptedModel, coach, done, step
+
+ITEMS = (
+    Item(criterion="first"),
+    Item(criterion="second"),
+    Item(criterion="guessed", operator="contradiction"),
+)
+
+
+def test_a_checklist_by_hand() -> None:
+    assert checklist_score(ITEMS, [True, False, False]) == pytest.approx(2 / 3)
+    assert checklist_score(ITEMS, [True, True, True]) == pytest.approx(2 / 3)
+    assert failed_items(ITEMS, [True, False, True]) == ("second", "guessed")
+
+
+def test_an_item_without_a_result_does_not_pass() -> None:
+    assert checklist_score(ITEMS, [True]) == pytest.approx(1 / 3)
+    assert failed_items(ITEMS, [True]) == ("second", "guessed")
+    assert checklist_score(ITEMS, [True, True, False, True, True]) == 1
+
+
+async def test_the_checklist_is_drafted_from_the_question_alone() -> None:
+    items = [ChecklistItem(criterion=f" item  {n} ", operator="correctness") for n in (1, 2, 3, 3)]
+    meta, model = coach(Checklist=Checklist(items=items))
+    drafted, usage = await drafted_checklist(QUESTION, meta, scope=Scope())
+    assert [item.criterion for item in drafted] == ["item 1", "item 2", "item 3"]
+    assert usage.calls == 1
+    assert QUESTION.input in model.asked[0][1]
+    broken, _ = coach(Checklist=ReplyError("garbage"))
+    assert (await drafted_checklist(QUESTION, broken, scope=Scope()))[0] == DEFAULT_CHECKLIST
+
+
+def verdicts(*replies: list[bool]) -> ScriptedModel:
+    left = list(replies)
+    return ScriptedModel(Verdict=lambda text, scope: Verdict(results=left.pop(0)))
+
+
+async def test_d5_a_score_ends_the_run_only_when_a_second_judgement_confirms_it() -> None:
+    async def judged(*replies: list[bool]) -> tuple[float, bool, int]:
+        meta, _ = coach()
+        model = verdicts(*replies)
+        found = await judge(
+            done(step("planner")), ITEMS, type(meta)(model, meta.prompts), threshold=0.8, scope=Scope()
+        )
+        assert found.score is not None
+        return round(found.score, 6), found.confirmed, found.usage.calls
+
+    good, turned = [True, True, False], [False, True, True]
+    assert await judged([True, False, False]) == (0.666667, False, 1)
+    assert await judged(good, turned) == (1.0, True, 2)
+    assert await judged(good, [True, True, True]) == (0.666667, False, 2)
+
+
+async def test_without_a_valid_verdict_a_round_has_no_score() -> None:
+    meta, _ = coach(Verdict=ReplyError("garbage"))
+    found = await judge(done(step("planner")), ITEMS, meta, threshold=0.8, scope=Scope())
+    assert (found.score, found.confirmed) == (None, False)
+
+
+async def test_d3_the_judge_is_shown_question_answer_checklist_and_work_only() -> None:
+    meta, model = coach(Verdict=Verdict(results=[False, False, True]))
+    await judge(done(step("planner", "my plan </answer>")), ITEMS, meta, threshold=0.8, scope=Scope())
+    [(_, shown, _, role)] = model.asked
+    assert role == "judge"
+    assert "[/answer]" in shown
+    for text in (QUESTION.input, "the red one", "1. (correctness) first", "3. (contradiction) guessed", "my plan"):
+        assert text in shown
+
+
+def test_the_evidence_precheck() -> None:
+    assert has_evidence([step("a")])
+    assert not has_evidence([])
+    assert not has_evidence([step("a", "  ")])
+    assert not has_evidence([step("a", tool_fails=True)])
+    assert gated(0.9, evidence=False) == 0.3
+    assert gated(0.1, evidence=False) == 0.1
+    assert gated(0.9, evidence=True) == 0.9
+
+
+async def test_contributions_are_gated_and_strangers_are_ignored() -> None:
+    names = ("planner", "searcher", "verifier", "reflector")
+    scores = [AgentScore(agent=name, score=0.9, reason="good") for name in (*names, "planner", "stranger")]
+    meta, model = coach(Contributions=Contributions(scores=scores))
+    ran = done(step("planner"), step("searcher", tool_fails=True), step("reflector"))
+    found, _ = await contributions(ran, [(name, "role") for name in names], meta, scope=Scope())
+    assert [(one.agent, one.score) for one in found] == [
+        ("planner", 0.9),
+        ("searcher", 0.3),
+        ("verifier", 0.3),
+        ("reflector", 0.9),
+    ]
+    assert "it was not reached" in model.asked[0][1]
+    assert mean_contribution(found) == pytest.approx(0.6)
+
+
+async def test_d6_an_agent_whose_model_failed_is_not_scored() -> None:
+    scores = [AgentScore(agent=name, score=1, reason="") for name in ("planner", "searcher")]
+    meta, model = coach(Contributions=Contributions(scores=scores))
+    ran = done(step("planner"), step("searcher", error="provider down"))
+    found, _ = await contributions(ran, [("planner", ""), ("searcher", "")], meta, scope=Scope())
+    assert [one.agent for one in found] == ["planner"]
+    assert "provider down" not in model.asked[0][1]
+
+
+async def test_the_meta_judge_may_be_asked_about_each_agent_by_itself() -> None:
+    scores = [AgentScore(agent=name, score=0.7, reason="") for name in ("planner", "searcher")]
+    meta, model = coach(Contributions=Contributions(scores=scores))
+    ran = done(step("planner", "my plan"), step("searcher", "my find"))
+    found, usage = await contributions(ran, [("planner", ""), ("searcher", "")], meta, each=True, scope=Scope())
+    assert [one.agent for one in found] == ["planner", "searcher"]
+    assert usage.calls == 2
+    assert ["my plan" in text for _, text, *_ in model.asked] == [True, False]
+
+
+async def test_without_a_valid_reply_nobody_is_scored() -> None:
+    meta, _ = coach(Contributions=ReplyError("garbage"))
+    found, _ = await contributions(done(step("planner")), [("planner", "")], meta, scope=Scope())
+    assert found == ()
+    assert mean_contribution(found) is None

@@ -1,0 +1,76 @@
+"""Which round is the best, when a run ends, and its figures."""
+
+from math import sqrt
+
+import pytest
+
+from selfwire.evolvers.tacomas.rounds import Round, best_round, changes, figures, is_slow, stop_reason
+
+
+def rounds(*scores: float | None) -> list[Round]:
+    return [Round(number=n, goal="", answer=f"a{n}", score=score) for n, score in enumerate(scores)]
+
+
+def test_d4_the_best_round_wins_and_ties_go_to_the_latest() -> None:
+    assert best_round(rounds(0.5, 0.75, 0.75, 0.25)) == 2
+    assert best_round(rounds(0.5, None)) == 0
+    assert best_round(rounds(None, None)) == 1
+
+
+def test_d5_a_confirmed_round_is_the_best() -> None:
+    doubtful, sure = rounds(1.0, 0.8)
+    assert best_round([doubtful, sure.replace(confirmed=True)]) == 1
+
+
+def test_d9_a_round_without_an_answer_is_no_candidate() -> None:
+    failed = Round(number=2, goal="", error="the sink failed")
+    assert best_round([*rounds(0.0, 0.0), failed]) == 1
+    assert best_round([failed.replace(number=0)]) is None
+
+
+def test_slow_updates_follow_rounds_1_3_5_and_7() -> None:
+    def followed(limit: int, interval: int) -> list[int]:
+        return [
+            t
+            for t in range(limit)
+            if stop_reason(rounds(*[0.1] * (t + 1)), limit=limit) is None
+            and is_slow(rounds(*[0.1] * (t + 1)), interval=interval)
+        ]
+
+    assert followed(10, 2) == [1, 3, 5, 7]
+    assert followed(10, 1) == list(range(9))
+    assert followed(10, 3) == [2, 5, 8]
+
+
+def test_another_slow_update_follows_the_next_round_where_it_was_asked_for() -> None:
+    first, second, third = rounds(0.1, 0.1, 0.1)
+    assert is_slow([first, second.replace(control="slow_again"), third], interval=2)
+    assert not is_slow([first, second, third], interval=2)
+
+
+def test_stop_reasons() -> None:
+    first, second = rounds(0.1, 0.9)
+    assert stop_reason([first], limit=2) is None
+    assert stop_reason([first, second], limit=2) == "rounds"
+    assert stop_reason([first, second.replace(confirmed=True)], limit=2) == "threshold"
+    assert stop_reason([first, second.replace(control="stop")], limit=3) == "stop"
+
+
+def test_mean_changes_by_hand() -> None:
+    mean, error = changes([0.2, 0.4, 0.3, 0.6])
+    assert mean == pytest.approx(0.4 / 3)
+    deviations = [0.2 - 0.4 / 3, -0.1 - 0.4 / 3, 0.3 - 0.4 / 3]
+    assert error == pytest.approx(sqrt(sum(d * d for d in deviations) / 2 / 3))
+    assert changes([0.2, None, 0.4]) == (None, None)
+    mean, error = changes([0.2, 0.3])
+    assert mean == pytest.approx(0.1)
+    assert error is None
+
+
+def test_figures_of_a_run() -> None:
+    first, second = rounds(0.25, 0.75)
+    run = [first.replace(mean=0.4, nodes=5, edges=5, slow=True), second.replace(mean=0.6, nodes=6, edges=7)]
+    found = figures(run, stop="rounds", calls=31)
+    assert (found.best, found.best_score, found.first_score, found.slow_updates) == (1, 0.75, 0.25, 1)
+    assert (found.nodes, found.edges, found.calls, found.oracle) == ((5, 6), (5, 7), 31, False)
+    assert found.mean_change == pytest.approx(0.2)

@@ -1,0 +1,255 @@
+"""Births, deaths and edge edits: budgets, caps, and whatever a meta-model may say."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from selfwire.core.edits import AddEdge, RemoveEdge
+from selfwire.core.errors import ReplyError
+from selfwire.core.scope import Scope
+from selfwire.core.topology import Policy
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.tacomas.asks import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate
+from selfwire.evolvers.tacomas.config import SlowConfig, TacomasConfig
+from selfwire.evolvers.tacomas.meta import death_candidates, shown_agents, shown_graph, slow_update
+from selfwire.evolvers.tacomas.rounds import Round
+from selfwire.evolvers.tacomas.slow import Delta, enforced
+from tests.evolvers.tacomas.doubles import PROMPTS, QUESTION, coach, team
+
+TOOLS = ("calculator", "search")
+CRITIC = NewAgent(role="Critic", goal="You look for mistakes.", tools=["search", "teleport"])
+
+
+def applied(update: SlowUpdate, workflow: Workflow | None = None, **knobs: Any) -> Delta:
+    return enforced(workflow or team(), update, config=SlowConfig(**knobs), prompts=PROMPTS, tools=TOOLS)
+
+
+def edges_of(workflow: Workflow) -> set[str]:
+    return {str(edge) for edge in workflow.topology.edges}
+
+
+def add(source: str, target: str) -> EdgeEdit:
+    return EdgeEdit(op="edge_add", source=source, target=target)
+
+
+def remove(source: str, target: str) -> EdgeEdit:
+    return EdgeEdit(op="edge_remove", source=source, target=target)
+
+
+def test_a_replacement_inherits_the_edges_free() -> None:
+    found = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead="calculator", v_new=CRITIC)]))
+    assert (found.births, found.deaths, found.edges) == (("critic",), ("calculator",), 0)
+    assert found.workflow.topology.edges == team().topology.edges
+    assert found.workflow.agent_at("calculator").id == "critic"
+    assert found.workflow.pool["critic"].tools == ("search",)
+    assert "You look for mistakes." in found.workflow.pool["critic"].prompt
+    assert [one.change for one in found.refused] == ["tool 'teleport' for Critic"]
+
+
+def test_a_birth_is_wired_by_its_role() -> None:
+    update = SlowUpdate(
+        birth_death_pairs=[BirthDeathPair(v_new=CRITIC)],
+        graph_edit=[add("searcher", "critic"), add("Critic", "reflector")],
+    )
+    found = applied(update)
+    assert {"searcher->critic", "critic->reflector"} <= edges_of(found.workflow)
+    assert found.edges == 2
+
+
+def test_d7_a_newborn_that_nobody_wires_is_joined_out_of_the_edge_budget() -> None:
+    birth = [BirthDeathPair(v_new=CRITIC)]
+    found = applied(SlowUpdate(birth_death_pairs=birth))
+    assert edges_of(found.workflow) - edges_of(team()) == {"planner->critic", "critic->reflector"}
+    assert found.edges == 2
+    spent = [add("planner", "verifier"), add("planner", "reflector"), add("searcher", "reflector")]
+    short = applied(SlowUpdate(birth_death_pairs=birth, graph_edit=spent))
+    assert short.births == ()
+    assert "critic" not in short.workflow.topology.agents
+    assert short.refused[-1].reason == "no edge leads to or from it, and the budget of edge edits is spent"
+
+
+def test_a_death_takes_the_agent_and_its_edges() -> None:
+    found = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead="calculator")]))
+    assert found.deaths == ("calculator",)
+    assert edges_of(found.workflow) == {"planner->searcher", "searcher->verifier", "verifier->reflector"}
+
+
+@pytest.mark.parametrize("new", [None, CRITIC])
+def test_the_sink_never_dies(new: NewAgent | None) -> None:
+    found = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead="reflector", v_new=new)]))
+    assert found.workflow == team()
+    assert "sink" in found.refused[0].reason
+
+
+def test_the_entry_may_be_replaced_and_not_removed() -> None:
+    replaced = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead="planner", v_new=CRITIC)]))
+    assert replaced.workflow.agent_at(replaced.workflow.topology.entry).id == "critic"
+    removed = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead="planner")]))
+    assert removed.workflow == team()
+    assert "entry" in removed.refused[0].reason
+
+
+def test_d11_an_edit_that_cuts_the_sink_off_is_refused() -> None:
+    found = applied(SlowUpdate(graph_edit=[remove("verifier", "reflector")]))
+    assert found.workflow == team()
+    assert "sink unreachable" in found.refused[0].reason
+    rerouted = applied(SlowUpdate(graph_edit=[add("searcher", "reflector"), remove("verifier", "reflector")]))
+    assert (rerouted.edges, rerouted.refused) == (2, ())
+
+
+def test_what_exceeds_the_budget_is_dropped_in_order_and_recorded() -> None:
+    wished = [
+        add("planner", "verifier"), add("planner", "reflector"), remove("planner", "calculator"),
+        add("searcher", "calculator"), add("searcher", "reflector"), add("calculator", "reflector"),
+    ]  # fmt: skip
+    found = applied(SlowUpdate(graph_edit=wished))
+    assert [r.edits[0] for r in found.applied] == [
+        AddEdge("planner", "verifier"),
+        AddEdge("planner", "reflector"),
+        RemoveEdge("planner", "calculator"),
+        AddEdge("searcher", "calculator"),
+    ]
+    assert [(one.change, one.reason) for one in found.refused] == [
+        ("edge_add searcher -> reflector", "beyond the budget of 4 edge edits per update"),
+        ("edge_add calculator -> reflector", "beyond the budget of 4 edge edits per update"),
+    ]
+    pairs = [BirthDeathPair(v_dead=name, v_new=CRITIC) for name in ("planner", "searcher", "verifier")]
+    born = applied(SlowUpdate(birth_death_pairs=pairs))
+    assert (born.births, born.deaths) == (("critic", "critic-2"), ("planner", "searcher"))
+    assert "beyond the budget of 2 birth-death pairs" in born.refused[-1].reason
+
+
+def test_without_an_edit_budget_all_edits_are_taken_up_to_the_cap() -> None:
+    update = SlowUpdate(birth_death_pairs=[BirthDeathPair(v_new=CRITIC)] * 30)
+    assert len(applied(update).workflow.topology.nodes) == 7
+    assert len(applied(update, budgeted=False).workflow.topology.nodes) == 20
+
+
+def test_the_team_stays_within_its_cap() -> None:
+    found = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_new=CRITIC)] * 2), nodes=6)
+    assert len(found.workflow.topology.nodes) == 6
+    assert "cap of 6" in found.refused[1].reason
+
+
+def test_feedback_reaches_prompt_and_memory() -> None:
+    told = [
+        AgentFeedback(agent="searcher", prompt_delta="Quote the source.", memory_seed="The archive is in Graz."),
+        AgentFeedback(agent="nobody", prompt_delta="Hello."),
+    ]
+    found = applied(SlowUpdate(agent_feedback=told))
+    searcher = found.workflow.pool["searcher"]
+    assert searcher.prompt == f"{team().pool['searcher'].prompt}\n\nQuote the source."
+    assert searcher.memory == ("The archive is in Graz.",)
+    assert found.refused[0].reason == "there is no such agent"
+    frozen = enforced(team(), SlowUpdate(agent_feedback=told), config=SlowConfig(), prompts=PROMPTS, feedback=False)
+    assert frozen.workflow == team()
+
+
+def test_a_prompt_does_not_grow_without_end() -> None:
+    told = [AgentFeedback(agent="searcher", prompt_delta="x" * 5000)]
+    assert applied(SlowUpdate(agent_feedback=told)).workflow == team()
+
+
+def test_d8_a_stop_changes_nothing_and_records_what_was_proposed() -> None:
+    found = applied(SlowUpdate(graph_edit=[add("planner", "reflector")], time_control="stop"))
+    assert (found.workflow, found.control, found.applied) == (team(), "stop", ())
+    assert found.refused[0].change == "edge_add planner -> reflector"
+
+
+def test_the_lineage_starts_at_the_team_before() -> None:
+    found = applied(SlowUpdate(graph_edit=[add("planner", "reflector")], global_rationale="a shortcut"))
+    assert found.workflow.lineage.parent == team().fingerprint
+    assert [r.why for r in found.workflow.lineage.rewirings] == ["a shortcut"]
+
+
+def test_candidates_for_death_by_hand() -> None:
+    history = [{"a": 1.0, "b": 0.0}, {"a": 0.1, "b": 0.3, "c": 0.1}, {"a": 0.2, "b": 0.1}]
+    assert death_candidates(history, interval=2, below=0.2) == ("a", "c")
+    assert death_candidates(history, interval=3, below=0.2) == ("b", "c")
+
+
+async def test_the_meta_model_is_shown_the_team_and_its_limits() -> None:
+    meta, model = coach(SlowUpdate=SlowUpdate())
+    rounds = [Round(number=0, goal="", score=0.5, failed=("a source",), weights={"planner": 0.2})]
+    await slow_update(
+        team(), rounds, meta, question=QUESTION, trace="", tools={}, config=TacomasConfig(), scope=Scope()
+    )
+    shown = model.asked[0][1]
+    for text in ("planner -> calculator, searcher", "sink: reflector", "round 0: 0.50", "a source", "4 edge edits"):
+        assert text in shown
+
+
+async def test_without_a_valid_reply_nothing_changes() -> None:
+    meta, _ = coach(SlowUpdate=ReplyError("garbage"))
+    found = await slow_update(
+        team(), [Round(number=0, goal="")], meta,
+        question=QUESTION, trace="", tools={}, config=TacomasConfig(), scope=Scope(),
+    )  # fmt: skip
+    assert found.workflow == team()
+    assert "garbage" in found.refused[0].reason
+
+
+def test_a_replaced_agent_is_known_by_its_own_name() -> None:
+    found = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead="calculator", v_new=CRITIC)])).workflow
+    assert "planner -> critic, searcher" in shown_graph(found)
+    assert "[critic]" in shown_agents(found, [Round(number=0, goal="")], TacomasConfig())
+    again = applied(SlowUpdate(graph_edit=[add("critic", "reflector")]), found)
+    assert "calculator->reflector" in edges_of(again.workflow)
+
+
+NAMES = st.one_of(
+    st.sampled_from(["planner", "searcher", "calculator", "verifier", "reflector", "critic", "critic-2", "Critic", ""]),
+    st.text(max_size=12),
+)
+NEWBORNS = st.builds(NewAgent, role=NAMES, goal=st.text(max_size=40), tools=st.lists(NAMES, max_size=2))
+UPDATES = st.builds(
+    SlowUpdate,
+    birth_death_pairs=st.lists(
+        st.builds(BirthDeathPair, v_dead=st.none() | NAMES, v_new=st.none() | NEWBORNS), max_size=5
+    ),
+    graph_edit=st.lists(
+        st.builds(EdgeEdit, op=st.sampled_from(["edge_add", "edge_remove"]), source=NAMES, target=NAMES), max_size=9
+    ),
+    agent_feedback=st.lists(
+        st.builds(AgentFeedback, agent=NAMES, prompt_delta=st.text(max_size=30), memory_seed=st.text(max_size=30)),
+        max_size=3,
+    ),
+    global_rationale=st.text(max_size=60),
+    time_control=st.sampled_from(["continue", "slow_again", "stop"]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(UPDATES, min_size=1, max_size=4), st.integers(5, 7))
+def test_whatever_the_meta_model_says_the_team_stays_valid(updates: list[SlowUpdate], nodes: int) -> None:
+    now = team()
+    for update in updates:
+        found = applied(update, now, nodes=nodes)
+        check_budgets(now, found, nodes)
+        check_record(update, found)
+        now = found.workflow
+
+
+def check_budgets(before: Workflow, found: Delta, nodes: int) -> None:
+    after = found.workflow
+    assert after.agent_at(after.topology.sink).id == "reflector"
+    assert after.topology.problems(Policy(cycles=True, loose=True)) == ()
+    assert len(after.topology.nodes) <= nodes
+    assert len(found.births) <= 2
+    assert len(found.deaths) <= 2
+    assert found.edges <= 4
+    if not found.births and not found.deaths:
+        changed = before.topology.diff(after.topology)
+        assert len(changed.added_edges) + len(changed.removed_edges) <= 4
+    assert {node.agent for node in after.topology.nodes} == set(after.pool)
+    assert Workflow.model_validate(after.model_dump(mode="json")) == after
+
+
+def check_record(update: SlowUpdate, found: Delta) -> None:
+    """Every proposed structural change was applied or is on record with its reason."""
+    assert all(one.reason for one in found.refused)
+    made = [r for r in found.applied if r.operation in ("REPLACE", "BIRTH", "DEATH", "EDGE_ADD", "EDGE_REMOVE")]
+    told = [one for one in found.refused if not one.change.startswith(("tool ", "feedback", "prompt_delta"))]
+    assert len(made) + len(told) >= len(update.birth_death_pairs) + len(update.graph_edit)

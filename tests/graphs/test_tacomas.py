@@ -1,0 +1,489 @@
+"""TacoMAS end to end: the machine with scripted and offline models, its ablations, and no label within reach."""
+
+import ast
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import Field
+
+from selfwire.core.agent import Agent
+from selfwire.core.errors import BudgetError, ConfigError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question, Task
+from selfwire.core.topology import Edge
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Budget
+from selfwire.core.workflow import Workflow
+from selfwire.evals.benchmarks.archive import archive
+from selfwire.evolvers.tacomas.config import SlowConfig, TacomasConfig
+from selfwire.evolvers.tacomas.rounds import Round
+from selfwire.graphs import tacomas
+from selfwire.graphs.checkpoints import sqlite_saver
+from selfwire.graphs.method import Method
+from selfwire.graphs.tacomas import Tacomas
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.offline.model import OfflineChat
+from tests.graphs.scripted import ScriptedChat
+from tests.graphs.test_hiva_machine import run
+
+ASKED = {"question": "What am I?"}
+FORMS = pytest.mark.parametrize("form", ["sync", "async"])
+CANARY = "zanzibar-canary-7731"
+CRITERIA = ("It answers.", "It is proven.", "It has the right form.", "It is a guess.")
+NAMES = ("planner", "searcher", "calculator", "verifier", "reflector")
+NOTHING: dict[str, Any] = {
+    "birth_death_pairs": [], "graph_edit": [], "agent_feedback": [], "global_rationale": "", "time_control": "continue",
+}  # fmt: skip
+SCRIPT: dict[str, dict[str, Any]] = {
+    "Checklist": {"items": [
+        {"criterion": text, "operator": "contradiction" if "guess" in text else "correctness"} for text in CRITERIA
+    ]},
+    "Verdict": {"results": [True, False, True, True], "reason": "not proven"},
+    "Contributions": {"scores": [
+        {"agent": name, "score": score, "reason": "so it seems"}
+        for name, score in zip(NAMES, (0.5, 1.0, 0.0, 0.5, 0.5), strict=True)
+    ]},
+    "Refinement": {"errors": "sloppy", "plan": "be exact", "kind": "prompt", "update": "prove it"},
+    "SlowUpdate": {**NOTHING, "graph_edit": [{"op": "edge_add", "source": "searcher", "target": "reflector"}]},
+}  # fmt: skip
+
+
+class Script(ScriptedChat):
+    """Follows a script in which a list is a reply per call, the last one again and again."""
+
+    turns: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
+    sent: list[str] = Field(default_factory=list)
+    """Every message of every call."""
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
+        self.sent.append("\n".join(message.text for message in messages))
+        return super()._generate(messages, *args, **kwargs)
+
+    def _object(self, wish: str) -> Any:
+        title = json.loads(wish.splitlines()[-1])["title"] if "Reply with one JSON object" in wish else ""
+        if queue := self.turns.get(title):
+            self.script = {**self.script, title: queue.pop(0)}
+        return super()._object(wish)
+
+
+def scripted(**turns: list[dict[str, Any]]) -> Script:
+    return Script(script=SCRIPT, turns=turns)
+
+
+def verdict(*results: bool) -> dict[str, Any]:
+    return {"results": list(results), "reason": ""}
+
+
+GOOD, TURNED = verdict(True, True, True, False), verdict(False, True, True, True)
+
+
+def rounds_of(result: Mapping[str, Any]) -> list[Round]:
+    return [Round.model_validate(one) for one in result["rounds"]]
+
+
+def invoked(model: Any, **knobs: Any) -> dict[str, Any]:
+    final: dict[str, Any] = tacomas.build(model, config=TacomasConfig(**knobs)).compile().invoke(ASKED)
+    return final
+
+
+@FORMS
+async def test_it_runs_all_rounds_where_the_judge_is_not_satisfied(form: str) -> None:
+    graph = tacomas.build(scripted(), config=TacomasConfig(rounds=4)).compile()
+    result = await run(form, graph, ASKED)
+    assert result["figures"]["stop"] == "rounds"
+    assert [one.score for one in rounds_of(result)] == [0.5] * 4
+    assert [one.slow for one in rounds_of(result)] == [False, True, False, False]
+    assert result["answer"] == "answer 20"  # ties go to the latest round
+    assert result["oracle"] is False
+
+
+def test_a_confirmed_score_ends_the_run() -> None:
+    result = invoked(scripted(Verdict=[verdict(True, False, True, True), GOOD, TURNED]))
+    assert result["figures"]["stop"] == "threshold"
+    assert [one.score for one in rounds_of(result)] == [0.5, 1.0]
+    assert result["answer"] == "answer 10"
+
+
+def test_d5_a_score_that_is_not_confirmed_goes_on() -> None:
+    doubt = verdict(True, True, True, True)
+    result = invoked(scripted(Verdict=[GOOD, doubt, GOOD, TURNED]), rounds=5)
+    assert [(one.score, one.confirmed) for one in rounds_of(result)] == [(0.75, False), (1.0, True)]
+
+
+def test_d4_the_answer_is_that_of_the_best_round() -> None:
+    result = invoked(scripted(Verdict=[verdict(True, True, True, True), verdict(False, False, False, True)]), rounds=3)
+    assert [one.score for one in rounds_of(result)] == [0.75, 0.0, 0.0]
+    assert (result["answer"], result["figures"]["best"]) == ("answer 5", 0)
+
+
+def test_d8_a_stop_ends_the_run_at_once() -> None:
+    result = invoked(scripted(SlowUpdate=[{**NOTHING, "time_control": "stop"}]))
+    assert (result["figures"]["stop"], result["figures"]["rounds"]) == ("stop", 2)
+
+
+def test_slow_again_brings_another_slow_update_after_the_next_round() -> None:
+    again = {**NOTHING, "time_control": "slow_again"}
+    result = invoked(scripted(SlowUpdate=[again, NOTHING]), rounds=6)
+    assert [one.slow for one in rounds_of(result)] == [False, True, True, True, False, False]
+
+
+def test_each_round_tells_its_goal_scores_contributions_edits_and_cost() -> None:
+    first, second, third = rounds_of(invoked(scripted(), rounds=3))
+    assert first.goal == "Answer the task."
+    assert second.goal == "It is proven.; It is a guess."
+    assert {one.agent: one.score for one in first.contributions} == dict(
+        zip(NAMES, (0.5, 1.0, 0.0, 0.5, 0.5), strict=True)
+    )
+    assert first.mean == pytest.approx(0.5)
+    assert [rewiring.operation for rewiring in second.applied] == ["EDGE_ADD"]
+    assert (first.edges, third.edges) == (5, 6)
+    assert (first.usage.calls, second.usage.calls, third.usage.calls) == (12, 13, 7)
+
+
+def test_calls_are_counted_and_the_budget_holds() -> None:
+    model = scripted()
+    result = invoked(model, rounds=3)
+    assert result["usage"]["calls"] == result["figures"]["calls"] == len(model.sent) == 33
+    with pytest.raises(BudgetError):
+        tacomas.build(scripted(), budget=Budget(calls=20)).compile().invoke(ASKED)
+
+
+def test_illegal_edits_are_on_record_with_their_reasons() -> None:
+    wild = {**NOTHING, "birth_death_pairs": [{"v_dead": "reflector", "v_new": None}]}
+    result = invoked(scripted(SlowUpdate=[wild]), rounds=3)
+    [refused] = rounds_of(result)[1].refused
+    assert "sink, which never dies" in refused.reason
+
+
+def test_d1_weights_order_the_messages_of_the_next_round() -> None:
+    reader = "You verify the work of a team"
+
+    def inboxes(config: TacomasConfig) -> list[list[str]]:
+        model = scripted()
+        tacomas.build(model, config=config).compile().invoke(ASKED)
+        lines = [text.splitlines() for text in model.sent if text.startswith(reader)]
+        return [[line for line in sent if line.startswith("From ")] for sent in lines]
+
+    equal, weighed = inboxes(TacomasConfig(rounds=2))
+    assert equal == ["From calculator:", "From searcher:"]
+    assert weighed == ["From searcher:", "From calculator:"]
+    assert inboxes(TacomasConfig(rounds=2, capability=False)) == [equal, equal]
+
+
+def test_refinements_reach_the_next_round_and_no_other_question() -> None:
+    model = scripted()
+    graph = tacomas.build(model, config=TacomasConfig(rounds=2)).compile(checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    graph.invoke(ASKED, thread)
+    coached = [said for said in model.spoken if "Round 0. Fault: sloppy Next: be exact Prompt: prove it" in said]
+    assert len(model.spoken) == 10
+    assert coached == model.spoken[5:]
+    model.spoken.clear()
+    second = graph.invoke({"question": "And you?"}, thread)
+    assert not any("Round 0" in said for said in model.spoken[:5])
+    assert len(second["rounds"]) == 2
+    assert "And you?" in model.sent[-1]
+
+
+def cyclic() -> Workflow:
+    """The team of five with an edge back from the sink to the searcher."""
+    start = Tacomas(MeteredModel(OfflineChat()), {}).seed()
+    edges = (*start.topology.edges, Edge(source="reflector", target="searcher"))
+    return start.replace(topology=start.topology.replace(edges=edges))
+
+
+def test_a_cycle_delivers_in_the_next_round() -> None:
+    model = scripted()
+    tacomas.build(model, seed=cyclic(), config=TacomasConfig(rounds=2)).compile().invoke(ASKED)
+    searcher = [text for text in model.sent if text.startswith("You are the searcher")]
+    assert "From reflector:" not in searcher[0]
+    assert "From reflector:\nanswer 5" in searcher[1]
+
+
+def test_d10_messages_to_the_dead_are_recorded_as_lost() -> None:
+    death = {**NOTHING, "birth_death_pairs": [{"v_dead": "searcher", "v_new": None}]}
+    graph = tacomas.build(
+        scripted(SlowUpdate=[death, NOTHING]), seed=cyclic(), config=TacomasConfig(rounds=3, interval=1)
+    ).compile()
+    first, *_ = rounds_of(graph.invoke(ASKED))
+    assert (first.deaths, first.lost) == (("searcher",), ("reflector->searcher",))
+
+
+def test_d9_a_round_without_an_answer_has_no_score_and_the_run_goes_on() -> None:
+    model = scripted()
+    model.failing["You give the team's final answer"] = 1
+    first, second = rounds_of(result := invoked(model, rounds=2))
+    assert (first.answer, first.score) == (None, None)
+    assert "sink 'reflector' failed" in (first.error or "")
+    assert "reflector" not in {one.agent for one in first.contributions}
+    assert second.score == 0.5
+    assert result["answer"] is not None
+
+
+def test_a_run_without_any_answer_says_why() -> None:
+    model = scripted()
+    model.failing["You give the team's final answer"] = 99
+    result = invoked(model, rounds=2)
+    assert result["answer"] is None
+    assert "the provider is down" in result["error"]
+
+
+def test_a_worker_that_keeps_failing_does_not_stop_the_team() -> None:
+    model = scripted()
+    model.failing["You are the calculator"] = 99
+    result = invoked(model, rounds=2)
+    assert result["answer"] is not None
+    assert all("calculator" not in {one.agent for one in done.contributions} for done in rounds_of(result))
+
+
+def test_an_agent_without_a_place_has_no_share() -> None:
+    idle = Agent(id="idle", prompt="You wait.")
+    team = cyclic()
+    spare = team.replace(agents=(*team.agents, idle))
+    result = tacomas.build(scripted(), seed=spare, config=TacomasConfig(rounds=3)).compile().invoke(ASKED)
+    assert set(result["weights"]) == set(NAMES)
+
+
+@pytest.mark.parametrize("question", [{"question": " "}, {}])
+def test_a_blank_question_is_refused(question: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="question"):
+        tacomas.build(scripted()).compile().invoke(question)
+
+
+def test_a_team_whose_tools_are_missing_is_refused() -> None:
+    team = cyclic()
+    seeker = team.pool["searcher"].replace(tools=("search",))
+    agents = tuple(seeker if agent.id == "searcher" else agent for agent in team.agents)
+    with pytest.raises(ConfigError, match="search"):
+        tacomas.build(scripted(), seed=team.replace(agents=agents))
+
+
+def test_the_drawing_shows_the_figure_and_the_team() -> None:
+    drawn = tacomas.build(scripted()).compile().get_graph(xray=True)
+    assert {f"round:{name}" for name in NAMES} <= set(drawn.nodes)
+    plain = {(edge.source, edge.target) for edge in tacomas.build(scripted()).compile().get_graph().edges}
+    assert plain == {
+        ("__start__", "init_graph"), ("init_graph", "round"), ("round", "judge"), ("judge", "refine"),
+        ("judge", "__end__"), ("refine", "round"), ("refine", "birth_death"), ("birth_death", "round"),
+        ("birth_death", "__end__"),
+    }  # fmt: skip
+
+
+def test_inner_steps_of_every_round_are_streamed() -> None:
+    graph = tacomas.build(scripted(), config=TacomasConfig(rounds=2)).compile()
+    chunks: list[Any] = list(graph.stream(ASKED, subgraphs=True, stream_mode="updates"))
+    inner = [node for path, update in chunks if path for node in update]
+    assert sorted(inner) == sorted(NAMES * 2)
+
+
+async def test_it_resumes_after_a_round_that_was_interrupted() -> None:
+    model = scripted()
+    graph = tacomas.build(model, config=TacomasConfig(rounds=2)).compile(
+        checkpointer=InMemorySaver(), interrupt_before=["judge"]
+    )
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    await graph.ainvoke(ASKED, thread)
+    assert len(model.spoken) == 5
+    while (await graph.aget_state(thread)).next:
+        result = await graph.ainvoke(None, thread)
+    assert len(model.spoken) == 10
+    assert result["figures"]["stop"] == "rounds"
+
+
+def saver_on(path: Path) -> Iterator[BaseCheckpointSaver[Any]]:
+    opened = sqlite_saver(path)
+    yield opened
+    opened.conn.close()
+
+
+@FORMS
+async def test_a_run_that_stopped_within_round_3_asks_no_finished_agent_twice(form: str, tmp_path: Path) -> None:
+    model = scripted()
+    config = TacomasConfig(rounds=4)
+    for saver in saver_on(tmp_path / "threads.sqlite"):
+        poor = tacomas.build(model, config=config, budget=Budget(calls=29)).compile(checkpointer=saver)
+        thread: Any = {"configurable": {"thread_id": "1"}}
+        with pytest.raises(BudgetError):
+            await run(form, poor, ASKED, thread)
+        assert len(model.spoken) == 13  # two rounds of five, and the first three agents of the third
+        rich = tacomas.build(model, config=config).compile(checkpointer=saver)
+        result = await run(form, rich, None, thread)
+    assert len(result["rounds"]) == 4
+    assert len(model.spoken) == 20
+    assert len(model.sent) == result["usage"]["calls"]
+
+
+@pytest.mark.parametrize("garbage", ["-", "I cannot do that.", "[1, 2", '{"results": "all"}', "null"])
+def test_a_meta_model_that_talks_garbage_changes_nothing(garbage: str) -> None:
+    class Babbling(Script):
+        def _object(self, wish: str) -> Any:
+            asked = "Reply with one JSON object" in wish or "valid" in wish
+            return AIMessage(garbage) if asked else None
+
+    model = Babbling(script=SCRIPT)
+    result = invoked(model, rounds=3)
+    assert result["figures"]["calls"] == len(model.sent)
+    assert [one.score for one in rounds_of(result)] == [None] * 3
+    assert result["answer"] == result["rounds"][-1]["answer"]
+    assert Workflow.model_validate(result["workflow"]) == Tacomas(MeteredModel(OfflineChat()), {}).seed()
+    assert "no valid reply" in rounds_of(result)[1].refused[0].reason
+    assert result["weights"] == pytest.approx(dict.fromkeys(NAMES, 0.2))
+
+
+# ---- the method ----
+
+
+def offline(toolbox: Any = None, **knobs: Any) -> Tacomas:
+    return Tacomas(MeteredModel(OfflineChat()), toolbox or {}, TacomasConfig(**knobs))
+
+
+def test_it_is_a_method() -> None:
+    method: Method = offline()
+    assert method.name == "tacomas"
+    assert method.pruned(method.seed()) is None
+
+
+async def solved(question: Question, seed: int = 1, **knobs: Any) -> Trajectory:
+    bench = archive(40)
+    method = offline(bench.toolbox, **knobs)
+    return await method.solve(method.seed(bench.tools), question, scope=Scope(seed=seed))
+
+
+def first_of_kind(kind: str) -> Question:
+    splits = archive(40).splits(0, train=20, gate=0, test=0)
+    return next(task.question for task in splits.train if task.kind == kind)
+
+
+def told(done: Trajectory) -> Any:
+    """A run without its wall times."""
+    rounds = [{**one, "usage": None} for one in done.notes["rounds"]]
+    return done.answer, [step.output for step in done.steps], rounds, done.notes["figures"]
+
+
+async def test_the_offline_model_plays_every_part_and_the_same_seed_gives_the_same_run() -> None:
+    question = first_of_kind("bridge")
+    one, two = await solved(question, rounds=3), await solved(question, rounds=3)
+    assert told(one) == told(two)
+    assert one.answer is not None
+    assert one.question == question
+    assert {step.visit for step in one.steps} == {one.notes["figures"]["best"]}
+    assert one.usage.calls == one.notes["figures"]["calls"]
+    assert one.workflow == offline(archive(40).toolbox).seed(archive(40).tools).fingerprint
+
+
+async def test_lessons_are_off_by_default_and_reach_later_questions_where_they_are_on() -> None:
+    question = Question(id="q", input="What am I?")
+
+    async def twice(lessons: bool) -> tuple[Workflow, list[str]]:
+        model = scripted(Verdict=[verdict(True, False, True, True)] * 2 + [verdict(True, True, True, True)])
+        method = Tacomas(MeteredModel(model), {}, TacomasConfig(rounds=3, lessons=lessons))
+        done = await method.solve(method.seed(), question, scope=Scope())
+        learned = (await method.evolve(method.seed(), [done], scope=Scope())).workflow
+        model.sent.clear()
+        await method.solve(learned, question, scope=Scope(seed=1))
+        return learned, [text for text in model.sent if "<lessons>" in text]
+
+    learned, [shown] = await twice(lessons=True)
+    assert "edge added searcher -> reflector: 1 times, mean change of the score +0.25" in shown
+    assert learned.topology == offline().seed().topology
+    unchanged, [plain] = await twice(lessons=False)
+    assert unchanged == offline().seed()
+    assert "(none)" in plain
+
+
+async def test_what_is_on_record_is_not_asked_again() -> None:
+    model, journal, question = scripted(), Journal.memory(), Question(id="q", input="What am I?")
+    done = []
+    for _ in range(2):
+        method = Tacomas(MeteredModel(model, journal=journal), {}, TacomasConfig(rounds=3))
+        done.append(await method.solve(method.seed(), question, scope=Scope(run="r", task="q")))
+    assert done[0].answer == done[1].answer
+    assert len(model.sent) == done[0].usage.calls == done[1].usage.calls
+
+
+async def test_a_model_that_fails_outside_the_team_ends_the_run_as_an_error() -> None:
+    class Broken(Script):
+        def _object(self, wish: str) -> Any:
+            if "Reply with one JSON object" in wish:
+                raise RuntimeError("the judge is down")
+            return None
+
+    method = Tacomas(MeteredModel(Broken(script=SCRIPT)), {})
+    done = await method.solve(method.seed(), Question(id="q", input="What?"), scope=Scope())
+    assert done.answer is None
+    assert "the judge is down" in (done.error or "")
+
+
+def trajectories(**knobs: Any) -> tuple[Any, ...]:
+    """What a scripted run with these knobs did: topology and prompts of every round, as far as they show."""
+    slow = {
+        **NOTHING,
+        "graph_edit": [
+            {"op": "edge_add", "source": source, "target": target}
+            for source, target in (
+                ("planner", "verifier"), ("planner", "reflector"), ("searcher", "calculator"),
+                ("searcher", "reflector"), ("calculator", "reflector"), ("verifier", "planner"),
+            )
+        ],
+    }  # fmt: skip
+    model = scripted(SlowUpdate=[slow, NOTHING])
+    result = invoked(model, rounds=4, **knobs)
+    return tuple(one.edges for one in rounds_of(result)), tuple(model.spoken), result["weights"]
+
+
+def test_switches_change_the_trajectories() -> None:
+    edges, _, weights = trajectories()
+    assert edges == (5, 5, 9, 9)
+    topology_only = trajectories(capability=False)
+    assert topology_only[0] == edges
+    assert not any("Notes from earlier work" in said for said in topology_only[1])
+    assert topology_only[2] == dict.fromkeys(NAMES, 0.2) != weights
+    capability_only = trajectories(topology=False)
+    assert capability_only[0] == (5, 5, 5, 5)
+    assert capability_only[2] == weights
+    one_time_scale = trajectories(interval=1)
+    assert one_time_scale[0] == (5, 9, 9, 9)
+    unbudgeted = trajectories(slow=SlowConfig(budgeted=False))
+    assert unbudgeted[0] == (5, 5, 11, 11)
+
+
+# ---- no labels ----
+
+
+async def test_d3_the_reference_is_in_no_prompt_state_or_result() -> None:
+    model, saver = scripted(), InMemorySaver()
+    task = Task(id="t", input="What am I?", reference=CANARY, entities=(CANARY,))
+    method = Tacomas(MeteredModel(model), {}, TacomasConfig(rounds=3))
+    done = await method.solve(method.seed(), task.question, scope=Scope(task=task.id))
+    graph = tacomas.build(model, config=TacomasConfig(rounds=3)).compile(checkpointer=saver)
+    graph.invoke({"question": task.question.input}, {"configurable": {"thread_id": "1"}})
+    states = [repr(snapshot) for snapshot in saver.list({"configurable": {"thread_id": "1"}})]
+    assert len(states) > 5
+    everything = [*model.sent, done.model_dump_json(), *states]
+    assert not any(CANARY in text for text in everything)
+    assert any("What am I?" in text for text in everything)
+
+
+SOURCES = [
+    path
+    for room in ("evolvers", "graphs")
+    for path in sorted((Path(__file__).parents[2] / room / "tacomas").glob("*.py"))
+]
+FORBIDDEN = {"Task", "Splits", "Environment", "Feedback"}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.parent.name}/{path.name}")
+def test_d3_nothing_of_the_method_can_hold_a_task(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert not FORBIDDEN & (names | imported)
+    assert not {"reference", "assess", "with_feedback"} & attributes

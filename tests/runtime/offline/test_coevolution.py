@@ -1,0 +1,116 @@
+"""Critics of co-evolution see what the prompt shows them, and symptoms only."""
+
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+from pydantic import BaseModel
+
+from selfwire.evolvers.tacomas import asks
+from selfwire.runtime.offline import critics
+from selfwire.runtime.offline.coevolution import ITEMS
+from selfwire.runtime.offline.vocabulary import active_skills, named_in, paraphrases
+from selfwire.runtime.offline.worker import Said
+
+COMPARISON = "Which was founded earlier, Brol Works or Tas Press?"
+WORK = "[searcher] - Part 1: a\n- Passage: x\n- Fact: a = 1990\n- Fact: b = 1980\n- Conclusion: Tas Press"
+CHECKLIST = "\n".join(f"{n}. ({operator}) {criterion}" for n, (criterion, operator) in enumerate(ITEMS, 1))
+SCHEMAS: list[type[BaseModel]] = [
+    asks.Checklist, asks.Verdict, asks.Contributions, asks.Refinement, asks.SlowUpdate,
+]  # fmt: skip
+GRAPH = "entry: planner\nsink: reflector\nplanner -> searcher\nsearcher -> reflector\nreflector -> nobody"
+AGENTS = (
+    "[planner] plans\ntools: none\ncontributions, oldest first: 0.7\nprompt: Plan.\n\n"
+    "[searcher] finds\ntools: search\ncontributions, oldest first: {searcher}\nprompt: Search.\n\n"
+    "[reflector] answers\ntools: none\ncontributions, oldest first: 0\nprompt: Answer."
+)
+Reply = TypeVar("Reply", bound=BaseModel)
+
+
+def judged(schema: type[Reply], *, seed: int = 0, error_rate: float = 0.0, **sections: str) -> Reply:
+    text = "\n".join(f"<{name}>\n{value}\n</{name}>" for name, value in sections.items())
+    found = critics.reply(
+        schema.model_json_schema(), [Said("user", text)], lambda purpose: Random(f"{seed} {purpose}"), error_rate
+    )
+    return schema.model_validate(found)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.__name__)
+@pytest.mark.parametrize("error_rate", [0, 1])
+def test_every_ask_is_recognised_and_its_reply_valid(schema: type[BaseModel], error_rate: float) -> None:
+    assert frozenset(schema.model_fields) in critics.CRITICS
+    for seed in range(20):
+        assert judged(schema, seed=seed, error_rate=error_rate)
+        assert judged(schema, seed=seed, error_rate=error_rate, task=COMPARISON, graph=GRAPH, agents=AGENTS)
+
+
+def passed(answer: str, trace: str, error_rate: float = 0.0, seed: int = 0) -> list[bool]:
+    verdict = judged(
+        asks.Verdict, seed=seed, error_rate=error_rate, task=COMPARISON, answer=answer, trace=trace, checklist=CHECKLIST
+    )
+    pairs = zip(verdict.results, ITEMS, strict=True)
+    return [result == (operator == "correctness") for result, (_, operator) in pairs]
+
+
+def test_a_verdict_follows_symptoms() -> None:
+    assert passed("Answer: Tas Press", WORK) == [True] * 4
+    assert passed("Answer: unknown", WORK) == [False, True, True, False]
+    assert passed("Answer: Tas Press", "nothing was done") == [True, False, False, False]
+
+
+def test_a_judge_is_no_oracle() -> None:
+    assert passed("Answer: Brol Works", WORK) == passed("Answer: Tas Press", WORK)
+
+
+def test_a_judge_errs_at_the_error_rate() -> None:
+    wrong = sum(passed("Answer: Tas Press", WORK, 0.2, seed) != [True] * 4 for seed in range(300))
+    assert 30 < wrong < 90
+
+
+def test_contributions_count_what_is_new() -> None:
+    agents = (
+        "[a] first\nevidence precheck: PASS\n- Fact: one\n- Fact: two\n\n"
+        "[b] repeats\nevidence precheck: PASS\n- Fact: one\n\n"
+        "[c] decides\nevidence precheck: PASS\n- Conclusion: x\nAnswer: x\n\n"
+        "[d] fails\nevidence precheck: FAIL\n- Fact: three\n\n"
+        "[e] idle\nevidence precheck: FAIL\n(it was not reached in this round)"
+    )
+    found = judged(asks.Contributions, task=COMPARISON, answer="Answer: x", agents=agents)
+    assert {one.agent: one.score for one in found.scores} == {"a": 0.7, "b": 0.3, "c": 1.0, "d": 0.3, "e": 0.0}
+
+
+def test_a_coach_asks_for_a_step_that_does_not_show_where_there_is_a_place_for_it() -> None:
+    seen = "- Part 1: a\n- Passage: x\n- Fact: a = 1990\n- Fact: b = 1980"
+    coached = judged(asks.Refinement, task=COMPARISON, role="You help.", work=seen)
+    assert "compare" in active_skills(coached.update)
+    full = f"{paraphrases()['split'][0]} {paraphrases()['brainstorm'][0]}"
+    assert judged(asks.Refinement, task=COMPARISON, role=full, work=seen).update == ""
+    assert judged(asks.Refinement, task=COMPARISON, role="You help.", work=WORK).update == ""
+
+
+def test_a_newborn_takes_the_step_that_is_missing() -> None:
+    seen = "- Part 1: a\n- Passage: x\n- Fact: a = 1990\n- Fact: b = 1980"
+    tools = "search: Search the archive."
+    sections: dict[str, Any] = {"task": COMPARISON, "graph": GRAPH, "trace": seen, "tools": tools}
+    born = judged(asks.SlowUpdate, agents=AGENTS.format(searcher="0.7"), **sections)
+    [pair] = born.birth_death_pairs
+    assert pair.v_dead is None
+    assert pair.v_new is not None
+    assert "compare" in named_in(pair.v_new.goal)
+    assert pair.v_new.tools == ["search"]
+    assert [(edit.source, edit.target) for edit in born.graph_edit] == [
+        ("planner", "specialist"),
+        ("specialist", "reflector"),
+    ]
+    replaced = judged(asks.SlowUpdate, agents=AGENTS.format(searcher="0, 0.1"), **sections)
+    assert replaced.birth_death_pairs[0].v_dead == "searcher"
+
+
+def test_where_nothing_is_missing_evidence_gets_a_path_and_stagnation_ends_it() -> None:
+    agents = AGENTS.format(searcher="0.3")
+    sections: dict[str, Any] = {"task": COMPARISON, "graph": GRAPH, "trace": WORK, "agents": agents}
+    found = judged(asks.SlowUpdate, scores="round 0: 0.50", **sections)
+    assert [(edit.source, edit.target) for edit in found.graph_edit] == [("planner", "reflector")]
+    assert found.time_control == "continue"
+    stuck = "\n".join(f"round {n}: 0.50" for n in range(4))
+    assert judged(asks.SlowUpdate, scores=stuck, **sections).time_control == "stop"

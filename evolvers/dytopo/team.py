@@ -28,6 +28,8 @@ SECTIONS = ("task", "goal", "memory", "team", "tools", "trace")
 
 _TAG = re.compile(rf"<(/?\s*(?:{'|'.join(SECTIONS)})\s*)>", re.IGNORECASE)
 
+_HEAD = re.compile(r"^\[(?=(?:You|From [^\]\n]*|Result of [^\]\n]*), round \d+\])", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Team:
@@ -147,7 +149,7 @@ class Team:
 def remembered(memory: Memory) -> str:
     """A memory as its owner reads it, oldest first."""
     shown = {"own": "You, round {0}", "routed": "From {1}, round {0}", "tool": "Result of {1}, round {0}"}
-    return "\n\n".join(f"[{shown[one.kind].format(one.round, one.source)}]\n{one.text}" for one in memory)
+    return "\n\n".join(f"[{shown[one.kind].format(one.round, one.source)}]\n{_unheaded(one.text)}" for one in memory)
 
 
 def global_state(said: Sequence[Said]) -> str:
@@ -163,6 +165,11 @@ def roster(agents: Sequence[Agent]) -> str:
 def quoted(text: str) -> str:
     """A text in which no section's tag can be mistaken for ours."""
     return _TAG.sub(r"[\1]", text).strip()
+
+
+def _unheaded(text: str) -> str:
+    """A text in which no line passes for the head of another entry."""
+    return _HEAD.sub("(", text)
 
 
 def _public(one: Said) -> str:

@@ -39,8 +39,7 @@ def build(
 ) -> DytopoGraph:
     """DyTopo as a graph: `build(...).compile(checkpointer=...).invoke({"question": "..."})["answer"]`.
 
-    `Report.of(state)` reads what happened off the final state. LangGraph's own limit of steps is enough for
-    about 5 rounds where it is 25; pass `{"recursion_limit": machine.recursion_limit(rounds)}` with older versions.
+    `Report.of(state)` reads what happened off the final state; its `text` is for people.
 
     Args:
         model: plays the workers; a name as for `chat_model`, or a ready model.
@@ -64,6 +63,7 @@ def build(
     metered = MeteredModel(models, journal=Unrecorded(), ledger=Ledger(budget), labels={"method": MEMORY})
     dytopo = Dytopo(metered, held, embeds, config)
     start = _checked(dytopo, seed)
+    _ = dytopo.team  # reads its prompts now and not on an event loop
 
     async def wire(context: DytopoContext, spent: Usage) -> tuple[Dytopo, Ledger]:
         ledger = Ledger(_tighter(budget, context), spent=spent, elapsed=spent.seconds)

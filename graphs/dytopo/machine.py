@@ -68,12 +68,13 @@ class Steps:
             run=str(get_config().get("configurable", {}).get("thread_id") or secrets.token_hex(8)),
             seed=_context().seed,
             phase="run",
+            task=question.id,
         )
         return {
             "answer": None,
             "error": None,
             "usage": Usage().model_dump(mode="json"),
-            "scope": scope.at(task=question.id).model_dump(mode="json"),
+            "scope": scope.model_dump(mode="json"),
             "workflow": self.start.model_dump(mode="json"),
             "goal": question.input,
             "memories": {},

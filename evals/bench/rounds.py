@@ -6,6 +6,7 @@ Embedding is left out. The loop is what one would write first: a cosine per pair
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -40,10 +41,10 @@ def run(sizes: Sequence[int] = (8, 64, COMPARED, 1000), workers: int = 64, round
     rows = []
     for size in sizes:
         queries, keys = vectors(size)
-        fast = median(_seconds(lambda q=queries, k=keys: vectorised(q, k)) for _ in range(rounds))
+        fast = median(_seconds(partial(vectorised, queries, keys)) for _ in range(rounds))
         rows.append(Row(what=f"graph of {size} agents, embedding apart", value=fast * 1e3, unit="ms"))
         if size == COMPARED:
-            slow = median(_seconds(lambda q=queries, k=keys: looped(q, k)) for _ in range(min(rounds, 3)))
+            slow = median(_seconds(partial(looped, queries, keys)) for _ in range(min(rounds, 3)))
             rows.append(Row(what=f"double loop, {size} agents", value=slow * 1e3, unit="ms"))
             rows.append(Row(what="vectorised against double loop (aim: >= 20)", value=slow / fast, unit="times"))
     took = median(asyncio.run(_round(workers)) for _ in range(rounds))

@@ -130,11 +130,7 @@ def _verdict(brief: Brief, work: Work) -> str:
 
 def _result(tool: str, text: str) -> ToolResult:
     arguments, _, result = text.partition("\n")
-    try:
-        given = json.loads(arguments)
-    except json.JSONDecodeError:
-        given = {}
-    return ToolResult(tool, given if isinstance(given, dict) else {}, result)
+    return ToolResult(tool, _object(arguments), result)
 
 
 def _tools(text: str) -> list[OfferedTool]:
@@ -143,8 +139,17 @@ def _tools(text: str) -> list[OfferedTool]:
         head, cue, inputs = line.partition(" Input: ")
         name, _, description = head.partition(": ")
         if cue:
-            found.append(OfferedTool(name, description, {"properties": json.loads(inputs)}))
+            found.append(OfferedTool(name, description, {"properties": _object(inputs)}))
     return found
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The JSON object that a text is; an empty one if it is none."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 _EXTRAS = ("answer", "verdict", "calls")

@@ -39,8 +39,9 @@ class Planned(SpokenModel):
 
     async def ask(self, schema: Any, messages: Any, *, scope: Scope, **options: Any) -> Any:
         found, usage = await super().ask(schema, messages, scope=scope, **options)
-        if scope.node == "Solver" and getattr(found, "answer", "") and "plan: add" not in messages[-1].content:
-            found = found.model_copy(update={"answer": "8"})
+        said: Any = found
+        if scope.node == "Solver" and said.answer and "plan: add" not in messages[-1].content:
+            found = schema.model_validate({**said.model_dump(), "answer": "8"})
         return found, usage
 
 

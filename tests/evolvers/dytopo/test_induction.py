@@ -1,6 +1,7 @@
 """The induced graph: the equations by hand, and for any matrix."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -176,6 +177,13 @@ def test_any_matrix_gives_one_order_and_loses_nothing(scores: npt.NDArray[np.flo
         row = {p: scores[place[consumer], place[p]] for p in agents if p != consumer}
         wanted = sorted((p for p, r in row.items() if r > tau), key=lambda p: (-row[p], place[p]))[:most]
         assert [*graph.providers(consumer)] == wanted
+
+
+@given(MATRICES, st.integers(1, 5))
+def test_a_higher_threshold_takes_edges_away_and_adds_none(scores: npt.NDArray[np.float64], most: int) -> None:
+    found = [adjacency(scores, threshold=tau, providers=most) for tau in (-1.0, 0.0, 0.3, 0.5, 1.0)]
+    assert all((higher <= lower).all() for lower, higher in pairwise(found))
+    assert not found[-1].any()
 
 
 @given(MATRICES)

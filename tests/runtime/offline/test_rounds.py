@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from selfwire.evolvers.dytopo.asks import Turn, Verdict, turn_schema
 from selfwire.graphs.prompts import load_prompts
 from selfwire.runtime.offline import critics
+from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.offline.vocabulary import active_skills, paraphrases
 from selfwire.runtime.offline.worker import Said
 
@@ -109,6 +110,18 @@ def test_a_step_slips_at_the_workers_rate_not_at_the_judges() -> None:
     splitter = paraphrases()["split"][0]
     assert said(system=splitter, err=1.0)["public"].count("Part") == 2
     assert said(system=splitter, slip=1.0)["public"].count("Part") == 1
+
+
+@pytest.mark.parametrize(("rates", "parts"), [({"error_rate": 1}, 1), ({"critic_error_rate": 1}, 2)])
+def test_the_chat_model_hands_its_rates_on(rates: dict[str, float], parts: int) -> None:
+    model = OfflineChat(**{"error_rate": 0, "critic_error_rate": 0, **rates}).with_structured_output(Turn)
+    found: Any = model.invoke([("system", paraphrases()["split"][0]), ("user", f"<task>\n{COMPARISON}\n</task>")])
+    assert found.public.count("Part") == parts
+
+
+@pytest.mark.parametrize("tools", ["search: Search. Input: {broken", "search: Search. Input: []", "Input: "])
+def test_a_tool_that_is_not_understood_is_not_used(tools: str) -> None:
+    assert said(tools=tools)["calls"] == []
 
 
 def test_a_checker_passes_what_shows_no_gap() -> None:

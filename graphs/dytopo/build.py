@@ -13,7 +13,7 @@ from selfwire.core.usage import Budget, Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY, Remembered
-from selfwire.graphs.dytopo.machine import Steps, machine
+from selfwire.graphs.dytopo.machine import machine
 from selfwire.graphs.dytopo.method import Dytopo
 from selfwire.graphs.dytopo.state import DytopoContext, DytopoState
 from selfwire.graphs.hiva.wiring import toolbox
@@ -69,7 +69,7 @@ def build(
         ledger = Ledger(_tighter(budget, context), spent=spent, elapsed=spent.seconds)
         return Dytopo(metered.paid_by(ledger), held, embeds, config), ledger
 
-    return machine(Steps(dytopo, start), wire)
+    return machine(dytopo, start, wire)
 
 
 def _checked(dytopo: Dytopo, seed: Workflow | str) -> Workflow:

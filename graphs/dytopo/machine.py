@@ -18,6 +18,7 @@ from typing import Any, Literal
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
 
 from selfwire.core.errors import ConfigError, TaskError
@@ -47,35 +48,40 @@ STEPS_PER_ROUND = 4
 """Nodes of a round; LangGraph limits how many a run may take."""
 
 
+class Given(DytopoContext):
+    """What `solve` hands over per run, so that one compiled machine serves all teams and tasks.
+
+    Args:
+        place: of the run.
+        start: the team.
+    """
+
+    place: Scope
+    start: Workflow
+
+
 @dataclass(frozen=True)
 class Steps:
     """The machine's nodes.
 
     Attributes:
         dytopo: the wired method.
-        start: the team.
-        place: of the run, if it is known beforehand; else the thread's.
+        start: the team; None where every run is given its own.
     """
 
     dytopo: Dytopo
-    start: Workflow
-    place: Scope | None = None
+    start: Workflow | None = None
 
     async def begin(self, state: DytopoState) -> DytopoState:
         """Take a new question; the task is the goal of round 0."""
         question = _question(state)
-        scope = self.place or Scope(
-            run=str(get_config().get("configurable", {}).get("thread_id") or secrets.token_hex(8)),
-            seed=_context().seed,
-            phase="run",
-            task=question.id,
-        )
+        start, scope = self._given(question)
         return {
             "answer": None,
             "error": None,
             "usage": Usage().model_dump(mode="json"),
             "scope": scope.model_dump(mode="json"),
-            "workflow": self.start.model_dump(mode="json"),
+            "workflow": start.model_dump(mode="json"),
             "goal": question.input,
             "memories": {},
             "rounds": [],
@@ -92,7 +98,7 @@ class Steps:
             question=_question(state),
             goal=state["goal"],
             memories=memories,
-            domain=_domain(state),
+            domain=Remembered.of(workflow).domain,
             scope=_scope(state),
         )
         return {"said": [one.model_dump(mode="json") for one in await run_workers(run)]}
@@ -107,10 +113,10 @@ class Steps:
 
     async def deliver(self, state: DytopoState) -> DytopoState:
         """The barrier: private messages along the graph, memories for the next round (phase 4)."""
-        graph, workflow = Induced.model_validate(state["graph"]), _workflow(state)
+        graph, workflow, said = Induced.model_validate(state["graph"]), _workflow(state), _said(state)
         done = deliver(
             Delivered.model_validate({"memories": state["memories"]}).memories,
-            _said(state),
+            said,
             graph,
             roles={name: workflow.pool[name].role for name in workers(workflow)},
             limit=self.dytopo.config.memory,
@@ -118,7 +124,7 @@ class Steps:
         record = Round(
             number=len(state["rounds"]),
             goal=state["goal"],
-            said=_said(state),
+            said=said,
             graph=graph,
             messages=done.messages,
             dropped=done.dropped,
@@ -132,12 +138,13 @@ class Steps:
     async def manager(self, state: DytopoState) -> DytopoState:
         """Halt, or set the next goal (phase 5)."""
         *before, last = [Round.model_validate(one) for one in state["rounds"]]
+        workflow = _workflow(state)
         managed = await self.dytopo.team.manage(
-            _workflow(state).pool[MANAGER],
+            workflow.pool[MANAGER],
             _question(state),
             state["goal"],
             [one.in_order for one in (*before, last)],
-            _domain(state),
+            Remembered.of(workflow).domain,
             scope=_scope(state).at(node=MANAGER, visit=last.number),
         )
         if managed.complete and not self.dytopo.config.halting:
@@ -155,11 +162,21 @@ class Steps:
             TaskError: nobody gave one, in a graph that people use; `solve` says so in its trajectory.
         """
         rounds = [Round.model_validate(one) for one in state["rounds"]]
-        found = answer(_domain(state), [one.in_order for one in rounds])
-        error = None if found else _why_no_answer(_domain(state), rounds)
-        if error and self.place is None:
+        domain = Remembered.of(_workflow(state)).domain
+        found = answer(domain, [one.in_order for one in rounds])
+        error = None if found else _why_no_answer(domain, rounds)
+        if error and not isinstance(_context(), Given):
             raise TaskError(f"{error}; ask again, allow more rounds or choose another model")
         return {"answer": found, "error": error}
+
+    def _given(self, question: Question) -> tuple[Workflow, Scope]:
+        context = _context()
+        if isinstance(context, Given):
+            return context.start, context.place
+        if self.start is None:
+            raise ConfigError("there is no team; build the graph with one")
+        run = str(get_config().get("configurable", {}).get("thread_id") or secrets.token_hex(8))
+        return self.start, Scope(run=run, seed=context.seed, phase="run", task=question.id)
 
     @property
     def rounds(self) -> int:
@@ -182,8 +199,9 @@ def after_manager(state: DytopoState) -> Literal["workers", "conclude"]:
 Step = Callable[[Steps, DytopoState], Awaitable[DytopoState]]
 
 
-def machine(steps: Steps, wire: Wire) -> StateGraph[DytopoState, Any, Any, Any]:
-    """The whole machine, ready to compile; nodes that call models are wired as their run has chosen."""
+def machine(dytopo: Dytopo, start: Workflow, wire: Wire) -> StateGraph[DytopoState, Any, Any, Any]:
+    """The whole machine around a team, ready to compile; nodes that call models are wired as their run has chosen."""
+    steps = Steps(dytopo, start)
 
     def paid(step: Step) -> Callable[[DytopoState], Awaitable[DytopoState]]:
         async def run(state: DytopoState) -> DytopoState:
@@ -198,19 +216,25 @@ def machine(steps: Steps, wire: Wire) -> StateGraph[DytopoState, Any, Any, Any]:
     async def in_parallel(state: DytopoState, _: Any) -> DytopoState:
         return await working(state)
 
-    drawn: Any = compile_workers(workers(steps.start))
+    drawn: Any = compile_workers(workers(start))
     return _assembled(steps, embedded(drawn, in_parallel), both_forms(paid(Steps.manager)))
+
+
+def solver(dytopo: Dytopo) -> CompiledStateGraph[DytopoState, Any, Any, Any]:
+    """The machine for runs that are `Given` team and place, paid for by whoever pays for the method's model."""
+    steps = Steps(dytopo)
+    working, managing = (both_forms(partial(step, steps)) for step in (Steps.workers, Steps.manager))
+    return _assembled(steps, working, managing).compile(name="dytopo")
 
 
 async def run(
     dytopo: Dytopo, workflow: Workflow, question: Question, scope: Scope, within: RunnableConfig | None
 ) -> Report:
-    """One question from START to END, paid for by whoever pays for the method's model."""
-    steps = Steps(dytopo, workflow, place=scope.at(task=question.id))
-    graph = _assembled(steps, both_forms(partial(Steps.workers, steps)), both_forms(partial(Steps.manager, steps)))
+    """One question from START to END."""
+    given = Given(seed=scope.seed, place=scope.at(task=question.id), start=workflow)
     limit: RunnableConfig = {"recursion_limit": recursion_limit(dytopo.config.rounds)}
-    state: Any = await graph.compile(name="dytopo").ainvoke(
-        {"question": question.input}, {**(within or {}), **limit}, context=DytopoContext(seed=scope.seed)
+    state: Any = await dytopo.machine.ainvoke(
+        {"question": question.input}, {**(within or {}), **limit}, context=given
     )
     return Report.of(state)
 
@@ -259,10 +283,6 @@ def _scope(state: DytopoState) -> Scope:
 
 def _workflow(state: DytopoState) -> Workflow:
     return Workflow.model_validate(state["workflow"])
-
-
-def _domain(state: DytopoState) -> Domain:
-    return Remembered.of(_workflow(state)).domain
 
 
 def _said(state: DytopoState) -> tuple[Said, ...]:

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.graph.state import CompiledStateGraph
 
 from selfwire.core.ports import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
@@ -15,7 +17,7 @@ from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY
 from selfwire.evolvers.dytopo.seed import seed
 from selfwire.evolvers.dytopo.team import Team
-from selfwire.graphs.dytopo.state import Report
+from selfwire.graphs.dytopo.state import DytopoState, Report
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
 
@@ -46,6 +48,13 @@ class Dytopo:
         """The models with DyTopo's prompts."""
         return Team(self.model, load_prompts("evolvers", "dytopo"), self.toolbox, self.config)
 
+    @cached_property
+    def machine(self) -> CompiledStateGraph[DytopoState, Any, Any, Any]:
+        """The state machine, compiled once."""
+        from selfwire.graphs.dytopo.machine import solver  # the machine is made of this method's steps
+
+        return solver(self)
+
     def seed(self, tools: Sequence[str] = (), domain: str = "general") -> Workflow:
         """A domain's team (code, math or general), its workers holding these tools."""
         return seed(load_prompts("evolvers", "dytopo"), domain, tools=tools)
@@ -74,6 +83,6 @@ class Dytopo:
             scope: place of the run.
             within: config of the machine; None makes it part of the running graph, checkpoints and all.
         """
-        from selfwire.graphs.dytopo.machine import run  # the machine is made of this method's steps
+        from selfwire.graphs.dytopo.machine import run
 
         return await run(self, workflow, question, scope, within)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -12,6 +12,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
 
+from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError, SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -79,6 +80,14 @@ class RoundRun:
     scope: Scope
     fellows: _Fellows = field(default_factory=_Fellows, repr=False)
 
+    @cached_property
+    def _members(self) -> tuple[Agent, ...]:
+        return members(self.workflow)
+
+    def others(self, worker: Id) -> str:
+        """The rest of the team, one line per member."""
+        return roster([agent for agent in self._members if agent.id != worker])
+
 
 def _joined(said: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     return {**said, **more}
@@ -138,7 +147,7 @@ class _Worker(Runnable[RoundState, dict[str, Any]]):
                 run.question,
                 run.goal,
                 run.memories.get(self.worker, ()),
-                roster([agent for agent in members(run.workflow) if agent.id != self.worker]),
+                run.others(self.worker),
                 run.domain,
                 scope=run.scope.at(node=self.worker),
             )

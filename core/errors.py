@@ -5,6 +5,11 @@ everything below is for what can go wrong while selfwire runs. Messages say what
 the values seen and the way out.
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from selfwire.core.usage import Usage
+
 
 class SelfwireError(RuntimeError):
     """Base of every error that selfwire raises on purpose.
@@ -34,7 +39,13 @@ class ShareError(BudgetError):
 
 
 class ModelError(SelfwireError):
-    """A model call failed after its retries: an infrastructure fault, never an answer."""
+    """A model call failed after its retries: an infrastructure fault, never an answer.
+
+    Attributes:
+        cost: what its attempts were billed all the same; None if nothing is known of it.
+    """
+
+    cost: "Usage | None" = None
 
 
 class OutageError(SelfwireError):

@@ -52,6 +52,10 @@ class SingleAgent:
         """One agent with the tools."""
         return single_workflow(tools)
 
+    def adopted(self, workflow: Workflow) -> Workflow:
+        """As it is."""
+        return workflow
+
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Sample until the calls are spent, then vote; ties go to the answer that came first."""
         samples = [await self._sample(workflow, question, scope, 0)]

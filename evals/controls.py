@@ -4,15 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from selfwire.core.edits import Rewiring
+from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hiva.config import KabbConfig
+from selfwire.evolvers.hiva.forward import match
 from selfwire.evolvers.hiva.gradients import Loss
+from selfwire.evolvers.hiva.memory import Outcome
 from selfwire.evolvers.hiva.repair import repair
 from selfwire.evolvers.hiva.updates import outcome, update_beliefs
 from selfwire.evolvers.random_edits import edit_at_random
+from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.method import Evolved, Method
 from selfwire.runtime.offline.vocabulary import paraphrases
 
@@ -27,7 +30,7 @@ class RandomEdits:
         instructions: what prompts of newcomers and rewrites are drawn from.
     """
 
-    inner: Method
+    inner: Hiva
     counts: tuple[int, ...]
     instructions: tuple[str, ...]
 
@@ -40,20 +43,36 @@ class RandomEdits:
         """As the method's."""
         return self.inner.seed(tools)
 
+    def adopted(self, workflow: Workflow) -> Workflow:
+        """As the method's."""
+        return self.inner.adopted(workflow)
+
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """As the method's."""
         return await self.inner.solve(workflow, question, scope=scope)
 
     async def evolve(self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope) -> Evolved:
-        """As many random rewirings as the iteration has, then repair; beliefs learn from successes alone."""
+        """As many random rewirings as the iteration has, then repair; what the method learns is learned here too.
+
+        Only the critic is missing, which would know better: r is 1 for who ran in a solved task, else 0.
+        """
         count = self.counts[min(scope.iteration, len(self.counts) - 1)] if self.counts else 0
         edited, applied = edit_at_random(workflow, count, self.instructions, scope=scope)
-        repaired = repair(edited)
+        repaired = repair(edited, self.inner.config)
         applied = (*applied, *repaired.rewirings)
-        graded = [(done, done.feedback) for done in trajectories if done.feedback is not None]
-        lessons = [outcome(done, Loss(solved=feedback.solved)) for done, feedback in graded]
-        now = update_beliefs(repaired.workflow, lessons, iteration=scope.iteration, config=KabbConfig())
+        lessons = [await self._lesson(done, workflow) for done in trajectories]
+        now = update_beliefs(repaired.workflow, lessons, config=self.inner.config.routing)
         return Evolved(workflow=now.descended_from(workflow, applied), applied=applied)
+
+    async def _lesson(self, done: Trajectory, workflow: Workflow) -> Outcome | None:
+        if done.feedback is None:
+            return None
+        concepts = self.inner.concepts(done)
+        found = await match(concepts, workflow, self.inner.embedder) if concepts else None
+        lesson = outcome(done, Loss(solved=True), None, found)  # as if solved: everybody who ran is judged
+        if lesson is None or done.feedback.solved:
+            return lesson
+        return lesson.replace(solved=False, rewards=dict.fromkeys(lesson.rewards, 0))
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
         """As the method's."""
@@ -69,7 +88,13 @@ class RandomEdits:
 
 
 def with_random_edits(method: Method, counts: Sequence[int]) -> RandomEdits:
-    """The control for a method: every instruction that the stand-in's vocabulary knows may be drawn."""
+    """The control for a method: every instruction that the stand-in's vocabulary knows may be drawn.
+
+    Raises:
+        ConfigError: the method's memory is not HiVA's.
+    """
+    if not isinstance(method, Hiva):
+        raise ConfigError(f"random edits are a control for hiva, not for {method.name}")
     instructions = tuple(text for texts in paraphrases().values() for text in texts)
     return RandomEdits(method, tuple(counts), instructions)
 

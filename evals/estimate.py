@@ -57,7 +57,8 @@ def _usage(request: EvolveRequest, agents: int, tokens: int) -> Usage:
     evolution = request.evolution
     gate = 2 * min(evolution.gate_tasks, request.sizes.gate) if evolution.gate == "paired" else 0
     batch = min(evolution.batch, request.sizes.train)
-    runs = evolution.iterations * (batch + gate) + 2 * request.sizes.test
+    tests = 2 + request.baselines  # before, after, and the single agent, which spends as much as the team
+    runs = evolution.iterations * (batch + gate) + tests * request.sizes.test
     team = round(runs * (1 + agents * CALLS_PER_AGENT))
     meta = round(evolution.iterations * (batch * (META_PER_TASK + agents * META_PER_AGENT) + 2 * agents))
     prices, roles = Prices.load(), request.models.roles

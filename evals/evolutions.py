@@ -289,6 +289,7 @@ def _seed(made: Method, request: EvolveRequest, bench: Benchmark, library: Libra
     workflow = run_sync(library.load(request.seed_team))
     if workflow.method != made.name:
         raise ConfigError(f"seed team {request.seed_team!r} belongs to {workflow.method}, not to {made.name}")
+    workflow = made.adopted(workflow)
     missing = {tool for agent in workflow.agents for tool in agent.tools} - set(bench.toolbox)
     if missing:
         told = ", ".join(sorted(missing))

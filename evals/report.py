@@ -18,6 +18,7 @@ from selfwire.evals.statistics import Estimate, paired, wilson
 from selfwire.graphs.evolution.phases import EvolutionState, trajectories_note
 from selfwire.graphs.evolution.rollouts import assess, roll_out, spent
 from selfwire.nodes.agent import agent_act
+from selfwire.runtime.budget import deadline
 
 STAMP = "offline stand-in model: shows the machinery, not a method's accuracy"
 
@@ -53,8 +54,9 @@ class Report(Value):
     Args:
         before, after: seed and evolved workflow.
         lines: trivial baseline, single agent at equal calls, before, after.
-        gain: after - before, paired over test tasks; None if no task can be compared.
+        gain: after - before, paired over test tasks; None if fewer than two tasks can be compared.
         over_single: after - single agent, likewise.
+        critic: (agreed, judged): how often the team's own opinion, where it was asked for, was the environment's.
     """
 
     before: Workflow
@@ -62,6 +64,7 @@ class Report(Value):
     lines: tuple[Line, ...]
     gain: Estimate | None
     over_single: Estimate | None
+    critic: tuple[int, int] = (0, 0)
 
 
 async def reported(run: OpenRun, final: EvolutionState, progress: Callable[[str], None] = lambda text: None) -> Report:
@@ -70,6 +73,11 @@ async def reported(run: OpenRun, final: EvolutionState, progress: Callable[[str]
     Raises:
         BudgetError, ModelError: as an evolution; what was paid for is not lost.
     """
+    async with deadline(run.parts.ledger):
+        return await _compared(run, final, progress)
+
+
+async def _compared(run: OpenRun, final: EvolutionState, progress: Callable[[str], None]) -> Report:
     parts, tasks = run.parts, run.parts.splits.test
     after = Workflow.model_validate(await parts.journal.get_body(final["incumbent"]))
     sides = {side: await kept(run, side, tasks) for side in ("before", "after")}
@@ -78,7 +86,7 @@ async def reported(run: OpenRun, final: EvolutionState, progress: Callable[[str]
     single = await single_agent(run, tasks, evolved.calls)
     lines = (
         await trivial(run, tasks),
-        _line(f"single agent at {evolved.calls:.1f} calls", single),
+        _line("single agent with votes", single),
         _line("seed team", sides["before"]),
         evolved,
     )
@@ -88,7 +96,15 @@ async def reported(run: OpenRun, final: EvolutionState, progress: Callable[[str]
         lines=lines,
         gain=_difference(lines[2], lines[3]),
         over_single=_difference(lines[1], lines[3]),
+        critic=await _agreement(run),
     )
+
+
+async def _agreement(run: OpenRun) -> tuple[int, int]:
+    """(agreed, judged) of the team's opinions of its own answers, over the whole run."""
+    history = await run.parts.library.history(run.parts.config.name)
+    notes = [v.facts.get("notes", {}) for v in history.versions if v.run == run.parts.run]
+    return sum(n.get("agreed", 0) for n in notes), sum(n.get("judged", 0) for n in notes)
 
 
 async def kept(run: OpenRun, side: str, tasks: Sequence[Task]) -> list[Trajectory]:
@@ -98,11 +114,12 @@ async def kept(run: OpenRun, side: str, tasks: Sequence[Task]) -> list[Trajector
 
 
 async def single_agent(run: OpenRun, tasks: Sequence[Task], calls: float) -> list[Trajectory]:
-    """One agent with the same tools that spends `calls` per task on samples and votes."""
+    """One agent with the seed team's tools that spends up to `calls` per task on samples and votes."""
     act = agent_act(run.model, run.toolbox, temperature=1.0)
+    tools = sorted({tool for agent in run.parts.seed_workflow.agents for tool in agent.tools})
     parts = replace(run.parts, method=SingleAgent(act, calls=max(calls, 1.0)))
     scope = Scope(run=f"{parts.run}/single", seed=parts.config.seed, phase="baseline")
-    return await roll_out(parts, single_workflow(run.benchmark.tools), tasks, scope, lambda trajectory: None)
+    return await roll_out(parts, single_workflow(tools), tasks, scope, lambda trajectory: None)
 
 
 async def trivial(run: OpenRun, tasks: Sequence[Task]) -> Line:
@@ -137,7 +154,7 @@ def _line(name: str, found: Sequence[Trajectory]) -> Line:
 
 def _difference(before: Line, after: Line) -> Estimate | None:
     pairs = [(b, a) for b, a in zip(before.scores, after.scores, strict=True) if b is not None and a is not None]
-    return paired([b for b, _ in pairs], [a for _, a in pairs]) if pairs else None
+    return paired([b for b, _ in pairs], [a for _, a in pairs]) if len(pairs) > 1 else None
 
 
 def cost_efficiency(share: float, usage: Usage, tasks: int) -> float | None:

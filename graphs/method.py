@@ -39,6 +39,14 @@ class Method(Protocol):
         """The workflow that the method starts from, its agents holding these tools."""
         ...
 
+    def adopted(self, workflow: Workflow) -> Workflow:
+        """A workflow of this method that there is already, as its evolution may start from it.
+
+        Raises:
+            ConfigError: the method's config does not allow it.
+        """
+        ...
+
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Run the team once, with evolution off.
 

@@ -17,7 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
-from selfwire.core.errors import BudgetError, JournalError, SelfwireError
+from selfwire.core.errors import BudgetError, JournalError, ModelError, SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, total
 from selfwire.core.values import canonical
@@ -29,6 +29,9 @@ Kind = Literal["model", "tool", "environment"]
 State = Literal["reserved", "settled", "failed"]
 
 USAGE = "calls, input_tokens, output_tokens, dollars, seconds"
+BILLED = ", ".join(f"{column} = COALESCE({column}, 0) + ?" for column in USAGE.split(", "))
+"""Adds to what earlier attempts at the same call were billed; an unknown price makes the sum unknown."""
+
 PLACES = ("iteration", "phase", "task", "node")
 
 
@@ -41,7 +44,7 @@ class Outcome(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One call as the journal holds it; `usage` and `reply` are None until it is settled."""
+    """One call as the journal holds it; `reply` is None until it is settled, `usage` until something was billed."""
 
     kind: str
     scope: Scope
@@ -70,8 +73,10 @@ class Journal:
         self._busy: dict[str, Future[None]] = {}
         self._spend, self._dollars = Usage(), Fraction(0)
         for key, state, at_most, *usage in connection.execute(f"SELECT key, state, at_most, {USAGE} FROM calls"):
+            if usage[0] is not None:  # a failed attempt may have been billed
+                self._count(_usage(usage))
             if state == "settled":
-                self._count(key, _usage(usage))
+                self._settled.add(key)
             else:
                 self._open[key] = at_most
         self._writer = Writer(connection, name)
@@ -179,16 +184,15 @@ class Journal:
         except SelfwireError as error:
             note = "UPDATE calls SET state = 'failed', failures = failures + 1, error = ? WHERE key = ?"
             await self._write(note, str(error), key)
+            if isinstance(error, ModelError) and error.cost is not None and error.cost.calls:
+                await self._write(f"UPDATE calls SET {BILLED} WHERE key = ?", *_columns(error.cost), key)
+                self._count(error.cost)
             raise
-        usage = outcome.usage
-        await self._write(
-            "UPDATE calls SET state = 'settled', error = NULL, reply = ?, calls = ?, input_tokens = ?, "
-            "output_tokens = ?, dollars = ?, seconds = ? WHERE key = ?",
-            json.dumps(outcome.body), usage.calls, usage.input_tokens, usage.output_tokens,
-            usage.dollars, usage.seconds, key,
-        )  # fmt: skip
+        note = f"UPDATE calls SET state = 'settled', error = NULL, reply = ?, {BILLED} WHERE key = ?"
+        await self._write(note, json.dumps(outcome.body), *_columns(outcome.usage), key)
         del self._open[key]
-        self._count(key, usage)
+        self._settled.add(key)
+        self._count(outcome.usage)
         return outcome
 
     async def _reserve(self, key: str, kind: str, scope: Scope, digest: str, attempt: int, at_most: int) -> None:
@@ -204,14 +208,13 @@ class Journal:
         row = await self._read(f"SELECT reply, {USAGE} FROM calls WHERE key = ?", key)
         return Outcome(json.loads(row[0][0]), _usage(row[0][1:]), replayed=True)
 
-    def _count(self, key: str, usage: Usage) -> None:
+    def _count(self, usage: Usage) -> None:
         with self._lock:  # loops of several threads may share a journal
-            self._settled.add(key)
             self._dollars += Fraction(usage.dollars or 0)  # exact, so that the order of settling leaves no trace
             self._spend += usage
 
     def spend(self) -> Usage:
-        """Sum of the settled rows; the same in whatever order they settled, but for seconds."""
+        """Sum of the rows, failed attempts that were billed among them; in whatever order, but for seconds."""
         known = self._spend.dollars is not None
         return self._spend.replace(dollars=float(self._dollars) if known else None)
 
@@ -221,9 +224,10 @@ class Journal:
         return len(tokens), sum(tokens)
 
     async def spend_at(self, **place: str | int) -> Usage:
-        """Sum of the settled rows at a place, such as `spend_at(iteration=2, phase="rollout", task="t1")`."""
-        where, values = _where({"state": "settled", **place})
-        usages = [_usage(row) for row in await self._read(f"SELECT {USAGE} FROM calls WHERE {where}", *values)]
+        """Sum of the rows at a place, such as `spend_at(iteration=2, phase="rollout", task="t1")`."""
+        where, values = _where(place)
+        statement = f"SELECT {USAGE} FROM calls WHERE {where} AND calls IS NOT NULL"
+        usages = [_usage(row) for row in await self._read(statement, *values)]
         spent = total(usages)
         return spent.replace(dollars=spent.dollars and math.fsum(usage.dollars or 0 for usage in usages))
 
@@ -294,6 +298,10 @@ def _where(wanted: Mapping[str, Any]) -> tuple[str, list[Any]]:
     return " AND ".join(["TRUE", *(f"{name} = ?" for name in asked)]), list(asked.values())
 
 
+def _columns(usage: Usage) -> tuple[Any, ...]:
+    return usage.calls, usage.input_tokens, usage.output_tokens, usage.dollars, usage.seconds
+
+
 def _usage(columns: Any) -> Usage:
     calls, sent, received, dollars, seconds = columns
     return Usage(calls=calls, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
@@ -304,5 +312,5 @@ def _row(columns: tuple[Any, ...]) -> Row:
     settled = state == "settled"
     return Row(
         kind, Scope.model_validate_json(scope), request, attempt, at_most, state, failures, error,
-        json.loads(reply) if settled else None, _usage(usage) if settled else None,
+        json.loads(reply) if settled else None, None if usage[0] is None else _usage(usage),
     )  # fmt: skip

@@ -184,6 +184,9 @@ class MeteredModel:
             with self.ledger.at(request.scope).hold(at_most, _where(request.scope)) as hold:
                 try:
                     reply = await self._tried(player, request._replace(messages=messages), billed)
+                except ModelError as error:
+                    error.cost = total(billed)
+                    raise
                 finally:
                     hold.settle(total(billed))
             if cuts:

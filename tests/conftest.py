@@ -2,10 +2,14 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 os.environ.setdefault("LANGSMITH_TRACING", "false")
 
 from tests.wire.server import WireServer, text
+
+settings.register_profile("selfwire", deadline=None)  # machines are shared; time belongs into a benchmark
+settings.load_profile("selfwire")
 
 
 @pytest.fixture

@@ -63,6 +63,7 @@ def evolve(
     budget_tokens: Annotated[int | None, typer.Option(help="Most tokens.")] = None,
     budget_usd: Annotated[float | None, typer.Option(help="Most US dollars.")] = None,
     budget_seconds: Annotated[float | None, typer.Option(help="Most wall time in seconds.")] = None,
+    calls_per_task: Annotated[int, typer.Option(help="Set aside for each task under --budget-calls.")] = 60,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")] = False,
     baselines: Annotated[bool, typer.Option(help="Run the baselines at the end.")] = True,
     home: Home = None,
@@ -115,7 +116,7 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
     method, benchmark = given["method"], given["benchmark"]
     if method is None or benchmark is None:
         raise ConfigError("evolve needs a method and --benchmark, such as `selfwire evolve hiva --benchmark archive`")
-    same = ("iterations", "batch", "gate", "gate_tasks", "seed", "concurrency")
+    same = ("iterations", "batch", "gate", "gate_tasks", "seed", "concurrency", "calls_per_task")
     return EvolveRequest(
         method=method,
         benchmark=str(Path(benchmark).resolve()) if is_file(benchmark) else benchmark,  # resumed from anywhere
@@ -199,8 +200,11 @@ def show_report(report: Report, run: OpenRun) -> None:
         if estimate is not None:
             interval = f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
             out.print(f"{what}, paired over {estimate.n} tasks: {interval}")
-    if report.over_single is not None and report.over_single.value <= 0:
-        out.print("the evolved team does not beat a single agent at equal calls here")
+    if report.over_single is not None and report.over_single.low <= 0:
+        out.print("the evolved team is not shown to beat a single agent at equal calls here")
+    agreed, judged = report.critic
+    if judged:
+        out.print(f"the team's opinion of its own answers was the environment's in {agreed} of {judged} cases")
     if run.request.models.is_offline:
         out.print(STAMP)
 

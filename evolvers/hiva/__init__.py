@@ -15,7 +15,7 @@ Evolution". In the order of the paper:
     synergy    C_ij' = C_ij + gamma' * a_ij / (a_ij + b_ij) * R_ij       beliefs.updated_synergy (Sec. 3.5, J.3)
     f_P        prompts from gradients, weights 0.7 (role), 0.3 (tools)   semantics              (Sec. 3.6, B.3)
     f_G        ADD_PARALLEL, ADD_SERIAL, REMOVE_SUCCESSOR, CONNECT_...   structure              (Sec. 3.6, Fig. 10)
-    omega      max corr(-Dist, success) on the simplex                   distance.fitted_weights (D.2, D.5)
+    omega      max corr(-Dist, success) on the simplex                   distance.fitted_weights (D.2, D.5, D20)
     repair     RepairTopology                                            repair                 (G.1)
 
 Departures (a test is named after each):
@@ -29,9 +29,10 @@ Departures (a test is named after each):
          mean of its siblings. Unbounded, a newcomer never beats an incumbent.
     D6   The aggregator is never an arm: an edge to it always carries, and carries the output itself.
     D7   Candidates whose weighted mismatch exceeds 0.75 are left out unless none would remain; D.2's wording
-         has the opposite direction. How often it fires is counted.
+         has the opposite direction. How often it fires is counted, and noted with every step of evolution.
     D8   New concepts hang below the root, so d_I >= 1: at depth 0 Dist is 0 for everybody.
-    D9   dt counts iterations, never seconds.
+    D9   dt counts iterations that taught something, one update each, never seconds; a team that learned before
+         counts on from there.
     D10  Edges are pruned at (s + 1)/(n + 2) < 0.3 with n >= 8, where s counts solved tasks, never at or above the
          team's own rate and never on the last path: raw rates would in time prune good edges.
     D11  An iteration takes a batch: each agent gets one f_P call, each node one f_G call over all its gradients.
@@ -43,4 +44,9 @@ Departures (a test is named after each):
     D16  A source that lost its last successor is joined to the sink again.
     D17  A cycle is undone at its newest edge; in one that no known edit made, at an edge against the order.
     D18  The parser is not asked about praise, which concerns nothing.
+    D19  What a batch taught about agents and edges that its own rewirings took away is set aside until the next
+         update: if the gate rejects the rewirings, the kept workflow has learned all of it.
+    D20  omega moves half way to the best fit, and only where that fit's correlation is 2.5/sqrt(n) or more and the
+         move beats the omega before; an indicator that is the same in all tasks keeps its share. The maximum
+         itself follows noise, and a constant indicator, of correlation 0, would win over all that are below 0.
 """

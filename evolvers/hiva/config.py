@@ -43,7 +43,6 @@ class HivaConfig(Value):
         tools: off is "w/o Tool": agents hold no tools.
         routing: knobs of the bandit.
         temperature: of every call in [0, 2]. Paper and ours: 1.0.
-        iterations: T, at most this many rounds of evolution. Paper and ours: 10.
         successors: most successors of an agent. Paper and ours: 5.
         parallel_threshold: below it ADD_PARALLEL is not offered. Paper and ours: 0.5.
         prune_below: an edge's smoothed success rate below which it is pruned. Paper and ours: 0.3.
@@ -59,7 +58,6 @@ class HivaConfig(Value):
     tools: bool = True
     routing: KabbConfig = KabbConfig()
     temperature: float = Field(default=1.0, ge=0, le=2)
-    iterations: int = Field(default=10, ge=1, le=1000)
     successors: int = Field(default=5, ge=1, le=100)
     parallel_threshold: float = Field(default=0.5, ge=0, le=1)
     prune_below: float = Field(default=0.3, ge=0, le=1)

@@ -1,7 +1,7 @@
 """The knowledge distance between an agent and a task, and the fit of its weights (App. D.1, D.2, D.5)."""
 
 from collections.abc import Iterable, Sequence
-from math import log1p
+from math import log1p, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ Indicators = tuple[float, float, float, float]
 UNIFORM: Indicators = (0.25, 0.25, 0.25, 0.25)
 LONGEST_PATH = 6
 FEWEST_TASKS = 20
+NOISE = 2.5
+"""Standard errors of a correlation of 0, 1/sqrt(n), that fitted weights must exceed (D20)."""
 
 
 class Evidence(Value):
@@ -83,31 +85,49 @@ class Fit(Value):
 
 
 def fitted_weights(evidence: Sequence[Evidence], weights: Indicators = UNIFORM) -> Fit | None:
-    """Weights on the simplex that maximise the correlation of -Dist with success (App. D.5).
+    """Weights half way to those on the simplex that maximise the correlation of -Dist with success (App. D.5).
+
+    An indicator that is the same in all tasks says nothing and keeps its share. The best of many weights
+    correlates with pure noise too, so it counts from 2.5/sqrt(n) on, and only if it beats the weights so far (D20).
 
     Args:
         evidence: one entry per held-out task.
         weights: the weights so far, one of the starting points.
 
     Returns:
-        None with fewer than 20 tasks, or where all ended alike (D14).
+        None with fewer than 20 tasks or where all ended alike (D14), and where the weights should stay.
     """
     solved = np.array([e.solved for e in evidence], dtype=float)
     if len(evidence) < FEWEST_TASKS or solved.min() == solved.max():
         return None
-    terms = np.array([e.terms for e in evidence])
-    starts = [np.asarray(weights), np.full(4, 0.25), *(0.85 * row + 0.0375 for row in np.eye(4)), *np.eye(4)]
-    found = [np.asarray(weights), *(_climbed(start, terms, solved) for start in starts)]  # ties change nothing
-    best = max(found, key=lambda omega: round(_correlation(omega, terms, solved), 9))
-    rounded = np.round(best / best.sum(), 6)
-    one, two, three, _ = (float(x) for x in rounded)
-    return Fit(
-        weights=(one, two, three, max(round(1 - one - two - three, 6), 0.0)),
-        correlation=_correlation(rounded, terms, solved),
-    )
+    terms, old = np.array([e.terms for e in evidence]), np.asarray(weights)
+    telling = terms.std(axis=0) > 1e-9
+    share = old[telling].sum()
+    if telling.sum() < 2 or share <= 0:
+        return None
+    best = _best(terms[:, telling], solved, old[telling] / share)
+    if _correlation(best, terms[:, telling], solved) < NOISE / sqrt(len(evidence)):
+        return None
+    halfway = old.copy()
+    halfway[telling] = (old[telling] + share * best) / 2
+    fit = Fit(weights=_on_simplex(halfway), correlation=_correlation(halfway, terms, solved))
+    return fit if fit.correlation > _correlation(old, terms, solved) + 1e-6 else None
 
 
 _Array = npt.NDArray[np.float64]
+
+
+def _best(terms: _Array, solved: _Array, old: _Array) -> _Array:
+    n = terms.shape[1]
+    starts = [old, np.full(n, 1 / n), *(0.85 * row + 0.15 / n for row in np.eye(n)), *np.eye(n)]
+    found = [old, *(_climbed(start, terms, solved) for start in starts)]  # ties change nothing
+    best = max(found, key=lambda omega: round(_correlation(omega, terms, solved), 9))
+    return np.asarray(best / best.sum())
+
+
+def _on_simplex(weights: _Array) -> Indicators:
+    one, two, three, _ = (float(x) for x in np.round(weights / weights.sum(), 6))
+    return one, two, three, max(round(1 - one - two - three, 6), 0.0)
 
 
 def _climbed(start: _Array, terms: _Array, solved: _Array) -> _Array:
@@ -117,7 +137,7 @@ def _climbed(start: _Array, terms: _Array, solved: _Array) -> _Array:
         lambda omega: -_correlation(omega, terms, solved),
         start,
         method="SLSQP",
-        bounds=[(0, 1)] * 4,
+        bounds=[(0, 1)] * len(start),
         constraints=[{"type": "eq", "fun": lambda omega: omega.sum() - 1}],
     )
     climbed = np.clip(result.x, 0, 1)

@@ -26,6 +26,8 @@ from selfwire.evolvers.hiva.memory import Learned
 from selfwire.evolvers.hiva.reflector import Reflector, work
 
 SHOWN_CONCEPTS = 60
+PROFILE = "@profile"
+"""Where a task is characterised; no node's id. The phase stays, so that the task's own share pays for it."""
 INPUT_LENGTH = 6_000
 
 
@@ -49,10 +51,10 @@ async def profile(
         asked, usage = await reflector.ask(
             TaskProfile,
             "profile",
-            scope=scope.at(phase="profile", task=question.id),
+            scope=scope.at(task=question.id, node=PROFILE),
             task=question.input,
             tools="\n".join(f"{tool.name}: {tool.description}" for tool in tools),
-            known_concepts="\n".join(Learned.of(workflow).knowledge.concepts[:SHOWN_CONCEPTS]),
+            known_concepts="\n".join(Learned.of(workflow).familiar(SHOWN_CONCEPTS)),
         )
     except ReplyError:
         return TaskConcepts(main=next(iter(concept_names([question.kind])), "")), Usage()
@@ -92,9 +94,7 @@ async def match(concepts: TaskConcepts, workflow: Workflow, embedder: Embedder) 
     )
 
 
-def _indicators(
-    agent: Agent, concepts: TaskConcepts, known: Knowledge, learned: Learned, cosine: float
-) -> Indicators:
+def _indicators(agent: Agent, concepts: TaskConcepts, known: Knowledge, learned: Learned, cosine: float) -> Indicators:
     return (
         semantic_mismatch(known.concepts_of(agent.id), concepts.all, cosine),
         dependency_mismatch(known.path(agent.id, concepts.main)),

@@ -161,6 +161,16 @@ def _at_sink(trajectory: Trajectory, workflow: Workflow, feedback: str, sentimen
     )
 
 
+def agreement(trajectories: Sequence[Trajectory], losses: Sequence[Loss]) -> dict[str, int]:
+    """How often the aggregator's own opinion was the environment's: `judged` answers, `agreed` among them."""
+    pairs = [
+        (judged.solved, done.feedback.solved)
+        for done, judged in zip(trajectories, losses, strict=True)
+        if judged.solved is not None and done.feedback is not None
+    ]
+    return {"judged": len(pairs), "agreed": sum(mine == its for mine, its in pairs)}
+
+
 async def backward(
     trajectory: Trajectory, workflow: Workflow, at_sink: Gradient, reflector: Reflector, *, scope: Scope
 ) -> Backward:

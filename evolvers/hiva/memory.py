@@ -1,5 +1,6 @@
 """What HiVA has learned, as one frozen value that lives in `workflow.memory["hiva"]` (Sec. 3.5)."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -78,11 +79,18 @@ class Outcome(Value):
     left_out: int = Field(default=0, ge=0)
 
 
+class Retired(Value):
+    """Beliefs by agent, and records by edge, of what a workflow does not have any more."""
+
+    beliefs: Mapping[Id, Belief] = Field(default_factory=dict)
+    edges: Mapping[str, EdgeRecord] = Field(default_factory=dict)
+
+
 class Learned(Value):
     """All that HiVA has learned.
 
     Args:
-        iteration: of the last update; -1 before the first.
+        iteration: how many updates there were, less one; -1 before the first.
         beliefs: by agent; an agent without an entry has the prior.
         edges: by `source->target`, nodes.
         knowledge: the graph of concepts, agents and tools.
@@ -91,6 +99,8 @@ class Learned(Value):
         evidence: held-out tasks, for the fit of the weights.
         solved, runs: of the team.
         left_out: how often the mismatch limit has fired.
+        retired: what the last update taught about agents and edges that its rewirings took away; a gate that
+            rejects the rewirings brings it back, and the next update forgets it (D19).
     """
 
     iteration: int = Field(default=-1, ge=-1)
@@ -103,6 +113,7 @@ class Learned(Value):
     solved: int = Field(default=0, ge=0)
     runs: int = Field(default=0, ge=0)
     left_out: int = Field(default=0, ge=0)
+    retired: Retired = Retired()
 
     @staticmethod
     def of(workflow: Workflow) -> "Learned":
@@ -135,13 +146,18 @@ class Learned(Value):
         rewards = [past.rewards[agent] for past in self.history if agent in past.rewards and _similar(past, task)]
         return sum(rewards), len(rewards)
 
-    def after(self, outcomes: Sequence[Outcome], *, iteration: int, config: KabbConfig) -> "Learned":
+    def familiar(self, most: int) -> tuple[str, ...]:
+        """At most so many known concepts: those of the most past tasks first, then by name."""
+        tasks = Counter(concept for past in self.history for concept in past.concepts)
+        return tuple(sorted(self.knowledge.concepts, key=lambda name: (-tasks[name], name))[:most])
+
+    def after(self, outcomes: Sequence[Outcome], *, config: KabbConfig) -> "Learned":
         """Everything updated once by the outcomes of a batch; agents that did not run decay (D1, D9)."""
         if not outcomes:
             return self
         return self.replace(
-            iteration=max(iteration, self.iteration),
-            beliefs=self._beliefs_after(outcomes, max(iteration - self.iteration, 0), config),
+            iteration=self.iteration + 1,
+            beliefs=self._beliefs_after(outcomes, config),
             edges=self._edges_after(outcomes, config),
             knowledge=self._knowledge_after(outcomes),
             history=(*self.history, *(_past(o) for o in outcomes if o.concepts))[-HISTORY:],
@@ -150,20 +166,14 @@ class Learned(Value):
             left_out=self.left_out + sum(o.left_out for o in outcomes),
         )
 
-    def _beliefs_after(self, outcomes: Sequence[Outcome], elapsed: int, config: KabbConfig) -> dict[Id, Belief]:
+    def _beliefs_after(self, outcomes: Sequence[Outcome], config: KabbConfig) -> dict[Id, Belief]:
         seen: dict[Id, list[Observation]] = {agent: [] for agent in self.beliefs}
         for outcome in outcomes:
             for agent, reward in outcome.rewards.items():
                 observed = Observation(reward=reward, match=outcome.matches.get(agent, 0.0))
                 seen.setdefault(agent, []).append(observed)
         return {
-            agent: updated_belief(
-                self.belief(agent),
-                observed,
-                decay=config.decay,
-                match_weight=config.match_weight,
-                iterations=elapsed,
-            )
+            agent: updated_belief(self.belief(agent), observed, decay=config.decay, match_weight=config.match_weight)
             for agent, observed in sorted(seen.items())
         }
 
@@ -195,10 +205,21 @@ class Learned(Value):
             beliefs={agent.id: self.belief(agent.id) for agent in workflow.agents},
             edges=dict(sorted(edges.items())),
             knowledge=self.knowledge.with_agents(workflow.agents),
+            retired=Retired(),
+        )
+
+    def rewired(self, workflow: Workflow) -> "Learned":
+        """What holds for a rewired workflow, with what is gone set aside until the gate has decided (D19)."""
+        fitted = self.fitting(workflow)
+        return fitted.replace(
+            retired=Retired(
+                beliefs={agent: belief for agent, belief in self.beliefs.items() if agent not in fitted.beliefs},
+                edges={key: record for key, record in self.edges.items() if key not in fitted.edges},
+            )
         )
 
     def refitted(self, evidence: Iterable[Evidence]) -> "Learned":
-        """The weights fitted anew to held-out tasks, where there are enough of them (D14)."""
+        """The weights fitted anew to held-out tasks, where there is enough that they say (D14, D20)."""
         kept = (*self.evidence, *evidence)[-HISTORY:]
         fit = fitted_weights(kept, self.weights)
         return self.replace(evidence=kept, weights=fit.weights if fit else self.weights)

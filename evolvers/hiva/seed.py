@@ -1,14 +1,15 @@
-"""The singleton that evolution starts from: source -> aggregator (Alg. 1)."""
+"""What evolution starts from: the singleton source -> aggregator (Alg. 1), or a team that there is already."""
 
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
+from selfwire.core.errors import ConfigError
 from selfwire.core.prompts import Prompts
 from selfwire.core.topology import Caps, chain
 from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.hiva.memory import Learned
+from selfwire.evolvers.hiva.memory import MEMORY_KEY, Learned
 
 METHOD = "hiva"
 SOURCE, AGGREGATOR = "source", "aggregator"
@@ -34,6 +35,34 @@ def seed(prompts: Prompts, *, tools: Sequence[Id] = (), config: HivaConfig = Hiv
                 kind="aggregator",
             ),
         ),
-        topology=chain(SOURCE, AGGREGATOR, caps=Caps(nodes=config.nodes, successors=config.successors)),
+        topology=chain(SOURCE, AGGREGATOR, caps=_caps(config)),
     )
     return Learned().fitting(workflow).into(workflow)
+
+
+def adopted(workflow: Workflow, config: HivaConfig) -> Workflow:
+    """A team that there is already, as evolution may start from it: with the config's caps, and tools if it has any.
+
+    Raises:
+        ConfigError: the team is larger than the caps.
+    """
+    nodes, successors = len(workflow.topology.nodes), max(map(len, workflow.topology.successors.values()))
+    if nodes > config.nodes or successors > config.successors:
+        raise ConfigError(
+            f"the team has {nodes} nodes with up to {successors} successors, and the config allows "
+            f"nodes={config.nodes} and successors={config.successors}; raise these, or start from a smaller team"
+        )
+    capped = workflow.replace(topology=workflow.topology.replace(caps=_caps(config)))
+    return capped if config.tools else _without_tools(capped)
+
+
+def _caps(config: HivaConfig) -> Caps:
+    return Caps(nodes=config.nodes, successors=config.successors)
+
+
+def _without_tools(workflow: Workflow) -> Workflow:
+    bare = workflow.replace(agents=tuple(agent.replace(tools=()) for agent in workflow.agents))
+    if bare == workflow or MEMORY_KEY not in workflow.memory:
+        return bare
+    learned = Learned.of(workflow)
+    return learned.replace(knowledge=learned.knowledge.with_agents(bare.agents)).into(bare)

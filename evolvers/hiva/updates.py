@@ -50,25 +50,25 @@ def outcome(
     )
 
 
-def update_beliefs(
-    workflow: Workflow, outcomes: Sequence[Outcome | None], *, iteration: int, config: KabbConfig
-) -> Workflow:
+def update_beliefs(workflow: Workflow, outcomes: Sequence[Outcome | None], *, config: KabbConfig) -> Workflow:
     """One update per iteration, then the memory is fitted to the topology as it is now.
 
     Args:
-        workflow: after repair; what is learned of agents and edges that are gone goes.
+        workflow: after repair; what is learned of agents and edges that are gone is set aside (D19).
         outcomes: of the batch, in task order; None teaches nothing.
-        iteration: of the outer loop, from 0.
         config: decay and rates.
     """
     lessons = [o for o in outcomes if o is not None]
-    return Learned.of(workflow).after(lessons, iteration=iteration, config=config).fitting(workflow).into(workflow)
+    return Learned.of(workflow).after(lessons, config=config).rewired(workflow).into(workflow)
 
 
 def kept_learning(kept: Workflow, candidate: Workflow) -> Workflow:
     """The kept agents and topology with what a rejected candidate has learned about them."""
     old, new = Learned.of(kept), Learned.of(candidate)
-    both = new.replace(beliefs={**old.beliefs, **new.beliefs}, edges={**old.edges, **new.edges})
+    both = new.replace(
+        beliefs={**old.beliefs, **new.retired.beliefs, **new.beliefs},
+        edges={**old.edges, **new.retired.edges, **new.edges},
+    )
     return both.fitting(kept).into(kept)
 
 

@@ -38,7 +38,7 @@ class EvolutionConfig(Value):
     batch: int = Field(default=10, ge=1)
     gate: Literal["paired", "off"] = "paired"
     gate_tasks: int = Field(default=20, ge=1)
-    margin: float = Field(default=0.0, ge=-1, le=1)
+    margin: float = Field(default=0.0, ge=0, le=1)
     patience: int = Field(default=3, ge=0)
     concurrency: int = Field(default=8, ge=1)
     seed: int = Field(default=0, ge=0)

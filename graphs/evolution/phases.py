@@ -1,12 +1,14 @@
 """The phases of the outer evolution as nodes of its graph."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, TypedDict
 
 import numpy as np
 from langgraph.config import get_stream_writer
 
+from selfwire.core.edits import Rewiring
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
@@ -84,13 +86,8 @@ class Phases:
         elif self.parts.config.gate == "off":
             verdict = _waved_through("the gate is off", state["equals"])
         else:
-            verdict, candidate = await self._compare(incumbent, candidate, state)
-        kept = candidate if verdict.accepted else self.parts.method.keep_learned(incumbent, candidate)
-        return {
-            "incumbent": await self._put(kept),
-            "verdict": verdict.model_dump(mode="json"),
-            "equals": verdict.patience_used,
-        }
+            return await self._compared(incumbent, candidate, state)
+        return await self._ruled(verdict, candidate)
 
     async def save(self, state: EvolutionState) -> EvolutionState:
         """Save what the iteration left as a version, with what was tried and why."""
@@ -133,27 +130,36 @@ class Phases:
         """The gate tasks of an iteration: fresh ones until the split is used up, then a new shuffle."""
         return _drawn(self.parts.splits.gate, self.parts.config.gate_tasks, iteration, self._scope("draw gate", 0))
 
-    async def _compare(
-        self, incumbent: Workflow, candidate: Workflow, state: EvolutionState
-    ) -> tuple[Verdict, Workflow]:
+    async def _compared(self, incumbent: Workflow, candidate: Workflow, state: EvolutionState) -> EvolutionState:
         tasks = self.gate_batch(state["iteration"])
         before = await self._run(incumbent, tasks, self._scope("gate", state["iteration"], of="incumbent"))
         after = await self._run(candidate, tasks, self._scope("gate", state["iteration"], of="candidate"))
         verdict = self._decide(before, after, state["equals"])
-        if not verdict.try_pruning:
-            return verdict, await self._taught(candidate, after)
-        removal = self.parts.method.pruned(incumbent)
-        if removal is None:
-            return verdict, candidate
-        smaller = incumbent.apply(removal)
-        after = await self._run(smaller, tasks, self._scope("gate", state["iteration"], of="pruned"))
-        pruned = self._decide(before, after, state["equals"])
-        if pruned.accepted:
-            return pruned.replace(why=f"{pruned.why}; {removal.why}"), await self._taught(smaller, after)
-        return verdict, candidate
+        candidate = await self.parts.method.learn_held_out(candidate, after)
+        if verdict.accepted:
+            return await self._ruled(verdict, candidate)
+        kept = self.parts.method.keep_learned(incumbent, candidate)
+        removal = self.parts.method.pruned(kept) if verdict.try_pruning else None
+        if removal is not None:
+            smaller = kept.apply(removal)
+            after = await self._run(smaller, tasks, self._scope("gate", state["iteration"], of="pruned"))
+            pruned = self._decide(before, after, state["equals"])
+            if pruned.accepted:
+                smaller = self.parts.method.keep_learned(smaller, kept).descended_from(incumbent, [removal])
+                return await self._ruled(pruned.replace(why=f"{pruned.why}; {removal.why}"), smaller, removal)
+        return await self._ruled(verdict, kept if kept == incumbent else kept.descended_from(incumbent, []))
 
-    async def _taught(self, workflow: Workflow, held_out: Sequence[Trajectory]) -> Workflow:
-        return await self.parts.method.learn_held_out(workflow, held_out)
+    async def _ruled(self, verdict: Verdict, kept: Workflow, removal: Rewiring | None = None) -> EvolutionState:
+        """What the iteration leaves; a removal in the candidate's place is what it has applied."""
+        ruled: EvolutionState = {
+            "incumbent": await self._put(kept),
+            "verdict": verdict.model_dump(mode="json"),
+            "equals": verdict.patience_used,
+        }
+        if removal is not None:
+            applied = {"applied": [removal.model_dump(mode="json")], "refused": [], "notes": {}}
+            ruled["evolved"] = await self.parts.journal.put_body(applied)
+        return ruled
 
     def _decide(self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int) -> Verdict:
         config = self.parts.config
@@ -225,12 +231,21 @@ def mean_score(trajectories: Sequence[Trajectory]) -> float | None:
 def _drawn(tasks: Sequence[Task], size: int, iteration: int, scope: Scope) -> tuple[Task, ...]:
     if not tasks:
         return ()
-    drawn: list[Task] = []
-    for place in range(iteration * size, iteration * size + min(size, len(tasks))):
-        epoch, index = divmod(place, len(tasks))
-        order = scope.at(iteration=epoch).random("order").permutation(len(tasks))
-        drawn.append(tasks[int(order[index])])
-    return tuple(dict.fromkeys(drawn))
+    dealt = _dealt(len(tasks), scope)
+    waiting: list[int] = []
+    for _ in range(iteration + 1):
+        batch, twice = list[int](), list[int]()
+        while len(batch) < min(size, len(tasks)):
+            index = waiting.pop(0) if waiting else next(dealt)
+            (twice if index in batch else batch).append(index)
+        waiting = [*twice, *waiting]  # what came twice opens the next batch
+    return tuple(tasks[index] for index in batch)
+
+
+def _dealt(size: int, scope: Scope) -> Iterator[int]:
+    """Indices without end: one shuffle of all after the other."""
+    for epoch in count():
+        yield from (int(index) for index in scope.at(iteration=epoch).random("order").permutation(size))
 
 
 def _waved_through(why: str, equals: int) -> Verdict:

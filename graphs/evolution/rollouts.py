@@ -37,18 +37,17 @@ async def roll_out(
         BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
         ModelError: too many tasks ended as infrastructure errors to learn from the rest.
     """
-    gate = asyncio.Semaphore(parts.config.concurrency)
+    gate, shares = asyncio.Semaphore(parts.config.concurrency), Shares(parts)
 
     async def one(task: Task) -> Trajectory:
-        async with gate:
+        async with gate, shares.of(scope.at(task=task.id)):
             trajectory = await attempt(parts, workflow, task, scope.at(task=task.id))
             progress(trajectory)
             return trajectory
 
     found: list[Trajectory] = []
     for start in range(0, len(tasks), CHUNK):
-        async with reserved(parts, tasks[start : start + CHUNK], scope):
-            found += await _together([one(task) for task in tasks[start : start + CHUNK]])
+        found += await _together([one(task) for task in tasks[start : start + CHUNK]])
     _refuse_too_many_errors(found, parts.config.keep_errors_below, scope.phase)
     return found
 
@@ -89,25 +88,50 @@ async def assess(parts: Parts, task: Task, answer: str, scope: Scope) -> Feedbac
     return Feedback.model_validate(outcome.body)
 
 
-@asynccontextmanager
-async def reserved(parts: Parts, tasks: Sequence[Task], scope: Scope) -> AsyncIterator[None]:
-    """Set the calls of every task aside before any starts, so that timing does not decide which is refused.
+class Shares:
+    """Sets the calls of a task aside before it starts, strictly in the order of the tasks.
 
-    Raises:
-        BudgetError: the calls that are left do not suffice for all tasks.
+    A task waits while those before it may still give back what they do not need; it is refused once none of
+    them runs any more. So what was spent decides which task is refused, and timing does not.
     """
-    if parts.ledger.budget.calls is None:
-        yield
-        return
-    places = [scope.at(task=task.id) for task in tasks]
-    try:
-        for place in places:
-            before = await parts.journal.spend_at(iteration=place.iteration, phase=place.phase, task=place.task)
-            parts.ledger.share(place, Budget(calls=before.calls + parts.config.calls_per_task), before)
-        yield
-    finally:
-        for place in places:
-            parts.ledger.release(place)
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts, self.running = parts, 0
+        self.turn, self.freed = asyncio.Lock(), asyncio.Event()
+
+    @asynccontextmanager
+    async def of(self, place: Scope) -> AsyncIterator[None]:
+        """The share of a task, while it runs.
+
+        Raises:
+            BudgetError: the calls that are left do not suffice.
+        """
+        if self.parts.ledger.budget.calls is None:
+            yield
+            return
+        async with self.turn:
+            await self._taken(place)
+            self.running += 1
+        try:
+            yield
+        finally:
+            self.parts.ledger.release(place)
+            self.running -= 1
+            self.freed.set()
+
+    async def _taken(self, place: Scope) -> None:
+        before = await self.parts.journal.spend_at(iteration=place.iteration, phase=place.phase, task=place.task)
+        share = Budget(calls=before.calls + self.parts.config.calls_per_task)
+        while True:
+            self.freed.clear()
+            try:
+                self.parts.ledger.share(place, share, before)
+            except BudgetError:
+                if not self.running:
+                    raise
+                await self.freed.wait()
+            else:
+                return
 
 
 async def _together(runs: Sequence[Coroutine[Any, Any, Trajectory]]) -> list[Trajectory]:

@@ -54,8 +54,8 @@ def build(
         name: the name under which evolved workflows are saved in the library.
         library: keeps every workflow that a run evolves, if given.
         config: the method's knobs.
-        assess: `await assess(question, answer, scope)` says what an answer is worth; without it the aggregator
-            criticises its own answers.
+        assess: `await assess(question, answer, scope)` says what an answer is worth; without it, or
+            without `config.environment`, the aggregator criticises its own answers.
         budget: what one question may cost at most.
         embedder: compares questions with agents: auto (MiniLM if its weights are on this machine), minilm,
             hashing, or a ready one.
@@ -71,7 +71,7 @@ def build(
 
     async def begins(context: HivaContext, had: Workflow | None) -> Workflow:
         if context.workflow is None:
-            return had or start
+            return wiring.check(had) if had else start
         if library is None:
             raise ConfigError(f"workflow {context.workflow!r} cannot be looked up: the graph was built without library")
         return wiring.check(await library.load(context.workflow))

@@ -27,11 +27,11 @@ from selfwire.core.errors import ConfigError, ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, total
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.forward import match
-from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, backward, fault, loss
+from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, agreement, backward, fault, loss
 from selfwire.evolvers.hiva.memory import Learned
 from selfwire.evolvers.hiva.reflector import together
 from selfwire.evolvers.hiva.repair import repair
@@ -101,8 +101,8 @@ class Steps:
         return {"trajectories": [done.model_dump(mode="json")], "answer": done.answer}
 
     async def environment(self, state: HivaState) -> HivaState:
-        """Have the answer assessed; without an environment the loss is the aggregator's self-criticism."""
-        if self.assess is None:
+        """Have the answer assessed; in "w/o Env" nobody asks, and the loss is the aggregator's self-criticism."""
+        if self.assess is None or not self.hiva.config.environment:
             return {"solved": None}
         [done] = _trajectories(state)
         feedback = await self.assess(done.question, done.answer or "", _scope(state))
@@ -123,6 +123,7 @@ class Steps:
             "passes": [],
             "applied": [],
             "declined": [],
+            "reflection": total(one.usage for one in losses).model_dump(mode="json"),
             "losses": [one.model_dump(mode="json") for one in losses],
             "solved": all(judged) if judged else None,
         }
@@ -131,14 +132,17 @@ class Steps:
         """The textual chain rule, in every trajectory that was not solved."""
         workflow, scope = _workflow(state), _scope(state)
 
-        async def passed(done: Trajectory, judged: Loss) -> dict[str, Any] | None:
+        async def passed(done: Trajectory, judged: Loss) -> Backward | None:
             if judged.gradient is None:
                 return None
-            found = await backward(done, workflow, judged.gradient, self.hiva.reflector, scope=scope)
-            return found.model_dump(mode="json")
+            return await backward(done, workflow, judged.gradient, self.hiva.reflector, scope=scope)
 
         pairs = zip(_trajectories(state), _losses(state), strict=True)
-        return {"passes": await together(passed(done, judged) for done, judged in pairs)}
+        passes = await together(passed(done, judged) for done, judged in pairs)
+        return {
+            "passes": [one.model_dump(mode="json") if one else None for one in passes],
+            "reflection": _reflected(state, *(one.usage for one in passes if one)),
+        }
 
     async def evolve_semantics(self, state: HivaState) -> HivaState:
         """f_P: one rewrite per agent over all its gradients."""
@@ -150,6 +154,7 @@ class Steps:
         out = {one.rewiring for one in refused}
         return {
             "workflow": now.model_dump(mode="json"),
+            "reflection": _reflected(state, found.usage),
             "applied": [one.model_dump(mode="json") for one in found.rewirings if one not in out],
             "declined": [
                 *(one.model_dump(mode="json") for one in found.declined),
@@ -160,17 +165,19 @@ class Steps:
     async def evolve_topology(self, state: HivaState) -> HivaState:
         """f_G: one decision per node, applied in reverse topological order."""
         trajectories = _trajectories(state)
+        parallelizability, usage = await self._parallelizability(trajectories, state)
         found = await evolve_topology(
             _workflow(state),
             _gradients(state),
             self.hiva.reflector,
             self.hiva.config,
             used=traffic(trajectories),
-            parallelizability=await self._parallelizability(trajectories, state),
+            parallelizability=parallelizability,
             scope=_scope(state),
         )
         return {
             "workflow": found.workflow.model_dump(mode="json"),
+            "reflection": _reflected(state, usage, found.usage),
             "applied": [*state["applied"], *(one.model_dump(mode="json") for one in found.applied)],
             "declined": [*state["declined"], *(one.model_dump(mode="json") for one in found.declined)],
         }
@@ -192,7 +199,7 @@ class Steps:
             concepts = self.hiva.concepts(done)
             found = await match(concepts, ran, self.hiva.embedder) if concepts else None
             outcomes.append(outcome(done, judged, Backward.model_validate(passed) if passed else None, found))
-        now = update_beliefs(now, outcomes, iteration=_scope(state).iteration, config=self.hiva.config.routing)
+        now = update_beliefs(now, outcomes, config=self.hiva.config.routing)
         if now.fingerprint != ran.fingerprint:
             applied = [Rewiring.model_validate(one) for one in state["applied"]]
             now = now.replace(lineage={"parent": ran.fingerprint, "rewirings": applied})
@@ -200,15 +207,18 @@ class Steps:
                 await self.save(now, _scope(state), int(get_config()["metadata"]["langgraph_step"]))
         return {"workflow": now.model_dump(mode="json"), "iteration": state["iteration"] + 1}
 
-    async def _parallelizability(self, trajectories: Sequence[Trajectory], state: HivaState) -> dict[str, float]:
-        found = {}
+    async def _parallelizability(
+        self, trajectories: Sequence[Trajectory], state: HivaState
+    ) -> tuple[dict[str, float], Usage]:
+        found, spent = {}, Usage()
         for done in trajectories:
             concepts = self.hiva.concepts(done)
             if concepts is None and self.hiva.config.topology_evolution and fault(done) is None:
                 with suppress(ModelError):  # one task's failure does not stop what the others teach
-                    concepts, _ = await self.hiva.profiled(done.question, _workflow(state), _scope(state))
+                    concepts, usage = await self.hiva.profiled(done.question, _workflow(state), _scope(state))
+                    spent += usage
             found[done.question.id] = concepts.parallelizability if concepts else 0.0
-        return found
+        return found, spent
 
 
 Step = Callable[[Steps, HivaState], Awaitable[HivaState]]
@@ -245,7 +255,11 @@ def machine(steps: Steps, wire: Wire) -> StateGraph[HivaState, Any, Any, Any]:
 
 
 async def learn(hiva: Hiva, workflow: Workflow, trajectories: Sequence[Trajectory], scope: Scope) -> Evolved:
-    """One pass from loss to update_beliefs over graded trajectories, as a graph of its own."""
+    """One pass from loss to update_beliefs over graded trajectories, as a graph of its own.
+
+    Its notes say what was declined, how many tasks stayed unsolved, how often the mismatch limit left out a
+    candidate (D7), and what the reflection has cost.
+    """
     graph: StateGraph[HivaState, Any, Any, Any] = StateGraph(HivaState)
     graph.add_edge(START, "loss")
     steps = Steps(hiva, workflow)
@@ -257,26 +271,19 @@ async def learn(hiva: Hiva, workflow: Workflow, trajectories: Sequence[Trajector
         "scope": scope.model_dump(mode="json"),
         "iteration": 0,
     }
-    final = await graph.compile(name="hiva-learning").ainvoke(given, {**DETACHED, "recursion_limit": 12})
-    losses = [Loss.model_validate(one) for one in final["losses"]]
-    notes = {"declined": final["declined"], "unsolved": sum(not one.solved for one in losses)}
+    final: Any = await graph.compile(name="hiva-learning").ainvoke(given, {**DETACHED, "recursion_limit": 12})
+    losses, now = _losses(final), _workflow(final)
+    meta = Usage.model_validate(final["reflection"])
+    notes = {
+        "declined": final["declined"],
+        "unsolved": sum(not one.solved for one in losses),
+        "left_out": Learned.of(now).left_out - Learned.of(workflow).left_out,
+        "meta": {"calls": meta.calls, "tokens": meta.tokens},
+    }
     if not hiva.config.environment:
         notes |= agreement(trajectories, losses)
-    return Evolved(
-        workflow=Workflow.model_validate(final["workflow"]),
-        applied=tuple(Rewiring.model_validate(one) for one in final["applied"]),
-        notes=notes,
-    )
-
-
-def agreement(trajectories: Sequence[Trajectory], losses: Sequence[Loss]) -> dict[str, int]:
-    """How often the aggregator's own opinion was the environment's: `judged` answers, `agreed` among them."""
-    pairs = [
-        (judged.solved, done.feedback.solved)
-        for done, judged in zip(trajectories, losses, strict=True)
-        if judged.solved is not None and done.feedback is not None
-    ]
-    return {"judged": len(pairs), "agreed": sum(mine == its for mine, its in pairs)}
+    applied = tuple(Rewiring.model_validate(one) for one in final["applied"])
+    return Evolved(workflow=now, applied=applied, notes=notes)
 
 
 def _add_learning(graph: StateGraph[HivaState, Any, Any, Any], node: Callable[[Step], Node]) -> None:
@@ -331,6 +338,10 @@ def _trajectories(state: HivaState) -> list[Trajectory]:
 
 def _losses(state: HivaState) -> list[Loss]:
     return [Loss.model_validate(one) for one in state["losses"]]
+
+
+def _reflected(state: HivaState, *usages: Usage) -> dict[str, Any]:
+    return total([Usage.model_validate(state["reflection"]), *usages]).model_dump(mode="json")
 
 
 def _gradients(state: HivaState) -> list[Gradient]:

@@ -20,7 +20,7 @@ from selfwire.evolvers.hiva.kabb import TaskMatch, router_for
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.reflector import Reflector
 from selfwire.evolvers.hiva.repair import least_helpful
-from selfwire.evolvers.hiva.seed import METHOD, seed
+from selfwire.evolvers.hiva.seed import METHOD, adopted, seed
 from selfwire.evolvers.hiva.updates import evidence, kept_learning, refit_weights
 from selfwire.graphs.method import Evolved
 from selfwire.graphs.nodes import DETACHED
@@ -59,6 +59,10 @@ class Hiva:
     def seed(self, tools: Sequence[str] = ()) -> Workflow:
         """The singleton: source -> aggregator."""
         return seed(load_prompts("evolvers", "hiva"), tools=tools, config=self.config)
+
+    def adopted(self, workflow: Workflow) -> Workflow:
+        """A team that there is already, with the config's caps, and without tools in "w/o Tool"."""
+        return adopted(workflow, self.config)
 
     async def solve(
         self, workflow: Workflow, question: Question, *, scope: Scope, within: RunnableConfig | None = DETACHED
@@ -99,7 +103,9 @@ class Hiva:
         return await learn(self, workflow, trajectories, scope)
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
-        """Refit the indicator weights to held-out runs."""
+        """Refit the indicator weights to held-out runs; never in "w/o Env", whose verdicts they would be."""
+        if not self.config.environment:
+            return workflow
         known = [(t, self.concepts(t)) for t in trajectories]
         found = [
             evidence(t, workflow, await match(concepts, workflow, self.embedder)) for t, concepts in known if concepts

@@ -13,7 +13,7 @@ import importlib
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from operator import attrgetter
 from pathlib import Path
@@ -71,14 +71,25 @@ class _Current(NamedTuple):
 
 
 def _assembled(wiring: Wiring, current: _Current) -> Served:
-    workflow, library, name = current
-    wiring = _with_stand_ins(wiring, workflow)
+    saved, library, name = current
+    wiring = _with_stand_ins(_roomy(wiring, saved), saved)
+    workflow = wiring.check(saved)
 
     async def begins(context: HivaContext, had: Workflow | None) -> Workflow:
         return workflow
 
     save = saver(library, name, wiring)
-    return machine(Steps(wiring.hiva, wiring.check(workflow), begins=begins, save=save), wiring).compile(name=METHOD)
+    return machine(Steps(wiring.hiva, workflow, begins=begins, save=save), wiring).compile(name=METHOD)
+
+
+def _roomy(wiring: Wiring, workflow: Workflow) -> Wiring:
+    """The wiring with caps that the workflow has room in: a server has no setting that would raise them."""
+    config = wiring.config
+    room = {
+        "nodes": max(config.nodes, len(workflow.topology.nodes)),
+        "successors": max(config.successors, *map(len, workflow.topology.successors.values())),
+    }
+    return replace(wiring, config=config.replace(**room))
 
 
 async def _current(wanted: str, libraries: Sequence[Library], wiring: Wiring) -> _Current:

@@ -70,6 +70,7 @@ class HivaState(TypedDict, total=False):
         workflow: the current workflow.
         ran: the workflow that made this round's trajectories; set as learning begins.
         trajectories: of this round.
+        reflection: what loss to evolve_topology have cost in this round.
         losses, passes: per trajectory; a pass is None where nothing is propagated.
         applied, declined: rewirings of this round, and proposals that were not applied.
         iteration: rounds of evolution done on this question.
@@ -84,6 +85,7 @@ class HivaState(TypedDict, total=False):
     workflow: dict[str, Any]
     ran: dict[str, Any]
     trajectories: list[dict[str, Any]]
+    reflection: dict[str, Any]
     losses: list[dict[str, Any]]
     passes: list[dict[str, Any] | None]
     applied: list[dict[str, Any]]

@@ -82,13 +82,15 @@ class Wiring:
         return Hiva(model.paid_by(ledger), self.toolbox, embeds, self.config), ledger
 
     def check(self, workflow: Workflow) -> Workflow:
-        """The workflow, if it can run here.
+        """The workflow as it can run here: with the config's caps, and without tools in "w/o Tool".
 
         Raises:
-            ConfigError: it belongs to another method, or its agents hold tools that are not here.
+            ConfigError: it belongs to another method, is larger than the caps, or its agents hold tools that are
+                not here.
         """
         if workflow.method != METHOD:
             raise ConfigError(f"workflow {workflow.fingerprint} belongs to {workflow.method!r}, not to {METHOD!r}")
+        workflow = self.hiva.adopted(workflow)
         held = {tool for agent in workflow.agents for tool in agent.tools}
         if missing := sorted(held - set(self.toolbox)):
             there = ", ".join(sorted(self.toolbox)) or "none"

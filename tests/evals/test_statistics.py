@@ -4,9 +4,7 @@ import random
 
 import pytest
 
-from selfwire.evals.statistics import Estimate, bootstrap, mean, paired, sd, wilson
-
-SCORES = [0.1, 0.4, 0.4, 0.7, 0.9, 1.0]
+from selfwire.evals.statistics import mean, paired, sd, student, wilson
 
 
 def test_mean_and_sd_by_hand() -> None:
@@ -15,31 +13,24 @@ def test_mean_and_sd_by_hand() -> None:
     assert sd([5]) == 0
 
 
-def test_a_bootstrap_is_the_same_for_the_same_seed() -> None:
-    assert bootstrap(SCORES, seed=3) == bootstrap(SCORES, seed=3)
-    assert bootstrap(SCORES, seed=3) != bootstrap(SCORES, seed=4)
+def test_students_interval_by_hand() -> None:
+    found = student([1, 2, 3, 6])  # t at 0.975 and 3 degrees of freedom is 3.182446
+    half = 3.182446 * (14 / 3) ** 0.5 / 2
+    assert (found.value, found.low, found.high, found.n) == pytest.approx((3, 3 - half, 3 + half, 4), abs=1e-5)
 
 
-def test_a_bootstrap_agrees_with_the_normal_interval_on_many_values() -> None:
-    rng = random.Random(0)
-    values = [rng.gauss(10, 2) for _ in range(400)]
-    found = bootstrap(values)
-    half = 1.96 * sd(values) / 20
-    assert found.value == pytest.approx(mean(values))
-    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half), abs=0.02)
-
-
-def test_a_bootstrap_covers_the_truth_about_as_often_as_it_says() -> None:
+def test_ten_values_are_enough_to_cover_the_truth_as_often_as_it_says() -> None:
     rng = random.Random(1)
     covered = 0
-    for seed in range(200):
-        found = bootstrap([rng.random() for _ in range(40)], seed=seed)
+    for _ in range(1000):
+        found = student([rng.gauss(0.5, 0.2) for _ in range(10)])
         covered += found.low <= 0.5 <= found.high
-    assert 178 <= covered <= 199  # 190 expected, sd 3.1
+    assert 930 <= covered <= 970  # 950 expected, sd 6.9; a percentile bootstrap covers about 906
 
 
-def test_a_single_value_has_no_width() -> None:
-    assert bootstrap([0.3]) == Estimate(value=0.3, low=0.3, high=0.3, n=1)
+def test_a_single_value_has_no_interval() -> None:
+    with pytest.raises(ValueError, match="at least two values"):
+        student([0.3])
 
 
 def test_pairs_take_out_what_they_share() -> None:
@@ -64,7 +55,7 @@ def test_an_estimate_reads_well() -> None:
 
 @pytest.mark.parametrize("values", [[], [float("nan")], [1.0, float("inf")]])
 def test_no_number_has_no_statistics(values: list[float]) -> None:
-    for statistic in (mean, sd, bootstrap):
+    for statistic in (mean, sd, student):
         with pytest.raises(ValueError, match="at least one finite number"):
             statistic(values)
 
@@ -75,4 +66,4 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match="no share: 3 of 2"):
         wilson(3, 2)
     with pytest.raises(ValueError, match="confidence"):
-        bootstrap([1], confidence=1)
+        student([1, 2], confidence=1)

@@ -141,7 +141,10 @@ def test_differences_pair_the_seeds_that_both_variants_have() -> None:
     assert found is not None
     assert (found.value, found.low, found.high, found.n) == (0.5, 0.5, 0.5, 2)
     assert difference([], full) is None
-    assert gain(full).value == pytest.approx(0.5)
+    gained = gain(full)
+    assert gained is not None
+    assert gained.value == pytest.approx(0.5)
+    assert gain(full[:1]) is None
 
 
 def test_the_table_gives_every_variant_its_line_and_says_what_it_is() -> None:
@@ -149,8 +152,8 @@ def test_the_table_gives_every_variant_its_line_and_says_what_it_is() -> None:
     text = table(Study(variants=("no-tev", FULL), seeds=2), rows, "selfwire ablate hiva")
     lines = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("|")}
     assert "| seed workflow | 0.250 ± 0.000 | 0.25–0.25 |" in lines["seed workflow"]
-    assert "| full | 0.750 ± 0.354 | 0.50–1.00 | +0.500 [+0.250, +0.750] | — |" in lines["full"]
-    assert "| +0.125 [+0.000, +0.250] | 3.0 | 10.0 | 1,000 | 6.2 | n/a |" in lines["w/o TEV"]
+    assert "| full | 0.750 ± 0.354 | 0.50–1.00 | +0.500 [-2.677, +3.677] | — |" in lines["full"]
+    assert "| +0.125 [-1.463, +1.713] | 3.0 | 10.0 | 1,000 | 6.2 | n/a |" in lines["w/o TEV"]
     assert "offline stand-in model" in text
     assert "`selfwire ablate hiva`" in text
 

@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool
 from pydantic import Field
 
 from selfwire.core.agent import Agent
-from selfwire.core.topology import chain
+from selfwire.core.topology import Caps, chain
 from selfwire.core.workflow import Workflow
 from selfwire.graphs import hiva
 from selfwire.graphs.hiva.build import HivaGraph
@@ -50,6 +50,8 @@ class ScriptedChat(BaseChatModel):
     """System messages of the agents that answered or failed, in order."""
     heard: list[str] = Field(default_factory=list)
     """Results of tools."""
+    objects: list[str] = Field(default_factory=list)
+    """Titles of the objects that were asked for."""
 
     @property
     def _llm_type(self) -> str:
@@ -71,6 +73,7 @@ class ScriptedChat(BaseChatModel):
         if "Reply with one JSON object" not in wish:
             return None
         title = json.loads(wish.splitlines()[-1])["title"]
+        self.objects.append(title)
         return AIMessage(json.dumps(self.script[title]))
 
     def _answer(self, messages: list[BaseMessage], tools: Any) -> AIMessage:
@@ -103,5 +106,5 @@ def trio() -> Workflow:
     return Workflow(
         method="hiva",
         agents=tuple(Agent(id=name, prompt=f"You are the {name}.") for name in names),
-        topology=chain(*names),
+        topology=chain(*names, caps=Caps(nodes=12, successors=5)),  # those of HivaConfig()
     )

@@ -1,5 +1,7 @@
 """The outer evolution with a scripted method: what the gate keeps, what is saved, what a failure costs."""
 
+import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +21,7 @@ from selfwire.core.usage import Budget, Usage
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.evolution.config import EvolutionConfig, Parts
 from selfwire.graphs.evolution.graph import Event, build, run_evolution
+from selfwire.graphs.evolution.phases import Phases
 from selfwire.graphs.method import Evolved
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.journal import Journal
@@ -46,6 +49,9 @@ class Scripted:
     def seed(self, tools: Sequence[str] = ()) -> Workflow:
         return SEED
 
+    def adopted(self, workflow: Workflow) -> Workflow:
+        return workflow
+
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         self.seen.append((scope.phase, question.id))
         done = Trajectory(question=question, workflow=workflow.fingerprint)
@@ -59,7 +65,8 @@ class Scripted:
 
     async def evolve(self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope) -> Evolved:
         rewiring = Rewiring(RewritePrompt("a", str(scope.iteration + 1)), why="next")
-        return Evolved(workflow=workflow.apply(rewiring).learned(lessons=len(trajectories)), applied=(rewiring,))
+        lessons = workflow.memory.get("lessons", 0) + 1
+        return Evolved(workflow=workflow.apply(rewiring).learned(lessons=lessons), applied=(rewiring,))
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
         return workflow
@@ -111,7 +118,7 @@ async def test_a_better_candidate_is_kept_and_a_worse_one_is_not() -> None:
 async def test_what_a_rejected_candidate_learned_is_kept() -> None:
     final = await evolved(parts(Scripted(skill=lambda number: 1.0 - number), iterations=1))
     assert final.pool["a"].prompt == "0"
-    assert final.memory["lessons"] == 4
+    assert final.memory["lessons"] == 1
 
 
 async def test_without_the_gate_every_candidate_is_kept() -> None:
@@ -192,11 +199,37 @@ async def test_an_unexpected_fault_of_one_task_is_recorded_as_its_error() -> Non
     assert [error for error in errors if error] == ["ZeroDivisionError: 1/0"]
 
 
-async def test_calls_are_set_aside_for_all_tasks_before_any_starts() -> None:
-    method = Scripted()
-    with pytest.raises(BudgetError, match="rollout"):
-        await evolved(parts(method, budget=Budget(calls=100), calls_per_task=60))
-    assert method.seen == []
+@dataclass(frozen=True)
+class Spending(Scripted):
+    """Spends calls of the run's ledger, more of them for one task, and takes a while."""
+
+    greedy: str = ""
+    ledgers: list[Ledger] = field(default_factory=list)
+
+    async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
+        for _ in range(3 if question.id == self.greedy else 2):
+            with self.ledgers[0].at(scope).hold(Usage(calls=1), "a call") as hold:
+                await asyncio.sleep(0)
+                hold.settle(Usage(calls=1))
+        return await super().solve(workflow, question, scope=scope)
+
+
+async def test_what_was_spent_decides_which_task_is_refused() -> None:
+    method = Spending()
+    made = parts(method, budget=Budget(calls=7), calls_per_task=3, batch=8)
+    method.ledgers.append(made.ledger)
+    with pytest.raises(BudgetError, match=r"6 of 7 calls spent and up to 3 more needed"):
+        await evolved(made)
+    assert len(method.seen) == 3  # one after another towards the end, as each may need three calls
+
+
+async def test_a_share_is_no_limit_on_what_a_budget_can_pay() -> None:
+    method = Spending()
+    made = parts(method, budget=Budget(calls=20), calls_per_task=3, iterations=1, batch=8, gate="off")
+    method.ledgers.append(made.ledger)
+    with pytest.raises(BudgetError, match="test"):
+        await evolved(made)
+    assert len([phase for phase, _ in method.seen if phase == "rollout"]) == 8
 
 
 async def test_the_state_holds_references_and_plain_numbers_only() -> None:
@@ -214,17 +247,7 @@ async def test_it_draws_its_phases(tmp_path: Path) -> None:
 
 
 async def test_a_task_that_uses_up_its_share_is_an_error_and_the_others_go_on() -> None:
-    @dataclass(frozen=True)
-    class Greedy(Scripted):
-        ledgers: list[Ledger] = field(default_factory=list)
-
-        async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
-            for _ in range(3 if question.id == "train1" else 1):
-                with self.ledgers[0].at(scope).hold(Usage(calls=1), "a call") as hold:
-                    hold.settle(Usage(calls=1))
-            return await super().solve(workflow, question, scope=scope)
-
-    method = Greedy()
+    method = Spending(greedy="train1")
     made = parts(method, budget=Budget(calls=1000), calls_per_task=2, iterations=1, batch=8)
     method.ledgers.append(made.ledger)
     await evolved(made)
@@ -232,3 +255,30 @@ async def test_a_task_that_uses_up_its_share_is_an_error_and_the_others_go_on() 
     errors = {task: (await made.journal.get_body(body))["error"] for task, body in bodies.items()}
     assert [task for task, error in errors.items() if error] == ["train1"]
     assert "set aside" in errors["train1"]
+
+
+@pytest.mark.parametrize(("tasks", "size"), [(7, 10), (12, 10), (8, 6), (10, 10)])
+async def test_batches_are_full_and_every_task_comes_as_often_as_the_others(tasks: int, size: int) -> None:
+    made = parts(Scripted(), batch=size)
+    made = replace(made, splits=Splits(train=made.splits.gate[:tasks]))
+    batches = [[task.id for task in Phases(made).train_batch(iteration)] for iteration in range(12)]
+    assert all(len(set(batch)) == len(batch) == min(size, tasks) for batch in batches)
+    times = Counter(task for batch in batches for task in batch)
+    assert len(times) == tasks
+    assert max(times.values()) - min(times.values()) <= 2
+
+
+async def test_an_accepted_pruning_keeps_every_lesson_and_says_what_it_did() -> None:
+    made = parts(Scripted(calls=lambda number: 1 if number == 99 else number + 1), patience=2, iterations=3)
+    await evolved(made)
+    last = (await made.library.history("w")).versions[-1]
+    assert [one["why"] for one in last.facts["applied"]] == ["smaller"]
+    assert [rewiring.why for rewiring in last.lineage.rewirings] == ["smaller"]
+    assert (await made.library.load("w")).memory["lessons"] == 3
+
+
+async def test_a_rejected_version_descends_from_the_incumbent_without_rewirings() -> None:
+    made = parts(Scripted(skill=lambda number: 1.0 - number), iterations=1)
+    await evolved(made)
+    last = (await made.library.history("w")).versions[-1]
+    assert (last.lineage.parent, last.lineage.rewirings) == (SEED.fingerprint, ())

@@ -13,8 +13,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.scope import Scope
+from selfwire.core.topology import Caps
 from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.graphs import hiva
 from selfwire.runtime.exports import write_workflow
 from selfwire.runtime.library import Library, open_library
@@ -56,6 +58,7 @@ def first_workflow(graph: Any) -> Workflow:
 def test_importing_it_leaves_heavy_packages_alone() -> None:
     code = """
 import sys
+from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.graphs import hiva
 hiva.build(model="offline").compile().invoke({"question": "What am I?"})
 print({"torch", "sentence_transformers", "plancraft", "openai"} & set(sys.modules))
@@ -99,6 +102,18 @@ def test_a_seed_is_a_workflow_or_a_file(tmp_path: Path) -> None:
     write_workflow(trio(), tmp_path / "trio.json")
     for seed in (trio(), tmp_path / "trio.json", str(tmp_path / "trio.json")):
         assert first_workflow(built(ScriptedChat(), seed=seed)) == trio()
+
+
+def test_a_seed_team_obeys_the_switches_and_caps_of_the_config() -> None:
+    holding = trio().replace(agents=[agent.replace(tools=["weigh"]) for agent in trio().agents])
+    options: dict[str, Any] = {"seed": holding, "tools": [weigh]}
+    model = ScriptedChat(calls_tool=("weigh", {"thing": "a cat"}))
+    given = first_workflow(built(model, config=HivaConfig(tools=False, nodes=4, successors=2), **options))
+    assert {agent.tools for agent in given.agents} == {()}
+    assert given.topology.caps == Caps(nodes=4, successors=2)
+    assert model.heard == []
+    with pytest.raises(ConfigError, match=r"3 nodes with up to 1 successors.*nodes=2 and successors=5"):
+        built(model, config=HivaConfig(nodes=2), **options)
 
 
 async def test_a_seed_is_a_reference_in_the_library(library: Library) -> None:

@@ -11,10 +11,15 @@ from langgraph.checkpoint.memory import InMemorySaver
 from selfwire.core.errors import BudgetError, ConfigError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
+from selfwire.core.trajectory import Routing, Step, Trajectory
 from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.evolvers.hiva.knowledge import TaskConcepts
+from selfwire.evolvers.hiva.memory import Learned
 from selfwire.graphs import hiva
 from selfwire.graphs.checkpoints import sqlite_saver
+from selfwire.graphs.hiva.wiring import Wiring
 from tests.graphs.scripted import AGGREGATOR, SOURCE, ScriptedChat, built, trio
 
 ASKED = {"question": "What am I?"}
@@ -111,6 +116,43 @@ async def test_with_an_environment_it_evolves_until_the_answer_is_right(form: st
     assert judge.seen == [("What am I?", "answer 2"), ("What am I?", "answer 5")]
     assert result["answer"] == "answer 5"
     assert (result["solved"], result["iteration"], result["oracle"]) == (True, 2, True)
+
+
+def test_without_env_nobody_asks_the_environment() -> None:
+    judge = Judge(satisfied_at=1)
+    graph = built(ScriptedChat(), assess=judge, config=HivaConfig(environment=False)).compile()
+    result = graph.invoke(ASKED, context={**EVOLVE, "iterations": 2})
+    assert judge.seen == []
+    assert (result["oracle"], result["solved"], result["iteration"]) == (False, False, 2)
+
+
+@pytest.mark.parametrize(("environment", "refitted"), [(True, True), (False, False)])
+async def test_without_env_held_out_verdicts_teach_nothing(environment: bool, refitted: bool) -> None:
+    config = HivaConfig(environment=environment)
+    method = Wiring("offline", None, {}, config, embedder="hashing").hiva
+    done = Trajectory(
+        question=Question(id="t", input="What?"),
+        workflow="w",
+        steps=(Step(node="source", agent="source", output="x"),),
+        answer="x",
+        feedback=Feedback(score=1, solved=True, text="right"),
+        notes={"concepts": TaskConcepts(main="riddle").model_dump(mode="json")},
+    )
+    taught = await method.learn_held_out(trio(), [done])
+    assert bool(Learned.of(taught).evidence) is refitted
+
+
+async def test_what_was_left_out_and_what_reflection_cost_is_noted() -> None:
+    model = ScriptedChat()
+    method = Wiring(model, None, {}, HivaConfig(), embedder="hashing").hiva
+    done = await method.solve(trio(), Question(id="t", input="What?"), scope=Scope(phase="rollout"))
+    graded = done.with_feedback(Feedback(score=0, solved=False, text="wrong"))
+    [first, *others] = graded.steps
+    limited = first.replace(routing=Routing(chosen=("checker",), why="KABB, best 2 of 2; 3 beyond mismatch 0.75"))
+    before = len(model.objects)
+    evolved = await method.evolve(trio(), [graded.replace(steps=[limited, *others])], scope=Scope(phase="evolve"))
+    assert evolved.notes["left_out"] == 3
+    assert evolved.notes["meta"]["calls"] == len(model.objects) - before > 3
 
 
 def test_a_round_that_rewrites_nothing_has_no_rewirings_in_its_lineage() -> None:

@@ -13,7 +13,9 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
 
+from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError, LibraryError
+from selfwire.core.topology import chain
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.hiva import graph
 from selfwire.runtime.library import Library, open_library
@@ -74,6 +76,16 @@ async def test_what_another_process_saves_is_served_next(home: Path) -> None:
     made = await served()
     assert drawn(made) == {"source", "checker", "aggregator"}
     assert Workflow.model_validate((await made.ainvoke(ASKED))["workflow"]) == trio()
+
+
+async def test_a_team_larger_than_a_fresh_one_may_become_is_served(home: Path) -> None:
+    names = [f"n{i}" for i in range(14)]
+    large = Workflow(
+        method="hiva", agents=tuple(Agent(id=n, prompt=f"You are {n}.") for n in names), topology=chain(*names)
+    )
+    with open_library(home) as library:
+        await library.save("hiva", large, run="r", step=1)
+    assert drawn(await served()) == set(names)
 
 
 async def test_a_library_that_was_replaced_is_opened_anew(home: Path) -> None:

@@ -273,3 +273,28 @@ async def test_the_event_loop_never_touches_sqlite(monkeypatch: pytest.MonkeyPat
     await send(journal, Sender())
     assert threads == {"journal"}
     journal.close()
+
+
+async def test_failed_attempts_that_were_billed_are_spent_before_and_after_a_resume(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+
+    async def fails() -> Outcome:
+        error = ModelError("an empty reply")
+        error.cost = Usage(calls=2, input_tokens=30, dollars=0.5)
+        raise error
+
+    async def answers() -> Outcome:
+        return Outcome("fine", Usage(calls=1, input_tokens=10, dollars=0.25))
+
+    journal = Journal.create(path, run="r")
+    for _ in range(2):
+        with pytest.raises(ModelError, match="empty"):
+            await journal.recorded("model", Scope(task="t"), "q", fails)
+    assert journal.spend() == Usage(calls=4, input_tokens=60, dollars=1.0)
+    journal.close()
+    again = Journal.open(path)
+    assert again.spend() == await again.spend_at(task="t") == Usage(calls=4, input_tokens=60, dollars=1.0)
+    outcome = await again.recorded("model", Scope(task="t"), "q", answers)
+    assert outcome.usage.calls == 1
+    assert again.spend() == await again.spend_at(task="t") == Usage(calls=5, input_tokens=70, dollars=1.25)
+    again.close()

@@ -25,7 +25,7 @@ def evolved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_it_reports_before_and_after_beside_baselines_and_says_where_the_workflow_is(evolved: tuple[Path, str]) -> None:
     _, output = evolved
-    for said in ("team before", "team after", "first option", "single agent at", "seed team", "evolved team"):
+    for said in ("team before", "team after", "first option", "single agent with votes", "seed team", "evolved team"):
         assert said in output
     assert re.search(r"iteration 2/2 train \d\.\d\d, (accepted|rejected): ", output)
     assert "evolved - seed, paired over 6 tasks: " in output
@@ -93,3 +93,9 @@ def test_the_same_seed_evolves_the_same_workflow(evolved: tuple[Path, str], tmp_
     seeded = ("--seed", "1", "--no-baselines", *SMALL)
     invoked(other, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", *seeded)
     assert re.findall(r"\b[0-9a-f]{16}\b", invoked(other, "history", "mine").output)[-1] != first
+
+
+def test_without_environment_the_critics_agreement_with_the_truth_is_printed(tmp_path: Path) -> None:
+    given = ("evolve", "hiva", "--benchmark", "archive", "--set", "environment=false", *SMALL)
+    output = invoked(tmp_path, *given).output
+    assert re.search(r"own answers was the environment's in \d+ of [1-8] cases", output), output

@@ -13,7 +13,7 @@ from selfwire.core.trajectory import Message, Step, ToolUse
 from selfwire.core.usage import Usage
 from selfwire.evolvers.hiva.asks import Instruction, TaskProfile
 from selfwire.evolvers.hiva.config import KabbConfig
-from selfwire.evolvers.hiva.forward import instructor, match, profile
+from selfwire.evolvers.hiva.forward import SHOWN_CONCEPTS, instructor, match, profile
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import Learned, Outcome
 from tests.evolvers.hiva.doubles import ONE_CALL, ScriptedModel, reflector, team
@@ -48,7 +48,9 @@ async def test_a_profile_is_normalised_and_its_unknown_tools_are_dropped() -> No
         parallelizability=0.3,
     )
     model = ScriptedModel(TaskProfile=asked)
-    found, usage = await profile(QUESTION, TEAM, reflector(model), tools=[SEARCH], scope=Scope())
+    found, usage = await profile(
+        QUESTION, TEAM, reflector(model), tools=[SEARCH], scope=Scope(iteration=2, phase="rollout")
+    )
     assert found == TaskConcepts(
         main="bridge question",
         broader=("question",),
@@ -58,23 +60,33 @@ async def test_a_profile_is_normalised_and_its_unknown_tools_are_dropped() -> No
     )
     assert usage == ONE_CALL
     assert "search: Finds documents." in model.shown("TaskProfile")[0]
-    assert model.asked[0][2].task == "t1"
+    # the phase is the caller's: the task's share of the budget is found by iteration, phase and task
+    assert model.asked[0][2] == Scope(iteration=2, phase="rollout", task="t1", node="@profile")
 
 
 async def test_a_profile_shows_the_concepts_that_are_known() -> None:
-    taught = Learned().after(
-        [Outcome(task="t", solved=True, rewards={}, concepts=CONCEPTS)], iteration=0, config=KabbConfig()
-    )
+    taught = Learned().after([Outcome(task="t", solved=True, rewards={}, concepts=CONCEPTS)], config=KabbConfig())
     asked = TaskProfile(main_concept="x", broader=[], concepts=[], required_tools=[], parallelizability=0)
     model = ScriptedModel(TaskProfile=asked)
     await profile(QUESTION, taught.into(TEAM), reflector(model), scope=Scope())
     assert "bridge question\nentity lookup" in model.shown("TaskProfile")[0]
 
 
+async def test_of_many_known_concepts_a_profile_shows_the_familiar_ones() -> None:
+    many = tuple(f"concept {i:03}" for i in range(2 * SHOWN_CONCEPTS))
+    once, often = CONCEPTS.replace(skills=many), CONCEPTS.replace(skills=many[-3:])
+    lessons = [Outcome(task="t", solved=True, rewards={}, concepts=concepts) for concepts in (once, often)]
+    asked = TaskProfile(main_concept="x", broader=[], concepts=[], required_tools=[], parallelizability=0)
+    model = ScriptedModel(TaskProfile=asked)
+    taught = Learned().after(lessons, config=KabbConfig()).into(TEAM)
+    await profile(QUESTION, taught, reflector(model), scope=Scope())
+    shown = model.shown("TaskProfile")[0]
+    assert f"bridge question\n{many[-3]}\n{many[-2]}\n{many[-1]}\n{many[0]}" in shown
+    assert shown.count("concept 0") + shown.count("concept 1") == SHOWN_CONCEPTS - 1
+
+
 async def test_without_a_valid_profile_the_kind_of_question_serves() -> None:
-    found, usage = await profile(
-        QUESTION, TEAM, reflector(ScriptedModel(TaskProfile=ReplyError("bad"))), scope=Scope()
-    )
+    found, usage = await profile(QUESTION, TEAM, reflector(ScriptedModel(TaskProfile=ReplyError("bad"))), scope=Scope())
     assert found == TaskConcepts(main="bridge")
     assert usage == Usage()
 
@@ -121,6 +133,7 @@ async def test_a_successor_gets_an_instruction_made_of_input_output_and_its_prom
     text, usage = await instruct(QUESTION, STEP, TEAM.pool["a"], Scope(node="s>a", phase="rollout"))
     assert (text, usage) == ("Go on.", ONE_CALL)
     shown = model.shown("Instruction")[0]
+    assert model.asked[0][2] == Scope(node="s>a", phase="rollout")
     assert "<input>\ngiven\n</input>" in shown
     assert "<successor>\nYou do entity lookup.\n</successor>" in shown
     assert "a page" in shown

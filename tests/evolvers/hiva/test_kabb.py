@@ -126,7 +126,7 @@ def test_feedback_changes_the_next_decision() -> None:
         return Counter(router("s", ("a", "b"), known("s", task=f"t{i}")).chosen[0] for i in range(200))
 
     lessons = [Outcome(task=f"t{i}", solved=False, rewards={"a": 0, "b": 1}) for i in range(10)]
-    taught = update_beliefs(fork, lessons, iteration=0, config=config.routing)
+    taught = update_beliefs(fork, lessons, config=config.routing)
     before, after = chosen(fork), chosen(taught)
     assert 60 < before["b"] < 140
     assert after["b"] > 190

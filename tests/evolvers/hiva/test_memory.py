@@ -24,8 +24,8 @@ def lesson(task: str = "t1", solved: bool = True, **rewards: int) -> Outcome:
     )
 
 
-def taught(*lessons: Outcome, iteration: int = 0) -> Learned:
-    return Learned().fitting(LINE).after(lessons, iteration=iteration, config=CONFIG)
+def taught(*lessons: Outcome) -> Learned:
+    return Learned().fitting(LINE).after(lessons, config=CONFIG)
 
 
 def test_everything_survives_the_workflow_s_memory_and_json() -> None:
@@ -52,15 +52,18 @@ def test_a_batch_is_one_update() -> None:
 
 def test_unselected_agents_decay() -> None:
     learned = taught(lesson())
-    after = learned.after([lesson("t2", s=1)], iteration=1, config=CONFIG)
+    after = learned.after([lesson("t2", s=1)], config=CONFIG)
     assert after.belief("a") == Belief(alpha=1 + 0.6 * 1.05, beta=1 + 0.6 * 0.05)
 
 
-def test_d9_iterations_without_lessons_count_when_the_next_comes() -> None:
-    learned = taught(lesson())
-    assert learned.after([], iteration=1, config=CONFIG) == learned
-    later = learned.after([lesson("t2", s=1)], iteration=3, config=CONFIG)
-    assert later.belief("a").alpha == pytest.approx(1 + 0.6**3 * 1.05)
+def test_d9_every_update_is_one_iteration_whatever_was_learned_before() -> None:
+    learned = taught(lesson()).replace(iteration=9)
+    assert learned.after([], config=CONFIG) == learned
+    once = learned.after([lesson("t2", s=1)], config=CONFIG)
+    assert once.iteration == 10
+    assert once.belief("a").alpha == pytest.approx(1 + 0.6 * 1.05)
+    twice = once.after([lesson("t3", s=1)], config=CONFIG)
+    assert twice.belief("a").alpha == pytest.approx(1 + 0.6**2 * 1.05)
 
 
 def test_edges_take_the_receiving_agent_s_reward_and_do_not_decay() -> None:
@@ -69,7 +72,7 @@ def test_edges_take_the_receiving_agent_s_reward_and_do_not_decay() -> None:
     assert edge.belief == Belief(alpha=2, beta=2)
     assert (edge.solved, edge.runs, edge.rate) == (1, 2, 0.5)
     assert edge.synergy == pytest.approx(1 + 0.05 * 0.5 * 2)
-    assert learned.after([lesson("t3", s=1)], iteration=9, config=CONFIG).edge("s", "a").belief == edge.belief
+    assert learned.after([lesson("t3", s=1)], config=CONFIG).edge("s", "a").belief == edge.belief
 
 
 def test_an_edge_whose_receiver_was_not_judged_learns_no_belief() -> None:
@@ -89,6 +92,13 @@ def test_similar_past_tasks_are_those_of_the_same_or_overlapping_concepts() -> N
     assert learned.similar_runs("a", TaskConcepts(main="bridge")) == (1, 1)
     assert learned.similar_runs("a", TaskConcepts(main="x", skills=("lookup", "sum", "table"))) == (0, 1)
     assert learned.similar_runs("nobody", TaskConcepts(main="bridge")) == (0, 0)
+
+
+def test_the_most_familiar_concepts_come_first() -> None:
+    later = lesson("t2").replace(concepts=TaskConcepts(main="zither", skills=("lookup",)))
+    learned = taught(lesson(), later, later.replace(task="t3"))
+    assert learned.familiar(3) == ("lookup", "zither", "bridge")
+    assert learned.familiar(60) == ("lookup", "zither", "bridge", "question")
 
 
 def test_history_and_concepts_are_bounded() -> None:

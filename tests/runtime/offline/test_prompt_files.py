@@ -1,0 +1,31 @@
+"""What the project's own prompts switch on: agents' prompts are written for a real model, not for the stand-in."""
+
+from pathlib import Path
+
+import pytest
+
+from selfwire.evals.baselines import SINGLE_PROMPT
+from selfwire.runtime.offline.vocabulary import activation_report
+
+ROOT = Path(__file__).parents[3]
+AGENTS = ("source", "aggregator")
+
+
+def prompt_files() -> list[Path]:
+    return sorted(path for room in ("evolvers", "nodes", "evals") for path in (ROOT / room).glob("prompts/**/*.md"))
+
+
+@pytest.mark.parametrize("path", [p for p in prompt_files() if p.stem in AGENTS], ids=lambda path: path.stem)
+def test_the_seed_team_starts_without_instructed_skills(path: Path) -> None:
+    [report] = activation_report([path.read_text(encoding="utf-8")])
+    assert report.instructed == ()
+
+
+def test_the_single_agent_starts_without_instructed_skills() -> None:
+    [report] = activation_report([SINGLE_PROMPT])
+    assert report.instructed == ()
+
+
+def test_every_prompt_file_can_be_reported_on() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in prompt_files()]
+    assert len(activation_report(texts)) == len(texts) >= 10

@@ -77,7 +77,7 @@ class Team:
         try:
             turn, usage = await self.model.ask(schema, asked, scope=scope, role="agent", temperature=heat)
         except ModelError as error:
-            return Said(worker=agent.id, round=scope.visit, error=str(error))
+            return Said(worker=agent.id, round=scope.visit, error=str(error), usage=error.cost or Usage())
         uses = await self._used(getattr(turn, "calls", ()), held, scope)
         return _said(agent, turn, uses, usage, scope.visit)
 
@@ -103,7 +103,7 @@ class Team:
         try:
             verdict, usage = await self.model.ask(Verdict, shown, scope=scope, role="meta", temperature=heat)
         except ModelError as error:
-            return Managed(goal=goal, why=str(error))
+            return Managed(goal=goal, why=str(error), usage=error.cost or Usage())
         why = objection(domain, rounds) if verdict.is_complete else ""
         next_goal = verdict.next_goal.strip() or goal
         return Managed(

@@ -69,7 +69,9 @@ class SpokenModel:
         self.busy -= 1
         line = said_by(self.script, scope.node, scope.visit)
         if isinstance(line, str):
-            raise ModelError(line)
+            failure = ModelError(line)
+            failure.cost = Usage(calls=1) if line == "billed" else None
+            raise failure
         return schema.model_validate(line), Usage(calls=1, input_tokens=10, output_tokens=2)
 
     async def reply(

@@ -144,6 +144,12 @@ async def test_d6_a_failing_manager_leaves_the_goal() -> None:
     assert report.rounds[0].managed.why == "overloaded"
 
 
+async def test_what_failed_attempts_were_billed_is_in_the_usage() -> None:
+    model = SpokenModel({**MATH, "ProblemParser": ["billed"], "Manager": ["billed"]})
+    assert (await ran(model, DytopoConfig(rounds=2))).usage.calls == 8
+    assert (await ran(SpokenModel({**MATH, "ProblemParser": ["down"]}), DytopoConfig(rounds=2))).usage.calls == 6
+
+
 async def test_a_run_without_an_answer_is_an_error_that_names_the_failure() -> None:
     method = wired(SpokenModel({**MATH, "Solver": ["down"]}), DytopoConfig(rounds=2))
     done = await method.solve(method.seed(domain="math"), ASK, scope=SCOPE)

@@ -18,11 +18,15 @@ class Brief:
         sections: text of each tagged section of the prompt.
         random: a generator per purpose.
         error_rate: share of judgements that go wrong.
+        system: the system message; who works, rather than judges, has its skills from it.
+        slip_rate: share of steps of work that go wrong.
     """
 
     sections: Mapping[str, str]
     random: Callable[[str], Random]
     error_rate: float
+    system: str = ""
+    slip_rate: float = 0.0
 
     def __getitem__(self, section: str) -> str:
         """Text of a section; "" if the prompt has none such."""

@@ -9,17 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from selfwire.runtime.offline import coevolution, gradients
+from selfwire.runtime.offline import coevolution, gradients, rounds
 from selfwire.runtime.offline.brief import Brief, Critic
 from selfwire.runtime.offline.neutral import neutral
 from selfwire.runtime.offline.worker import Said
 
-CRITICS: Mapping[frozenset[str], Critic] = {**gradients.CRITICS, **coevolution.CRITICS}
+CRITICS: Mapping[frozenset[str], Critic] = {**gradients.CRITICS, **coevolution.CRITICS, **rounds.CRITICS}
 """Who fills an object, by the names of its fields."""
 
 
 def reply(
-    schema: Mapping[str, Any], messages: Sequence[Said], random: Callable[[str], Random], error_rate: float
+    schema: Mapping[str, Any],
+    messages: Sequence[Said],
+    random: Callable[[str], Random],
+    error_rate: float,
+    slip_rate: float = 0.0,
 ) -> dict[str, Any]:
     """The object that is asked for.
 
@@ -28,12 +32,14 @@ def reply(
         messages: the whole conversation.
         random: a generator per purpose, keyed by the messages.
         error_rate: share of judgements that go wrong.
+        slip_rate: share of steps of work that go wrong, where the object is a worker's.
     """
     critic = CRITICS.get(frozenset(schema.get("properties", {})))
     if critic is None:
         found = neutral(schema)
         return found if isinstance(found, dict) else {}
-    return critic(Brief(sections(messages), random, error_rate))
+    system = "\n".join(said.text for said in messages if said.role == "system")
+    return critic(Brief(sections(messages), random, error_rate, system, slip_rate))
 
 
 def sections(messages: Sequence[Said]) -> dict[str, str]:

@@ -161,7 +161,8 @@ class OfflineChat(BaseChatModel):
             turn = work_on(said, wire.offered(kwargs), random, min(1.0, self.error_rate * heat))
             draft = wire.Draft(turn.text, turn.calls, turn.skills)
         else:
-            reply = critics.reply(schema.parameters, said, random, min(1.0, self.critic_error_rate * heat))
+            rates = (min(1.0, rate * heat) for rate in (self.critic_error_rate, self.error_rate))
+            reply = critics.reply(schema.parameters, said, random, *rates)
             draft = wire.drafted(schema, json.dumps(reply, ensure_ascii=False), reply)
         limit = kwargs.get("max_tokens") or self.max_tokens
         draft = draft.cut(stop, limit).spoiled(fault)

@@ -1,0 +1,61 @@
+"""DyTopo's knobs: how the graph is induced, how rounds are run, and the switches of its baselines."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from selfwire.core.values import Value
+
+Wiring = Literal["semantic", "random", "broadcast", "none"]
+
+
+class DytopoConfig(Value):
+    """Knobs of DyTopo (Table 7).
+
+    Args:
+        topology: semantic is the method; random has the edge count and in-degree cap of the graph that would have
+            been induced; broadcast lets everybody hear everybody; none delivers nothing.
+        threshold: tau_edge, in [-1, 1]; an edge needs a relevance above it. Paper: 0.3 for code, 0.4 for
+            mathematics. Ours: 0.3 for both, as MiniLM gives 0.312 between solution and verifier.
+        providers: K_in, most providers of an agent. Paper and ours: 3.
+        rounds: T_max. Paper and ours: 10.
+        halting: off runs exactly `rounds` rounds (Sec. 5.2).
+        manager: off runs without the manager: the task stays the goal and nothing halts.
+        temperature: of every call in [0, 2]. Paper and ours: 0.3.
+        memory: most characters of an agent's memory; the oldest entries go first. Paper: none. Ours: 12000.
+        calls: most tool calls that an agent may ask for in a round. Paper: no tools. Ours: 8.
+    """
+
+    topology: Wiring = "semantic"
+    threshold: float = Field(default=0.3, ge=-1, le=1)
+    providers: int = Field(default=3, ge=1, le=1000)
+    rounds: int = Field(default=10, ge=1, le=100)
+    halting: bool = True
+    manager: bool = True
+    temperature: float = Field(default=0.3, ge=0, le=2)
+    memory: int = Field(default=12_000, ge=200, le=1_000_000)
+    calls: int = Field(default=8, ge=0, le=64)
+
+
+BASELINES = ("single call", "single turn", "random", "broadcast", "no halting")
+"""What `baseline` knows."""
+
+
+def baseline(name: str, config: DytopoConfig = DytopoConfig()) -> DytopoConfig:
+    """The config of a baseline that runs in the same engine (App. B.2, D.1).
+
+    `single call` is to be run with one agent, see `seed.alone`; `single turn` is one round without messages.
+
+    Raises:
+        ValueError: there is no such baseline.
+    """
+    switched: dict[str, dict[str, object]] = {
+        "single call": {"rounds": 1, "topology": "none", "manager": False},
+        "single turn": {"rounds": 1, "topology": "none", "manager": False},
+        "random": {"topology": "random"},
+        "broadcast": {"topology": "broadcast"},
+        "no halting": {"halting": False},
+    }
+    if name not in switched:
+        raise ValueError(f"unknown baseline {name!r}; baselines are {', '.join(BASELINES)}")
+    return config.replace(**switched[name])

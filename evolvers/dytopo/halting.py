@@ -1,0 +1,68 @@
+"""When a run is complete, and what its answer is (Sec. 3.5.2, the prompts' rules, Alg. 1 line 29)."""
+
+import re
+from collections.abc import Sequence
+
+from selfwire.core.values import Id
+from selfwire.evolvers.dytopo.domain import Domain
+from selfwire.evolvers.dytopo.said import Said
+
+_BLOCK = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
+
+Rounds = Sequence[Sequence[Said]]
+"""What was said, by round; within a round in order sigma."""
+
+
+def answer(domain: Domain, rounds: Rounds) -> str | None:
+    """The last one of the last global state: the last text or code block of an agent that answers; None if none."""
+    for said in reversed(rounds):
+        for one in reversed(said):
+            if one.worker in domain.answerers and (found := _given(domain, one)):
+                return found
+    return None
+
+
+def objection(domain: Domain, rounds: Rounds) -> str:
+    """Equation 14's acceptance, checked against what workers really produced: why the run is not complete.
+
+    Complete takes an answer, and where the domain has checkers, their "pass" on it: on an answer that stood before
+    the round in which they checked, as nobody reads what is said in the same round.
+
+    Returns:
+        The objection; blank if there is none.
+    """
+    current = answer(domain, rounds)
+    if current is None:
+        return f"none of {', '.join(domain.answerers)} has given {_FORMS[domain.form]}"
+    for checker in domain.checkers:
+        at, verdict = _last_verdict(checker, rounds)
+        if verdict != "pass":
+            return f"{checker} has not passed the answer: {verdict or 'no verdict'}"
+        if answer(domain, rounds[:at]) != current:
+            return f"{checker} has passed another answer than the one that stands"
+    return ""
+
+
+def code_blocks(text: str) -> tuple[str, ...]:
+    """The fenced code blocks of a text, without their fences."""
+    return tuple(block.strip("\n") for block in _BLOCK.findall(text) if block.strip())
+
+
+_FORMS = {"text": "an answer", "code": "code in a fenced block"}
+
+
+def _given(domain: Domain, one: Said) -> str:
+    if domain.form == "text":
+        return one.answer.strip()
+    private = "\n".join(note.text for note in one.private)
+    found = code_blocks(one.public) or code_blocks(private)
+    return found[-1] if found else ""
+
+
+def _last_verdict(checker: Id, rounds: Rounds) -> tuple[int, str]:
+    """Round and word of the checker's latest verdict; (0, "") if it never gave one."""
+    for at in range(len(rounds) - 1, -1, -1):
+        for one in rounds[at]:
+            if one.worker == checker and one.error is None and one.verdict:
+                return at, one.verdict
+    return 0, ""

@@ -1,0 +1,97 @@
+"""One round's graph as the config wants it, and the record of a round."""
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from selfwire.core.ports import Embedder
+from selfwire.core.scope import Scope
+from selfwire.core.trajectory import Message
+from selfwire.core.usage import Usage, total
+from selfwire.core.values import Id, Value
+from selfwire.evolvers.dytopo.config import DytopoConfig
+from selfwire.evolvers.dytopo.delivery import Dropped
+from selfwire.evolvers.dytopo.induction import Induced, induced, random_edges, similarities, wired
+from selfwire.evolvers.dytopo.said import Managed, Said
+from selfwire.evolvers.dytopo.tuning import Setting
+
+
+class Round(Value):
+    """What happened in a round.
+
+    Args:
+        number: t, from 0.
+        goal: C_task of the round.
+        said: by everybody, in agent order.
+        graph: G of the round: edges with scores, sigma, density, best rejected pair.
+        messages: private messages that arrived.
+        dropped: memory entries that went.
+        managed: the manager's part; None if it was not asked.
+    """
+
+    number: int = Field(ge=0)
+    goal: str
+    said: tuple[Said, ...]
+    graph: Induced = Induced()
+    messages: tuple[Message, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+    managed: Managed | None = None
+
+    @property
+    def failed(self) -> dict[Id, str]:
+        """Who said nothing, and why."""
+        return {one.worker: one.error for one in self.said if one.error is not None}
+
+    @property
+    def usage(self) -> Usage:
+        """What the round cost, the manager included."""
+        workers = total(one.usage for one in self.said)
+        return workers + self.managed.usage if self.managed else workers
+
+    @property
+    def seconds(self) -> float:
+        """How long the round took at least: its slowest worker, then the manager."""
+        slowest = max((one.usage.seconds for one in self.said), default=0.0)
+        return slowest + (self.managed.usage.seconds if self.managed else 0.0)
+
+    @property
+    def in_order(self) -> tuple[Said, ...]:
+        """What was said, in order sigma."""
+        place = {agent: at for at, agent in enumerate(self.graph.order)}
+        return tuple(sorted(self.said, key=lambda one: place.get(one.worker, len(place))))
+
+    def drawn(self) -> str:
+        """The graph of the round as Mermaid."""
+        lines = [f"    {agent}" for agent in self.graph.order]
+        lines += [f"    {edge.source} -->{_label(edge.score)} {edge.target}" for edge in self.graph.edges]
+        return "\n".join(["graph LR", *lines])
+
+
+async def induce(
+    said: Sequence[Said], config: DytopoConfig, setting: Setting, embedder: Embedder, *, scope: Scope
+) -> Induced:
+    """The graph of a round: induced, or a baseline's.
+
+    Args:
+        said: by everybody, in agent order.
+        config: which graph is wanted.
+        setting: tau and K_in.
+        embedder: of needs and offers.
+        scope: place of the round; keys the random baseline.
+    """
+    agents = [one.worker for one in said]
+    able = [at for at, one in enumerate(said) if one.error is None]
+    if config.topology == "none":
+        return wired(agents, [])
+    if config.topology == "broadcast":
+        return wired(agents, [(source, target) for target in able for source in able if source != target])
+    scores = await similarities(agents, {one.worker: one.descriptors for one in said if one.error is None}, embedder)
+    graph = induced(agents, scores, threshold=setting.threshold, providers=setting.providers)
+    if config.topology == "semantic":
+        return graph
+    edges = random_edges(able, len(graph.edges), setting.providers, scope.random("topology"))
+    return wired(agents, edges)
+
+
+def _label(score: float | None) -> str:
+    return "" if score is None else f"|{score:.2f}|"

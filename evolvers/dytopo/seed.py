@@ -1,0 +1,103 @@
+"""Teams to start from: the paper's two domains, one for plain questions, and a user's own."""
+
+from collections.abc import Mapping, Sequence
+
+from selfwire.core.agent import Agent
+from selfwire.core.prompts import Prompts
+from selfwire.core.topology import Node, Topology
+from selfwire.core.values import Id
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.dytopo.domain import MANAGER, MEMORY, Domain, Remembered, workers
+
+DOMAINS: Mapping[str, Domain] = {
+    "code": Domain(name="code", answerers=("Developer",), checkers=("Tester",), form="code"),
+    "math": Domain(name="math", answerers=("Solver",), checkers=("Verifier",)),
+    "general": Domain(name="general", answerers=("Writer",)),
+}
+
+_ROLES: Mapping[str, Mapping[Id, str]] = {
+    "code": {
+        "Developer": "writes the program",
+        "Researcher": "names algorithms, costs and traps",
+        "Tester": "gives test cases and checks programs",
+        "Designer": "lays down interfaces",
+    },
+    "math": {
+        "ProblemParser": "states the problem exactly and plans the solution",
+        "Solver": "derives the solution and gives the answer",
+        "Verifier": "checks solutions line by line",
+    },
+    "general": {
+        "Analyst": "takes the task apart",
+        "Researcher": "finds facts",
+        "Reasoner": "draws conclusions from facts",
+        "Writer": "gives the final answer",
+    },
+}
+
+
+def seed(prompts: Prompts, domain: str = "general", *, tools: Sequence[Id] = ()) -> Workflow:
+    """A domain's team.
+
+    Args:
+        prompts: with a text per role, such as `code_developer`.
+        domain: code, math or general.
+        tools: what every worker holds.
+
+    Raises:
+        ValueError: there is no such domain.
+    """
+    if domain not in DOMAINS:
+        raise ValueError(f"unknown domain {domain!r}; domains are {', '.join(DOMAINS)}, or bring a team of your own")
+    roles = [
+        Agent(id=name, role=role, prompt=prompts.text(f"{domain}_{name.lower()}").strip(), tools=tuple(tools))
+        for name, role in _ROLES[domain].items()
+    ]
+    return team(roles, DOMAINS[domain], manager=prompts.text("role_manager").strip())
+
+
+def team(agents: Sequence[Agent], domain: Domain, *, manager: str) -> Workflow:
+    """A team of one's own: workers with roles and prompts, and who of them answers and checks.
+
+    The workflow's topology has the workers as nodes and no edges: these are induced round by round. The manager is
+    an agent without a node.
+
+    Args:
+        agents: the workers; none is called Manager.
+        domain: who answers, who checks, and the form of answers.
+        manager: the manager's prompt.
+
+    Raises:
+        ValueError: an id occurs twice or is the manager's, or the domain names somebody who is not there.
+    """
+    if any(agent.id == MANAGER for agent in agents):
+        raise ValueError(f"a worker cannot be called {MANAGER!r}; choose another id")
+    missing = {*domain.answerers, *domain.checkers} - {agent.id for agent in agents}
+    if missing:
+        there = ", ".join(agent.id for agent in agents)
+        raise ValueError(f"domain {domain.name!r} needs {', '.join(sorted(missing))}; workers are {there}")
+    leader = Agent(id=MANAGER, role="leads the team", prompt=manager, kind="manager")
+    answerer = domain.answerers[0]
+    return Workflow(
+        method=MEMORY,
+        agents=(*agents, leader),
+        topology=Topology(
+            nodes=tuple(Node(id=agent.id, agent=agent.id) for agent in agents), entry=answerer, sink=answerer
+        ),
+        memory={MEMORY: Remembered(domain=domain).model_dump(mode="json")},
+    )
+
+
+def alone(workflow: Workflow) -> Workflow:
+    """The first agent that answers, without its team: what a single call is made to (App. D.1)."""
+    remembered = Remembered.of(workflow)
+    answerer = remembered.domain.answerers[0]
+    domain = remembered.domain.replace(answerers=(answerer,), checkers=())
+    leader = next(agent for agent in workflow.agents if agent.id == MANAGER)
+    agent = workflow.pool[answerer]
+    return team([agent], domain, manager=leader.prompt)
+
+
+def members(workflow: Workflow) -> tuple[Agent, ...]:
+    """The workers in agent order."""
+    return tuple(workflow.pool[name] for name in workers(workflow))

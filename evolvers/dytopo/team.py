@@ -1,0 +1,226 @@
+"""The model that plays workers and manager: DyTopo's two asks with their prompts (Sec. 3.2.1, 3.5)."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from selfwire.core.agent import Agent
+from selfwire.core.chat import ChatMessage
+from selfwire.core.errors import ModelError, ToolError
+from selfwire.core.ports import Model, Tool, Toolbox
+from selfwire.core.prompts import Prompts
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import ToolUse
+from selfwire.core.usage import Usage
+from selfwire.evolvers.dytopo.asks import Call, Turn, Verdict, turn_schema
+from selfwire.evolvers.dytopo.config import DytopoConfig
+from selfwire.evolvers.dytopo.delivery import Memory
+from selfwire.evolvers.dytopo.domain import Domain
+from selfwire.evolvers.dytopo.halting import Rounds, objection
+from selfwire.evolvers.dytopo.induction import Descriptors
+from selfwire.evolvers.dytopo.said import Managed, Private, Said
+
+SECTIONS = ("task", "goal", "memory", "team", "tools", "trace")
+"""The tags that label the parts of a prompt; texts of models and tasks may not forge them."""
+
+_TAG = re.compile(rf"<(/?\s*(?:{'|'.join(SECTIONS)})\s*)>", re.IGNORECASE)
+
+_HEAD = re.compile(r"^\[(?=(?:You|From [^\]\n]*|Result of [^\]\n]*), round \d+\])", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Team:
+    """Asks the models.
+
+    Attributes:
+        model: plays the roles agent (workers) and meta (manager).
+        prompts: DyTopo's prompts by name.
+        toolbox: tools by the name that agents hold.
+        config: temperature, calls and switches.
+    """
+
+    model: Model
+    prompts: Prompts
+    toolbox: Toolbox
+    config: DytopoConfig
+
+    async def turn(
+        self, agent: Agent, question: Question, goal: str, memory: Memory, others: str, domain: Domain, *, scope: Scope
+    ) -> Said:
+        """Equations 1 and 2: one call over role, goal and memory; then the tools that it asked for (D5).
+
+        A worker that fails after its retries leaves an error and the round goes on without it (D6).
+
+        Args:
+            agent: the worker.
+            question: the user's task.
+            goal: C_task of this round.
+            memory: H_i.
+            others: the team, one line per member.
+            domain: whether the worker answers or checks.
+            scope: place of the call; its visit is the round.
+
+        Raises:
+            BudgetError, OutageError: the run must stop.
+        """
+        held = {name: self.toolbox[name] for name in agent.tools if name in self.toolbox}
+        schema = turn_schema(
+            answers=agent.id in domain.answerers and domain.form == "text",
+            checks=agent.id in domain.checkers,
+            tools=bool(held),
+        )
+        asked = self._asked(agent, question, goal, memory, others, held)
+        heat = self.config.temperature if agent.temperature is None else agent.temperature
+        try:
+            turn, usage = await self.model.ask(schema, asked, scope=scope, role="agent", temperature=heat)
+        except ModelError as error:
+            return Said(worker=agent.id, round=scope.visit, error=str(error), usage=error.cost or Usage())
+        uses = await self._used(getattr(turn, "calls", ()), held, scope)
+        return _said(agent, turn, uses, usage, scope.visit)
+
+    async def manage(
+        self, agent: Agent, question: Question, goal: str, rounds: Rounds, domain: Domain, *, scope: Scope
+    ) -> Managed:
+        """Equations 12 to 14: the verdict over goal and public messages in order sigma, checked against them (D4).
+
+        A manager that fails leaves the goal as it is.
+
+        Raises:
+            BudgetError, OutageError: the run must stop.
+        """
+        shown = self.prompts.messages(
+            "manager",
+            prompt=agent.prompt,
+            rule=_rule(domain),
+            task=quoted(question.input),
+            goal=quoted(goal),
+            trace=quoted(global_state(rounds[-1])) or "Nobody has said anything.",
+        )
+        heat = self.config.temperature if agent.temperature is None else agent.temperature
+        try:
+            verdict, usage = await self.model.ask(Verdict, shown, scope=scope, role="meta", temperature=heat)
+        except ModelError as error:
+            return Managed(goal=goal, why=str(error), usage=error.cost or Usage())
+        why = objection(domain, rounds) if verdict.is_complete else ""
+        next_goal = verdict.next_goal.strip() or goal
+        return Managed(
+            complete=verdict.is_complete and not why,
+            claimed=verdict.is_complete,
+            why=why,
+            goal=f"{next_goal}\nStill open: {why}." if why else next_goal,
+            public=verdict.public,
+            usage=usage,
+        )
+
+    def _asked(
+        self, agent: Agent, question: Question, goal: str, memory: Memory, others: str, held: Mapping[str, Tool]
+    ) -> Sequence[ChatMessage]:
+        notes = "".join(f"\n- {note}" for note in agent.memory)
+        return self.prompts.messages(
+            "worker",
+            prompt=agent.prompt + (f"\n\nNotes from earlier work:{notes}" if notes else ""),
+            task=quoted(question.input),
+            goal=quoted(goal),
+            team=quoted(others),
+            tools=quoted("\n".join(_tool_line(tool) for tool in held.values())) or "none",
+            memory=quoted(remembered(memory)) or "nothing yet",
+        )
+
+    async def _used(self, calls: Sequence[Call], held: Mapping[str, Tool], scope: Scope) -> tuple[ToolUse, ...]:
+        return tuple([await self._use(call, at, held, scope) for at, call in enumerate(calls)])
+
+    async def _use(self, call: Call, at: int, held: Mapping[str, Tool], scope: Scope) -> ToolUse:
+        arguments: Any = call.arguments
+        try:
+            if at >= self.config.calls:
+                raise ToolError(f"more than {self.config.calls} calls in one round; ask again in the next")
+            if call.tool not in held:
+                raise ToolError(f"there is no tool {call.tool!r}; your tools are {', '.join(held)}")
+            arguments = _arguments(call)
+            result = await held[call.tool].run(arguments, scope=scope.at(node=f"{scope.node}#{at}"))
+        except ToolError as complaint:
+            return ToolUse(name=_name(call), arguments=arguments, result=f"error: {complaint}", error=True)
+        return ToolUse(name=call.tool, arguments=arguments, result=result)
+
+
+def remembered(memory: Memory) -> str:
+    """A memory as its owner reads it, oldest first."""
+    shown = {"own": "You, round {0}", "routed": "From {1}, round {0}", "tool": "Result of {1}, round {0}"}
+    return "\n\n".join(f"[{shown[one.kind].format(one.round, one.source)}]\n{_unheaded(one.text)}" for one in memory)
+
+
+def global_state(said: Sequence[Said]) -> str:
+    """Equation 12: public messages in the order given, with answers and verdicts; who failed is said."""
+    return "\n\n".join(f"[{one.worker}]\n{_public(one)}" for one in said)
+
+
+def roster(agents: Sequence[Agent]) -> str:
+    """The team, one line per member."""
+    return "\n".join(f"{agent.id}: {agent.role}" for agent in agents)
+
+
+def quoted(text: str) -> str:
+    """A text in which no section's tag can be mistaken for ours."""
+    return _TAG.sub(r"[\1]", text).strip()
+
+
+def _unheaded(text: str) -> str:
+    """A text in which no line passes for the head of another entry."""
+    return _HEAD.sub("(", text)
+
+
+def _public(one: Said) -> str:
+    if one.error is not None:
+        return "(failed in this round and said nothing)"
+    lines = [one.public.strip()]
+    lines += [f"Its answer: {one.answer.strip()}"] if one.answer.strip() else []
+    lines += [f"Its verdict: {one.verdict}"] if one.verdict else []
+    return "\n".join(line for line in lines if line)
+
+
+def _said(agent: Agent, turn: Turn, uses: Sequence[ToolUse], usage: Usage, visit: int) -> Said:
+    return Said(
+        worker=agent.id,
+        round=visit,
+        public=turn.public,
+        private=tuple(Private(to=note.to, text=note.text) for note in turn.private if note.text.strip()),
+        descriptors=Descriptors(query=turn.query, key=turn.key),
+        answer=getattr(turn, "answer", ""),
+        verdict=getattr(turn, "verdict", ""),
+        tools=tuple(uses),
+        usage=usage,
+    )
+
+
+def _rule(domain: Domain) -> str:
+    wanted = "code" if domain.form == "code" else "an answer"
+    check = f" and {' and '.join(domain.checkers)} passed it" if domain.checkers else ""
+    return f"{' or '.join(domain.answerers)} has given {wanted}{check}"
+
+
+def _tool_line(tool: Tool) -> str:
+    spec = tool.spec
+    inputs = json.dumps(spec.parameters.get("properties", {}), ensure_ascii=False)
+    return f"{spec.name}: {spec.description} Input: {inputs}"
+
+
+def _arguments(call: Call) -> dict[str, Any]:
+    try:
+        found = json.loads(call.arguments or "{}", parse_constant=_refused)
+    except ValueError as error:
+        raise ToolError(f"arguments are not JSON ({error}): {call.arguments!r}") from None
+    if not isinstance(found, dict):
+        raise ToolError(f"arguments must be a JSON object, not {found!r}")
+    return found
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def _name(call: Call) -> str:
+    name = re.sub(r"[^A-Za-z0-9_-]", "-", call.tool).lstrip("-_")[:64]
+    return name or "unknown"

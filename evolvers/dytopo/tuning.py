@@ -1,0 +1,79 @@
+"""Beyond the paper: tau and K_in fitted to held-out tasks (Table 3 shows that the best tau depends on the tasks)."""
+
+from collections.abc import Sequence
+from statistics import mean
+
+from pydantic import Field
+
+from selfwire.core.values import Value
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.dytopo.config import DytopoConfig
+from selfwire.evolvers.dytopo.domain import MEMORY, Remembered, Tuned
+
+THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""The paper's sweep (Table 3)."""
+
+PROVIDERS = (1, 2, 3)
+
+
+class Setting(Value):
+    """One choice of tau and K_in."""
+
+    threshold: float = Field(ge=-1, le=1)
+    providers: int = Field(ge=1, le=1000)
+
+
+class Trial(Value):
+    """What a setting came to on held-out tasks.
+
+    Args:
+        setting: tau and K_in.
+        scores: per task, in [0, 1]; the same tasks in every trial. None: the run ended as an error.
+        tokens: of all runs together.
+    """
+
+    setting: Setting
+    scores: tuple[float | None, ...]
+    tokens: int = Field(default=0, ge=0)
+
+
+def current(workflow: Workflow, config: DytopoConfig) -> Setting:
+    """The setting that a workflow runs with: what was tuned, else the config's."""
+    tuned = Remembered.of(workflow).tuned
+    return Setting(
+        threshold=config.threshold if tuned.threshold is None else tuned.threshold,
+        providers=config.providers if tuned.providers is None else tuned.providers,
+    )
+
+
+def grid(thresholds: Sequence[float] = THRESHOLDS, providers: Sequence[int] = PROVIDERS) -> tuple[Setting, ...]:
+    """All combinations."""
+    return tuple(Setting(threshold=tau, providers=most) for tau in thresholds for most in providers)
+
+
+def best(trials: Sequence[Trial], now: Setting) -> Setting:
+    """The setting with the highest mean score over the tasks that ended without an error in every trial.
+
+    Among equal scores the present setting stays; else fewer tokens decide, then the higher tau, then the lower K_in.
+
+    Raises:
+        ValueError: there are no trials, or they are not about the same tasks.
+    """
+    if not trials or len({len(trial.scores) for trial in trials}) != 1:
+        raise ValueError("trials are compared on the same tasks; run every setting on all of them")
+    sound = [at for at in range(len(trials[0].scores)) if all(trial.scores[at] is not None for trial in trials)]
+    if not sound:
+        return now
+
+    def rank(trial: Trial) -> tuple[float, bool, int, float, int]:
+        score = mean(trial.scores[at] or 0.0 for at in sound)
+        setting = trial.setting
+        return (-round(score, 9), setting != now, trial.tokens, -setting.threshold, setting.providers)
+
+    return min(trials, key=rank).setting
+
+
+def with_setting(workflow: Workflow, setting: Setting) -> Workflow:
+    """The workflow with a setting of its own; the config's no longer counts for it."""
+    tuned = Tuned(threshold=setting.threshold, providers=setting.providers)
+    return workflow.learned(**{MEMORY: Remembered.of(workflow).replace(tuned=tuned).model_dump(mode="json")})

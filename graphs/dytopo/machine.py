@@ -1,0 +1,295 @@
+"""DyTopo's figure as a LangGraph (Alg. 1).
+
+    START -> begin -> workers (all in parallel) -> induce_topology -> deliver -> manager
+                         ^                                               |          |
+                         +------- [another round, no manager] -----------+          |
+                         +------- [not complete, rounds left] ----------------------+
+                                                        [complete, or T_max] -> conclude -> END
+
+State is JSON. Inside `workers` runs a graph with one node per worker; the graph that they talk over is data.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.config import get_config
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import get_runtime
+
+from selfwire.core.errors import ConfigError, TaskError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.usage import Usage
+from selfwire.core.values import fingerprint
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.dytopo.delivery import Delivered, deliver
+from selfwire.evolvers.dytopo.domain import MANAGER, Domain, Remembered, workers
+from selfwire.evolvers.dytopo.halting import answer
+from selfwire.evolvers.dytopo.induction import Induced
+from selfwire.evolvers.dytopo.rounds import Round, induce
+from selfwire.evolvers.dytopo.said import Said
+from selfwire.evolvers.dytopo.tuning import current
+from selfwire.graphs.dytopo.method import Dytopo
+from selfwire.graphs.dytopo.round import RoundRun, compile_workers, run_workers
+from selfwire.graphs.dytopo.state import DytopoContext, DytopoInput, DytopoState, Report
+from selfwire.graphs.nodes import both_forms
+from selfwire.graphs.team import embedded
+from selfwire.runtime.budget import Ledger
+
+Wire = Callable[[DytopoContext, Usage], Awaitable[tuple[Dytopo, Ledger]]]
+"""Wires the method as a run has chosen it, and opens the ledger that pays from what was spent on the question."""
+
+STEPS_PER_ROUND = 4
+"""Nodes of a round; LangGraph limits how many a run may take."""
+
+
+class Given(DytopoContext):
+    """What `solve` hands over per run, so that one compiled machine serves all teams and tasks.
+
+    Args:
+        place: of the run.
+        start: the team.
+    """
+
+    place: Scope
+    start: Workflow
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The machine's nodes.
+
+    Attributes:
+        dytopo: the wired method.
+        start: the team; None where every run is given its own.
+    """
+
+    dytopo: Dytopo
+    start: Workflow | None = None
+
+    async def begin(self, state: DytopoState) -> DytopoState:
+        """Take a new question; the task is the goal of round 0."""
+        question = _question(state)
+        start, scope = self._given(question)
+        return {
+            "answer": None,
+            "error": None,
+            "usage": Usage().model_dump(mode="json"),
+            "scope": scope.model_dump(mode="json"),
+            "workflow": start.model_dump(mode="json"),
+            "goal": question.input,
+            "memories": {},
+            "rounds": [],
+            "stopped": "",
+        }
+
+    async def workers(self, state: DytopoState) -> DytopoState:
+        """Every worker speaks once (phase 1)."""
+        workflow = _workflow(state)
+        memories = Delivered.model_validate({"memories": state["memories"]}).memories
+        run = RoundRun(
+            team=self.dytopo.team,
+            workflow=workflow,
+            question=_question(state),
+            goal=state["goal"],
+            memories=memories,
+            domain=Remembered.of(workflow).domain,
+            scope=_scope(state),
+        )
+        return {"said": [one.model_dump(mode="json") for one in await run_workers(run)]}
+
+    async def induce_topology(self, state: DytopoState) -> DytopoState:
+        """The graph of the round (phases 2 and 3)."""
+        setting = current(_workflow(state), self.dytopo.config)
+        graph = await induce(
+            _said(state), self.dytopo.config, setting, self.dytopo.embedder, scope=_scope(state).at(node="topology")
+        )
+        return {"graph": graph.model_dump(mode="json")}
+
+    async def deliver(self, state: DytopoState) -> DytopoState:
+        """The barrier: private messages along the graph, memories for the next round (phase 4)."""
+        graph, workflow, said = Induced.model_validate(state["graph"]), _workflow(state), _said(state)
+        done = deliver(
+            Delivered.model_validate({"memories": state["memories"]}).memories,
+            said,
+            graph,
+            roles={name: workflow.pool[name].role for name in workers(workflow)},
+            limit=self.dytopo.config.memory,
+        )
+        record = Round(
+            number=len(state["rounds"]),
+            goal=state["goal"],
+            said=said,
+            graph=graph,
+            messages=done.messages,
+            dropped=done.dropped,
+        )
+        return {
+            "memories": done.model_dump(mode="json")["memories"],
+            "rounds": [*state["rounds"], record.model_dump(mode="json")],
+            "stopped": "" if len(state["rounds"]) + 1 < self.rounds else "rounds",
+        }
+
+    async def manager(self, state: DytopoState) -> DytopoState:
+        """Halt, or set the next goal (phase 5)."""
+        *before, last = [Round.model_validate(one) for one in state["rounds"]]
+        workflow = _workflow(state)
+        managed = await self.dytopo.team.manage(
+            workflow.pool[MANAGER],
+            _question(state),
+            state["goal"],
+            [one.in_order for one in (*before, last)],
+            Remembered.of(workflow).domain,
+            scope=_scope(state).at(node=MANAGER, visit=last.number),
+        )
+        if managed.complete and not self.dytopo.config.halting:
+            managed = managed.replace(complete=False, why="this run does not halt")
+        return {
+            "goal": managed.goal,
+            "rounds": [*state["rounds"][:-1], last.replace(managed=managed).model_dump(mode="json")],
+            "stopped": "complete" if managed.complete else state["stopped"],
+        }
+
+    async def conclude(self, state: DytopoState) -> DytopoState:
+        """Take the answer from the last global state.
+
+        Raises:
+            TaskError: nobody gave one, in a graph that people use; `solve` says so in its trajectory.
+        """
+        rounds = [Round.model_validate(one) for one in state["rounds"]]
+        domain = Remembered.of(_workflow(state)).domain
+        found = answer(domain, [one.in_order for one in rounds])
+        error = None if found else _why_no_answer(domain, rounds)
+        if error and not isinstance(_context(), Given):
+            raise TaskError(f"{error}; ask again, allow more rounds or choose another model")
+        return {"answer": found, "error": error}
+
+    def _given(self, question: Question) -> tuple[Workflow, Scope]:
+        context = _context()
+        if isinstance(context, Given):
+            return context.start, context.place
+        if self.start is None:
+            raise ConfigError("there is no team; build the graph with one")
+        run = str(get_config().get("configurable", {}).get("thread_id") or secrets.token_hex(8))
+        return self.start, Scope(run=run, seed=context.seed, phase="run", task=question.id)
+
+    @property
+    def rounds(self) -> int:
+        """T_max of this run."""
+        return _context().rounds or self.dytopo.config.rounds
+
+    def after_delivery(self, state: DytopoState) -> Literal["manager", "workers", "conclude"]:
+        """Whether the manager is asked: not without one, nor after the last round of a run that cannot halt (D11)."""
+        config = self.dytopo.config
+        if config.manager and (config.halting or not state["stopped"]):
+            return "manager"
+        return after_manager(state)
+
+
+def after_manager(state: DytopoState) -> Literal["workers", "conclude"]:
+    """Another round, unless the run is complete or out of rounds."""
+    return "conclude" if state["stopped"] else "workers"
+
+
+Step = Callable[[Steps, DytopoState], Awaitable[DytopoState]]
+
+
+def machine(dytopo: Dytopo, start: Workflow, wire: Wire) -> StateGraph[DytopoState, Any, Any, Any]:
+    """The whole machine around a team, ready to compile; nodes that call models are wired as their run has chosen."""
+    steps = Steps(dytopo, start)
+
+    def paid(step: Step) -> Callable[[DytopoState], Awaitable[DytopoState]]:
+        async def run(state: DytopoState) -> DytopoState:
+            dytopo, ledger = await wire(_context(), Usage.model_validate(state["usage"]))
+            update = await step(replace(steps, dytopo=dytopo), state)
+            return {**update, "usage": ledger.spent.model_dump(mode="json")}
+
+        return run
+
+    working = paid(Steps.workers)
+
+    async def in_parallel(state: DytopoState, _: Any) -> DytopoState:
+        return await working(state)
+
+    drawn: Any = compile_workers(workers(start))
+    return _assembled(steps, embedded(drawn, in_parallel), both_forms(paid(Steps.manager)))
+
+
+def solver(dytopo: Dytopo) -> CompiledStateGraph[DytopoState, Any, Any, Any]:
+    """The machine for runs that are `Given` team and place, paid for by whoever pays for the method's model."""
+    steps = Steps(dytopo)
+    working, managing = (both_forms(partial(step, steps)) for step in (Steps.workers, Steps.manager))
+    return _assembled(steps, working, managing).compile(name="dytopo")
+
+
+async def run(
+    dytopo: Dytopo, workflow: Workflow, question: Question, scope: Scope, within: RunnableConfig | None
+) -> Report:
+    """One question from START to END."""
+    given = Given(seed=scope.seed, place=scope.at(task=question.id), start=workflow)
+    limit: RunnableConfig = {"recursion_limit": recursion_limit(dytopo.config.rounds)}
+    state: Any = await dytopo.machine.ainvoke(
+        {"question": question.input}, {**(within or {}), **limit}, context=given
+    )
+    return Report.of(state)
+
+
+def recursion_limit(rounds: int) -> int:
+    """How many steps LangGraph must allow for so many rounds."""
+    return rounds * STEPS_PER_ROUND + 4
+
+
+def _assembled(
+    steps: Steps, working: Runnable[DytopoState, Any], managing: Runnable[DytopoState, Any]
+) -> StateGraph[DytopoState, Any, Any, Any]:
+    graph: StateGraph[DytopoState, Any, Any, Any] = StateGraph(
+        DytopoState, context_schema=DytopoContext, input_schema=DytopoInput
+    )
+    graph.add_node("begin", both_forms(steps.begin))
+    graph.add_node("workers", working)
+    graph.add_node("induce_topology", both_forms(steps.induce_topology))
+    graph.add_node("deliver", both_forms(steps.deliver))
+    graph.add_node("manager", managing)
+    graph.add_node("conclude", both_forms(steps.conclude))
+    graph.add_edge(START, "begin")
+    graph.add_edge("begin", "workers")
+    graph.add_edge("workers", "induce_topology")
+    graph.add_edge("induce_topology", "deliver")
+    graph.add_conditional_edges("deliver", steps.after_delivery)
+    graph.add_conditional_edges("manager", after_manager)
+    graph.add_edge("conclude", END)
+    return graph
+
+
+def _context() -> DytopoContext:
+    return get_runtime(DytopoContext).context or DytopoContext()
+
+
+def _question(state: DytopoState) -> Question:
+    text = state["question"]
+    if not isinstance(text, str) or not text.strip():
+        raise ConfigError(f'the input is {{"question": "..."}} with a text that is not blank, not {text!r}')
+    return Question(id=fingerprint(text), input=text)
+
+
+def _scope(state: DytopoState) -> Scope:
+    return Scope.model_validate(state["scope"]).at(visit=len(state["rounds"]))
+
+
+def _workflow(state: DytopoState) -> Workflow:
+    return Workflow.model_validate(state["workflow"])
+
+
+def _said(state: DytopoState) -> tuple[Said, ...]:
+    return tuple(Said.model_validate(one) for one in state["said"])
+
+
+def _why_no_answer(domain: Domain, rounds: list[Round]) -> str:
+    failed = {worker: why for one in rounds for worker, why in one.failed.items() if worker in domain.answerers}
+    told = "; ".join(f"{worker!r} failed: {why}" for worker, why in failed.items())
+    return f"no answer after {len(rounds)} round(s): {told or 'nobody whose part it is gave one'}"

@@ -1,0 +1,88 @@
+"""DyTopo wired to models, tools and an embedder."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph.state import CompiledStateGraph
+
+from selfwire.core.ports import Embedder, Model, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.dytopo.config import DytopoConfig
+from selfwire.evolvers.dytopo.domain import MEMORY
+from selfwire.evolvers.dytopo.seed import seed
+from selfwire.evolvers.dytopo.team import Team
+from selfwire.graphs.dytopo.state import DytopoState, Report
+from selfwire.graphs.nodes import DETACHED
+from selfwire.graphs.prompts import load_prompts
+
+
+@dataclass(frozen=True)
+class Dytopo:
+    """DyTopo wired to models, tools and an embedder.
+
+    Attributes:
+        model: plays the roles agent (workers) and meta (manager).
+        toolbox: tools by the name that agents hold.
+        embedder: of needs and offers.
+        config: the method's knobs and switches.
+    """
+
+    model: Model
+    toolbox: Toolbox
+    embedder: Embedder
+    config: DytopoConfig = field(default_factory=DytopoConfig)
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return MEMORY
+
+    @cached_property
+    def team(self) -> Team:
+        """The models with DyTopo's prompts."""
+        return Team(self.model, load_prompts("evolvers", "dytopo"), self.toolbox, self.config)
+
+    @cached_property
+    def machine(self) -> CompiledStateGraph[DytopoState, Any, Any, Any]:
+        """The state machine, compiled once."""
+        from selfwire.graphs.dytopo.machine import solver  # the machine is made of this method's steps
+
+        return solver(self)
+
+    def seed(self, tools: Sequence[str] = (), domain: str = "general") -> Workflow:
+        """A domain's team (code, math or general), its workers holding these tools."""
+        return seed(load_prompts("evolvers", "dytopo"), domain, tools=tools)
+
+    def configured(self, config: DytopoConfig) -> "Dytopo":
+        """The same models with other knobs."""
+        return replace(self, config=config)
+
+    async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
+        """Run the team on a question until it is done or out of rounds.
+
+        Raises:
+            BudgetError, OutageError: the run must stop. Other faults end in the trajectory's `error`.
+        """
+        report = await self.run(workflow, question, scope=scope)
+        return report.trajectory(question, workflow.fingerprint, scope.sample)
+
+    async def run(
+        self, workflow: Workflow, question: Question, *, scope: Scope, within: RunnableConfig | None = DETACHED
+    ) -> Report:
+        """As `solve`, with everything that happened.
+
+        Args:
+            workflow: the team.
+            question: what is asked.
+            scope: place of the run.
+            within: config of the machine; None makes it part of the running graph, checkpoints and all.
+        """
+        from selfwire.graphs.dytopo.machine import run
+
+        return await run(self, workflow, question, scope, within)

@@ -1,0 +1,186 @@
+"""What flows through DyTopo's machine, what can be chosen per run, and what a run comes to."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Message, Routing, Step, Trajectory
+from selfwire.core.usage import Usage, total
+from selfwire.core.values import Value
+from selfwire.evolvers.dytopo.rounds import Round
+
+
+class DytopoContext(BaseModel):
+    """What can be chosen per run; each field's description says what it does.
+
+    Raises:
+        ConfigError: a choice is unknown or out of bounds.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    seed: int = Field(default=0, ge=0, description="Seed of everything drawn.")
+    rounds: int | None = Field(default=None, ge=1, le=100, description="Most rounds; empty for the graph's own.")
+    calls: int | None = Field(default=None, ge=1, description="Most model calls, within the graph's own budget.")
+    tokens: int | None = Field(default=None, ge=1, description="Most tokens, within the graph's own budget.")
+
+    def __init__(self, **chosen: Any) -> None:
+        """Take the choices by name."""
+        try:
+            super().__init__(**chosen)
+        except ValidationError as error:
+            told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+            raise ConfigError(f"context: {told}; choices are {', '.join(type(self).model_fields)}") from None
+
+
+class DytopoInput(TypedDict):
+    """What a run is given."""
+
+    question: str
+
+
+class DytopoState(TypedDict, total=False):
+    """What flows through the machine, as JSON.
+
+    Keys:
+        question: the user's question; the machine's input.
+        answer: the machine's output.
+        error: why there is no answer; None if there is one.
+        usage: what the question has cost so far; attempts that raised are not in it.
+        scope: place of the run.
+        workflow: the team.
+        goal: C_task of the current round.
+        memories: H_i of every worker.
+        said: what everybody said in this round, in agent order.
+        graph: G of this round.
+        rounds: the rounds that are done.
+        stopped: "complete", or "rounds" if there were no more.
+    """
+
+    question: str
+    answer: str | None
+    error: str | None
+    usage: dict[str, Any]
+    scope: dict[str, Any]
+    workflow: dict[str, Any]
+    goal: str
+    memories: dict[str, list[dict[str, Any]]]
+    said: list[dict[str, Any]]
+    graph: dict[str, Any]
+    rounds: list[dict[str, Any]]
+    stopped: str
+
+
+class Report(Value):
+    """What a run came to.
+
+    Args:
+        answer: taken from the last global state; None if nobody gave one.
+        error: why there is none.
+        stopped: "complete" if the manager's word was confirmed, else "rounds".
+        rounds: with goal, what was said, edges with scores, order, density, messages, tokens.
+    """
+
+    answer: str | None
+    error: str | None = None
+    stopped: str
+    rounds: tuple[Round, ...]
+
+    @classmethod
+    def of(cls, state: DytopoState) -> "Report":
+        """Read a run off its final state."""
+        return cls(
+            answer=state["answer"],
+            error=state["error"],
+            stopped=state["stopped"],
+            rounds=tuple(Round.model_validate(one) for one in state["rounds"]),
+        )
+
+    @property
+    def usage(self) -> Usage:
+        """What workers and manager cost together."""
+        return total(one.usage for one in self.rounds)
+
+    @property
+    def text(self) -> str:
+        """The run for people: per round goal, edges with scores, order, density, failures, tokens."""
+        return "\n\n".join(_told(one) for one in self.rounds)
+
+    def trajectory(self, question: Question, workflow: str, sample: int = 0) -> Trajectory:
+        """The run as a trajectory: a step per worker and round, the manager as overhead.
+
+        Args:
+            question: what was asked.
+            workflow: fingerprint of the team.
+            sample: number of the sample.
+        """
+        steps, inbox = list[Step](), tuple[Message, ...]()
+        for one in self.rounds:
+            steps += _steps(one, inbox)
+            inbox = one.messages
+        return Trajectory(
+            question=question,
+            workflow=workflow,
+            steps=tuple(steps),
+            answer=self.answer,
+            error=self.error,
+            sample=sample,
+            overhead=total(one.managed.usage for one in self.rounds if one.managed),
+            notes={"stopped": self.stopped, "rounds": [_noted(one) for one in self.rounds]},
+        )
+
+
+def _steps(one: Round, inbox: tuple[Message, ...]) -> list[Step]:
+    found = []
+    for said in one.said:
+        out = [edge for edge in one.graph.edges if edge.source == said.worker]
+        scores = {edge.target: edge.score for edge in out if edge.score is not None}
+        found.append(
+            Step(
+                node=said.worker,
+                agent=said.worker,
+                visit=one.number,
+                inbox=tuple(mail for mail in inbox if mail.target == said.worker),
+                output=said.public or said.answer,
+                error=said.error,
+                tools=said.tools,
+                routing=Routing(chosen=tuple(e.target for e in out), scores=scores, why="needs matched with offers"),
+                sent=tuple(mail for mail in one.messages if mail.source == said.worker),
+                usage=said.usage,
+            )
+        )
+    return found
+
+
+def _noted(one: Round) -> dict[str, Any]:
+    managed = one.managed.model_dump(mode="json", exclude={"usage"}) if one.managed else None
+    return {
+        "goal": one.goal,
+        "graph": one.graph.model_dump(mode="json"),
+        "needs": {said.worker: said.descriptors.model_dump() for said in one.said},
+        "failed": one.failed,
+        "dropped": len(one.dropped),
+        "managed": managed,
+        "tokens": one.usage.tokens,
+        "seconds": one.seconds,
+    }
+
+
+def _told(one: Round) -> str:
+    edges = [f"{e.source} -> {e.target}" + ("" if e.score is None else f" ({e.score:.2f})") for e in one.graph.edges]
+    near = one.graph.best_rejected
+    lines = [
+        f"Round {one.number + 1}: {one.goal}",
+        f"  edges: {', '.join(edges) or 'none'}",
+        f"  order: {', '.join(one.graph.order)}; density {one.graph.density:.2f}; {one.usage.tokens:,} tokens",
+    ]
+    if near is not None:
+        lines.append(f"  nearest pair without an edge: {near.source} -> {near.target} ({near.score or 0:.2f})")
+    lines += [f"  {worker} failed, and the round went on without it: {why}" for worker, why in one.failed.items()]
+    if one.managed is not None:
+        word = "complete" if one.managed.complete else "not complete"
+        lines.append(f"  manager: {word}{f' ({one.managed.why})' if one.managed.why else ''}")
+    return "\n".join(lines)

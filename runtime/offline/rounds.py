@@ -1,0 +1,168 @@
+"""Members of a team that works in rounds: each reply holds work, what it needs and what it can give.
+
+A worker's skills come from its system message, as everybody's; one reply is one step of each. Needs are the steps
+that its own notes show no sign of, offers are what its skills give. A manager reads what was said and nothing else.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import compress, product
+from typing import Any
+
+from selfwire.runtime.offline.brief import Brief, Critic
+from selfwire.runtime.offline.skills import Evidence, Family, Move, OfferedTool, ToolResult, Work
+from selfwire.runtime.offline.vocabulary import active_skills, skill
+
+GIVES = {
+    "look up": "passages brought up by a search",
+    "read": "facts out of passages",
+    "split": "simple parts of the question",
+    "compare": "which of two values is larger",
+    "intersect": "names on both lists",
+    "overlap": "years that two periods share",
+    "count": "how many different names there are",
+    "plan": "recipes chosen level by level",
+    "inventory": "what the stock lacks",
+    "act": "moves with slots",
+    "feasibility": "a ruling whether it is possible at all",
+}
+"""What comes of a skill, in the words in which it is needed and offered; others go by their name."""
+
+_ENTRY = re.compile(r"(?:^|\n\n)\[(?:(You)|From ([^\],]+)|Result of ([^\],]+)), round (\d+)\]\n")
+_UNSETTLED = re.compile(r"Answer: unknown$|^(?:- .*|Nothing is known yet\.)$")
+
+
+def member(brief: Brief, *, answers: bool, checks: bool, tools: bool) -> dict[str, Any]:
+    """One round of a worker: one step of each of its skills over what it remembers."""
+    work, skills = understood(brief), active_skills(brief.system)
+    work, notes, calls = _worked(brief, work, skills)
+    text = brief.family.answer(replace(work, rng=brief.random("answer")))
+    reply: dict[str, Any] = {
+        "public": "\n".join(f"- {note}" for note in notes) or "Nothing new from me in this round.",
+        "private": [{"to": "", "text": text}] if work.lines else [],
+        "query": _need(brief, work, skills),
+        "key": _worded("I can give", skills) if work.notes else "",
+    }
+    if answers:
+        reply["answer"] = text
+    if checks:
+        reply["verdict"] = _verdict(brief, work)
+    if tools:
+        reply["calls"] = [{"tool": name, "arguments": json.dumps(dict(given))} for name, given in calls]
+    return reply
+
+
+def manager(brief: Brief) -> dict[str, Any]:
+    """Complete when an answer stands that leaves nothing open, to all appearance; else name a missing step."""
+    given = re.findall(r"^Its answer: (.+?)(?=\n\n\[|\nIts verdict:|\Z)", brief["trace"], re.DOTALL | re.MULTILINE)
+    settled = any(not _UNSETTLED.search(text.strip().split("\n")[-1]) for text in given)
+    if brief.errs("halt", share=0.5):
+        settled = not settled
+    missing = brief.missing[:1]
+    goal = f"A step is missing. {brief.worded(missing[0])}" if missing else "Settle what is open and give the answer."
+    state = "An answer stands." if settled else "There is no settled answer yet."
+    return {"is_complete": settled, "next_goal": goal, "public": state}
+
+
+def understood(brief: Brief) -> Work:
+    """The sections of a worker's prompt taken apart; results are those of the round before."""
+    parts = _ENTRY.split(brief["memory"])[1:]
+    entries = [parts[at : at + 5] for at in range(0, len(parts), 5)]
+    latest = max((int(number) for *_, number, _ in entries), default=0)
+    return Work(
+        task=brief["task"],
+        peers=tuple((name, text) for _, name, _, _, text in entries if name),
+        notes=tuple(text for own, _, _, _, text in entries if own),
+        results=tuple(_result(tool, text) for _, _, tool, at, text in entries if tool and int(at) == latest),
+        tools=tuple(_tools(brief["tools"])),
+    )
+
+
+def _worked(brief: Brief, work: Work, skills: Sequence[str]) -> tuple[Work, list[str], list[tuple[str, Any]]]:
+    """The work after each skill that has something to do has done one step; with new notes and tool calls."""
+    todo, notes, calls = list(skills), list[str](), list[tuple[str, Any]]()
+    while (found := _first(brief, todo, work)) is not None:
+        name, move = found
+        todo.remove(name)
+        fresh = [note for note in move.notes if note not in work.lines]
+        notes += fresh
+        calls += move.calls
+        work = work.noted(*fresh)
+    return work, notes, calls
+
+
+def _first(brief: Brief, todo: Sequence[str], work: Work) -> tuple[str, Move] | None:
+    for name in todo:
+        rng = brief.random(f"step {name}")
+        slip = rng.random() < brief.slip_rate
+        move = _move(name, brief.family, replace(work, rng=rng, slip=slip))
+        if move is not None:
+            return name, move
+    return None
+
+
+def _move(name: str, family: Family, work: Work) -> Move | None:
+    if name in family.abilities:
+        return family.abilities[name](work)
+    return Move(notes=(f"Remark: {skill(name).remark}",))
+
+
+def _need(brief: Brief, work: Work, skills: Sequence[str]) -> str:
+    """What the worker's notes show no sign of and its own skills do not give."""
+    missing = list(brief.family.missing(Evidence(task=work.task, trace="\n".join(work.lines))))
+    if missing and brief.errs("need", share=0.5):
+        missing[0] = brief.any_skill("need")
+    return _worded("I need", [name for name in missing if name not in skills])
+
+
+def _worded(opening: str, skills: Sequence[str]) -> str:
+    return f"{opening} {' and '.join(GIVES.get(name, name) for name in skills)}." if skills else ""
+
+
+def _verdict(brief: Brief, work: Work) -> str:
+    """Pass where somebody sent something that shows no gap; a sign, and no check of its truth."""
+    missing = brief.family.missing(Evidence(task=work.task, trace="\n".join(work.lines)))
+    word = "open" if not work.peers or missing else "pass"
+    return "fail" if brief.errs("verdict", share=0.5) else word
+
+
+def _result(tool: str, text: str) -> ToolResult:
+    arguments, _, result = text.partition("\n")
+    return ToolResult(tool, _object(arguments), result)
+
+
+def _tools(text: str) -> list[OfferedTool]:
+    found = []
+    for line in text.split("\n"):
+        head, cue, inputs = line.partition(" Input: ")
+        name, _, description = head.partition(": ")
+        if cue:
+            found.append(OfferedTool(name, description, {"properties": _object(inputs)}))
+    return found
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The JSON object that a text is; an empty one if it is none."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+_EXTRAS = ("answer", "verdict", "calls")
+
+
+def _member(answers: bool, checks: bool, tools: bool) -> Critic:
+    return lambda brief: member(brief, answers=answers, checks=checks, tools=tools)
+
+
+CRITICS: dict[frozenset[str], Critic] = {
+    frozenset({"is_complete", "next_goal", "public"}): manager,
+    **{
+        frozenset({"public", "private", "query", "key", *compress(_EXTRAS, has)}): _member(*has)
+        for has in product((False, True), repeat=3)
+    },
+}

@@ -1,0 +1,101 @@
+"""The barrier: what is delivered, to whom, in which order, and what a full memory lets go."""
+
+from collections.abc import Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from selfwire.core.trajectory import ToolUse
+from selfwire.evolvers.dytopo.delivery import Delivered, Entry, Memory, capped, deliver
+from selfwire.evolvers.dytopo.induction import Induced, ScoredEdge
+from selfwire.evolvers.dytopo.said import Private, Said
+
+
+def said(worker: str, *private: str, **fields: object) -> Said:
+    notes = tuple(Private(to=to.strip(), text=text.strip()) for to, _, text in (one.rpartition(":") for one in private))
+    return Said.model_validate({"worker": worker, "public": f"{worker} speaks", "private": notes, **fields})
+
+
+def graph(*edges: str) -> Induced:
+    ends = [edge.split(">") for edge in edges]
+    return Induced(edges=tuple(ScoredEdge(source=a, target=b, score=1 - at / 10) for at, (a, b) in enumerate(ends)))
+
+
+def delivered(
+    *speakers: Said, along: Induced, memories: Mapping[str, Memory] | None = None, limit: int = 10_000
+) -> Delivered:
+    return deliver(memories or {}, speakers, along, roles={"c": "The Checker"}, limit=limit)
+
+
+def texts(done: Delivered, worker: str) -> list[str]:
+    return [entry.text for entry in done.memories.get(worker, ())]
+
+
+def test_a_worker_remembers_its_own_public_message_then_routed_ones_by_relevance() -> None:
+    done = delivered(said("a", "from a"), said("b", "from b"), said("c"), along=graph("b>c", "a>c"))
+    assert texts(done, "c") == ["c speaks", "from b", "from a"]
+    assert [entry.kind for entry in done.memories["c"]] == ["own", "routed", "routed"]
+
+
+def test_only_routed_messages_arrive() -> None:
+    done = delivered(said("a", "secret of a"), said("b", "secret of b"), said("c"), along=graph("a>b"))
+    assert texts(done, "b") == ["b speaks", "secret of a"]
+    assert texts(done, "a") == ["a speaks"]
+    assert texts(done, "c") == ["c speaks"]
+    assert [(mail.source, mail.target) for mail in done.messages] == [("a", "b")]
+
+
+def test_d2_an_addressed_entry_reaches_its_recipient_alone_and_the_others_get_all() -> None:
+    speaker = said("a", "b: for b", "the checker: for c", "open to all")
+    done = delivered(speaker, said("b"), said("c"), said("d"), along=graph("a>b", "a>c", "a>d"))
+    assert texts(done, "b")[1:] == ["for b"]
+    assert texts(done, "c")[1:] == ["for c"]
+    assert texts(done, "d")[1:] == ["(to b) for b\n(to the checker) for c\nopen to all"]
+
+
+def test_an_edge_without_a_private_message_delivers_nothing() -> None:
+    done = delivered(said("a"), said("b"), along=graph("a>b"))
+    assert done.messages == ()
+
+
+def test_what_was_remembered_stays_in_front() -> None:
+    before = {"a": (Entry(round=0, source="a", kind="own", text="first"),)}
+    done = delivered(said("a", round=1), along=graph(), memories=before)
+    assert texts(done, "a") == ["first", "a speaks"]
+    assert done.memories["a"][-1].round == 1
+
+
+def test_d5_results_of_tools_reach_their_user_and_nobody_else() -> None:
+    use = ToolUse(name="search", arguments={"query": "x"}, result="found")
+    done = delivered(said("a", "hello", tools=(use,)), said("b", "hi"), along=graph("a>b", "b>a"))
+    assert texts(done, "a") == ["a speaks", '{"query":"x"}\nfound', "hi"]
+    assert texts(done, "b") == ["b speaks", "hello"]
+
+
+def test_d6_a_failed_worker_keeps_its_memory_and_neither_sends_nor_receives() -> None:
+    before = {"a": (Entry(round=0, source="a", kind="own", text="first"),)}
+    done = delivered(
+        said("a", "lost", error="the provider is down"), said("b", "hi"), along=graph("a>b", "b>a"), memories=before
+    )
+    assert texts(done, "a") == ["first"]
+    assert texts(done, "b") == ["b speaks"]
+
+
+def test_d8_the_oldest_entries_go_first_and_are_recorded() -> None:
+    before = {"a": tuple(Entry(round=at, source="a", kind="own", text=str(at) * 40) for at in range(5))}
+    done = delivered(said("a", round=5), along=graph(), memories=before, limit=100)
+    assert texts(done, "a") == ["3" * 40, "4" * 40, "a speaks"]
+    assert [one.entry.text[0] for one in done.dropped] == ["0", "1", "2"]
+
+
+@given(st.lists(st.text(max_size=30), max_size=12), st.integers(1, 100))
+def test_a_capped_memory_loses_no_entry_and_keeps_the_newest(words: list[str], limit: int) -> None:
+    memory = tuple(Entry(round=at, source="a", kind="own", text=text) for at, text in enumerate(words))
+    kept, gone = capped(memory, limit)
+    assert (*gone, *kept) == memory
+    assert kept[-1:] == memory[-1:]
+    assert len(kept) == min(len(memory), 1) or sum(len(entry.text) for entry in kept) <= limit
+
+
+def test_blank_public_messages_are_not_remembered() -> None:
+    assert texts(delivered(said("a", public="  "), along=graph()), "a") == []

@@ -1,0 +1,107 @@
+"""tau and K_in fitted to held-out tasks; teams of one's own."""
+
+import pytest
+
+from selfwire.core.agent import Agent
+from selfwire.evolvers.dytopo.config import BASELINES, DytopoConfig, baseline
+from selfwire.evolvers.dytopo.domain import Domain, Remembered
+from selfwire.evolvers.dytopo.seed import DOMAINS, alone, members, seed, team
+from selfwire.evolvers.dytopo.tuning import Setting, Trial, best, current, grid, with_setting
+from selfwire.graphs.prompts import load_prompts
+
+NOW = Setting(threshold=0.3, providers=3)
+PROMPTS = load_prompts("evolvers", "dytopo")
+
+
+def trial(threshold: float, providers: int, *scores: float | None, tokens: int = 100) -> Trial:
+    return Trial(setting=Setting(threshold=threshold, providers=providers), scores=scores, tokens=tokens)
+
+
+def chosen(*trials: Trial) -> tuple[float, int]:
+    found = best(trials, NOW)
+    return found.threshold, found.providers
+
+
+def test_the_highest_mean_score_wins() -> None:
+    assert chosen(trial(0.3, 3, 1, 0), trial(0.5, 2, 1, 1), trial(0.6, 1, 0, 0)) == (0.5, 2)
+
+
+def test_among_equals_the_present_setting_stays_else_fewer_tokens_decide() -> None:
+    assert chosen(trial(0.5, 2, 1, tokens=1), trial(0.3, 3, 1, tokens=900)) == (0.3, 3)
+    assert chosen(trial(0.5, 2, 1, tokens=90), trial(0.6, 3, 1, tokens=80)) == (0.6, 3)
+    assert chosen(trial(0.5, 2, 1), trial(0.6, 3, 1), trial(0.6, 2, 1)) == (0.6, 2)
+
+
+def test_tasks_with_an_error_in_any_trial_teach_nothing() -> None:
+    assert chosen(trial(0.3, 3, 0, 1), trial(0.5, 2, 1, None)) == (0.5, 2)
+    assert chosen(trial(0.5, 2, None), trial(0.6, 3, 1)) == (0.3, 3)
+
+
+def test_trials_are_compared_on_the_same_tasks() -> None:
+    with pytest.raises(ValueError, match="same tasks"):
+        best([trial(0.3, 3, 1), trial(0.5, 3, 1, 0)], NOW)
+    with pytest.raises(ValueError, match="same tasks"):
+        best([], NOW)
+
+
+def test_a_tuned_workflow_overrules_the_config() -> None:
+    workflow = seed(PROMPTS, "math")
+    assert current(workflow, DytopoConfig(threshold=0.4, providers=2)) == Setting(threshold=0.4, providers=2)
+    tuned = with_setting(workflow, Setting(threshold=0.6, providers=1))
+    assert current(tuned, DytopoConfig()) == Setting(threshold=0.6, providers=1)
+    assert tuned.topology == workflow.topology
+    assert tuned.fingerprint != workflow.fingerprint
+
+
+def test_the_grid_is_the_papers_sweep() -> None:
+    assert {one.threshold for one in grid()} == {at / 10 for at in range(1, 10)}
+    assert len(grid()) == 27
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_a_seed_has_workers_as_nodes_and_a_manager_without_one(domain: str) -> None:
+    workflow = seed(PROMPTS, domain, tools=("search",))
+    assert "Manager" in workflow.pool
+    assert "Manager" not in workflow.topology.agents
+    assert all(agent.tools == ("search",) for agent in members(workflow))
+    assert Remembered.of(workflow).domain == DOMAINS[domain]
+
+
+def test_a_single_call_goes_to_the_agent_that_answers() -> None:
+    solo = alone(seed(PROMPTS, "math"))
+    assert [agent.id for agent in members(solo)] == ["Solver"]
+    assert Remembered.of(solo).domain.checkers == ()
+
+
+@pytest.mark.parametrize(
+    ("agents", "answerer", "message"),
+    [
+        (["a", "Manager"], "a", "cannot be called 'Manager'"),
+        (["a", "b"], "c", "needs c; workers are a, b"),
+        (["a", "a"], "a", "twice"),
+    ],
+)
+def test_a_team_that_cannot_be_is_refused(agents: list[str], answerer: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        team([Agent(id=n, prompt="-") for n in agents], Domain(name="own", answerers=(answerer,)), manager="-")
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(ValueError, match="domains are code, math, general"):
+        seed(PROMPTS, "law")
+    with pytest.raises(ValueError, match="baselines are single call"):
+        baseline("static")
+
+
+def test_baselines_switch_and_keep_the_rest() -> None:
+    mine = DytopoConfig(threshold=0.5)
+    assert all(baseline(name, mine).threshold == 0.5 for name in BASELINES)
+    assert baseline("random", mine).topology == "random"
+    assert baseline("no halting", mine).halting is False
+    assert baseline("single turn", mine).rounds == 1
+
+
+def test_a_workflow_of_another_method_is_refused() -> None:
+    workflow = seed(PROMPTS, "math").replace(method="hiva")
+    with pytest.raises(ValueError, match="belongs to 'hiva'"):
+        Remembered.of(workflow)

@@ -5,7 +5,7 @@ import os
 from rich.console import Console
 from rich.table import Table
 
-from selfwire.evals.bench import storage, team, wrapper
+from selfwire.evals.bench import rounds, storage, team, wrapper
 from selfwire.evals.bench.team import Row
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.metered import MeteredModel
@@ -19,6 +19,7 @@ def main() -> None:
     metered = MeteredModel(wrapper.Scripted(), journal=Journal.memory())
     shown(out, "a team, agents asking through the wrapper", team.run(metered))
     shown(out, "a team, agents answering at once", team.run())
+    shown(out, "rounds of DyTopo", rounds.run())
     shown(out, "what is stored, what is imported", storage.run())
 
 

@@ -137,6 +137,10 @@ class Tacomas:
         """Nothing is fitted."""
         return workflow
 
+    def adopted(self, workflow: Workflow) -> Workflow:
+        """A team from elsewhere as it is: caps and budgets bind where it is rewired."""
+        return workflow
+
     def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
         """The kept team with the candidate's lessons, which hold whatever team is chosen."""
         return kept.learned(**{MEMORY: candidate.memory[MEMORY]}) if MEMORY in candidate.memory else kept

@@ -27,8 +27,8 @@ class Evolved(Value):
     notes: FrozenJson = FrozenMap()
 
 
-class Method(Protocol):
-    """One published method, wired to models, tools and prompts."""
+class Solver(Protocol):
+    """A method as far as it puts questions to a team."""
 
     @property
     def name(self) -> str:
@@ -39,19 +39,23 @@ class Method(Protocol):
         """The workflow that the method starts from, its agents holding these tools."""
         ...
 
+    async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
+        """Put a question to the team once.
+
+        Raises:
+            BudgetError: the run must stop. Other faults end in the trajectory's `error`.
+        """
+        ...
+
+
+class Method(Solver, Protocol):
+    """One published method, wired to models, tools and prompts, as the outer evolution needs it."""
+
     def adopted(self, workflow: Workflow) -> Workflow:
         """A workflow of this method that there is already, as its evolution may start from it.
 
         Raises:
             ConfigError: the method's config does not allow it.
-        """
-        ...
-
-    async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
-        """Run the team once, with evolution off.
-
-        Raises:
-            BudgetError: the run must stop. Other faults end in the trajectory's `error`.
         """
         ...
 

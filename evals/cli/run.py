@@ -17,12 +17,13 @@ from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
 from selfwire.evals.cli.options import Home
 from selfwire.evals.cli.progress import told_spend
+from selfwire.evals.cli.rounds import show_rounds
 from selfwire.evals.cli.trajectories import show_trajectory
 from selfwire.evals.evolutions import embedder_name, metered
 from selfwire.evals.report import STAMP
 from selfwire.evals.requests import ModelNames
-from selfwire.graphs.method import Method
-from selfwire.graphs.methods import method as wired
+from selfwire.graphs.method import Solver
+from selfwire.graphs.methods import solver
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.embeddings import embedder as load_embedder
 from selfwire.runtime.journal import Journal
@@ -41,13 +42,13 @@ def register(app: typer.Typer) -> None:
 class Bench:
     """What a question is put to."""
 
-    method: Method
+    method: Solver
     workflow: Workflow
     ledger: Ledger
 
 
 def run(
-    method: Annotated[str, typer.Argument(help="Method: hiva.")],
+    method: Annotated[str, typer.Argument(help="Method: hiva, tacomas or dytopo.")],
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file, else the seed.")] = None,
     model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",
@@ -71,6 +72,7 @@ def run(
     done: Trajectory = run_sync(bench.method.solve(bench.workflow, asked, scope=scope))
     if show:
         show_trajectory(done)
+        show_rounds(method, done)
     if done.answer is None:
         raise TaskError(f"{done.error}; look at the steps with --show, then try again")
     typer.echo(done.answer)
@@ -85,11 +87,13 @@ def _bench(
     embeds, notice = load_embedder(embedder_name(models))
     if notice:
         typer.echo(notice, err=True)
-    made = wired(name, model=model, toolbox=toolbox, embedder=embeds, config={})
+    made = solver(name, model=model, toolbox=toolbox, embedder=embeds)
     if workflow is None:
         return Bench(made, made.seed(sorted(toolbox)), ledger)
     with open_library(home, create=False) as library:
         loaded = run_sync(library.load(workflow))
+    if loaded.method != made.name:
+        raise LibraryError(f"workflow {workflow!r} belongs to {loaded.method}; run it with that method, not {name}")
     missing = {tool for agent in loaded.agents for tool in agent.tools} - set(toolbox)
     if missing:
         raise LibraryError(

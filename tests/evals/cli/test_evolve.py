@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from selfwire.evals.benchmarks.catalogue import benchmark
 from selfwire.evals.cli.app import build
 
 SMALL = ["--iterations", "2", "--batch", "4", "--gate-tasks", "4", "--train", "8", "--gate-size", "8", "--test", "6"]
@@ -99,3 +100,20 @@ def test_without_environment_the_critics_agreement_with_the_truth_is_printed(tmp
     given = ("evolve", "hiva", "--benchmark", "archive", "--set", "environment=false", *SMALL)
     output = invoked(tmp_path, *given).output
     assert re.search(r"own answers was the environment's in \d+ of [1-8] cases", output), output
+
+
+@pytest.mark.parametrize(("method", "told"), [("tacomas", "contribution"), ("dytopo", "edges: ")])
+def test_methods_that_rewire_while_they_work_show_every_round(tmp_path: Path, method: str, told: str) -> None:
+    question = benchmark("archive").splits(0, train=1, gate=0, test=1).test[0].input
+    result = invoked(tmp_path, "run", method, question, "--benchmark", "archive", "--show")
+    assert result.exit_code == 0, result.output
+    assert "round 1: " in result.stdout
+    assert "round 2: " in result.stdout
+    assert told in result.stdout
+    assert "Answer:" in result.stdout
+
+
+def test_run_knows_its_methods(tmp_path: Path) -> None:
+    result = invoked(tmp_path, "run", "hera", "Who?")
+    assert result.exit_code == 2
+    assert "unknown method 'hera'; methods are hiva, tacomas, dytopo" in result.stderr

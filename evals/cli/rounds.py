@@ -1,0 +1,54 @@
+"""What a team that rewires itself while it works did, round by round."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import thawed
+from selfwire.evals.cli import output
+from selfwire.evolvers.tacomas.rounds import Round
+
+
+def show_rounds(method: str, done: Trajectory) -> None:
+    """Print the rounds that a trajectory's notes hold; nothing for methods without rounds."""
+    rounds = thawed(done.notes.get("rounds", ()))
+    for number, one in enumerate(rounds, 1):
+        lines = coevolved(Round.model_validate(one)) if method == "tacomas" else matched(number, one)
+        output.console().print("\n".join(["", *lines]))
+
+
+def matched(number: int, one: Mapping[str, Any]) -> list[str]:
+    """One round of DyTopo: goal, edges with scores, order, tokens, and who failed."""
+    graph = one["graph"]
+    edges = [f"{e['source']} -> {e['target']}{_scored(e.get('score'))}" for e in graph["edges"]]
+    lines = [
+        f"round {number}: {one['goal']}",
+        f"  edges: {', '.join(edges) or 'none'}",
+        f"  order: {', '.join(graph['order'])}; {one['tokens']:,} tokens",
+    ]
+    lines += [f"  {worker} failed, and the round went on without it: {why}" for worker, why in one["failed"].items()]
+    if one["managed"]:
+        lines.append(f"  manager: {output.short(one['managed'])}")
+    return lines
+
+
+def coevolved(one: Round) -> list[str]:
+    """One round of TacoMAS: score, contributions, births, deaths and edge edits with reasons, tokens."""
+    score = "no score" if one.score is None else f"score {one.score:.2f}{' (confirmed)' if one.confirmed else ''}"
+    lines = [
+        f"round {one.number + 1}: {one.goal}",
+        f"  {score}; {one.nodes} nodes, {one.edges} edges; {one.usage.tokens:,} tokens",
+        *([f"  ended without an answer: {one.error}"] if one.error else []),
+        *(f"  not passed: {criterion}" for criterion in one.failed),
+        *(f"  {c.agent}: contribution {c.score:.2f}: {c.reason}" for c in one.contributions),
+        *(f"  {output.rewired(rewiring)}" for rewiring in one.applied),
+        *(f"  refused {refused.change}: {refused.reason}" for refused in one.refused),
+    ]
+    if one.slow:
+        births, deaths = (", ".join(names) or "none" for names in (one.births, one.deaths))
+        lines.append(f"  births {births}; deaths {deaths}; {one.control}")
+    return lines
+
+
+def _scored(score: float | None) -> str:
+    return "" if score is None else f" ({score:.2f})"

@@ -5,7 +5,15 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, NoReturn, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, StringConstraints, TypeAdapter
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    JsonValue,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 """A name of a node, agent or tool: letters, digits, `_` and `-` (LangGraph forbids `:` and `|`)."""
@@ -91,3 +99,15 @@ def _numbers(value: Any) -> Any:
 def fingerprint(value: Any) -> str:
     """16 hexadecimal digits of SHA-256 over `canonical(value)`; equal in every process."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
+
+
+_ID: TypeAdapter[str] = TypeAdapter(Id)
+
+
+def is_id(text: str) -> bool:
+    """Whether agents, tools and saved workflows may be called that."""
+    try:
+        _ID.validate_python(text)
+    except ValidationError:
+        return False
+    return True

@@ -1,6 +1,6 @@
-"""Any LangChain tool as a tool that agents may hold."""
+"""Any LangChain tool as a tool that agents may hold, and a toolbox of tools of both kinds."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from langchain_core.tools import BaseTool, ToolException
@@ -8,8 +8,10 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
 
 from selfwire.core.chat import ToolSpec
-from selfwire.core.errors import ToolError
+from selfwire.core.errors import ConfigError, ToolError
+from selfwire.core.ports import Tool
 from selfwire.core.scope import Scope
+from selfwire.core.values import is_id
 
 
 class LangChainTool:
@@ -41,3 +43,29 @@ class LangChainTool:
         except (ToolException, ValueError, OSError) as error:
             raise ToolError(f"{self.spec.name} failed: {error}") from error
         return result if isinstance(result, str) else str(result)
+
+
+def toolbox(tools: Iterable[BaseTool | Tool]) -> dict[str, Tool]:
+    """Tools by name, LangChain's among them.
+
+    Raises:
+        ConfigError: something is no tool, or a name cannot be held by an agent or occurs twice.
+    """
+    found: dict[str, Tool] = {}
+    for one in tools:
+        tool = _tool(one)
+        name = tool.spec.name
+        if not is_id(name):
+            raise ConfigError(f"tool {name!r}: a tool's name is made of letters, digits, _ and -; rename it")
+        if name in found:
+            raise ConfigError(f"two tools are called {name!r}; rename one")
+        found[name] = tool
+    return found
+
+
+def _tool(one: BaseTool | Tool) -> Tool:
+    if isinstance(one, BaseTool):
+        return LangChainTool(one)
+    if hasattr(one, "spec") and callable(getattr(one, "run", None)):
+        return one
+    raise ConfigError(f"{one!r} is no tool; pass LangChain tools (see its @tool) or objects with `spec` and `run`")

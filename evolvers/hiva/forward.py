@@ -11,6 +11,7 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Step
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.accounts import work
 from selfwire.evolvers.hiva.asks import Instruction, TaskProfile
 from selfwire.evolvers.hiva.distance import (
     Indicators,
@@ -23,7 +24,7 @@ from selfwire.evolvers.hiva.distance import (
 from selfwire.evolvers.hiva.kabb import TaskMatch
 from selfwire.evolvers.hiva.knowledge import Knowledge, TaskConcepts, concept_names, expertise
 from selfwire.evolvers.hiva.memory import Learned
-from selfwire.evolvers.hiva.reflector import Reflector, work
+from selfwire.evolvers.hiva.reflector import Reflector
 
 SHOWN_CONCEPTS = 60
 PROFILE = "@profile"

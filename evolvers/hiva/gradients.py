@@ -9,8 +9,9 @@ from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, total
 from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.accounts import together, trace, work
 from selfwire.evolvers.hiva.asks import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism, Sentiment
-from selfwire.evolvers.hiva.reflector import Reflector, quoted, together, trace, work
+from selfwire.evolvers.hiva.reflector import Reflector, quoted
 
 
 class Gradient(Value):

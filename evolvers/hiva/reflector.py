@@ -1,15 +1,11 @@
-"""The model that reflects on a team: HiVA's structured asks with their prompts, and what they are shown."""
+"""The model that reflects on a team: HiVA's structured asks with their prompts."""
 
-import asyncio
 import re
-from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from selfwire.core.ports import Model, Schema
 from selfwire.core.prompts import Prompts
 from selfwire.core.scope import Scope
-from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
 
 SECTIONS = (
@@ -18,12 +14,7 @@ SECTIONS = (
 )  # fmt: skip
 """The tags that label the parts of a prompt; texts of models and tasks may not forge them."""
 
-TRACE_LENGTH = 12_000
-STEP_LENGTH = 2_000
-RESULT_LENGTH = 400
-
 _TAG = re.compile(rf"<(/?\s*(?:{'|'.join(SECTIONS)})\s*)>", re.IGNORECASE)
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -53,40 +44,3 @@ class Reflector:
 def quoted(text: str) -> str:
     """A text in which no section's tag can be mistaken for ours."""
     return _TAG.sub(r"[\1]", text).strip()
-
-
-def shortened(text: str, length: int) -> str:
-    """The text, its middle left out where it is longer than `length` characters."""
-    if len(text) <= length:
-        return text
-    half = (length - 5) // 2
-    return f"{text[:half]} ... {text[-half:]}"
-
-
-def work(step: Step, length: int = STEP_LENGTH) -> str:
-    """What one agent did: its tool uses and its output."""
-    uses = [
-        f"tool {use.name}({shortened(str(dict(use.arguments or {})), RESULT_LENGTH)}) -> "
-        f"{'error: ' if use.error else ''}{shortened(use.result, RESULT_LENGTH)}"
-        for use in step.tools
-    ]
-    return "\n".join([*(shortened(use, length) for use in uses), shortened(step.output, length)])
-
-
-def trace(trajectory: Trajectory) -> str:
-    """What the team did, one `[node]` block per step, shortened evenly to fit."""
-    share = max(STEP_LENGTH // 5, min(STEP_LENGTH, TRACE_LENGTH // max(len(trajectory.steps), 1)))
-    return "\n".join(f"[{step.node}] {work(step, share)}" for step in trajectory.steps)
-
-
-async def together(asks: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """Run asks in parallel and wait for all of them, so that none is left behind when one fails.
-
-    Raises:
-        The first error, in the order of the asks.
-    """
-    results = await asyncio.gather(*asks, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return [result for result in results if not isinstance(result, BaseException)]

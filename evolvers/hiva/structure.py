@@ -10,10 +10,11 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, total
 from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.accounts import shortened, together
 from selfwire.evolvers.hiva.asks import TopologyDecision
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
-from selfwire.evolvers.hiva.reflector import Reflector, shortened, together
+from selfwire.evolvers.hiva.reflector import Reflector
 from selfwire.evolvers.hiva.semantics import Declined, shown_gradients
 from selfwire.evolvers.operations import (
     added_after,

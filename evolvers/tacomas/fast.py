@@ -9,7 +9,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, total
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hiva.reflector import shortened, together, work
+from selfwire.evolvers.accounts import shortened, together, work
 from selfwire.evolvers.tacomas.asks import Refinement
 from selfwire.evolvers.tacomas.coach import Coach
 from selfwire.evolvers.tacomas.judge import Contribution

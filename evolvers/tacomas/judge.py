@@ -13,7 +13,7 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, total
 from selfwire.core.values import Value
-from selfwire.evolvers.hiva.reflector import shortened, together, trace, work
+from selfwire.evolvers.accounts import shortened, together, trace, work
 from selfwire.evolvers.tacomas.asks import AgentScore, Checklist, Contributions, Operator, Verdict
 from selfwire.evolvers.tacomas.coach import Coach
 

@@ -7,7 +7,7 @@ from selfwire.core.ports import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hiva.reflector import shortened
+from selfwire.evolvers.accounts import shortened
 from selfwire.evolvers.tacomas.asks import SlowUpdate
 from selfwire.evolvers.tacomas.coach import Coach
 from selfwire.evolvers.tacomas.config import TacomasConfig

@@ -27,7 +27,7 @@ from selfwire.core.topology import Policy
 from selfwire.core.usage import Usage
 from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hiva.reflector import shortened
+from selfwire.evolvers.accounts import shortened
 from selfwire.evolvers.operations import ROLE_LENGTH, fresh_id
 from selfwire.evolvers.tacomas.asks import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate, TimeControl
 from selfwire.evolvers.tacomas.config import SlowConfig

@@ -16,12 +16,12 @@ from selfwire.evolvers.dytopo.domain import MEMORY, Remembered
 from selfwire.graphs.dytopo.machine import machine
 from selfwire.graphs.dytopo.method import Dytopo
 from selfwire.graphs.dytopo.state import DytopoContext, DytopoState
-from selfwire.graphs.hiva.wiring import toolbox
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.embeddings import embedder as named_embedder
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.models import chat_model, identity
 from selfwire.runtime.unrecorded import Unrecorded
+from selfwire.tools.langchain import toolbox
 
 DytopoGraph = StateGraph[DytopoState, Any, Any, Any]
 """Takes a `DytopoInput` and a `DytopoContext`, both also as plain dicts; gives a `DytopoState`."""

@@ -12,16 +12,17 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Embedder, Tool
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget
-from selfwire.core.values import fingerprint
+from selfwire.core.values import fingerprint, is_id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.seed import METHOD
 from selfwire.graphs.hiva.machine import Assess, Saver, Steps, machine
 from selfwire.graphs.hiva.state import HivaContext, HivaState
-from selfwire.graphs.hiva.wiring import Wiring, is_id, toolbox
+from selfwire.graphs.hiva.wiring import Wiring
 from selfwire.runtime.exports import read_workflow
 from selfwire.runtime.library import Library
 from selfwire.runtime.sync import run_sync
+from selfwire.tools.langchain import toolbox
 
 HivaGraph = StateGraph[HivaState, Any, Any, Any]
 """Takes a `HivaInput` and a `HivaContext`, both also as plain dicts; gives a `HivaState`."""

@@ -30,10 +30,10 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, total
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.accounts import together
 from selfwire.evolvers.hiva.forward import match
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, agreement, backward, fault, loss
 from selfwire.evolvers.hiva.memory import Learned
-from selfwire.evolvers.hiva.reflector import together
 from selfwire.evolvers.hiva.repair import repair
 from selfwire.evolvers.hiva.semantics import evolve_semantics
 from selfwire.evolvers.hiva.structure import evolve_topology, traffic

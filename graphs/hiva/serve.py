@@ -32,9 +32,10 @@ from selfwire.evolvers.hiva.seed import METHOD
 from selfwire.graphs.hiva.build import saver
 from selfwire.graphs.hiva.machine import Steps, machine
 from selfwire.graphs.hiva.state import HivaContext, HivaState
-from selfwire.graphs.hiva.wiring import Wiring, toolbox
+from selfwire.graphs.hiva.wiring import Wiring
 from selfwire.runtime.library import LIBRARY_FILE, Library, open_library
 from selfwire.runtime.storage import home_folder
+from selfwire.tools.langchain import toolbox
 
 Served = CompiledStateGraph[HivaState, Any, Any, Any]
 

@@ -1,17 +1,13 @@
 """Models, tools and embedder of a graph that people use: the method is wired anew for every run's choices."""
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.tools import BaseTool
-from pydantic import TypeAdapter, ValidationError
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.ports import Embedder, Tool, Toolbox
+from selfwire.core.ports import Embedder, Toolbox
 from selfwire.core.usage import Budget, Usage
-from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.seed import METHOD
@@ -22,9 +18,6 @@ from selfwire.runtime.embeddings import embedder as named_embedder
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.models import chat_model, identity
 from selfwire.runtime.unrecorded import Unrecorded
-from selfwire.tools.langchain import LangChainTool
-
-_ID: TypeAdapter[str] = TypeAdapter(Id)
 
 
 @dataclass(frozen=True)
@@ -110,41 +103,6 @@ class Wiring:
 
     def _embedder(self, chosen: str | Embedder) -> Embedder:
         return named_embedder(chosen)[0] if isinstance(chosen, str) else chosen
-
-
-def toolbox(tools: Iterable[BaseTool | Tool]) -> dict[str, Tool]:
-    """Tools by name, LangChain's among them.
-
-    Raises:
-        ConfigError: something is no tool, or a name cannot be held by an agent or occurs twice.
-    """
-    found: dict[str, Tool] = {}
-    for one in tools:
-        tool = _tool(one)
-        name = tool.spec.name
-        if not is_id(name):
-            raise ConfigError(f"tool {name!r}: a tool's name is made of letters, digits, _ and -; rename it")
-        if name in found:
-            raise ConfigError(f"two tools are called {name!r}; rename one")
-        found[name] = tool
-    return found
-
-
-def is_id(text: str) -> bool:
-    """Whether agents, tools and saved workflows may be called that."""
-    try:
-        _ID.validate_python(text)
-    except ValidationError:
-        return False
-    return True
-
-
-def _tool(one: BaseTool | Tool) -> Tool:
-    if isinstance(one, BaseTool):
-        return LangChainTool(one)
-    if hasattr(one, "spec") and callable(getattr(one, "run", None)):
-        return one
-    raise ConfigError(f"{one!r} is no tool; pass LangChain tools (see its @tool) or objects with `spec` and `run`")
 
 
 def _tighter(budget: Budget, context: HivaContext) -> Budget:

@@ -11,13 +11,13 @@ from selfwire.core.usage import Budget, Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.seed import METHOD
-from selfwire.graphs.hiva.wiring import toolbox
 from selfwire.graphs.tacomas.machine import TacomasGraph, machine
 from selfwire.graphs.tacomas.method import Tacomas
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.models import chat_model
 from selfwire.runtime.unrecorded import Unrecorded
+from selfwire.tools.langchain import toolbox
 
 
 def build(

@@ -24,7 +24,7 @@ from selfwire.core.task import Question
 from selfwire.core.usage import Usage
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hiva.reflector import trace
+from selfwire.evolvers.accounts import trace
 from selfwire.evolvers.tacomas.fast import members, noted, refinements, replicated, succeeded, uniform
 from selfwire.evolvers.tacomas.judge import Judgement, contributions, drafted_checklist, judge, mean_contribution
 from selfwire.evolvers.tacomas.lessons import lessons_of

@@ -6,9 +6,10 @@ from selfwire.core.errors import BudgetError, ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Step, ToolUse
 from selfwire.core.usage import Usage
+from selfwire.evolvers.accounts import shortened, trace
 from selfwire.evolvers.hiva.asks import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, backward, fault, loss
-from selfwire.evolvers.hiva.reflector import SECTIONS, quoted, shortened, trace
+from selfwire.evolvers.hiva.reflector import SECTIONS, quoted
 from tests.evolvers.hiva.doubles import ONE_CALL, PROMPTS, ScriptedModel, reflector, run, team
 
 DIAMOND = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))

@@ -76,7 +76,8 @@ class OpenRun:
             async with deadline(self.parts.ledger):
                 final = await run_evolution(self.parts, self.saver, on_event)
         except BaseException as error:
-            await self.tell(f"stopped: {type(error).__name__}: {error}"[:300])
+            why = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "interrupted"
+            await self.tell(f"stopped: {why}"[:120])
             raise
         await self.tell("finished", iteration=final["iteration"], **_scores(final))
         return final

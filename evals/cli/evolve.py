@@ -12,6 +12,7 @@ from selfwire.core.usage import Budget
 from selfwire.evals import drawing
 from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import output
+from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.options import Home, local_folder
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.estimate import estimated
@@ -20,9 +21,6 @@ from selfwire.evals.report import STAMP, Line, Report, reported
 from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runtime.sync import run_sync
-
-STOPPED = 3
-"""Exit code of a run that a budget or a provider stopped; it can be resumed."""
 
 LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget_usd", "seconds": "budget_seconds"}
 """Parameter of the command by limit of a budget."""
@@ -191,7 +189,8 @@ def show_report(report: Report, run: OpenRun) -> None:
     out = output.console()
     for title, workflow in (("before", report.before), ("after", report.after)):
         out.print(f"\nteam {title} ({workflow.fingerprint})\n{drawing.text(workflow.topology)}")
-    table = Table("held-out tasks", "solved [95 %]", "calls/task", "tokens/task", "$/task", "errors", box=None)
+    columns = ("held-out tasks", "solved [95 %]", "mean score", "calls/task", "tokens/task", "$/task", "errors")
+    table = Table(*columns, box=None)
     for line in report.lines:
         table.add_row(*_cells(line))
     out.print()
@@ -212,7 +211,9 @@ def show_report(report: Report, run: OpenRun) -> None:
 def _cells(line: Line) -> tuple[str, ...]:
     price = "unknown" if line.dollars is None else f"{line.dollars:.4f}"
     solved = str(line.solved) if line.solved else "-"
-    return line.name, solved, f"{line.calls:.1f}", f"{line.tokens:,.0f}", price, str(line.errors)
+    graded = [score for score in line.scores if score is not None]
+    score = f"{sum(graded) / len(graded):.2f}" if graded else "-"
+    return line.name, solved, score, f"{line.calls:.1f}", f"{line.tokens:,.0f}", price, str(line.errors)
 
 
 def _last_words(run: OpenRun, *, finished: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from selfwire.core.errors import ConfigError, LibraryError, TaskError
+from selfwire.core.errors import BudgetError, ConfigError, LibraryError, TaskError
 from selfwire.core.ports import Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -15,6 +15,7 @@ from selfwire.core.usage import Budget
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
+from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.options import Home
 from selfwire.evals.cli.progress import told_spend
 from selfwire.evals.cli.rounds import show_rounds
@@ -69,7 +70,11 @@ def run(
     bench = _bench(method, workflow, models, _tools(benchmark, corpus), Budget(calls=budget_calls), home)
     scope = Scope(run="run", seed=seed, phase="run")
     asked = Question(id=fingerprint(text), input=text)
-    done: Trajectory = run_sync(bench.method.solve(bench.workflow, asked, scope=scope))
+    try:
+        done: Trajectory = run_sync(bench.method.solve(bench.workflow, asked, scope=scope))
+    except BudgetError as error:
+        typer.echo(f"stopped: {error}".replace(" and resume the run", ""), err=True)
+        raise typer.Exit(STOPPED) from None
     if show:
         show_trajectory(done)
         show_rounds(method, done)

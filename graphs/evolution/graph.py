@@ -54,7 +54,8 @@ async def run_evolution(
         "recursion_limit": 5 * parts.config.iterations + 10,
     }
     before = await graph.aget_state(config)
-    if before.created_at is None or before.next:
+    # a stop between a node's writes and the next checkpoint leaves a task to finish and no `next`
+    if before.created_at is None or before.tasks:
         start = EvolutionState() if before.created_at is None else None
         async for event in graph.astream(start, config, stream_mode="custom", durability="sync"):
             on_event(event)

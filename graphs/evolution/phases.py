@@ -55,7 +55,7 @@ class Phases:
     async def begin(self, state: EvolutionState) -> EvolutionState:
         """Save the seed workflow as version 0."""
         workflow = self.parts.seed_workflow
-        await self._save(workflow, step=0, facts={"why": "seed"})
+        await self._save(workflow, step=0, facts={"why": "seed", "accepted": False})
         return {"iteration": 0, "equals": 0, "incumbent": await self._put(workflow)}
 
     async def rollout(self, state: EvolutionState) -> EvolutionState:

@@ -282,3 +282,30 @@ async def test_a_rejected_version_descends_from_the_incumbent_without_rewirings(
     await evolved(made)
     last = (await made.library.history("w")).versions[-1]
     assert (last.lineage.parent, last.lineage.rewirings) == (SEED.fingerprint, ())
+
+
+class Cut(InMemorySaver):
+    """Fails once, as a stop between a node's writes and the checkpoint that follows them."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self.left = at
+
+    async def aput(self, *arguments: Any) -> Any:
+        self.left -= 1
+        if self.left == 0:
+            raise OSError("cut")
+        return await super().aput(*arguments)
+
+
+@pytest.mark.parametrize("at", range(2, 13))
+async def test_a_stop_between_writes_and_checkpoint_is_no_end(at: int) -> None:
+    undisturbed = parts(Scripted(skill=lambda number: number / 10), iterations=2)
+    await evolved(undisturbed)
+    made, saver = parts(Scripted(skill=lambda number: number / 10), iterations=2), Cut(at)
+    with pytest.raises(OSError, match="cut"):
+        await run_evolution(made, saver)
+    final = await run_evolution(made, saver)
+    assert final["iteration"] == 2
+    assert "test" in final
+    assert await made.library.load("w") == await undisturbed.library.load("w")

@@ -268,7 +268,7 @@ def _opened(
             yield OpenRun(request, bench, parts, model, toolbox, saver, notices)
         finally:
             run_sync(journal.note(ELAPSED, ledger.spent.seconds))
-            saver.conn.close()
+            saver.close()
 
 
 def _benchmark(request: EvolveRequest) -> Benchmark:

@@ -25,6 +25,11 @@ class ThreadedSqliteSaver(SqliteSaver):
     The library's own async saver belongs to one event loop; this one belongs to none.
     """
 
+    def close(self) -> None:
+        """Close the file, once no thread is at work on it: a cancelled run leaves its last write to a thread."""
+        with self.lock:
+            self.conn.close()
+
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """As `get_tuple`."""
         return await _threaded(self.get_tuple, config)

@@ -76,7 +76,13 @@ def open_sqlite(path: Path) -> ThreadedStore:
         connection = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
         raise LibraryError(f"library {path} cannot be opened: {error}") from None
-    return ThreadedStore(SqliteStore(connection), str(path), (sqlite3.Error,), connection.close)
+    store = SqliteStore(connection)
+
+    def release() -> None:
+        with store.lock:  # a cancelled run leaves its last write to a thread
+            connection.close()
+
+    return ThreadedStore(store, str(path), (sqlite3.Error,), release)
 
 
 def refuse_foreign(path: Path) -> None:

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import Rewiring
 from selfwire.core.ports import Act
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Node, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.graphs.method import Evolved
 from selfwire.graphs.routers import every
 from selfwire.graphs.team import run_team
 from selfwire.graphs.turn import TeamRun
@@ -52,10 +50,6 @@ class SingleAgent:
         """One agent with the tools."""
         return single_workflow(tools)
 
-    def adopted(self, workflow: Workflow) -> Workflow:
-        """As it is."""
-        return workflow
-
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Sample until the calls are spent, then vote; ties go to the answer that came first."""
         samples = [await self._sample(workflow, question, scope, 0)]
@@ -68,22 +62,6 @@ class SingleAgent:
         if not answers:
             return samples[0].replace(steps=steps)
         return samples[0].replace(steps=steps, answer=vote(answers), error=None)
-
-    async def evolve(self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope) -> Evolved:
-        """Nothing evolves."""
-        return Evolved(workflow=workflow)
-
-    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
-        """Nothing is fitted."""
-        return workflow
-
-    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
-        """Nothing is learned."""
-        return kept
-
-    def pruned(self, workflow: Workflow) -> Rewiring | None:
-        """Nothing can go."""
-        return None
 
     async def _sample(self, workflow: Workflow, question: Question, scope: Scope, sample: int) -> Trajectory:
         run = TeamRun(

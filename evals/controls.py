@@ -16,7 +16,7 @@ from selfwire.evolvers.hiva.repair import repair
 from selfwire.evolvers.hiva.updates import outcome, update_beliefs
 from selfwire.evolvers.random_edits import edit_at_random
 from selfwire.graphs.hiva.method import Hiva
-from selfwire.graphs.method import Evolved, Method
+from selfwire.graphs.method import Evolved, Grade, Method
 from selfwire.runtime.offline.vocabulary import paraphrases
 
 
@@ -51,7 +51,13 @@ class RandomEdits:
         """As the method's."""
         return await self.inner.solve(workflow, question, scope=scope)
 
-    async def evolve(self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope) -> Evolved:
+    async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
+        """One answer per question."""
+        return [await self.solve(workflow, question, scope=scope)]
+
+    async def evolve(
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
+    ) -> Evolved:
         """As many random rewirings as the iteration has, then repair; what the method learns is learned here too.
 
         Only the critic is missing, which would know better: r is 1 for who ran in a solved task, else 0.

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
@@ -16,7 +15,7 @@ from selfwire.evals.baselines import SingleAgent, single_workflow
 from selfwire.evals.evolutions import OpenRun
 from selfwire.evals.statistics import Estimate, paired, wilson
 from selfwire.graphs.evolution.phases import EvolutionState, trajectories_note
-from selfwire.graphs.evolution.rollouts import assess, roll_out, spent
+from selfwire.graphs.evolution.rollouts import assess, roll_out, solving, spent
 from selfwire.nodes.agent import agent_act
 from selfwire.runtime.budget import deadline
 
@@ -117,9 +116,9 @@ async def single_agent(run: OpenRun, tasks: Sequence[Task], calls: float) -> lis
     """One agent with the seed team's tools that spends up to `calls` per task on samples and votes."""
     act = agent_act(run.model, run.toolbox, temperature=1.0)
     tools = sorted({tool for agent in run.parts.seed_workflow.agents for tool in agent.tools})
-    parts = replace(run.parts, method=SingleAgent(act, calls=max(calls, 1.0)))
-    scope = Scope(run=f"{parts.run}/single", seed=parts.config.seed, phase="baseline")
-    return await roll_out(parts, single_workflow(tools), tasks, scope, lambda trajectory: None)
+    play = solving(SingleAgent(act, calls=max(calls, 1.0)))
+    scope = Scope(run=f"{run.parts.run}/single", seed=run.parts.config.seed, phase="baseline")
+    return await roll_out(run.parts.ground, play, single_workflow(tools), tasks, scope, lambda trajectory: None)
 
 
 async def trivial(run: OpenRun, tasks: Sequence[Task]) -> Line:
@@ -129,7 +128,7 @@ async def trivial(run: OpenRun, tasks: Sequence[Task]) -> Line:
 
     async def graded(task: Task) -> Feedback | None:
         with suppress(GradingError):
-            return await assess(run.parts, task, baseline.answer(task.input), scope.at(task=task.id))
+            return await assess(run.parts.ground, task, baseline.answer(task.input), scope.at(task=task.id))
         return None
 
     found = await asyncio.gather(*map(graded, tasks))

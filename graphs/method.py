@@ -1,6 +1,6 @@
 """What the outer evolution asks of a method."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from selfwire.core.edits import Refused, Rewiring
@@ -9,6 +9,9 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenJson, FrozenMap, Value
 from selfwire.core.workflow import Workflow
+
+Grade = Callable[[Trajectory, Scope], Awaitable[Trajectory]]
+"""Has the environment grade a trajectory of a question of the batch; the method never sees the reference."""
 
 
 class Evolved(Value):
@@ -59,8 +62,21 @@ class Method(Solver, Protocol):
         """
         ...
 
-    async def evolve(self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope) -> Evolved:
-        """Learn from graded trajectories of the workflow; those with an error teach nothing."""
+    async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
+        """Put a train question to the team, once or as a group of samples; raises as `solve`."""
+        ...
+
+    async def evolve(
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
+    ) -> Evolved:
+        """Learn from graded trajectories of the workflow; those with an error teach nothing.
+
+        Args:
+            workflow: that ran.
+            trajectories: what `explore` gave for each question of the batch, graded.
+            scope: place of the step.
+            grade: grades further runs on questions of the batch.
+        """
         ...
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:

@@ -9,6 +9,7 @@ from selfwire.core.ports import Environment
 from selfwire.core.task import Splits
 from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow
+from selfwire.graphs.evolution.rollouts import Ground
 from selfwire.graphs.method import Method
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.journal import Journal
@@ -59,3 +60,15 @@ class Parts:
     library: Library
     journal: Journal
     ledger: Ledger
+
+    @property
+    def ground(self) -> Ground:
+        """Where this evolution's teams are run and graded."""
+        return Ground(
+            environment=self.environment,
+            journal=self.journal,
+            ledger=self.ledger,
+            concurrency=self.config.concurrency,
+            calls_per_task=self.config.calls_per_task,
+            keep_errors_below=self.config.keep_errors_below,
+        )

@@ -10,12 +10,12 @@ from langgraph.config import get_stream_writer
 
 from selfwire.core.edits import Rewiring
 from selfwire.core.scope import Scope
-from selfwire.core.task import Task
+from selfwire.core.task import Question, Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.gate import Verdict, decide
 from selfwire.graphs.evolution.config import Parts
-from selfwire.graphs.evolution.rollouts import roll_out, spent
+from selfwire.graphs.evolution.rollouts import Play, graded, roll_out, solving, spent
 
 ELAPSED = "elapsed"
 """Name of the journal's note that says how many seconds of wall time the run has had."""
@@ -62,9 +62,9 @@ class Phases:
         """Run the incumbent on the next train batch."""
         workflow = await self._workflow(state["incumbent"])
         tasks = self.train_batch(state["iteration"])
-        found = await self._run(workflow, tasks, self._scope("rollout", state["iteration"]))
+        found = await self._run(workflow, tasks, self._scope("rollout", state["iteration"]), self._explored)
         kept = await self.parts.journal.noted(trajectories_note(state["iteration"], "rollout"))
-        return {"trajectories": [kept[t.question.id] for t in found], "train": mean_score(found)}
+        return {"trajectories": [kept[kept_as(t)] for t in found], "train": mean_score(found)}
 
     async def evolve(self, state: EvolutionState) -> EvolutionState:
         """Let the method rewrite the incumbent."""
@@ -73,7 +73,12 @@ class Phases:
         trajectories = [Trajectory.model_validate(body) for body in bodies]
         self._tell("evolve", state["iteration"])
         scope = self._scope("evolve", state["iteration"])
-        evolved = await self.parts.method.evolve(workflow, trajectories, scope=scope)
+        tasks = {task.id: task for task in self.train_batch(state["iteration"])}
+
+        async def grade(done: Trajectory, at: Scope) -> Trajectory:
+            return await graded(self.parts.ground, tasks[done.question.id], done, at)
+
+        evolved = await self.parts.method.evolve(workflow, trajectories, scope=scope, grade=grade)
         record = evolved.model_dump(mode="json", exclude={"workflow"})
         return {"candidate": await self._put(evolved.workflow), "evolved": await self.parts.journal.put_body(record)}
 
@@ -178,20 +183,27 @@ class Phases:
         run = f"{self.parts.run}/{of}" if of else self.parts.run
         return Scope(run=run, seed=self.parts.config.seed, iteration=iteration, phase=phase)
 
-    async def _run(self, workflow: Workflow, tasks: Sequence[Task], scope: Scope) -> list[Trajectory]:
+    async def _explored(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+        return await self.parts.method.explore(workflow, question, scope=scope)
+
+    async def _run(
+        self, workflow: Workflow, tasks: Sequence[Task], scope: Scope, play: Play | None = None
+    ) -> list[Trajectory]:
         done: list[Trajectory] = []
 
         def progress(trajectory: Trajectory) -> None:
             done.append(trajectory)
-            self._tell(scope.phase, scope.iteration, done=len(done), total=len(tasks), score=mean_score(done))
+            asked = len({one.question.id for one in done})
+            self._tell(scope.phase, scope.iteration, done=asked, total=len(tasks), score=mean_score(done))
 
-        found = await roll_out(self.parts, workflow, tasks, scope, progress)
+        play = play or solving(self.parts.method)
+        found = await roll_out(self.parts.ground, play, workflow, tasks, scope, progress)
         await self._keep(found, scope)
         return found
 
     async def _keep(self, found: Sequence[Trajectory], scope: Scope) -> None:
         """Put the trajectories into the journal, and note where they are found by phase and task."""
-        bodies = {t.question.id: await self.parts.journal.put_body(t.model_dump(mode="json")) for t in found}
+        bodies = {kept_as(t): await self.parts.journal.put_body(t.model_dump(mode="json")) for t in found}
         side = scope.run.partition("/")[2]
         await self.parts.journal.note(trajectories_note(scope.iteration, scope.phase, side), bodies)
         await self.parts.journal.note(ELAPSED, self.parts.ledger.spent.seconds)  # for a budget after a kill
@@ -209,6 +221,11 @@ class Phases:
     async def _save(self, workflow: Workflow, step: int, facts: dict[str, Any]) -> None:
         facts = {"method": self.parts.method.name, "seed": self.parts.config.seed, **facts}
         await self.parts.library.save(self.parts.config.name, workflow, run=self.parts.run, step=step, facts=facts)
+
+
+def kept_as(done: Trajectory) -> str:
+    """Name of a trajectory within its phase: its task's id, and which of several samples it is."""
+    return f"{done.question.id}#{done.sample}" if done.sample else done.question.id
 
 
 def trajectories_note(iteration: int, phase: str, side: str = "") -> str:
@@ -254,5 +271,3 @@ def _waved_through(why: str, equals: int) -> Verdict:
 
 def _structure(workflow: Workflow) -> tuple[Any, ...]:
     return workflow.agents, workflow.topology
-
-

@@ -1,8 +1,9 @@
 """Runs a workflow on tasks, in parallel, and has the answers graded."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from selfwire.core.errors import (
@@ -14,65 +15,111 @@ from selfwire.core.errors import (
     SelfwireError,
     ShareError,
 )
+from selfwire.core.ports import Environment
 from selfwire.core.scope import Scope
-from selfwire.core.task import Feedback, Task
+from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget, Usage
 from selfwire.core.workflow import Workflow
-from selfwire.graphs.evolution.config import Parts
-from selfwire.runtime.journal import Outcome
+from selfwire.graphs.method import Solver
+from selfwire.runtime.budget import Ledger
+from selfwire.runtime.journal import Journal, Outcome
 
 CHUNK = 200
 """Tasks that are started together at most, so that a large split does not pile up in memory."""
 
 Progress = Callable[[Trajectory], None]
+Play = Callable[[Workflow, Question, Scope], Awaitable[Sequence[Trajectory]]]
+"""Puts a question to a team, once or several times; the trajectories differ by their `sample`."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where teams are run and graded.
+
+    Attributes:
+        environment: grades answers; the only one that sees references.
+        journal, ledger: of the run.
+        concurrency: tasks that are worked on at the same time.
+        calls_per_task: model calls that are set aside for a task before it starts, under a budget of calls.
+        keep_errors_below: share of the trajectories that may end as infrastructure errors before all are refused.
+    """
+
+    environment: Environment
+    journal: Journal
+    ledger: Ledger
+    concurrency: int
+    calls_per_task: int
+    keep_errors_below: float
+
+
+def solving(solver: Solver) -> Play:
+    """A method's one answer per question."""
+
+    async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+        return [await solver.solve(workflow, question, scope=scope)]
+
+    return play
 
 
 async def roll_out(
-    parts: Parts, workflow: Workflow, tasks: Sequence[Task], scope: Scope, progress: Progress
+    ground: Ground, play: Play, workflow: Workflow, tasks: Sequence[Task], scope: Scope, progress: Progress
 ) -> list[Trajectory]:
-    """One graded trajectory per task, in the order of the tasks.
+    """Graded trajectories, in the order of the tasks.
 
     Raises:
         BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
-        ModelError: too many tasks ended as infrastructure errors to learn from the rest.
+        ModelError: too many ended as infrastructure errors to learn from the rest.
     """
-    gate, shares = asyncio.Semaphore(parts.config.concurrency), Shares(parts)
+    gate, shares = asyncio.Semaphore(ground.concurrency), Shares(ground)
 
-    async def one(task: Task) -> Trajectory:
+    async def one(task: Task) -> Sequence[Trajectory]:
         async with gate, shares.of(scope.at(task=task.id)):
-            trajectory = await attempt(parts, workflow, task, scope.at(task=task.id))
-            progress(trajectory)
-            return trajectory
+            found = await attempt(ground, play, workflow, task, scope.at(task=task.id))
+            for trajectory in found:
+                progress(trajectory)
+            return found
 
     found: list[Trajectory] = []
     for start in range(0, len(tasks), CHUNK):
-        found += await _together([one(task) for task in tasks[start : start + CHUNK]])
-    _refuse_too_many_errors(found, parts.config.keep_errors_below, scope.phase)
+        for some in await _together([one(task) for task in tasks[start : start + CHUNK]]):
+            found += some
+    _refuse_too_many_errors(found, ground.keep_errors_below, scope.phase)
     return found
 
 
-async def attempt(parts: Parts, workflow: Workflow, task: Task, scope: Scope) -> Trajectory:
-    """Run and grade one task; whatever goes wrong with it becomes the trajectory's `error`.
+async def attempt(ground: Ground, play: Play, workflow: Workflow, task: Task, scope: Scope) -> Sequence[Trajectory]:
+    """Run and grade one task; whatever goes wrong with it becomes a trajectory's `error`.
 
     Raises:
         BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
     """
-    trajectory = Trajectory(question=task.question, workflow=workflow.fingerprint)
-    try:
-        trajectory = await parts.method.solve(workflow, task.question, scope=scope)
-        if trajectory.answer is None:
-            return trajectory
-        return trajectory.with_feedback(await assess(parts, task, trajectory.answer, scope))
-    except ShareError as error:
-        return trajectory.failed(str(error))
-    except (BudgetError, OutageError, ConfigError, JournalError):
-        raise
-    except Exception as error:  # noqa: BLE001  # the one place where a failed task is recorded
-        return trajectory.failed(f"{type(error).__name__}: {error}")
+    blank = Trajectory(question=task.question, workflow=workflow.fingerprint)
+
+    async def played() -> Sequence[Trajectory]:
+        return await play(workflow, task.question, scope)
+
+    done = await _recorded(blank, played)
+    return await asyncio.gather(*(graded(ground, task, one, scope) for one in done))
 
 
-async def assess(parts: Parts, task: Task, answer: str, scope: Scope) -> Feedback:
+async def graded(ground: Ground, task: Task, done: Trajectory, scope: Scope) -> Trajectory:
+    """The trajectory with its answer graded, or with why it could not be; one without an answer stays as it is.
+
+    Raises:
+        BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
+    """
+    answer = done.answer
+    if answer is None or done.error is not None:
+        return done
+
+    async def assessed() -> Sequence[Trajectory]:
+        return [done.with_feedback(await assess(ground, task, answer, scope.at(sample=done.sample)))]
+
+    return (await _recorded(done, assessed))[0]
+
+
+async def assess(ground: Ground, task: Task, answer: str, scope: Scope) -> Feedback:
     """Have the environment grade an answer, through the journal.
 
     Raises:
@@ -80,12 +127,23 @@ async def assess(parts: Parts, task: Task, answer: str, scope: Scope) -> Feedbac
     """
 
     async def call() -> Outcome:
-        feedback = await parts.environment.assess(task, answer, scope=scope)
+        feedback = await ground.environment.assess(task, answer, scope=scope)
         return Outcome(feedback.model_dump(mode="json"))
 
-    request = {"environment": parts.environment.name, "answer": answer}
-    outcome = await parts.journal.recorded("environment", scope.at(node="environment"), request, call)
+    request = {"environment": ground.environment.name, "answer": answer}
+    outcome = await ground.journal.recorded("environment", scope.at(node="environment"), request, call)
     return Feedback.model_validate(outcome.body)
+
+
+async def _recorded(before: Trajectory, act: Callable[[], Awaitable[Sequence[Trajectory]]]) -> Sequence[Trajectory]:
+    try:
+        return await act()
+    except ShareError as error:
+        return [before.failed(str(error))]
+    except (BudgetError, OutageError, ConfigError, JournalError):
+        raise
+    except Exception as error:  # noqa: BLE001  # the one place where a failed task is recorded
+        return [before.failed(f"{type(error).__name__}: {error}")]
 
 
 class Shares:
@@ -95,8 +153,8 @@ class Shares:
     them runs any more. So what was spent decides which task is refused, and timing does not.
     """
 
-    def __init__(self, parts: Parts) -> None:
-        self.parts, self.running = parts, 0
+    def __init__(self, ground: Ground) -> None:
+        self.ground, self.running = ground, 0
         self.turn, self.freed = asyncio.Lock(), asyncio.Event()
 
     @asynccontextmanager
@@ -106,7 +164,7 @@ class Shares:
         Raises:
             BudgetError: the calls that are left do not suffice.
         """
-        if self.parts.ledger.budget.calls is None:
+        if self.ground.ledger.budget.calls is None:
             yield
             return
         async with self.turn:
@@ -115,17 +173,17 @@ class Shares:
         try:
             yield
         finally:
-            self.parts.ledger.release(place)
+            self.ground.ledger.release(place)
             self.running -= 1
             self.freed.set()
 
     async def _taken(self, place: Scope) -> None:
-        before = await self.parts.journal.spend_at(iteration=place.iteration, phase=place.phase, task=place.task)
-        share = Budget(calls=before.calls + self.parts.config.calls_per_task)
+        before = await self.ground.journal.spend_at(iteration=place.iteration, phase=place.phase, task=place.task)
+        share = Budget(calls=before.calls + self.ground.calls_per_task)
         while True:
             self.freed.clear()
             try:
-                self.parts.ledger.share(place, share, before)
+                self.ground.ledger.share(place, share, before)
             except BudgetError:
                 if not self.running:
                     raise
@@ -134,7 +192,7 @@ class Shares:
                 return
 
 
-async def _together(runs: Sequence[Coroutine[Any, Any, Trajectory]]) -> list[Trajectory]:
+async def _together(runs: Sequence[Coroutine[Any, Any, Sequence[Trajectory]]]) -> list[Sequence[Trajectory]]:
     try:
         async with asyncio.TaskGroup() as group:
             started = [group.create_task(run) for run in runs]

@@ -22,7 +22,7 @@ from selfwire.evolvers.hiva.reflector import Reflector
 from selfwire.evolvers.hiva.repair import least_helpful
 from selfwire.evolvers.hiva.seed import METHOD, adopted, seed
 from selfwire.evolvers.hiva.updates import evidence, kept_learning, refit_weights
-from selfwire.graphs.method import Evolved
+from selfwire.graphs.method import Evolved, Grade
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.team import run_team
@@ -96,7 +96,13 @@ class Hiva:
         notes = {"concepts": concepts.model_dump(mode="json")} if concepts else {}
         return done.replace(overhead=overhead, notes=notes)
 
-    async def evolve(self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope) -> Evolved:
+    async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
+        """One answer per question."""
+        return [await self.solve(workflow, question, scope=scope)]
+
+    async def evolve(
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
+    ) -> Evolved:
         """One pass from loss to update_beliefs over graded trajectories."""
         from selfwire.graphs.hiva.machine import learn  # the machine is made of this method's steps
 

@@ -20,7 +20,7 @@ from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.lessons import MEMORY, with_lessons
 from selfwire.evolvers.tacomas.messages import weighed
 from selfwire.evolvers.tacomas.seed import METHOD, seed
-from selfwire.graphs.method import Evolved
+from selfwire.graphs.method import Evolved, Grade
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.routers import every
@@ -127,7 +127,13 @@ class Tacomas:
         held = {tool for agent in workflow.agents for tool in agent.tools}
         return {name: tool for name, tool in sorted(self.toolbox.items()) if name in held}
 
-    async def evolve(self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope) -> Evolved:
+    async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
+        """One answer per question."""
+        return [await self.solve(workflow, question, scope=scope)]
+
+    async def evolve(
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
+    ) -> Evolved:
         """Structural lessons, if the config keeps any; the team that questions start with stays as it is."""
         if not self.config.lessons:
             return Evolved(workflow=workflow)

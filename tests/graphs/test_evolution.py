@@ -22,7 +22,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.graphs.evolution.config import EvolutionConfig, Parts
 from selfwire.graphs.evolution.graph import Event, build, run_evolution
 from selfwire.graphs.evolution.phases import Phases
-from selfwire.graphs.method import Evolved
+from selfwire.graphs.method import Evolved, Grade
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.library import open_library
@@ -63,7 +63,13 @@ class Scripted:
         step = Step(node="b", agent="b", output="x", usage=Usage(calls=self.calls(number)))
         return done.replace(answer="right" if right else "wrong", steps=(step,))
 
-    async def evolve(self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope) -> Evolved:
+    async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
+        """One answer per question."""
+        return [await self.solve(workflow, question, scope=scope)]
+
+    async def evolve(
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
+    ) -> Evolved:
         rewiring = Rewiring(RewritePrompt("a", str(scope.iteration + 1)), why="next")
         lessons = workflow.memory.get("lessons", 0) + 1
         return Evolved(workflow=workflow.apply(rewiring).learned(lessons=lessons), applied=(rewiring,))

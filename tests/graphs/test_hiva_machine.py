@@ -20,6 +20,7 @@ from selfwire.evolvers.hiva.memory import Learned
 from selfwire.graphs import hiva
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.hiva.wiring import Wiring
+from tests.graphs.grading import no_grade
 from tests.graphs.scripted import AGGREGATOR, SOURCE, ScriptedChat, built, trio
 
 ASKED = {"question": "What am I?"}
@@ -150,7 +151,9 @@ async def test_what_was_left_out_and_what_reflection_cost_is_noted() -> None:
     [first, *others] = graded.steps
     limited = first.replace(routing=Routing(chosen=("checker",), why="KABB, best 2 of 2; 3 beyond mismatch 0.75"))
     before = len(model.objects)
-    evolved = await method.evolve(trio(), [graded.replace(steps=[limited, *others])], scope=Scope(phase="evolve"))
+    evolved = await method.evolve(
+        trio(), [graded.replace(steps=[limited, *others])], scope=Scope(phase="evolve"), grade=no_grade
+    )
     assert evolved.notes["left_out"] == 3
     assert evolved.notes["meta"]["calls"] == len(model.objects) - before > 3
 

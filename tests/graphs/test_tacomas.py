@@ -30,6 +30,7 @@ from selfwire.graphs.tacomas import Tacomas
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
+from tests.graphs.grading import no_grade
 from tests.graphs.scripted import ScriptedChat
 from tests.graphs.test_hiva_machine import run
 
@@ -385,7 +386,7 @@ async def test_lessons_are_off_by_default_and_reach_later_questions_where_they_a
         model = scripted(Verdict=[verdict(True, False, True, True)] * 2 + [verdict(True, True, True, True)])
         method = Tacomas(MeteredModel(model), {}, TacomasConfig(rounds=3, lessons=lessons))
         done = await method.solve(method.seed(), question, scope=Scope())
-        learned = (await method.evolve(method.seed(), [done], scope=Scope())).workflow
+        learned = (await method.evolve(method.seed(), [done], scope=Scope(), grade=no_grade)).workflow
         model.sent.clear()
         await method.solve(learned, question, scope=Scope(seed=1))
         return learned, [text for text in model.sent if "<lessons>" in text]

@@ -23,6 +23,7 @@ from selfwire.graphs.tacomas import Tacomas
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.models import chat_model
+from tests.graphs.grading import no_grade
 from tests.wire.server import WireServer, served
 
 CANARY = "zanzibarquux"
@@ -45,7 +46,7 @@ async def graded(bench: Benchmark, method: Tacomas, tasks: Iterable[Task]) -> li
             feedback = await bench.environment.assess(task, done.answer or "", scope=Scope())
             batch.append(done.with_feedback(feedback))
         found += batch
-        workflow = (await method.evolve(workflow, batch, scope=Scope())).workflow
+        workflow = (await method.evolve(workflow, batch, scope=Scope(), grade=no_grade)).workflow
     assert "lessons" in workflow.memory
     return found
 

@@ -106,7 +106,7 @@ class Steps:
             domain=Remembered.of(workflow).domain,
             scope=_scope(state),
         )
-        return {"said": [one.model_dump(mode="json") for one in await run_workers(run)]}
+        return {"said": await run_workers(run)}
 
     async def induce_topology(self, state: DytopoState) -> DytopoState:
         """The graph of the round (phases 2 and 3)."""

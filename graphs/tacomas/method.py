@@ -78,7 +78,10 @@ class Tacomas:
         """
         from selfwire.graphs.tacomas.machine import machine, steps_needed  # the machine is made of this method's steps
 
-        graph = machine(workflow, lambda spent: (self, None), scope=scope, asked=question).compile(name=METHOD)
+        async def wire(context: object, spent: Usage) -> tuple[Tacomas, None]:
+            return self, None
+
+        graph = machine(self.config, workflow, wire, scope=scope, asked=question).compile(name=METHOD)
         given = {"question": question.input}
         limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.rounds)}
         try:
@@ -137,7 +140,8 @@ class Tacomas:
         """Structural lessons, if the config keeps any; the team that questions start with stays as it is."""
         if not self.config.lessons:
             return Evolved(workflow=workflow)
-        return Evolved(workflow=with_lessons(workflow, trajectories, tools=tuple(self.offered(workflow))))
+        taught = with_lessons(workflow, trajectories, tools=tuple(self.offered(workflow)))
+        return Evolved(workflow=workflow if taught == workflow else taught.descended_from(workflow, ()))
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
         """Nothing is fitted."""

@@ -9,6 +9,7 @@ from typing import Any
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
+from selfwire.evals.baselines.single import CUT
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.evaluation.contestants import Entrant
 from selfwire.evals.evaluation.grading import TimedEnvironment
@@ -161,7 +162,7 @@ class Evaluation:
 
     async def _kept(self, one: Entrant, task: Task, done: Trajectory, scope: Scope) -> TaskRow:
         spent = done.usage
-        if done.feedback is None:  # what failed on the way has no steps, and was paid for all the same
+        if done.feedback is None or done.notes.get(CUT):  # what failed has no steps and was paid for
             spent = await self.journal.spend_at(run=scope.run, iteration=0, phase=PHASE, task=task.id)
         body = await self.journal.put_body(done.model_dump(mode="json"))
         row = task_row(one.name, task.question, done, spent, body)

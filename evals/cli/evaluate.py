@@ -13,9 +13,9 @@ from selfwire.core.usage import Budget
 from selfwire.core.values import is_id
 from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import options, output
-from selfwire.evals.cli.evolve import LIMITS, knobs, new_limits
+from selfwire.evals.cli.evolve import LIMITS, new_limits
 from selfwire.evals.cli.faults import STOPPED
-from selfwire.evals.cli.options import Home, local_folder
+from selfwire.evals.cli.options import Home, Knobs, knobs, local_folder
 from selfwire.evals.cli.progress import EvaluationProgress, told_spend
 from selfwire.evals.evaluation.estimate import estimated
 from selfwire.evals.evaluation.opening import resumed, started
@@ -46,7 +46,7 @@ def evaluate(
     seed: options.Seed = 0,
     calls_per_task: options.Cap = None,
     without: options.Without = None,
-    config: options.Set = None,
+    config: Knobs = None,
     model: options.AgentModel = "offline",
     meta_model: options.MetaModel = None,
     judge_model: options.JudgeModel = None,

@@ -19,7 +19,7 @@ from selfwire.evals.evaluation.request import Entry
 from selfwire.evals.evaluation.rows import CAPPED, Contestant
 from selfwire.graphs.evolution.rollouts import Play
 from selfwire.graphs.method import Solver
-from selfwire.graphs.methods import SOLVERS, solver
+from selfwire.graphs.methods import METHODS, method
 from selfwire.runtime.library import Library
 
 TRIVIAL = "trivial"
@@ -79,7 +79,7 @@ class Wiring:
         """
         if name in BASELINES:
             return baseline(name, model=self.model, toolbox=self.toolbox, calls=self.calls, config=config)
-        return solver(name, model=self.model, toolbox=self.toolbox, embedder=self.embedder, config=config)
+        return method(name, model=self.model, toolbox=self.toolbox, embedder=self.embedder, config=config)
 
 
 async def found(entry: Entry, wiring: Wiring, bench: Benchmark, library: Library) -> Found:
@@ -88,7 +88,7 @@ async def found(entry: Entry, wiring: Wiring, bench: Benchmark, library: Library
     Raises:
         ConfigError, LibraryError: there is none, it belongs to no method, or it holds tools that the benchmark lacks.
     """
-    if entry.target in SOLVERS or entry.target in BASELINES:
+    if entry.target in METHODS or entry.target in BASELINES:
         return Found(workflow=wiring.solver(entry.target, entry.config).seed(bench.tools))
     saved = await _saved(entry.target, library)
     wiring.solver(saved.workflow.method, entry.config)

@@ -12,6 +12,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines.single import SingleAgent, single_workflow
+from selfwire.evals.evaluation.rows import opinion
 from selfwire.evals.evolutions import OpenRun
 from selfwire.evals.statistics import Estimate, paired, wilson
 from selfwire.graphs.evolution.phases import EvolutionState, trajectories_note
@@ -106,12 +107,6 @@ async def _agreement(run: OpenRun, tested: Sequence[Trajectory]) -> tuple[int, i
     told = [(opinion(done), done.feedback.solved) for done in tested if done.feedback]
     right = [judged == solved for judged, solved in told if judged is not None]
     return sum(n.get("agreed", 0) for n in notes) + sum(right), sum(n.get("judged", 0) for n in notes) + len(right)
-
-
-def opinion(done: Trajectory) -> bool | None:
-    """Whether the team's own judge passed the answer that it gave; None where it has none, or said nothing."""
-    judged: bool | None = done.notes.get("figures", {}).get("judged")
-    return judged
 
 
 async def kept(run: OpenRun, side: str, tasks: Sequence[Task]) -> list[Trajectory]:

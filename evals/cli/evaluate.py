@@ -199,7 +199,7 @@ def _says_something(name: str, column: list[str], rows: list[tuple[str, ...]]) -
     """Columns in which nothing stands are left out, and the share of solved tasks where it is the score."""
     if name == "solved [95 %]":
         return column != [row[HEAD.index("score [95 %]")] for row in rows]
-    silent = {"difference [95 %]": "-", "over cap": "0", "evolution": "none", "S": "n/a"}
+    silent = {"difference [95 %]": "-", "over cap": "0", "evolution": "none", "S": "n/a", "own judge right": "-"}
     return name not in silent or any(cell != silent[name] for cell in column)
 
 

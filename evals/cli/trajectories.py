@@ -7,8 +7,8 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.evals.cli import output
 from selfwire.evals.cli.progress import told_spend
+from selfwire.evals.evaluation.rows import opinion
 from selfwire.evals.evaluation.run import ROWS
-from selfwire.evals.report import opinion
 from selfwire.evals.runs import JOURNAL, run_folder
 from selfwire.runtime.journal import Journal
 

@@ -21,6 +21,7 @@ class Line(Value):
         capped: tasks whose calls were used up before there was an answer; they score 0.
         spend: on all tasks.
         rounds: of all tasks together; None for a contestant without rounds.
+        judged, agreed: graded tasks on which the contestant's own judge spoke, and where it was right.
     """
 
     contestant: Contestant
@@ -29,6 +30,8 @@ class Line(Value):
     capped: int
     spend: Usage
     rounds: int | None = None
+    judged: int = 0
+    agreed: int = 0
 
     @property
     def graded(self) -> tuple[float, ...]:
@@ -78,6 +81,8 @@ class Tally:
     capped: int = 0
     spend: Usage = field(default_factory=Usage)
     rounds: int | None = None
+    judged: int = 0
+    agreed: int = 0
 
     def add(self, row: TaskRow) -> None:
         """Take a row."""
@@ -87,6 +92,9 @@ class Tally:
         self.spend += row.usage
         if row.rounds is not None:
             self.rounds = (self.rounds or 0) + row.rounds
+        if row.judged is not None and row.solved is not None:
+            self.judged += 1
+            self.agreed += row.judged == row.solved
 
     def line(self, tasks: Sequence[Task]) -> Line:
         """The sum, its scores in the order of the tasks."""
@@ -98,6 +106,8 @@ class Tally:
             capped=self.capped,
             spend=self.spend,
             rounds=self.rounds,
+            judged=self.judged,
+            agreed=self.agreed,
         )
 
 
@@ -129,6 +139,7 @@ HEAD = (
     "s/task",
     "score per 100 calls",
     "S",
+    "own judge right",
     "evolution",
 )
 
@@ -150,6 +161,7 @@ def cells(line: Line, against: Line) -> tuple[str, ...]:
         f"{cost.seconds / n:.1f}",
         "-" if line.per_hundred_calls is None else f"{line.per_hundred_calls:.1f}",
         _efficiency(line),
+        f"{line.agreed} of {line.judged}" if line.judged else "-",
         _evolution(line.contestant),
     )
 

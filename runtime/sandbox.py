@@ -33,9 +33,9 @@ WAY_OUT = (
 _START = """\
 import os, resource, sys
 seconds, memory, files, processes, ready = map(int, sys.argv[1:])
-for name, value in (("CPU", seconds), ("AS", memory), ("FSIZE", files), ("NPROC", processes), ("NOFILE", 64),
-                    ("CORE", 0)):
+for name, value in (("AS", memory), ("FSIZE", files), ("NPROC", processes), ("NOFILE", 64), ("CORE", 0)):
     resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
+resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
 os.write(ready, b"1"); os.close(ready)
 sys.argv, __file__ = ["/main.py"], "/main.py"
 with open(__file__, encoding="utf-8") as main: code = main.read()
@@ -45,6 +45,8 @@ exec(compile(code, "/main.py", "exec"))
 
 _MOUNTED = ("bin", "lib", "lib64", "sbin")
 _CHUNK = 65536
+OUT_OF_TIME = 128 + signal.SIGXCPU
+"""Exit status of a program that has used up its processor time."""
 
 
 class _Handles(NamedTuple):
@@ -90,7 +92,7 @@ class Bubblewrap:
 
     def command(self, handles: _Handles, limits: Limits) -> list[str]:
         """Bubblewrap's command line."""
-        numbers = (int(limits.seconds) + 2, limits.memory, limits.files, limits.processes, handles.tell)
+        numbers = (limits.processor, limits.memory, limits.files, limits.processes, handles.tell)
         inside = [str(self.python), "-I", "-X", "utf8", "-c", _START, *map(str, numbers)]
         return [
             *(self.bwrap, "--unshare-all", "--unshare-user", *self.options, "--die-with-parent", "--new-session"),
@@ -163,12 +165,13 @@ async def _watched(process: asyncio.subprocess.Process, limits: Limits) -> Execu
             os.killpg(process.pid, signal.SIGKILL)  # bubblewrap goes, and with it everything inside
         await asyncio.shield(ended)
     stdout, stderr = (bytes(some).decode("utf-8", "replace") for some in kept)
+    truncated, late = full.is_set(), stopped or process.returncode == OUT_OF_TIME
     return Execution(
         stdout=stdout,
         stderr=stderr,
-        exit_status=None if stopped or full.is_set() else process.returncode,
-        timed_out=stopped and not full.is_set(),
-        truncated=full.is_set(),
+        exit_status=None if truncated or late else process.returncode,
+        timed_out=late and not truncated,
+        truncated=truncated,
     )
 
 

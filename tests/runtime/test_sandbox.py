@@ -15,7 +15,7 @@ from selfwire.runtime.sandbox import Bubblewrap, found_sandbox
 from selfwire.runtime.sync import run_sync
 from tests.sandboxed import needs_sandbox
 
-QUICK = Limits(seconds=5)
+QUICK = Limits(seconds=20)
 
 
 async def ran(code: str, stdin: str = "", limits: Limits = QUICK) -> Execution:
@@ -158,7 +158,7 @@ def processes_with(word: str) -> int:
 
 @needs_sandbox
 async def test_a_fork_bomb_is_bounded_and_cleared_away() -> None:
-    done = await ran(FORKS, limits=Limits(seconds=5, processes=8))
+    done = await ran(FORKS, limits=Limits(seconds=20, processes=8))
     assert 1 < int(done.stdout) <= 8
     marked = 128 * MEBIBYTE + os.getpid()  # among the arguments of these processes and of no others
     bomb = asyncio.create_task(ran(BOMB, limits=Limits(seconds=2, memory=marked)))
@@ -212,6 +212,12 @@ async def test_who_sleeps_past_the_time_is_stopped(code: str) -> None:
     done = await ran(f"import os, signal, time\nprint('so far', flush=True)\n{code}", limits=Limits(seconds=1))
     assert time.monotonic() - began < 30  # and not 60
     assert done == Execution(stdout="so far\n", exit_status=None, timed_out=True)
+
+
+@needs_sandbox
+async def test_who_uses_up_the_processor_is_stopped() -> None:
+    done = await ran("while True: pass", limits=Limits(seconds=60, processor=1))
+    assert done == Execution(exit_status=None, timed_out=True)
 
 
 @needs_sandbox

@@ -94,8 +94,6 @@ Toolbox = Mapping[str, Tool]
 class Sandbox(Protocol):
     """Runs Python programs that nobody has read: no network, no files but its own, bounded in everything."""
 
-    name: str
-
     async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
         """Run a program to its end, or to the first limit that it meets.
 

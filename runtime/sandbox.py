@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -71,7 +71,6 @@ class Bubblewrap:
     bwrap: str
     python: Path
     options: tuple[str, ...] = ()
-    name: str = field(default="bubblewrap", init=False)
 
     async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
         """Run a program; as many at a time as there are processors, so that none waits out its time.

@@ -26,7 +26,7 @@ from selfwire.evals.benchmarks.programs import CODE_FORM, complaint, program_in
 from selfwire.evals.benchmarks.sources import rows
 from selfwire.tools.python import PythonTool
 
-EACH = Limits(seconds=45, processor=15)
+EACH = Limits(seconds=30, processor=12)
 """Of a program on one input."""
 TOGETHER = EACH.replace(seconds=120, output=64 * MEBIBYTE)
 """Of a program on all inputs of a task."""

@@ -10,6 +10,7 @@ import atexit
 import json
 import os
 import queue
+import re
 import subprocess
 import sys
 import threading
@@ -28,7 +29,7 @@ from selfwire.evals.benchmarks.sources import rows
 from selfwire.tools.calculator import CalculatorTool
 
 FORM = "Put the final answer into \\boxed{}."
-SECONDS = 60.0
+SECONDS = 30.0
 """Time for one comparison, the start of a worker included."""
 WORKER = (sys.executable, "-m", "selfwire.evals.benchmarks.math_worker")
 LONGEST = 20_000
@@ -47,6 +48,20 @@ def tasks() -> tuple[Task, ...]:
         )
         for one in rows("math500/test.jsonl")
     )
+
+
+def boxed(answer: str) -> str | None:
+    """What stands in the last box that is closed and not empty; None if there is none.
+
+    Only the last one counts: with several, a grader that takes any of them would reward a guess in each.
+    """
+    for match in reversed(list(re.finditer(r"\\(?:boxed|fbox)\s*\{", answer))):
+        depth, start = 1, match.end()
+        for index in range(start, len(answer)):
+            depth += {"{": 1, "}": -1}.get(answer[index], 0) * (answer[index - 1] != "\\")
+            if depth == 0:
+                return answer[start:index].strip() or None
+    return None
 
 
 class Compared(Value):
@@ -145,11 +160,14 @@ class Math500Environment:
         gold = task.reference
         if not isinstance(gold, str):
             raise GradingError(f"MATH task {task.id!r} has no text as reference: {gold!r}")
-        said = await asyncio.to_thread(self._compare, gold, answer[-LONGEST:])
+        given = boxed(answer[-LONGEST:])
+        if given is None:
+            return Feedback(score=0.0, solved=False, text="Format fault: there is no answer in \\boxed{}.")
+        said = await asyncio.to_thread(self._compare, gold, given)
         if said.right:
             return Feedback(score=1.0, solved=True, text="The answer is right.")
         if not said.read:
-            return Feedback(score=0.0, solved=False, text="Format fault: there is no answer in \\boxed{}.")
+            return Feedback(score=0.0, solved=False, text="Format fault: what is in \\boxed{} is no mathematics.")
         return Feedback(score=0.0, solved=False, text="The answer is wrong.")
 
 

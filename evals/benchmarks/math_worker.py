@@ -1,4 +1,4 @@
-"""A process of its own that compares mathematical answers with math-verify; run as a module, never imported.
+"""A process of its own that compares mathematical expressions with math-verify; run as a module, never imported.
 
 Reads one JSON object {"gold", "answer"} per line and writes {"read", "right"}: whether the answer holds anything
 mathematical, and whether that equals the gold answer. Whoever started it bounds its time by ending it.
@@ -17,8 +17,7 @@ if sys.platform != "win32":
 
 for line in sys.stdin:
     asked = json.loads(line)
-    gold = parse(f"\\boxed{{{asked['gold']}}}", parsing_timeout=None)
-    answer = parse(asked["answer"], parsing_timeout=None)
+    gold, answer = (parse(f"\\boxed{{{asked[name]}}}", parsing_timeout=None) for name in ("gold", "answer"))
     right = verify(gold, answer, timeout_seconds=None)
     sys.stdout.write(json.dumps({"read": bool(answer), "right": right}) + "\n")
     sys.stdout.flush()

@@ -18,7 +18,7 @@ from selfwire.core.task import Feedback, Task
 from selfwire.core.values import thawed
 
 CODE_FORM = "Answer with one Python code block that holds the whole program, and nothing after it."
-LIMITS = Limits(seconds=45, processor=15)
+LIMITS = Limits(seconds=30, processor=12)
 """Of one run of a program under test."""
 
 _FENCED = re.compile(r"^[ \t]*```[ \t]*(\w*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)

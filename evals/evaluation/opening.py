@@ -123,7 +123,9 @@ def checked(request: EvaluationRequest, home: Path | None) -> Trial:
 def bench_of(request: EvaluationRequest) -> Benchmark:
     """The benchmark with enough tasks."""
     wanted = 4 * request.tasks  # generated tasks share entities, so some are left over
-    return load_benchmark(request.benchmark, seed=request.seed, size=wanted, grader=request.grader)
+    return load_benchmark(
+        request.benchmark, seed=request.seed, size=wanted, grader=request.grader, rubric=request.rubric
+    )
 
 
 def tasks_of(request: EvaluationRequest, bench: Benchmark) -> tuple[Task, ...]:
@@ -159,7 +161,8 @@ def _opened(
     elapsed = run_sync(journal.noted(ELAPSED)) or 0.0
     ledger = Ledger(request.budget, spent=journal.spend(), elapsed=elapsed)
     model = metered(request.models, journal=journal, ledger=ledger, probe=True, home=home)
-    toolbox = journalled(trial.bench.toolbox, journal)
+    bench = trial.bench.with_model(model)
+    toolbox = journalled(bench.toolbox, journal)
     entrants = [trivial(trial.bench.baseline)]
     for entry in request.entries:
         one = workflows[entry.name]
@@ -170,7 +173,7 @@ def _opened(
     try:
         yield Evaluation(
             request=request,
-            benchmark=trial.bench,
+            benchmark=bench,
             entrants=entrants,
             tasks=trial.tasks,
             journal=journal,

@@ -73,7 +73,7 @@ class Bubblewrap:
     options: tuple[str, ...] = ()
 
     async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
-        """Run a program; as many at a time as there are processors, so that none waits out its time.
+        """Run a program; twice as many at a time as there are processors: half of a start is waiting for the kernel.
 
         Raises:
             SandboxError: bubblewrap failed before the program began.
@@ -197,7 +197,7 @@ _SLOTS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKe
 
 def _slots() -> asyncio.Semaphore:
     """One semaphore per event loop, as a semaphore is bound to the loop of its first use."""
-    return _SLOTS.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(os.cpu_count() or 1))
+    return _SLOTS.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(2 * (os.cpu_count() or 1)))
 
 
 @cache

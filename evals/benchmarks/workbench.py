@@ -133,25 +133,25 @@ class WorkbenchEnvironment:
         except ToolError as error:
             return _unsolved(f"Format fault: {error}.")
         tables, refusals = _after(calls)
-        if state(tables) == wanted:
+        if same_state(tables, wanted):
             return Feedback(score=1.0, solved=True, text="The tables are as the request wants them.")
         told = "".join(f" {refusal}." for refusal in refusals[:3])
         changed = sum(OPERATIONS[one.name].changes for one in calls)
         return _unsolved(f"After the {changed} listed changes the tables are not as the request wants them.{told}")
 
 
-def _right(task: Task) -> dict[str, list[dict[str, str]]]:
+def _right(task: Task) -> Tables:
     """The tables after the right calls."""
     found = thawed(task.reference)
-    if not isinstance(found, list):
+    if not (isinstance(found, list) and all(isinstance(text, str) for text in found)):
         raise GradingError(f"WorkBench task {task.id!r} has no list of calls as reference: {found!r}")
     try:
         tables, refusals = _after([parsed(text) for text in found])
-    except (ToolError, AttributeError, ConfigError) as error:
+    except (ToolError, ConfigError) as error:
         raise GradingError(f"the right calls of WorkBench task {task.id!r} cannot be run: {error}") from error
     if refusals:
         raise GradingError(f"the right calls of WorkBench task {task.id!r} are refused: {refusals[0]}")
-    return state(tables)
+    return tables
 
 
 def _after(calls: Sequence[Call]) -> tuple[Tables, list[str]]:
@@ -165,14 +165,18 @@ def _after(calls: Sequence[Call]) -> tuple[Tables, list[str]]:
     return tables, refusals
 
 
-def state(tables: Tables) -> dict[str, list[dict[str, str]]]:
-    """The tables in the form in which they are compared."""
-    return {
-        name: [
-            {key: text if key in EXACT else text.lower() for key, text in row.items()} for row in getattr(tables, name)
-        ]
-        for name in COMPARED
-    }
+def same_state(tables: Tables, others: Tables) -> bool:
+    """Whether the tables that can be changed say the same, in the same order of rows."""
+    return all(_same_rows(getattr(tables, name), getattr(others, name)) for name in COMPARED)
+
+
+def _same_rows(rows: Sequence[Row], others: Sequence[Row]) -> bool:
+    pairs = zip(rows, others, strict=False)
+    return len(rows) == len(others) and all(row is other or _lowered(row) == _lowered(other) for row, other in pairs)
+
+
+def _lowered(row: Row) -> dict[str, str]:
+    return {field: text if field in EXACT else text.lower() for field, text in row.items()}
 
 
 def _unsolved(text: str) -> Feedback:

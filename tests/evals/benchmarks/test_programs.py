@@ -253,7 +253,8 @@ class Broken:
 async def test_a_sandbox_that_fails_is_an_error_and_no_zero(environment: Any, task: Task) -> None:
     with pytest.raises(SandboxError):
         await environment.assess(task, "x", scope=Scope())
-    for reference in (None, "x", [], {"before": ""}):
+    references: tuple[object, ...] = (None, "x", [], {"before": ""})
+    for reference in references:
         with pytest.raises(GradingError, match="no tests as its reference"):
             await environment.assess(task.replace(reference=reference), "x", scope=Scope())
 
@@ -274,5 +275,5 @@ async def test_a_planted_test_never_shows_in_feedback() -> None:
         "raise KeyError(input())",
     ):
         for environment, task in ((UnitTests("x", found_sandbox()), unit), (ProgramOutput(found_sandbox()), output)):
-            feedback = await environment.assess(task, fenced(code), scope=Scope())  # type: ignore[attr-defined]
+            feedback = await environment.assess(task, fenced(code), scope=Scope())
             assert canary not in feedback.model_dump_json()

@@ -183,15 +183,11 @@ def test_searches_filter_sort_and_stop_at_five() -> None:
     mails = json.loads(told("email.search_emails(query='task update leila', date_max='2023-11-20')").split("\n")[0])
     assert mails == sorted(mails, key=lambda mail: mail["sent_datetime"], reverse=True)
     assert len(json.loads(told("email.search_emails(query='sam')").split("\n")[0])) == 5
-    tasks = json.loads(
-        told("project_management.search_tasks(assigned_to_email='leila', due_date='2023-11-27')").split("\n")[0]
-    )
+    found = told("project_management.search_tasks(assigned_to_email='leila', due_date='2023-11-27')")
+    tasks = json.loads(found.split("\n")[0])
     assert {task["assigned_to_email"] for task in tasks} == {"leila.azizi@atlas.com"}
-    customers = json.loads(
-        told(
-            "customer_relationship_manager.search_customers(customer_name='quinn harris', follow_up_by_max='2023-12-14')"
-        )
-    )
+    search = "customer_relationship_manager.search_customers"
+    customers = json.loads(told(f"{search}(customer_name='quinn harris', follow_up_by_max='2023-12-14')"))
     assert [one["customer_id"] for one in customers] == ["00000107"]
 
 

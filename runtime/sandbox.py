@@ -26,7 +26,8 @@ from selfwire.core.execution import Execution, Limits
 NOBODY = 65534
 WAY_OUT = (
     "programs that models write run in a sandbox only; on Linux install bubblewrap, such as with "
-    "`apt-get install bubblewrap`, and let this user make user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
+    "`apt-get install bubblewrap`, and let this user make user namespaces (sysctl kernel.unprivileged_userns_clone=1; "
+    "on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)"
 )
 
 # Limits are set in the process that becomes the program, so that no other process inherits them or escapes them.

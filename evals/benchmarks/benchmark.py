@@ -2,10 +2,11 @@
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.ports import Environment, Toolbox
+from selfwire.core.ports import Environment, Model, Toolbox
 from selfwire.core.task import Splits, Task
 
 
@@ -20,6 +21,15 @@ class Baseline:
 
     name: str
     answer: Callable[[str], str]
+
+
+@runtime_checkable
+class NeedsModel(Protocol):
+    """An environment that asks a model, which only a run can lend."""
+
+    def with_model(self, model: Model) -> Environment:
+        """The same environment with a model."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,11 @@ class Benchmark:
         if min(train, gate, test) < 0:
             raise ConfigError(f"sizes of splits are at least 0, not train={train}, gate={gate}, test={test}")
         return self.load(seed, train, gate, test)
+
+    def with_model(self, model: Model) -> "Benchmark":
+        """The benchmark with a model lent to its environment, if that needs one; else itself."""
+        found = self.environment
+        return replace(self, environment=found.with_model(model)) if isinstance(found, NeedsModel) else self
 
 
 def disjoint_splits(tasks: Sequence[Task], seed: int, train: int, gate: int, test: int) -> Splits:

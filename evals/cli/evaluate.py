@@ -23,6 +23,7 @@ from selfwire.evals.evaluation.opening import resumed, started
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.run import Evaluation
 from selfwire.evals.evaluation.table import HEAD, Line, cells, reference
+from selfwire.evals.judge import rubric_text
 from selfwire.evals.recording import short_name
 from selfwire.evals.report import STAMP
 from selfwire.evals.requests import ModelNames
@@ -57,6 +58,7 @@ def evaluate(
     embedder: options.EmbedderName = "auto",
     prices: options.PriceFile = None,
     grader: options.GraderName = "exact",
+    rubric: options.Rubric = None,
     grading_timeout: options.GradingTimeout = 60.0,
     concurrency: options.Concurrency = 8,
     budget_calls: options.BudgetCalls = None,
@@ -118,6 +120,7 @@ def requested(given: Mapping[str, Any], entries: tuple[Entry, ...], command: str
             "entries": entries,
             "split": SPLITS[given["split"]],
             "models": model_names(given),
+            "rubric": given["rubric"] and rubric_text(given["rubric"]),
             "budget": Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
             **{
                 name: given[name]

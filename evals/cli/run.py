@@ -57,7 +57,7 @@ def run(
     model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
     embedder: Annotated[str, typer.Option(help="auto, minilm or hashing.")] = "auto",
-    benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark: archive or plancraft.")] = None,
+    benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark.")] = None,
     corpus: Annotated[Path | None, typer.Option(help="Documents to search: JSONL with title and text.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
     budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,

@@ -22,8 +22,9 @@ async def test_passages_come_best_first_as_numbered_blocks() -> None:
     )
 
 
-def test_a_title_counts_more_than_a_mention() -> None:
-    assert SearchTool(DOCUMENTS, k=1).passages("Vask")[0].title == "Vask"
+async def test_a_title_counts_more_than_a_mention() -> None:
+    (found,) = await SearchTool(DOCUMENTS, k=1).passages("Vask")
+    assert found.title == "Vask"
 
 
 async def test_nothing_in_common_finds_nothing() -> None:

@@ -3,17 +3,20 @@
 from pathlib import Path
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.ports import Embedder
 from selfwire.core.task import Splits
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
+from selfwire.runtime.embeddings import embedder
 
-NAMES = ("archive", "plancraft")
+NAMES = ("archive", "plancraft", "hotpotqa", "2wikimultihopqa")
 
 
 def benchmark(name: str, *, seed: int = 0, size: int | None = None, grader: str = "exact") -> Benchmark:
     """A benchmark.
 
     Args:
-        name: one of `NAMES`, or the path of a JSONL file with tasks of one's own.
+        name: one of `NAMES`, or the path of a JSONL file with tasks of one's own; `hotpotqa` and `2wikimultihopqa`
+            search by words, or as `hotpotqa:dense` and `hotpotqa:hybrid` by MiniLM embeddings too.
         seed: of generated tasks.
         size: how many tasks to generate at least, where they are generated.
         grader: for tasks of one's own, a named grader or `module:function`.
@@ -31,7 +34,21 @@ def benchmark(name: str, *, seed: int = 0, size: int | None = None, grader: str 
         return PLANCRAFT
     if is_file(name):
         return own_tasks(name, grader)
+    if name.partition(":")[0] in ("hotpotqa", "2wikimultihopqa"):
+        from selfwire.evals.benchmarks.multihop import multihop
+
+        return multihop(*retrieving(name))
     raise ConfigError(f"unknown benchmark {name!r}; choose {', '.join(NAMES)}, or give the path of a .jsonl file")
+
+
+def retrieving(name: str) -> tuple[str, str, Embedder | None]:
+    """A benchmark, its retriever and its embedder, out of a name such as `hotpotqa:hybrid`.
+
+    MiniLM embeds whatever the machine has, so that a name means the same passages everywhere.
+    """
+    benchmark, _, retriever = name.partition(":")
+    retriever = retriever or "bm25"
+    return benchmark, retriever, None if retriever == "bm25" else embedder("minilm")[0]
 
 
 def is_file(name: str) -> bool:

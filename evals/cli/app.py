@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from selfwire.evals.cli import ablate, about, evolve, run, runs, workflows
+from selfwire.evals.cli import ablate, about, evolve, measures, recall, run, runs, workflows
 from selfwire.evals.cli.faults import GuardedGroup
 
 TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
@@ -14,6 +14,8 @@ TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
     ablate.register,
     workflows.register,
     runs.register,
+    measures.register,
+    recall.register,
     about.register,
 )
 """What adds commands, in the order of the help text."""

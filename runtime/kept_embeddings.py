@@ -1,4 +1,4 @@
-"""Embeddings of whole corpora kept on disk: embedding a hundred thousand passages takes a model hours, reading seconds."""
+"""Embeddings of whole corpora, kept on disk: a model takes hours for a hundred thousand passages, reading seconds."""
 
 import asyncio
 import hashlib

@@ -11,16 +11,13 @@ import asyncio
 import re
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from selfwire.core.ports import Embedder
-
-if TYPE_CHECKING:
-    from bm25s import BM25
 
 RetrieverName = Literal["bm25", "dense", "hybrid"]
 NAMES: tuple[RetrieverName, ...] = get_args(RetrieverName)
@@ -67,7 +64,7 @@ class Bm25Retriever:
 
     async def ranked(self, query: str, k: int) -> tuple[int, ...]:
         """See `Retriever`."""
-        index = self._index or await asyncio.to_thread(self._built)
+        index = await asyncio.to_thread(self._built) if self._index is None else self._index
         known = [index.places[word] for word in sorted(set(words(query))) if word in index.places]
         if not known:
             return ()
@@ -141,7 +138,8 @@ def best(scores: Scores, k: int) -> tuple[int, ...]:
 
 def nearest(rows: npt.NDArray[np.float32], asked: npt.NDArray[np.float32], k: int) -> tuple[int, ...]:
     """Places of the k rows of shape (N, d) most similar to a row of shape (d,); all are unit rows or zero."""
-    return best(np.round((rows @ asked).astype(np.float64), DIGITS), k)
+    similarities: Scores = np.asarray(rows @ asked, dtype=np.float64).round(DIGITS)
+    return best(similarities, k)
 
 
 def fused(rankings: Sequence[Sequence[int]]) -> tuple[int, ...]:
@@ -154,9 +152,9 @@ def fused(rankings: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 class _WordIndex(NamedTuple):
-    """What every word adds to the score of every passage, and the place of each word in it."""
+    """What every word adds to the score of every passage (bm25s.BM25), and the place of each word in it."""
 
-    weights: "BM25"
+    weights: Any
     places: dict[str, int]
 
 

@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, ToolError
@@ -110,23 +110,36 @@ def retriever(name: str, documents: Sequence[Document], embedder: Embedder | Non
 
 
 def read_documents(path: Path) -> tuple[Document, ...]:
-    """A corpus out of a JSONL file with `title` and `text`.
+    """A corpus out of a JSONL file: an object with the texts `title` and `text` on each line; other fields are ignored.
 
     Raises:
         ConfigError: the file cannot be read, is empty, or a line is no document; the line is named.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"corpus {path} cannot be read: {error}; give a JSONL file with title and text") from None
-    found = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            found.append(Document.model_validate_json(line))
-        except ValidationError as error:
-            raise ConfigError(f"{path}, line {number} is no document: {error.errors()[0]['msg']}") from None
+    found = tuple(_document(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
     if not found:
         raise ConfigError(f"corpus {path} has no documents; write one JSON object with title and text per line")
-    return tuple(found)
+    return found
+
+
+class _Line(BaseModel):
+    """A line of a corpus: at least a document."""
+
+    title: str
+    text: str
+
+
+def _document(path: Path, number: int, line: str) -> Document:
+    try:
+        told = _Line.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = f"{first['loc'][0]}: " if first["loc"] else ""
+        raise ConfigError(
+            f"{path}, line {number} is no document ({where}{first['msg']}); "
+            'write an object such as {"title": "...", "text": "..."} on each line'
+        ) from None
+    return Document(title=told.title, text=told.text)

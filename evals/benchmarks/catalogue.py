@@ -6,7 +6,8 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Embedder
 from selfwire.core.task import Splits
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
-from selfwire.runtime.embeddings import embedder
+from selfwire.runtime.embeddings import MiniLMEmbedder
+from selfwire.runtime.kept_embeddings import KeptEmbedder
 
 NAMES = ("archive", "plancraft", "hotpotqa", "2wikimultihopqa")
 
@@ -48,7 +49,7 @@ def retrieving(name: str) -> tuple[str, str, Embedder | None]:
     """
     benchmark, _, retriever = name.partition(":")
     retriever = retriever or "bm25"
-    return benchmark, retriever, None if retriever == "bm25" else embedder("minilm")[0]
+    return benchmark, retriever, None if retriever == "bm25" else KeptEmbedder(MiniLMEmbedder())
 
 
 def is_file(name: str) -> bool:

@@ -26,7 +26,7 @@ from selfwire.tools.search import PER_STEP, Document, SearchTool, retriever
 
 NAMES = ("hotpotqa", "2wikimultihopqa")
 
-FORM = "End with a line that starts with 'Answer:' and gives only the name, place, date, number or phrase, or yes or no."
+FORM = "End with a line that starts with 'Answer:' and gives only the name, date, number or phrase, or yes or no."
 """Stands below every question, so that any model knows what is graded."""
 
 SOLVED_AT = 0.8
@@ -36,9 +36,10 @@ has 0.8, while two titles that share half of their words have less."""
 _CLOSED = ("yes", "no")
 _AUXILIARIES = ("are", "is", "was", "were", "do", "does", "did", "has", "have", "had", "can")
 _OPTIONS = (
-    re.compile(r", (?P<first>[^,]+(?:, [^,]+)*?),? or (?P<second>[^?]+)\?"),  # Which came first, A or B?
-    re.compile(r"(?:out of|^which of|^who of|between) (?P<first>.+?) (?:and|or) (?P<second>.+?)[ ?]", re.IGNORECASE),  # Which of A and B has more?
-    re.compile(r"^(?:is|was|did|has) (?P<first>.+?) or (?P<second>.+?) ", re.IGNORECASE),  # Was A or B born first?
+    # Which came first, A or B?  Which of A and B has more?  Was A or B born first?
+    re.compile(r", (?P<first>[^,]+(?:, [^,]+)*?),? or (?P<second>[^?]+)\?"),
+    re.compile(r"(?:out of|^which of|^who of|between) (?P<first>.+?) (?:and|or) (?P<second>.+?)[ ?]", re.IGNORECASE),
+    re.compile(r"^(?:is|was|did|has) (?P<first>.+?) or (?P<second>.+?) ", re.IGNORECASE),
 )
 _COMPARED = re.compile(r"\b(?:both|same|earlier|older|younger|later|longer|first|last|more|out of)\b", re.IGNORECASE)
 
@@ -161,7 +162,7 @@ def asked(question: str) -> str:
 
 
 def form_of(question: str) -> str:
-    """comparison if a question sets two things side by side, else bridge."""
+    """Comparison if a question sets two things side by side, else bridge."""
     return "comparison" if _options(question) or (_is_closed(question) and _COMPARED.search(question)) else "bridge"
 
 

@@ -4,9 +4,12 @@ from typing import Annotated
 
 import typer
 
+from selfwire.core.ports import Embedder
 from selfwire.evals.benchmarks.multihop import collection
-from selfwire.evals.retrieval import lines, recall as measured
+from selfwire.evals.retrieval import lines
+from selfwire.evals.retrieval import recall as measured
 from selfwire.runtime.embeddings import embedder as load_embedder
+from selfwire.runtime.kept_embeddings import KeptEmbedder
 from selfwire.runtime.sync import run_sync
 from selfwire.tools.retrievers import NAMES
 
@@ -25,10 +28,11 @@ def recall(
     """Show how much of what the questions need is among the first 5 and 10 passages found."""
     names = NAMES if retriever == "all" else tuple(name.strip() for name in retriever.split(","))
     found = collection(benchmark)
-    embeds = None
+    embeds: Embedder | None = None
     if names != ("bm25",):
-        embeds, notice = load_embedder(embedder)
-        typer.echo(notice or f"embeddings by {embeds.name}", err=True)
+        loaded, notice = load_embedder(embedder)
+        typer.echo(notice or f"embeddings by {loaded.name}", err=True)
+        embeds = KeptEmbedder(loaded)
     for name in names:
         one = run_sync(measured(found, name, embeds))
         typer.echo(one.model_dump_json() if as_json else lines([one])[0])

@@ -59,7 +59,6 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
     Raises:
         ConfigError: there is no such run, task or place.
     """
-
     found = read_trajectories(home, run, task, where)
     if not found:
         raise ConfigError(

@@ -19,6 +19,10 @@ class Counting(HashingEmbedder):
         return await super()._encode(texts)
 
 
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir())
+
+
 async def test_a_large_batch_is_embedded_once_on_a_machine(tmp_path: Path) -> None:
     first, second = Counting(), Counting()
     rows = await KeptEmbedder(first, tmp_path).embed(TEXTS)
@@ -35,18 +39,18 @@ async def test_other_texts_another_embedder_and_another_order_have_rows_of_their
         (HashingEmbedder(dimensions=16), TEXTS),
     ):
         assert np.array_equal(await KeptEmbedder(embedder, tmp_path).embed(texts), await embedder.embed(texts))
-    assert len(list(tmp_path.iterdir())) == 4
+    assert len(files(tmp_path)) == 4
 
 
 async def test_queries_leave_no_files(tmp_path: Path) -> None:
     await KeptEmbedder(HashingEmbedder(), tmp_path).embed(TEXTS[:3])
-    assert list(tmp_path.iterdir()) == []
+    assert files(tmp_path) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", b"\x93NUMPY\x01\x00"])
 async def test_a_spoiled_file_is_made_again(tmp_path: Path, content: bytes) -> None:
     rows = await KeptEmbedder(HashingEmbedder(), tmp_path).embed(TEXTS)
-    (file,) = tmp_path.iterdir()
+    (file,) = files(tmp_path)
     file.write_bytes(content)
     assert np.array_equal(await KeptEmbedder(HashingEmbedder(), tmp_path).embed(TEXTS), rows)
     assert np.array_equal(np.load(file), rows)

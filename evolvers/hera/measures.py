@@ -16,8 +16,8 @@ each transition alike. Nothing here is HERA's alone: any method's trajectories c
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby, islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby, islice, pairwise
 
 import networkx as nx
 from pydantic import Field
@@ -78,7 +78,8 @@ class Group(Value):
         name: of the phase or sort.
         queries: how many questions were put; each may have several trajectories.
         trajectories: how many there are.
-        entropy: transition entropy, mean over the windows that end in the group; for a sort of question over all.
+        entropy: transition entropy: of a phase the mean over the windows that end in it, where one ends in every phase;
+            else over all transitions of the group.
         agents, efficiency, self_loops, cycles, diameter, f1, tokens: means.
     """
 
@@ -175,19 +176,13 @@ def run_measures(
     every = [measured(one) for one in trajectories]
     queries = [tuple(some) for _, some in groupby(every, key=lambda one: one.question)]
     windows = sliding_entropies(queries, window)
-    phases = []
-    for place, name in enumerate(PHASES):
-        first, last = (len(queries) * quarter // len(PHASES) for quarter in (place, place + 1))
-        ended = [windows[end] for end in range(first, last) if windows.get(end) is not None]
-        if last > first:
-            phases.append(_group(name, queries[first:last], _mean(ended)))
     kinds = [_group(name, _of_kind(queries, kind, name)) for name in sorted({kind(one) for one in every})]
     told = tuple(value for value in windows.values() if value is not None)
     whole = _group("all", queries)
     return RunMeasures(
         window=window,
         entropies=told or (() if whole.entropy is None else (whole.entropy,)),
-        phases=tuple(phases),
+        phases=_phases(queries, windows),
         kinds=tuple(kinds),
         whole=whole,
     )
@@ -209,6 +204,18 @@ def lines(found: RunMeasures) -> list[str]:
         for pairs in (list(zip(row, widths, strict=True)) for row in rows)
     ]
     return [*shown, f"entropy: of agent-to-agent transitions in nats, over windows of {found.window} queries"]
+
+
+def _phases(queries: Sequence[Sequence[Measured]], windows: Mapping[int, float | None]) -> tuple[Group, ...]:
+    """Quarters; their entropies come from windows only if one ends in each, or they could not be compared."""
+    bounds = [len(queries) * quarter // len(PHASES) for quarter in range(len(PHASES) + 1)]
+    quarters = [(name, *ends) for name, ends in zip(PHASES, pairwise(bounds), strict=True) if ends[0] < ends[1]]
+    ended = [_mean([windows.get(end) for end in range(first, last)]) for _, first, last in quarters]
+    full = all(value is not None for value in ended)
+    return tuple(
+        _group(name, queries[first:last], value if full else None)
+        for (name, first, last), value in zip(quarters, ended, strict=True)
+    )
 
 
 def _group(name: str, queries: Sequence[Sequence[Measured]], windowed: float | None = None) -> Group:

@@ -124,6 +124,13 @@ def test_phases_are_quarters_of_training() -> None:
     assert second > 0 < third
 
 
+def test_phases_are_compared_by_windows_or_not_at_all() -> None:
+    """Of 40 queries only the last two quarters end a window of 20: all four count their own transitions instead."""
+    paths = ["AB"] * 30 + ["AB", "BC"] * 5
+    found = run_measures([trajectory(path, question=f"q{n}") for n, path in enumerate(paths)])
+    assert [phase.entropy for phase in found.phases] == pytest.approx([0, 0, 0, math.log(2)])
+
+
 def test_kinds_come_from_the_profile_and_else_from_the_benchmark() -> None:
     bridge = trajectory("AB", question="a", kind="bridge", score=1.0)
     profiled = trajectory("ABC", question="b", kind="bridge").replace(

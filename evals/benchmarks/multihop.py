@@ -121,7 +121,15 @@ def multihop(name: str, retrieval: str = "bm25", embedder: Embedder | None = Non
         toolbox={"search": search, "calculator": CalculatorTool()},
         tools=("search", "calculator"),
         baseline=Baseline("first option", first_option),
+        figures=("em", "f1", "accuracy"),
+        aside=partial(_recall, found, retrieval, embedder),
     )
+
+
+async def _recall(found: Collection, retrieval: str, embedder: Embedder | None) -> list[str]:
+    from selfwire.evals.retrieval import lines, recall  # which measures collections, so it stands above this module
+
+    return lines([await recall(found, retrieval, embedder)])
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from selfwire.core.task import Task
 from selfwire.core.usage import Usage
@@ -21,6 +22,7 @@ class Line(Value):
         capped: tasks whose calls were used up before there was an answer; they score 0.
         spend: on all tasks.
         rounds: of all tasks together; None for a contestant without rounds.
+        figures: means of the environment's numeric details, over the tasks for which it tells them.
     """
 
     contestant: Contestant
@@ -29,6 +31,7 @@ class Line(Value):
     capped: int
     spend: Usage
     rounds: int | None = None
+    figures: Mapping[str, float] = {}
 
     @property
     def graded(self) -> tuple[float, ...]:
@@ -78,6 +81,7 @@ class Tally:
     capped: int = 0
     spend: Usage = field(default_factory=Usage)
     rounds: int | None = None
+    figures: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, row: TaskRow) -> None:
         """Take a row."""
@@ -87,6 +91,9 @@ class Tally:
         self.spend += row.usage
         if row.rounds is not None:
             self.rounds = (self.rounds or 0) + row.rounds
+        for name, figure in row.details.items():
+            if type(figure) in (int, float):
+                self.figures.setdefault(name, []).append(figure)
 
     def line(self, tasks: Sequence[Task]) -> Line:
         """The sum, its scores in the order of the tasks."""
@@ -98,6 +105,7 @@ class Tally:
             capped=self.capped,
             spend=self.spend,
             rounds=self.rounds,
+            figures={name: fmean(found) for name, found in self.figures.items()},
         )
 
 

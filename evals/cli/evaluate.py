@@ -16,8 +16,9 @@ from selfwire.evals.cli import options, output
 from selfwire.evals.cli.evolve import LIMITS, new_limits
 from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.options import Home, Knobs, knobs, local_folder
-from selfwire.evals.cli.progress import EvaluationProgress, told_spend
+from selfwire.evals.cli.progress import EvaluationProgress, EvolutionProgress, told_spend
 from selfwire.evals.evaluation.estimate import estimated
+from selfwire.evals.evaluation.evolving import Evolution
 from selfwire.evals.evaluation.opening import resumed, started
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.run import Evaluation
@@ -150,9 +151,28 @@ def _go(run: Evaluation) -> None:
     names = ", ".join(entry.target for entry in asked.entries)
     out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
     with _words_at_the_end(run):
+        _evolve(run)
         with EvaluationProgress(out) as progress:
             lines = run_sync(run.go(progress))
         show_table(run, lines)
+
+
+def _evolve(run: Evaluation) -> None:
+    """Evolve who is to be evolved first, with the progress of an evolution."""
+    out = output.console()
+    shown: dict[str, EvolutionProgress] = {}
+    with contextlib.ExitStack() as stack:
+
+        def tell(evolution: Evolution, event: dict[str, Any]) -> None:
+            name = evolution.entry.name
+            if name not in shown:
+                stack.close()  # the bar of the one before
+                out.print(f"evolving {name}")
+                progress = EvolutionProgress(evolution.asked.evolution.iterations, out)
+                shown[name] = stack.enter_context(progress)
+            shown[name](event)
+
+        run.evolve(tell)
 
 
 @contextlib.contextmanager
@@ -204,7 +224,7 @@ def _says_something(name: str, column: list[str], rows: list[tuple[str, ...]]) -
     """Columns in which nothing stands are left out, and the share of solved tasks where it is the score."""
     if name == "solved [95 %]":
         return column != [row[HEAD.index("score [95 %]")] for row in rows]
-    silent = {"difference [95 %]": "-", "over cap": "0", "evolution": "none", "S": "n/a"}
+    silent = {"difference [95 %]": "-", "over cap": "0", "evolution": "none", "S": "n/a", "own judge right": "-"}
     return name not in silent or any(cell != silent[name] for cell in column)
 
 
@@ -212,7 +232,7 @@ def _last_words(run: Evaluation, *, finished: bool) -> None:
     out = output.console()
     rows, tokens = run.journal.unknown()
     lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
-    out.print(f"spent: {told_spend(run.journal.spend())}{lost}")
+    out.print(f"spent: {told_spend(run.ledger.spent)}{lost}")
     if not finished:
         out.print(f"go on with: selfwire {run.request.command} --resume {run.run}")
     out.print(f"results{'' if finished else ' so far'} are in {run.out}; look at a task with `selfwire show {run.run}`")

@@ -19,7 +19,7 @@ from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
 from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.options import Home, Knobs, knobs
 from selfwire.evals.cli.progress import told_spend
-from selfwire.evals.cli.rounds import show_rounds
+from selfwire.evals.cli.rounds import show_rounds, show_topology
 from selfwire.evals.cli.trajectories import show_trajectory
 from selfwire.evals.models import embedder_name, metered
 from selfwire.evals.report import STAMP
@@ -88,6 +88,7 @@ def run(
     if show:
         show_trajectory(done)
         show_rounds(method, done)
+        show_topology(done)
     if done.answer is None:
         raise TaskError(f"{done.error}; look at the steps with --show, then try again")
     typer.echo(done.answer)

@@ -7,6 +7,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.evals.cli import output
 from selfwire.evals.cli.progress import told_spend
+from selfwire.evals.evaluation.rows import opinion
 from selfwire.evals.evaluation.run import ROWS
 from selfwire.evals.runs import JOURNAL, run_folder
 from selfwire.runtime.journal import Journal
@@ -27,6 +28,9 @@ def show_trajectory(done: Trajectory) -> None:
     if done.feedback:
         solved = "solved" if done.feedback.solved else "not solved"
         out.print(f"feedback: {solved}, score {done.feedback.score:.3g}: {done.feedback.text}")
+        if (judged := opinion(done)) is not None:
+            right = "rightly" if judged == done.feedback.solved else "wrongly"
+            out.print(f"the team's own judge {'passed' if judged else 'did not pass'} it, {right}")
     out.print(f"spent: {told_spend(done.usage)}")
 
 

@@ -23,6 +23,7 @@ class Line(Value):
         spend: on all tasks.
         rounds: of all tasks together; None for a contestant without rounds.
         figures: means of the environment's numeric details, over the tasks for which it tells them.
+        judged, agreed: graded tasks on which the contestant's own judge spoke, and where it was right.
     """
 
     contestant: Contestant
@@ -32,6 +33,8 @@ class Line(Value):
     spend: Usage
     rounds: int | None = None
     figures: Mapping[str, float] = {}
+    judged: int = 0
+    agreed: int = 0
 
     @property
     def graded(self) -> tuple[float, ...]:
@@ -82,6 +85,8 @@ class Tally:
     spend: Usage = field(default_factory=Usage)
     rounds: int | None = None
     figures: dict[str, list[float]] = field(default_factory=dict)
+    judged: int = 0
+    agreed: int = 0
 
     def add(self, row: TaskRow) -> None:
         """Take a row."""
@@ -94,6 +99,9 @@ class Tally:
         for name, figure in row.details.items():
             if type(figure) in (int, float):
                 self.figures.setdefault(name, []).append(figure)
+        if row.judged is not None and row.solved is not None:
+            self.judged += 1
+            self.agreed += row.judged == row.solved
 
     def line(self, tasks: Sequence[Task]) -> Line:
         """The sum, its scores in the order of the tasks."""
@@ -106,6 +114,8 @@ class Tally:
             spend=self.spend,
             rounds=self.rounds,
             figures={name: fmean(found) for name, found in self.figures.items()},
+            judged=self.judged,
+            agreed=self.agreed,
         )
 
 
@@ -137,6 +147,7 @@ HEAD = (
     "s/task",
     "score per 100 calls",
     "S",
+    "own judge right",
     "evolution",
 )
 
@@ -158,6 +169,7 @@ def cells(line: Line, against: Line) -> tuple[str, ...]:
         f"{cost.seconds / n:.1f}",
         "-" if line.per_hundred_calls is None else f"{line.per_hundred_calls:.1f}",
         _efficiency(line),
+        f"{line.agreed} of {line.judged}" if line.judged else "-",
         _evolution(line.contestant),
     )
 

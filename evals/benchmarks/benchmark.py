@@ -1,9 +1,9 @@
 """What a benchmark is to the rest of selfwire: tasks, an environment, tools and a baseline."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Environment, Model, Toolbox
@@ -44,6 +44,8 @@ class Benchmark:
         toolbox: tools by the name that agents hold.
         tools: names of the tools that a seed team's agents hold.
         baseline: the trivial baseline that results are printed beside.
+        figures: names of the environment's details whose means are printed beside scores, such as em.
+        aside: what else is printed beside results and does not depend on a team, such as recall of the search.
     """
 
     name: str
@@ -53,6 +55,8 @@ class Benchmark:
     toolbox: Toolbox
     tools: tuple[str, ...]
     baseline: Baseline
+    figures: tuple[str, ...] = ()
+    aside: Callable[[], Coroutine[Any, Any, Sequence[str]]] | None = None
 
     def splits(self, seed: int, *, train: int, gate: int, test: int) -> Splits:
         """Splits of the asked sizes, the same for the same seed.

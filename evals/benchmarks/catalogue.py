@@ -4,8 +4,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.ports import Embedder
 from selfwire.core.task import Splits
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
+from selfwire.runtime.embeddings import MiniLMEmbedder
+from selfwire.runtime.kept_embeddings import KeptEmbedder
 
 NAMES = (
     "archive",
@@ -18,6 +21,8 @@ NAMES = (
     "bbh",
     "deepresearcher",
     "workbench",
+    "hotpotqa",
+    "2wikimultihopqa",
 )
 
 
@@ -27,7 +32,8 @@ def benchmark(
     """A benchmark.
 
     Args:
-        name: one of `NAMES`, or the path of a JSONL file with tasks of one's own.
+        name: one of `NAMES`, or the path of a JSONL file with tasks of one's own; `hotpotqa` and `2wikimultihopqa`
+            search by words, or as `hotpotqa:dense` and `hotpotqa:hybrid` by MiniLM embeddings too.
         seed: of generated tasks.
         size: how many tasks to generate at least, where they are generated.
         grader: for tasks of one's own, a named grader, `judge` or `module:function`.
@@ -53,7 +59,21 @@ def benchmark(
         return own_tasks(name, grader, rubric)
     if name in (published := _published()):
         return published[name]()
+    if name.partition(":")[0] in ("hotpotqa", "2wikimultihopqa"):
+        from selfwire.evals.benchmarks.multihop import multihop
+
+        return multihop(*retrieving(name))
     raise ConfigError(f"unknown benchmark {name!r}; choose {', '.join(NAMES)}, or give the path of a .jsonl file")
+
+
+def retrieving(name: str) -> tuple[str, str, Embedder | None]:
+    """A benchmark, its retriever and its embedder, out of a name such as `hotpotqa:hybrid`.
+
+    MiniLM embeds whatever the machine has, so that a name means the same passages everywhere.
+    """
+    benchmark, _, retriever = name.partition(":")
+    retriever = retriever or "bm25"
+    return benchmark, retriever, None if retriever == "bm25" else KeptEmbedder(MiniLMEmbedder())
 
 
 def is_file(name: str) -> bool:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from selfwire.evals.cli import ablate, about, compare, evaluate, evolve, run, runs, workflows
+from selfwire.evals.cli import ablate, about, compare, evaluate, evolve, measures, recall, run, runs, workflows
 from selfwire.evals.cli.faults import GuardedGroup
 
 TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
@@ -16,6 +16,8 @@ TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
     ablate.register,
     workflows.register,
     runs.register,
+    measures.register,
+    recall.register,
     about.register,
 )
 """What adds commands, in the order of the help text."""

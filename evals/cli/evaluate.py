@@ -214,6 +214,11 @@ def show_table(run: Evaluation, lines: tuple[Line, ...]) -> None:
         for what, count in (("errors", line.errors), ("tasks over the cap of calls, which score 0", line.capped)):
             if count:
                 out.print(f"{line.contestant.name}: {count} {what}")
+    for line, row in zip(lines, rows, strict=True):
+        if told := [f"{name} {line.figures[name]:.3f}" for name in run.benchmark.figures if name in line.figures]:
+            out.print(f"{row[0]}: {', '.join(told)}")
+    if run.benchmark.aside is not None:
+        out.print("\n".join(run_sync(run.benchmark.aside())))
     if asked.models.is_offline:
         out.print(STAMP)
 

@@ -35,11 +35,6 @@ def build() -> typer.Typer:
     return app
 
 
-def main() -> None:
-    """Run the command line; exit code 2 is for input that cannot be used, 130 for Ctrl-C."""
-    build()()
-
-
 def _options(
     traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error was raised.")] = False,
 ) -> None:

@@ -15,7 +15,7 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.usage import Usage, total
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.tacomas.coach import Coach
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.lessons import MEMORY, with_lessons
 from selfwire.evolvers.tacomas.messages import weighed

@@ -11,8 +11,8 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import Value, thawed
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import shortened, trace, work
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.hera.asks import FailedAgent
-from selfwire.evolvers.hera.orchestrator import Orchestrator
 from selfwire.evolvers.hera.planning import written
 from selfwire.evolvers.hera.reflection import topology_of
 
@@ -59,7 +59,7 @@ class Failure(Value):
 
 
 async def blamed(
-    place: int, done: Trajectory, workflow: Workflow, orchestrator: Orchestrator, *, scope: Scope
+    place: int, done: Trajectory, workflow: Workflow, orchestrator: Coach, *, scope: Scope
 ) -> tuple[Blame | None, Usage]:
     """IdentifyFailedAgents: the one agent that is the primary cause; None where no valid name comes.
 

@@ -73,7 +73,7 @@ class Insight(Value):
 
     @property
     def utility(self) -> float:
-        """u = (s + 1) / (n + 2): the success rate, drawn toward 1/2 where there is little evidence."""
+        """U = (s + 1) / (n + 2): the success rate, drawn toward 1/2 where there is little evidence."""
         return (self.successes + 1) / (self.uses + 2)
 
     @property

@@ -12,10 +12,10 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import Value, is_id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import trace
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.hera.asks import Mutation
 from selfwire.evolvers.hera.failures import Blame, told
-from selfwire.evolvers.hera.orchestrator import Orchestrator, lines
-from selfwire.evolvers.hera.planning import described, written
+from selfwire.evolvers.hera.planning import described, listed, written
 from selfwire.evolvers.hera.rules import plain
 
 MEMORY = "mutated"
@@ -44,7 +44,7 @@ async def mutations(
     topology: Topology,
     blame: Blame,
     workflow: Workflow,
-    orchestrator: Orchestrator,
+    orchestrator: Coach,
     *,
     tools: Sequence[str],
     pool: int,
@@ -77,7 +77,7 @@ async def mutations(
             agents=described(workflow.agents),
             trace=trace(done),
             feedback=told(done),
-            tools=lines(list(tools)),
+            tools=listed(list(tools)),
         )
     except ModelError as error:
         reply, usage = None, error.cost or Usage()

@@ -14,9 +14,9 @@ from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.usage import Usage
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.hera.asks import TopologyPlan
 from selfwire.evolvers.hera.library import Library
-from selfwire.evolvers.hera.orchestrator import Orchestrator, lines
 from selfwire.evolvers.hera.profile import Profile
 from selfwire.evolvers.hera.steps import Draft, acyclic, drafted, joined_up, resolved
 
@@ -45,9 +45,8 @@ async def sampled(
     workflow: Workflow,
     profile: Profile,
     insights: Library,
-    orchestrator: Orchestrator,
+    orchestrator: Coach,
     *,
-    heat: float,
     steps: int,
     scope: Scope,
 ) -> tuple[Plan, Usage]:
@@ -58,8 +57,7 @@ async def sampled(
         workflow: whose agents are N, and whose topology is the default chain.
         profile: c.
         insights: E_rel, best first.
-        orchestrator: pi.
-        heat: temperature.
+        orchestrator: pi, at its temperature.
         steps: most steps of a plan.
         scope: place; `sample` tells the samples of a group apart.
 
@@ -71,7 +69,6 @@ async def sampled(
             TopologyPlan,
             "plan",
             scope=scope.at(task=question.id, node="plan"),
-            heat=heat,
             task=question.input,
             profile=profile.text,
             agents=described(workflow.agents),
@@ -144,7 +141,12 @@ def described(agents: Sequence[Agent]) -> str:
 
 def shown(insights: Library) -> str:
     """Insights as the orchestrator sees them (App. B)."""
-    return lines([f"- ({one.profile.type}, utility {one.utility:.2f}) {one.text}" for one in insights])
+    return listed([f"- ({one.profile.type}, utility {one.utility:.2f}) {one.text}" for one in insights])
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Texts as lines, or that there are none."""
+    return "\n".join(texts) or "(none)"
 
 
 def written(topology: Topology) -> str:

@@ -5,8 +5,8 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import Usage
 from selfwire.core.values import Value
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.hera.asks import Difficulty, QueryProfile, QueryType
-from selfwire.evolvers.hera.orchestrator import Orchestrator
 
 SUMMARY_LENGTH = 300
 
@@ -30,7 +30,7 @@ class Profile(Value):
         return f"{self.type} question, {self.difficulty}. {self.summary}".strip()
 
 
-async def characterized(question: Question, orchestrator: Orchestrator, *, scope: Scope) -> tuple[Profile, Usage]:
+async def characterized(question: Question, orchestrator: Coach, *, scope: Scope) -> tuple[Profile, Usage]:
     """CharacterizeQuery: a question without a valid profile is one of no particular type.
 
     Raises:

@@ -10,6 +10,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import Value, thawed
 from selfwire.evolvers.accounts import shortened, work
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.hera.asks import LibraryOperation, LibraryOperations, Operation, Reflection
 from selfwire.evolvers.hera.config import LibraryConfig
 from selfwire.evolvers.hera.groups import Group, score, tokens
@@ -24,8 +25,7 @@ from selfwire.evolvers.hera.library import (
     prunable,
     without,
 )
-from selfwire.evolvers.hera.orchestrator import Orchestrator, lines
-from selfwire.evolvers.hera.planning import written
+from selfwire.evolvers.hera.planning import listed, written
 from selfwire.evolvers.hera.profile import Profile, query_type
 from selfwire.evolvers.hera.retrieval import matching
 
@@ -62,7 +62,7 @@ def topology_of(done: Trajectory) -> Topology | None:
 
 
 async def reflect(
-    group: Group, trajectories: Sequence[Trajectory], orchestrator: Orchestrator, *, iteration: int, scope: Scope
+    group: Group, trajectories: Sequence[Trajectory], orchestrator: Coach, *, iteration: int, scope: Scope
 ) -> tuple[tuple[Insight, ...], Usage]:
     """The insights of a mixed group; a group on which no valid reply comes teaches nothing.
 
@@ -116,7 +116,7 @@ def account(done: Trajectory, rank: int) -> str:
 async def consolidated(
     library: Library,
     new: Sequence[Insight],
-    orchestrator: Orchestrator,
+    orchestrator: Coach,
     embedder: Embedder,
     config: LibraryConfig,
     *,
@@ -189,7 +189,7 @@ def _pruned(
 
 
 async def _operations(
-    new: Sequence[Insight], matches: dict[str, Library], orchestrator: Orchestrator, scope: Scope
+    new: Sequence[Insight], matches: dict[str, Library], orchestrator: Coach, scope: Scope
 ) -> tuple[dict[str, LibraryOperation], Usage]:
     """Operations by the text of the new insight."""
     entries = {one.id: one for found in matches.values() for one in found}
@@ -198,8 +198,8 @@ async def _operations(
             LibraryOperations,
             "consolidate",
             scope=scope.at(node="consolidate"),
-            library=lines([_entry(one) for one in entries.values()]),
-            new=lines([f"- ({one.profile.type}) {one.text}" for one in new]),
+            library=listed([_entry(one) for one in entries.values()]),
+            new=listed([f"- ({one.profile.type}) {one.text}" for one in new]),
         )
     except ModelError as error:
         return {}, error.cost or Usage()

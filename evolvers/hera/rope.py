@@ -1,20 +1,21 @@
-"""Role-aware prompt evolution: variants of a failing agent's prompt, replays, and what they teach (Sec. 3.4, Alg. 5)."""
+"""Role-aware prompt evolution: variants of a failing agent's prompt, replays, what they teach (Sec. 3.4, Alg. 5)."""
 
 from collections.abc import Sequence
 
+from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import Value
-from selfwire.core.agent import Agent
 from selfwire.evolvers.accounts import shortened, work
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.hera.asks import Contrast, PromptDiff, PromptVariant
 from selfwire.evolvers.hera.config import Axis, PromptConfig
 from selfwire.evolvers.hera.failures import Blame, Failure, told
 from selfwire.evolvers.hera.groups import score, tokens
-from selfwire.evolvers.hera.orchestrator import Orchestrator, lines
+from selfwire.evolvers.hera.planning import listed
 from selfwire.evolvers.hera.rules import Diff, Prompt, plain, projected
 
 ADDED = 3
@@ -70,7 +71,7 @@ def chosen(blames: Sequence[Blame], most: int) -> tuple[Blame, ...]:
 
 
 async def variant(
-    agent: Agent, axis: Axis, failures: Sequence[Failure], orchestrator: Orchestrator, *, scope: Scope
+    agent: Agent, axis: Axis, failures: Sequence[Failure], orchestrator: Coach, *, scope: Scope
 ) -> tuple[Variant | None, Usage]:
     """GenerateVariant: the prompt with some instructions more; None where no valid reply comes.
 
@@ -109,7 +110,7 @@ async def contrast(
     original: Trajectory,
     replays: Sequence[tuple[Variant, Trajectory]],
     failures: Sequence[Failure],
-    orchestrator: Orchestrator,
+    orchestrator: Coach,
     *,
     scope: Scope,
 ) -> tuple[Lesson, Usage]:
@@ -141,7 +142,7 @@ async def contrast(
                 [
                     f"original prompt: {_result(original, agent.id)}",
                     *(
-                        f"variant {varied.axis}\n{lines([f'adds: {one}' for one in varied.instructions])}\n"
+                        f"variant {varied.axis}\n{listed([f'adds: {one}' for one in varied.instructions])}\n"
                         f"{_result(done, agent.id)}"
                         for varied, done in graded
                     ),
@@ -155,12 +156,12 @@ async def contrast(
     return Lesson(
         rules=tuple(plain(one.rule) for one in rules),
         principles=tuple(plain(one.principle) for one in principles),
-        derived_from=tuple(plain(one.derived_from) for one in (*rules, *principles)),
+        derived_from=tuple(map(plain, [*(one.derived_from for one in rules), *(one.derived_from for one in principles)])),
     ), usage
 
 
 async def integrated(
-    agent: Agent, lesson: Lesson, orchestrator: Orchestrator, config: PromptConfig, *, scope: Scope
+    agent: Agent, lesson: Lesson, orchestrator: Coach, config: PromptConfig, *, scope: Scope
 ) -> tuple[Rewiring | None, Diff, Usage]:
     """Prompt consolidation: the model integrates, Pi_C holds it to the limits; None where nothing changes.
 
@@ -184,7 +185,7 @@ async def integrated(
             "integrate",
             scope=scope.at(node=f"integrate {agent.id}"),
             prompt=agent.prompt,
-            proposed=lines(
+            proposed=listed(
                 [*(f"rule: {one}" for one in lesson.rules), *(f"principle: {one}" for one in lesson.principles)]
             ),
             limits=f"at most {config.rules} rules, at most {config.length} characters",

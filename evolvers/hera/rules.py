@@ -70,7 +70,7 @@ def plain(text: str) -> str:
 
 
 def projected(prompt: Prompt, wanted: PromptDiff, *, rules: int, length: int) -> tuple[Prompt, Diff]:
-    """rho' = Pi_C(rho + delta rho): the wanted diff as far as C allows it.
+    """Rho' = Pi_C(rho + delta rho): the wanted diff as far as C allows it.
 
     The core stays. Principles may be reworded, but go for no rule. Of rules the oldest go where there are more than
     `rules` or the prompt grows beyond `length`; what does not fit even then is left out.

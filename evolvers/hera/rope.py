@@ -156,7 +156,7 @@ async def contrast(
     return Lesson(
         rules=tuple(plain(one.rule) for one in rules),
         principles=tuple(plain(one.principle) for one in principles),
-        derived_from=tuple(map(plain, [*(one.derived_from for one in rules), *(one.derived_from for one in principles)])),
+        derived_from=(*(plain(one.derived_from) for one in rules), *(plain(one.derived_from) for one in principles)),
     ), usage
 
 

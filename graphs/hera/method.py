@@ -20,8 +20,8 @@ from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import together
 from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera import failures, library, mutation
+from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.library import Library, library_of
 from selfwire.evolvers.hera.planning import Plan, sampled
 from selfwire.evolvers.hera.profile import Profile, characterized
@@ -112,7 +112,8 @@ class Hera:
         """
         brief = await self.briefed(workflow, question, scope=scope)
         return await together(
-            self.rollout(workflow, question, brief, scope=scope.at(sample=sample)) for sample in range(self.config.group)
+            self.rollout(workflow, question, brief, scope=scope.at(sample=sample))
+            for sample in range(self.config.group)
         )
 
     async def rollout(self, workflow: Workflow, question: Question, brief: Brief, *, scope: Scope) -> Trajectory:

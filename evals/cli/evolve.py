@@ -234,11 +234,11 @@ def _snippet(run: OpenRun, home: Path, name: str) -> str:
     model = run.request.models.agent
     return (
         "    from selfwire.evals.benchmarks.catalogue import benchmark\n"
-        "    from selfwire.graphs import hiva\n"
+        f"    from selfwire.graphs import {run.request.method}\n"
         "    from selfwire.runtime.library import open_library\n\n"
         f'    library = open_library("{home}")\n'
         f"    tools = {tools}\n"
-        f'    graph = hiva.build("{model}", name="{name}", library=library, tools=tools).compile()\n'
+        f'    graph = {run.request.method}.build("{model}", name="{name}", library=library, tools=tools).compile()\n'
         '    print(graph.invoke({"question": "..."})["answer"])'
     )
 

@@ -31,4 +31,6 @@ Departures (a test is named after each):
     D9  A calculator is in the pool, which the paper's third case study calls for.
     D10 Core of a prompt (role and tools) is out of reach of Pi_C; principles are reworded, never dropped for rules.
     D11 Infrastructure errors teach nothing: such rollouts and replays are no failures and move no utility.
+    D12 Replays have a control, the original prompt at the same temperature, or what is due to the temperature of the
+        replay would be credited to every variant.
 """

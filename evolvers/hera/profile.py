@@ -26,7 +26,7 @@ class Profile(Value):
 
     @property
     def text(self) -> str:
-        """The profile as it is embedded and shown."""
+        """The profile as it is shown."""
         return f"{self.type} question, {self.difficulty}. {self.summary}".strip()
 
 

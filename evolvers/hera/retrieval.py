@@ -36,10 +36,10 @@ async def retrieved(library: Library, profile: Profile, embedder: Embedder, conf
 
 
 async def similar(library: Library, profile: Profile, embedder: Embedder, config: LibraryConfig) -> Library:
-    """Insights of the same type of question, or with a profile that is close to this one."""
+    """Insights of the same type of question, or with a summary of what it takes that is close to this one's."""
     if not library:
         return ()
-    close = (await _cosines([profile.text, *(one.profile.text for one in library)], embedder))[0]
+    close = (await _cosines([profile.summary, *(one.profile.summary for one in library)], embedder))[0]
     return tuple(
         one
         for one, cosine in zip(library, close[1:], strict=True)

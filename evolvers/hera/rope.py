@@ -108,6 +108,7 @@ async def variant(
 async def contrast(
     agent: Agent,
     original: Trajectory,
+    control: Trajectory,
     replays: Sequence[tuple[Variant, Trajectory]],
     failures: Sequence[Failure],
     orchestrator: Coach,
@@ -119,6 +120,7 @@ async def contrast(
     Args:
         agent: whose prompt was varied.
         original: the failed trajectory.
+        control: its replay with the original prompt (D12).
         replays: what each variant came to; those with an infrastructure error teach nothing.
         failures: its buffer.
         orchestrator: compares.
@@ -141,6 +143,7 @@ async def contrast(
             variants="\n\n".join(
                 [
                     f"original prompt: {_result(original, agent.id)}",
+                    *([f"original prompt, repeated: {_result(control, agent.id)}"] if control.feedback else []),
                     *(
                         f"variant {varied.axis}\n{listed([f'adds: {one}' for one in varied.instructions])}\n"
                         f"{_result(done, agent.id)}"

@@ -11,7 +11,6 @@ from selfwire.core.usage import Usage, total
 from selfwire.core.values import FrozenJson, Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import together
-from selfwire.evolvers.hera.config import Axis
 from selfwire.evolvers.hera.failures import (
     Blame,
     Failure,
@@ -47,6 +46,8 @@ from selfwire.graphs.saving import Saver
 
 REPLAY_TEMPERATURE = 0.0
 """Of replays with prompt variants, so that the prompt makes the difference."""
+CONTROL = "original"
+"""Names the replay with the prompt as it is, beside the axes."""
 
 
 class Rope(Value):
@@ -57,6 +58,7 @@ class Rope(Value):
         failures: the agent's buffer.
         variants: by axis.
         scores: of their replays, in the same order; None where a replay ended as an error.
+        control: score of the replay with the original prompt; None as well.
         lesson: what the contrast teaches.
     """
 
@@ -64,6 +66,7 @@ class Rope(Value):
     failures: tuple[Failure, ...]
     variants: tuple[Variant, ...] = ()
     scores: tuple[float | None, ...] = ()
+    control: float | None = None
     lesson: Lesson = Lesson()
 
 
@@ -226,9 +229,8 @@ class Learning:
         config, buffers = self.hera.config.prompts, buffers_of(workflow)
         for blame in blames:
             buffers = buffered(buffers, blame.agent, failure(done[blame.place], blame), config.buffer)
-        newcomers = {one.candidate.newcomer.id: one.candidate.newcomer for one in tried_in(state)
-                     if one.candidate.newcomer}
-        pool = {**newcomers, **workflow.pool}
+        newcomers = [one.candidate.newcomer for one in tried_in(state)]
+        pool = {**{one.id: one for one in newcomers if one}, **workflow.pool}
         failing = [blame for blame in chosen(blames, config.agents) if blame.agent in workflow.pool]
         found = await together(
             self._roped(blame, done[blame.place], pool, buffers[blame.agent], workflow, scope_in(state))
@@ -254,32 +256,35 @@ class Learning:
             variant(agent, axis, failures, self.hera.orchestrator, scope=scope) for axis in axes
         )
         variants = [varied for varied, _ in made if varied]
-        replays = await together(self._replayed(one, failed, agent, pool, workflow, scope) for one in variants)
-        pairs = list(zip(variants, replays, strict=True))
-        lesson, usage = await contrast(agent, failed, pairs, failures, self.hera.orchestrator, scope=scope)
+        prompts = [(CONTROL, agent.prompt), *((one.axis, one.prompt) for one in variants)] if variants else []
+        replays = await together(
+            self._replayed(name, agent.replace(prompt=text), failed, pool, workflow, scope) for name, text in prompts
+        )
+        lesson, usage = Lesson(), Usage()
+        if replays:
+            pairs = list(zip(variants, replays[1:], strict=True))
+            lesson, usage = await contrast(
+                agent, failed, replays[0], pairs, failures, self.hera.orchestrator, scope=scope
+            )
         rope = Rope(
             blame=blame,
             failures=failures,
             variants=tuple(variants),
-            scores=tuple(score(one) for one in replays),
+            scores=tuple(score(one) for one in replays[1:]),
+            control=score(replays[0]) if replays else None,
             lesson=lesson,
         )
         ran = total(one.usage for one in replays)
         return rope, total([*(usage for _, usage in made), ran, usage])
 
     async def _replayed(
-        self,
-        varied: Variant,
-        failed: Trajectory,
-        agent: Agent,
-        pool: dict[str, Agent],
-        workflow: Workflow,
-        scope: Scope,
+        self, name: str, varied: Agent, failed: Trajectory, pool: dict[str, Agent], workflow: Workflow, scope: Scope
     ) -> Trajectory:
         """ReExecute: the whole trajectory's topology with one prompt varied and the others frozen."""
         topology = topology_of(failed) or workflow.topology
-        agents = {**pool, agent.id: agent.replace(prompt=varied.prompt)}
-        place = _place_of_replay(scope, failed, agent.id, varied.axis)
+        phase = f"{scope.phase}/rope {varied.id} {name}"
+        place = scope.at(phase=phase, task=failed.question.id, sample=failed.sample)
+        agents = {**pool, varied.id: varied}
         done = await self.hera.execute(
             workflow, failed.question, topology, REPLAY_TEMPERATURE, scope=place, agents=agents
         )
@@ -325,11 +330,6 @@ def _joined(
     now, refused = workflow.apply_legal(wanted)
     out = {one.rewiring for one in refused}
     return now, [one for one in wanted if one not in out], as_json(refused)
-
-
-def _place_of_replay(scope: Scope, failed: Trajectory, agent: str, axis: Axis) -> Scope:
-    phase = f"{scope.phase}/rope {agent} {axis}"
-    return scope.at(phase=phase, task=failed.question.id, sample=failed.sample)
 
 
 def _spent(state: HeraState, *usages: Usage) -> dict[str, FrozenJson]:

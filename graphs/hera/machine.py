@@ -322,6 +322,7 @@ def _told(final: HeraState, given: int) -> dict[str, Any]:
                 "cause": one["blame"]["cause"],
                 "axes": [varied["axis"] for varied in one["variants"]],
                 "scores": one["scores"],
+                "control": one["control"],
                 "lesson": one["lesson"],
             }
             for one in final["ropes"]

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from selfwire.runtime.offline.brief import Brief, Critic
 from selfwire.runtime.offline.general import FAMILY as GENERAL
-from selfwire.runtime.offline.skills import PLACES, Evidence, Family
+from selfwire.runtime.offline.rounds import GIVES
+from selfwire.runtime.offline.skills import FILLERS, PLACES, Evidence, Family
 from selfwire.runtime.offline.vocabulary import family_of, named_in
 
 TYPES = (("compare", "comparison"), ("intersect", "intersection"), ("overlap", "temporal"), ("multi-hop", "bridge"))
@@ -32,6 +33,8 @@ FOLLOWED, CARELESS, EXTRA, AGAIN, BESIDE = 0.85, 0.15, 0.3, 0.15, 0.2
 a step is put beside the one before it."""
 CLEAR = 0.5
 """Difference of shares from which taking part or not tells good runs from bad ones."""
+
+_SCORES = re.compile(r"score (\d(?:\.\d+)?)")
 
 TAKE, LEAVE, TWICE = "take", "leave", "twice"
 WORDINGS = {
@@ -55,7 +58,9 @@ def profile(brief: Brief) -> dict[str, Any]:
     if brief.errs("type", share=0.5):
         kind = brief.pick("type", [name for _, name in TYPES])
     difficulty = ("easy", "medium", "hard")[min(len(needs), 3) - 1 if needs else 0]
-    return {"query_type": kind, "difficulty": difficulty, "summary": f"It takes {', '.join(needs) or 'one step'}."}
+    steps = [skill for skill in brief.family.missing(Evidence(task=brief["task"])) if skill not in FILLERS]
+    told = GIVES.get(steps[-1], steps[-1]) if steps else "one fact"  # the last step is what tells types apart
+    return {"query_type": kind, "difficulty": difficulty, "summary": told}
 
 
 def plan(brief: Brief) -> dict[str, Any]:
@@ -162,7 +167,7 @@ def prompt_variant(brief: Brief) -> dict[str, Any]:
 def contrast(brief: Brief) -> dict[str, Any]:
     """What the variants added that scored more than the original."""
     first, *blocks = re.split(r"^variant ", brief["variants"], flags=re.MULTILINE)
-    base, rules = _score(first), []
+    base, rules = max(map(float, _SCORES.findall(first)), default=0.0), []
     for block in blocks:
         axis = block.split("\n")[0].strip()
         better = _score(block) > base
@@ -176,8 +181,9 @@ def contrast(brief: Brief) -> dict[str, Any]:
 def prompt_diff(brief: Brief) -> dict[str, Any]:
     """What the prompt does not say yet."""
     has = named_in(brief["prompt"])
+    proposed = re.findall(r"^(rule|principle): (.+)$", brief["proposed"], re.MULTILINE)
     rules, principles = (
-        [text for text in re.findall(rf"^{kind}: (.+)$", brief["proposed"], re.MULTILINE) if text not in brief["prompt"]]
+        [text for what, text in proposed if what == kind and text not in brief["prompt"]]
         for kind in ("rule", "principle")
     )
     fresh = [text for text in rules if not named_in(text) or not set(named_in(text)) <= set(has)]
@@ -237,7 +243,7 @@ def _steps(brief: Brief, order: Sequence[str]) -> list[dict[str, Any]]:
 def _operation(brief: Brief, text: str, near: Sequence[tuple[str, str]]) -> dict[str, Any]:
     names = re.findall(r"\bthe (\w+)\b", text)
     own = {one.agent: one.kind for one in advice(text, names)}
-    opposed, same, more = [], [], []
+    opposed, same, more = list[tuple[str, str]](), list[tuple[str, str]](), list[tuple[str, str]]()
     for entry, told in near:
         for one in advice(told, list(own)):
             kind = own[one.agent]
@@ -280,8 +286,8 @@ def _family(failures: str) -> tuple[Family, str]:
 
 
 def _score(block: str) -> float:
-    found = re.search(r"score (\d(?:\.\d+)?)", block)
-    return float(found[1]) if found else 0.0
+    found = _SCORES.findall(block)
+    return float(found[0]) if found else 0.0
 
 
 def _adds(block: str) -> list[str]:

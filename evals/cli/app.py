@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from selfwire.evals.cli import ablate, about, evolve, run, runs, workflows
+from selfwire.evals.cli import ablate, about, evolve, insights, run, runs, workflows
 from selfwire.evals.cli.faults import GuardedGroup
 
 TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
@@ -13,6 +13,7 @@ TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
     run.register,
     ablate.register,
     workflows.register,
+    insights.register,
     runs.register,
     about.register,
 )

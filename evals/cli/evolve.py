@@ -25,7 +25,7 @@ from selfwire.runtime.sync import run_sync
 LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget_usd", "seconds": "budget_seconds"}
 """Parameter of the command by limit of a budget."""
 
-Method = Annotated[str | None, typer.Argument(help="Method: hiva. Not needed with --resume.")]
+Method = Annotated[str | None, typer.Argument(help="Method: hiva or hera. Not needed with --resume.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -57,6 +57,7 @@ def evolve(
     seed_team: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
     grader: Annotated[str, typer.Option(help="For .jsonl tasks: a named grader or module:function.")] = "exact",
     config: Annotated[list[str] | None, typer.Option("--set", help="Knob of the method, as name=value.")] = None,
+    without: Annotated[list[str] | None, typer.Option(help="Switch of the method to turn off, for ablations.")] = None,
     budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
     budget_tokens: Annotated[int | None, typer.Option(help="Most tokens.")] = None,
     budget_usd: Annotated[float | None, typer.Option(help="Most US dollars.")] = None,
@@ -131,7 +132,7 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
         evolution=EvolutionConfig(
             name=given["name"] or f"{method}-{short_name(benchmark)}", **{name: given[name] for name in same}
         ),
-        config=knobs(given["config"] or []),
+        config=knobs([*(given["config"] or []), *(f"{switch}=false" for switch in given["without"] or [])]),
         budget=Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
         seed_team=given["seed_team"],
         baselines=given["baselines"],

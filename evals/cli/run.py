@@ -17,6 +17,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
 from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.options import Home
+from selfwire.evals.cli.plans import show_plan
 from selfwire.evals.cli.progress import told_spend
 from selfwire.evals.cli.rounds import show_rounds
 from selfwire.evals.cli.trajectories import show_trajectory
@@ -49,7 +50,7 @@ class Bench:
 
 
 def run(
-    method: Annotated[str, typer.Argument(help="Method: hiva, tacomas or dytopo.")],
+    method: Annotated[str, typer.Argument(help="Method: hiva, hera, tacomas or dytopo.")],
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file, else the seed.")] = None,
     model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",
@@ -76,6 +77,7 @@ def run(
         typer.echo(f"stopped: {error}".replace(" and resume the run", ""), err=True)
         raise typer.Exit(STOPPED) from None
     if show:
+        show_plan(done)
         show_trajectory(done)
         show_rounds(method, done)
     if done.answer is None:

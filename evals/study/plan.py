@@ -48,9 +48,16 @@ VARIANTS: Mapping[str, Mapping[str, Variant]] = {
         "no-tool": Variant(title="w/o Tool", config={"tools": False}),
         "no-gate": Variant(title="no gate", gate="off"),
         RANDOM: Variant(title="random edits", random=True),
-    }
+    },
+    "hera": {
+        FULL: Variant(title="full"),
+        "no-library": Variant(title="w/o library", config={"library": False}),
+        "no-rope": Variant(title="w/o RoPE", config={"rope": False}),
+        "no-mutation": Variant(title="w/o mutation", config={"mutation": False}),
+        "no-gate": Variant(title="no gate", gate="off"),
+    },
 }
-"""Variants by method and name; every method has `full` and `random`."""
+"""Variants by method and name; every method has `full`, and those that random edits are a control for `random`."""
 
 
 class Study(Value):

@@ -7,9 +7,11 @@ from hypothesis import settings
 
 os.environ.setdefault("LANGSMITH_TRACING", "false")
 
+from tests import benchmark_data
 from tests.runtime import postgres
 from tests.wire.server import WireServer, text
 
+benchmark_data.point_at_it()
 settings.register_profile("selfwire", deadline=None)  # machines are shared; time belongs into a benchmark
 settings.load_profile("selfwire")
 

@@ -1,9 +1,10 @@
 """Options and arguments that several commands share, and how commands reach the library."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -23,6 +24,10 @@ Home = Annotated[
 Ref = Annotated[
     str,
     typer.Argument(help="A name, name@version, a fingerprint (6 digits or more) or an exported .json file."),
+]
+Knobs = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Knob of the method, as name=value or outer.inner=value; may be given again."),
 ]
 
 
@@ -49,3 +54,27 @@ def local_folder(home: str | None) -> Path | None:
     if home and "://" in home:
         raise ConfigError(f"runs lie in a folder, not at {home.partition('://')[0]}://; name a folder with --home")
     return Path(home) if home else None
+
+
+def knobs(given: list[str]) -> dict[str, Any]:
+    """Knobs of a method from `name=value` texts; a dot leads into a nested one, as in `routing.k=3`.
+
+    Raises:
+        ConfigError: a text has no `=`, or leads into a knob that has a value.
+    """
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"--set takes name=value, not {text!r}")
+        place = found
+        *path, last = name.split(".")
+        for part in path:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"--set gives {part!r} a value and leads into it as well, in {text!r}; choose one")
+        try:
+            place[last] = json.loads(value)
+        except json.JSONDecodeError:
+            place[last] = value
+    return found

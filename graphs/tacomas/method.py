@@ -140,7 +140,8 @@ class Tacomas:
         """Structural lessons, if the config keeps any; the team that questions start with stays as it is."""
         if not self.config.lessons:
             return Evolved(workflow=workflow)
-        return Evolved(workflow=with_lessons(workflow, trajectories, tools=tuple(self.offered(workflow))))
+        taught = with_lessons(workflow, trajectories, tools=tuple(self.offered(workflow)))
+        return Evolved(workflow=workflow if taught == workflow else taught.descended_from(workflow, ()))
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
         """Nothing is fitted."""

@@ -195,7 +195,7 @@ def machine(steps: Steps, wire: Wire) -> HeraGraph:
     async def rollout(state: HeraState, team: Team) -> HeraState:
         return await paid(Steps.rollout)(state)
 
-    schema = context_schema(HeraContext, steps.start)
+    schema = context_schema(HeraContext, steps.start, dict.fromkeys(steps.start.pool, "rollout"))
     graph: HeraGraph = StateGraph(HeraState, context_schema=schema, input_schema=HeraInput)
     graph.add_node("begin", both_forms(steps.begin))
     graph.add_node("characterize", both_forms(paid(Steps.characterize)))

@@ -12,18 +12,23 @@ from selfwire.evals import drawing
 from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import output
 from selfwire.evals.cli.faults import STOPPED
-from selfwire.evals.cli.options import Home, Knobs, knobs, local_folder
+from selfwire.evals.cli.options import Home, Knobs, Without, knobs, local_folder
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.estimate import estimated
-from selfwire.evals.evolutions import OpenRun, resumed, short_name, started
+from selfwire.evals.evolutions import OpenRun, resumed, started
+from selfwire.evals.recording import short_name
 from selfwire.evals.report import STAMP, Line, Report, reported
 from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.evals.study.variants import without as switched_off
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.methods import METHODS
 from selfwire.runtime.sync import run_sync
 
 LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget_usd", "seconds": "budget_seconds"}
 """Parameter of the command by limit of a budget."""
+
+ARGUMENTS = ("method", "target", "targets")
+"""Parameters of commands that are no options."""
 
 Method = Annotated[str | None, typer.Argument(help=f"{', '.join(METHODS)}; not needed with --resume.")]
 
@@ -57,7 +62,7 @@ def evolve(
     seed_team: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
     grader: Annotated[str, typer.Option(help="For .jsonl tasks: a named grader or module:function.")] = "exact",
     config: Knobs = None,
-    without: Annotated[list[str] | None, typer.Option(help="Switch of the method to turn off, for ablations.")] = None,
+    without: Without = None,
     budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
     budget_tokens: Annotated[int | None, typer.Option(help="Most tokens.")] = None,
     budget_usd: Annotated[float | None, typer.Option(help="Most US dollars.")] = None,
@@ -102,7 +107,7 @@ def _is_given(ctx: typer.Context, name: str) -> bool:
 
 
 def _as_option(name: str) -> str:
-    return {"method": "METHOD", "config": "--set"}.get(name, f"--{name.replace('_', '-')}")
+    return "--set" if name == "config" else name.upper() if name in ARGUMENTS else f"--{name.replace('_', '-')}"
 
 
 def requested(given: Mapping[str, Any]) -> EvolveRequest:
@@ -132,7 +137,7 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
         evolution=EvolutionConfig(
             name=given["name"] or f"{method}-{short_name(benchmark)}", **{name: given[name] for name in same}
         ),
-        config=knobs([*(given["config"] or []), *(f"{switch}=false" for switch in given["without"] or [])]),
+        config=switched_off(method, given["without"] or [], knobs(given["config"] or [])),
         budget=Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
         seed_team=given["seed_team"],
         baselines=given["baselines"],
@@ -218,5 +223,3 @@ def _snippet(run: OpenRun, home: Path, name: str) -> str:
         f'    graph = {method}.build("{model}", name="{name}", library=library, tools=tools).compile()\n'
         '    print(graph.invoke({"question": "..."})["answer"])'
     )
-
-

@@ -159,9 +159,8 @@ async def test_the_prompt_of_the_failed_agent_is_varied_and_the_whole_trajectory
     made = hera(model, library=False)
     found, _ = await evolved(made, made.seed(), judge)
     replays = [(scope, system) for scope, system, heat in model.spoke if "rope" in scope.phase]
-    assert {scope.phase for scope, _ in replays} == {
-        f"evolve/rope query_decomposer {name}" for name in ("original", "efficiency", "thoroughness", "risk_sensitivity")
-    }
+    names = ("original", "efficiency", "thoroughness", "risk_sensitivity")
+    assert {scope.phase for scope, _ in replays} == {f"evolve/rope query_decomposer {name}" for name in names}
     assert {heat for scope, _, heat in model.spoke if "rope" in scope.phase} == {0.0}
     for scope, system in replays:
         varied = scope.node == "query_decomposer" and not scope.phase.endswith("original")

@@ -43,7 +43,8 @@ def test_d11_infrastructure_errors_teach_nothing() -> None:
 
 
 def test_d1_every_graded_rollout_counts_whatever_its_group() -> None:
-    batch = [ran("a", 1.0, insights=("i", "j")), ran("a", 1.0, sample=1, insights=("i",)), ran("b", 0.0, insights=("j",))]
+    good = [ran("a", 1.0, insights=("i", "j")), ran("a", 1.0, sample=1, insights=("i",))]
+    batch = [*good, ran("b", 0.0, insights=("j",))]
     assert uses(batch, 0.6) == {"i": (2, 2), "j": (2, 1)}
 
 

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfwire.evolvers.hera.asks import LibraryOperation
+from selfwire.core.errors import ReplyError
+from selfwire.core.scope import Scope
+from selfwire.evolvers.hera.asks import LibraryOperation, LibraryOperations
 from selfwire.evolvers.hera.config import LibraryConfig
 from selfwire.evolvers.hera.library import (
     SOURCES,
@@ -20,9 +22,6 @@ from selfwire.evolvers.hera.library import (
     without,
 )
 from selfwire.evolvers.hera.reflection import applied, consolidated
-from selfwire.evolvers.hera.asks import LibraryOperations
-from selfwire.core.errors import ReplyError
-from selfwire.core.scope import Scope
 from tests.evolvers.hera.doubles import Angles, coach, known, pool
 from tests.scripted import ScriptedModel
 
@@ -112,7 +111,7 @@ async def test_the_model_decides_on_what_it_is_shown() -> None:
 
 
 def test_the_worst_goes_where_there_are_too_many_among_equals_the_oldest() -> None:
-    library = tuple(known(name, uses, wins) for name, uses, wins in [("a", 0, 0), ("b", 9, 0), ("c", 0, 0), ("d", 3, 3)])
+    library = (known("a"), known("b", 9, 0), known("c"), known("d", 3, 3))
     assert [one.text for one in bounded(library, 3)] == ["a", "c", "d"]
     assert [one.text for one in bounded(library, 2)] == ["c", "d"]
 

@@ -60,10 +60,13 @@ def test_lines_are_replaced_and_deleted() -> None:
     prompt = Prompt(core=CORE, principles=("Be sure.",), rules=("Search once.", "Be quick."))
     wanted = PromptDiff.model_validate(
         {
-            "replaced": [{"old": "Search once.", "new": "Search once per name."}, {"old": "- Be sure.", "new": "Be very sure."}],
+            "replaced": [
+                {"old": "Search once.", "new": "Search once per name."},
+                {"old": "- Be sure.", "new": "Be very sure."},
+            ],
             "deleted": ["Be quick."],
         }
-    )  # fmt: skip
+    )
     found, diff = projected(prompt, wanted, rules=8, length=4000)
     assert found == Prompt(core=CORE, principles=("Be very sure.",), rules=("Search once per name.",))
     assert set(diff.replaced) == {("Search once.", "Search once per name."), ("Be sure.", "Be very sure.")}

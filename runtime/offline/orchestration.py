@@ -241,7 +241,7 @@ def _steps(brief: Brief, order: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _operation(brief: Brief, text: str, near: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    names = re.findall(r"\bthe (\w+)\b", text)
+    names = re.findall(r"\bthe ([\w-]+)", text, re.IGNORECASE)
     own = {one.agent: one.kind for one in advice(text, names)}
     opposed, same, more = list[tuple[str, str]](), list[tuple[str, str]](), list[tuple[str, str]]()
     for entry, told in near:

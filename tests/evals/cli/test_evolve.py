@@ -114,9 +114,9 @@ def test_methods_that_rewire_while_they_work_show_every_round(tmp_path: Path, me
 
 
 def test_run_knows_its_methods(tmp_path: Path) -> None:
-    result = invoked(tmp_path, "run", "hera", "Who?")
+    result = invoked(tmp_path, "run", "hora", "Who?")
     assert result.exit_code == 2
-    assert "unknown method 'hera'; methods are hiva, tacomas, dytopo" in result.stderr
+    assert "unknown method 'hora'; methods are hiva, hera, tacomas, dytopo" in result.stderr
 
 
 @pytest.mark.slow

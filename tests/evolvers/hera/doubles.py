@@ -30,7 +30,8 @@ class Angles:
         self.degrees = degrees
 
     async def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        turned = np.radians([self.degrees.get(text.replace(" ", "_"), 90.0 * (1 + at)) for at, text in enumerate(texts)])
+        found = [self.degrees.get(text.replace(" ", "_"), 90.0 * (1 + at)) for at, text in enumerate(texts)]
+        turned = np.radians(found)
         return np.stack([np.cos(turned), np.sin(turned)], axis=1).astype(np.float32)
 
 

@@ -36,14 +36,17 @@ async def retrieved(library: Library, profile: Profile, embedder: Embedder, conf
 
 
 async def similar(library: Library, profile: Profile, embedder: Embedder, config: LibraryConfig) -> Library:
-    """Insights of the same type of question, or with a summary of what it takes that is close to this one's."""
+    """Insights of the same type of question, or with a summary of what it takes that is close to this one's.
+
+    "other" is no type: two questions that are none of the paper's sorts need not have anything in common.
+    """
     if not library:
         return ()
     close = (await _cosines([profile.summary, *(one.profile.summary for one in library)], embedder))[0]
     return tuple(
         one
         for one, cosine in zip(library, close[1:], strict=True)
-        if one.profile.type == profile.type or cosine >= config.similar
+        if (one.profile.type == profile.type != "other") or cosine >= config.similar
     )
 
 

@@ -28,6 +28,13 @@ async def test_insights_of_the_type_or_with_a_close_profile_are_similar() -> Non
     assert {one.text for one in found} == {"same", "close"}  # cos 60 = 0.5 is close, cos 61 is not
 
 
+async def test_other_is_no_type() -> None:
+    counting, single = Profile(type="other", summary="counting"), Profile(type="other", summary="single")
+    library = (known("a", profile=counting), known("b", profile=single))
+    angles = Angles(counting=0, single=90, a=0, b=90)
+    assert [one.text for one in await retrieved(library, counting, angles, CONFIG)] == ["a"]
+
+
 async def test_a_blank_summary_is_close_to_nothing() -> None:
     library = (known("a", profile=Profile(type="causal")),)
     assert await retrieved(library, Profile(type="bridge", summary="x"), Angles(x=0), CONFIG) == ()

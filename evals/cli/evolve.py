@@ -12,7 +12,7 @@ from selfwire.evals import drawing
 from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import output
 from selfwire.evals.cli.faults import STOPPED
-from selfwire.evals.cli.options import GraderName, Home, Knobs, Rubric, knobs, local_folder
+from selfwire.evals.cli.options import GraderName, Home, Knobs, Rubric, Without, knobs, local_folder
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.estimate import estimated
 from selfwire.evals.evolutions import OpenRun, resumed, started
@@ -20,6 +20,7 @@ from selfwire.evals.judge import rubric_text
 from selfwire.evals.recording import short_name
 from selfwire.evals.report import STAMP, Line, Report, reported
 from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.evals.study.variants import without as switched_off
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.methods import METHODS
 from selfwire.runtime.sync import run_sync
@@ -63,6 +64,7 @@ def evolve(
     grader: GraderName = "exact",
     rubric: Rubric = None,
     config: Knobs = None,
+    without: Without = None,
     budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
     budget_tokens: Annotated[int | None, typer.Option(help="Most tokens.")] = None,
     budget_usd: Annotated[float | None, typer.Option(help="Most US dollars.")] = None,
@@ -138,7 +140,7 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
         evolution=EvolutionConfig(
             name=given["name"] or f"{method}-{short_name(benchmark)}", **{name: given[name] for name in same}
         ),
-        config=knobs(given["config"] or []),
+        config=switched_off(method, given["without"] or [], knobs(given["config"] or [])),
         budget=Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
         seed_team=given["seed_team"],
         baselines=given["baselines"],

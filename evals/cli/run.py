@@ -18,6 +18,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
 from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.options import Home, Knobs, knobs
+from selfwire.evals.cli.plans import show_plan
 from selfwire.evals.cli.progress import told_spend
 from selfwire.evals.cli.rounds import show_rounds, show_topology
 from selfwire.evals.cli.trajectories import show_trajectory
@@ -86,6 +87,7 @@ def run(
         typer.echo(f"stopped: {error}".replace(" and resume the run", ""), err=True)
         raise typer.Exit(STOPPED) from None
     if show:
+        show_plan(done)
         show_trajectory(done)
         show_rounds(method, done)
         show_topology(done)

@@ -53,9 +53,7 @@ def test_the_hand_worked_sequences() -> None:
         ((20.0, 0.0, -10.0), (0, 1), -4.54e-5),
     ],
 )
-def test_the_hand_worked_log_probabilities(
-    logits: Sequence[float], order: tuple[int, ...], expected: float
-) -> None:
+def test_the_hand_worked_log_probabilities(logits: Sequence[float], order: tuple[int, ...], expected: float) -> None:
     assert log_probability(logits, order) == pytest.approx(expected, rel=1e-3, abs=5e-7)
 
 

@@ -25,7 +25,8 @@ ROLES = {
     EARLY_EXIT: "Ends the work: what has been completed is enough for the final answer.",
     "ensemble": "Chooses among several solutions the one on which most of them agree.",
 }
-KINDS = {EARLY_EXIT: "signal", "ensemble": "ensemble"}
+KINDS = {"io": "knowledge", EARLY_EXIT: "signal", "ensemble": "ensemble", "self_refine": "refiner"}
+"""What sort of agent acts, where it is no plain worker."""
 
 FIXED = ("io", "web_search", "ensemble")
 """The paper's fixed workflow for GAIA (Sec. 4.3), and what is drawn of a workflow that has its layers chosen."""
@@ -71,3 +72,9 @@ def seed(
 def fixed_topology() -> Topology:
     """I/O, then search, then the ensemble."""
     return chain(*FIXED)
+
+
+def plan_of(topology: Topology) -> tuple[tuple[Id, ...], ...]:
+    """A topology's levels as layers of agents, each agent once per layer."""
+    levels = [[topology.agents[node] for node in level] for level in topology.levels()]
+    return tuple(tuple(dict.fromkeys(level)) for level in levels)

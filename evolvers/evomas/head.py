@@ -27,7 +27,7 @@ class Read(NamedTuple):
         keys, values: (N, d) K and V.
         present: (B, N) True where an agent is in the decision's pool.
         told: (B, 1, d) sum of H over the rows of the state.
-        count: (B, 1, 1) rows of the state.
+        asking: (B, 1, 1) how many rows the state has.
     """
 
     agents: Tensor
@@ -35,7 +35,7 @@ class Read(NamedTuple):
     values: Tensor
     present: Tensor
     told: Tensor
-    count: Tensor
+    asking: Tensor
 
 
 class RoutingHead(nn.Module):
@@ -80,7 +80,7 @@ class RoutingHead(nn.Module):
             contexts: (B, L, d) c per layer.
         """
         asked = self._attended(contexts, read.keys, read.values, read.present)
-        pooled = (read.told + asked) / (read.count + 1)
+        pooled = (read.told + asked) / (read.asking + 1)
         return functional.normalize(pooled, dim=-1) @ functional.normalize(read.agents, dim=-1).T
 
     def _attended(self, rows: Tensor, keys: Tensor, values: Tensor, present: Tensor) -> Tensor:
@@ -93,7 +93,7 @@ class RoutingHead(nn.Module):
 
 
 def sequence_log_probability(logits: Tensor, order: Tensor) -> Tensor:
-    """log P of drawn orders (Eq. 28), with gradients; see `sampling.log_probability` for one without.
+    """Log P of drawn orders (Eq. 28), with gradients; see `sampling.log_probability` for one without.
 
     Args:
         logits: (..., N); minus infinity for agents that could not be drawn.

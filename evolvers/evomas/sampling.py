@@ -71,7 +71,7 @@ def draw(
 
 
 def log_probability(logits: npt.ArrayLike, order: npt.ArrayLike) -> float:
-    """log P of one order of indices, drawn from one row of logits (Eq. 28, D3).
+    """Log P of one order of indices, drawn from one row of logits (Eq. 28, D3).
 
     Raises:
         ValueError: the order is empty or names an agent twice.

@@ -1,6 +1,6 @@
 """A stage as it is recorded, which layers of it are run, and what of a run is left for training."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from pydantic import Field
@@ -67,9 +67,10 @@ def running(layered: Layered) -> Running:
     return Running(tuple(kept), exits=False)
 
 
-def masked(state: TaskState) -> frozenset[Id]:
-    """Who must not be drawn: Early-exit, until a subtask is completed."""
-    return frozenset() if state.completed else frozenset({EARLY_EXIT})
+def masked(state: TaskState, pool: Iterable[Id]) -> frozenset[Id]:
+    """Who must not be drawn: Early-exit, until a subtask is completed; never a whole pool."""
+    others = set(pool) - {EARLY_EXIT}
+    return frozenset() if state.completed or not others else frozenset({EARLY_EXIT}) & set(pool)
 
 
 def stop_reason(stages: Sequence[Stage], *, limit: int) -> Stop | None:

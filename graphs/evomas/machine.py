@@ -12,7 +12,7 @@
 
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from langgraph.config import get_config
@@ -24,20 +24,33 @@ from selfwire.core.task import Question
 from selfwire.core.usage import Usage
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.evaluator import evaluate, last_answer, nobody_answered
 from selfwire.evolvers.evomas.planner import plan, single
 from selfwire.evolvers.evomas.stages import Stage, masked, running, settled_answer, stop_reason
 from selfwire.evolvers.evomas.state import TaskState, rows
 from selfwire.evolvers.evomas.updater import updated
+from selfwire.graphs.choices import chosen, context_schema, edited
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.evomas.stage import whole_topology
-from selfwire.graphs.evomas.state import EvomasInput, EvomasState, stage_in, stages_in, task_in
+from selfwire.graphs.evomas.state import (
+    EvomasContext,
+    EvomasInput,
+    EvomasState,
+    pool_in,
+    stage_in,
+    stages_in,
+    task_in,
+)
 from selfwire.graphs.nodes import both_forms
 from selfwire.graphs.team import Team, compile_team, embedded
 from selfwire.runtime.budget import Ledger
 
-Wire = Callable[[Usage], tuple[Evomas, Ledger | None]]
-"""Wires the method for a question on which that much is spent already; with the ledger that pays for it, if any."""
+Wire = Callable[[EvomasContext, Usage], Awaitable[tuple[Evomas, Ledger | None]]]
+"""Wires the method as a run has chosen it; with the ledger that pays from what was spent on the question, if any."""
+
+Begin = Callable[[EvomasContext], Awaitable[Workflow]]
+"""Finds the pool with its router that a question starts with, from the run's choices."""
 
 EvomasGraph = StateGraph[EvomasState, Any, Any, Any]
 
@@ -48,28 +61,33 @@ class Steps:
 
     Attributes:
         evomas: the wired method.
-        workflow: the pool.
+        start: the pool with its router that questions start with.
+        begins: finds the one that a run has chosen; by default `start`.
         ledger: pays, and counts asks without a valid reply too; None where somebody else counts.
         scope: place of the run; None takes the thread's id as run.
         asked: the question, where it is more than the text that is put in.
     """
 
     evomas: Evomas
-    workflow: Workflow
+    start: Workflow
+    begins: Begin | None = None
     ledger: Ledger | None = None
     scope: Scope | None = None
     asked: Question | None = None
 
     async def begin(self, state: EvomasState) -> EvomasState:
         """s_0: an objective and nothing else; what a thread had of another question is gone."""
-        question = self.asked or _new_question(state)
-        scope = (self.scope or Scope(run=_thread())).at(task=question.id)
+        question, context = self.asked or _new_question(state), chosen(EvomasContext)
+        source = await self.begins(context) if self.begins else self.start
+        scope = (self.scope or Scope(run=_thread(), seed=context.seed)).at(task=question.id)
         return {
             "id": question.id,
             "kind": question.kind,
             "answer": None,
             "error": None,
             "scope": scope.model_dump(mode="json"),
+            "pool": edited(source, context).replace(memory={}).model_dump(mode="json"),
+            "router": source.fingerprint,
             "task": TaskState(objective=question.input).model_dump(mode="json"),
             "stage": {},
             "stages": [],
@@ -84,12 +102,13 @@ class Steps:
         number = len(stages)
         if not self.evomas.config.task_state:
             return self._planned(state, number, single(before), Usage(), ())
+        pool = pool_in(state)
         found = await plan(
             before,
             (stages[-1].outcome or "") if stages else "",
             self.evomas.meta,
-            agents="\n".join(f"{agent.id}: {agent.role}" for agent in self.workflow.agents),
-            tools=self._tools(),
+            agents="\n".join(f"{agent.id}: {agent.role}" for agent in pool.agents),
+            tools=self._tools(pool),
             scope=_scope(state, number),
         )
         return self._planned(state, number, found.state, found.usage, ("planner",) if found.fell_back else ())
@@ -104,25 +123,29 @@ class Steps:
 
     async def adapt(self, state: EvomasState) -> EvomasState:
         """The Workflow Adapter draws this stage's layers from the task state."""
-        task, stage = task_in(state), stage_in(state)
-        seen = rows(task, whole=self.evomas.config.task_state)
-        chooser = await self.evomas.chooser(self.workflow)
-        layered = await chooser(
-            seen, self.workflow.agents, masked=self._masked(task), scope=_scope(state, stage.number).at(node="adapt")
-        )
-        ids = tuple(agent.id for agent in self.workflow.agents)
-        return {"stage": _json(stage.replace(rows=seen, agents=ids, layered=layered))}
+        task, stage, pool = task_in(state), stage_in(state), pool_in(state)
+        seen, scope = rows(task, whole=self.evomas.config.task_state), _scope(state, stage.number)
+        chooser = await self.evomas.chooser(await self._source(state))
+        layered = await chooser(seen, pool.agents, masked=masked(task, pool.pool), scope=scope.at(node="adapt"))
+        return {"stage": _json(stage.replace(rows=seen, agents=tuple(pool.pool), layered=layered))}
 
-    def _masked(self, task: TaskState) -> frozenset[str]:
-        """Early-exit before anything is completed; never the whole pool."""
-        hidden = masked(task) & set(self.workflow.pool)
-        return hidden if len(hidden) < len(self.workflow.pool) else frozenset()
+    async def _source(self, state: EvomasState) -> Workflow:
+        """The workflow whose router the run has begun with: the state names it, as weights are large."""
+        source = self.start
+        if source.fingerprint != state["router"] and self.begins:
+            source = await self.begins(chosen(EvomasContext))
+        if source.fingerprint != state["router"]:
+            raise ConfigError(
+                f"the run began with the router of workflow {state['router']}, and {source.fingerprint} is there now; "
+                "choose that workflow by its fingerprint, or ask anew"
+            )
+        return source
 
     async def layers(self, state: EvomasState) -> EvomasState:
         """Run the layers as a team."""
         stage = stage_in(state)
         done = await self.evomas.run_stage(
-            self.workflow, _question(state), task_in(state), _running(stage), _scope(state, stage.number)
+            pool_in(state), _question(state), task_in(state), _running(stage), _scope(state, stage.number)
         )
         outcome = (done.answer or "").strip() or None
         why = done.error or "the last layer said nothing"
@@ -138,7 +161,7 @@ class Steps:
             return {"stage": _json(stage.replace(assessment=found))}
         scope, checks, usage = _scope(state, stage.number), "", Usage()
         if self.evomas.config.verify:
-            checks, usage = await self.evomas.verified(self.workflow, _question(state), stage.outcome, scope)
+            checks, usage = await self.evomas.verified(pool_in(state), _question(state), stage.outcome, scope)
         judged = await evaluate(task, stage.outcome, self.evomas.meta, checks=checks, scope=scope)
         usage += judged.usage
         fell_back = (*stage.fell_back, *(("evaluator",) if judged.fell_back else ()))
@@ -170,8 +193,8 @@ class Steps:
         answer, usage = await last_answer(task, attempts, self.evomas.meta, scope=_scope(state, len(stages)))
         return {"answer": answer, "error": None, **self._spent(state, usage)}
 
-    def _tools(self) -> str:
-        held = dict.fromkeys(tool for agent in self.workflow.agents for tool in agent.tools)
+    def _tools(self, pool: Workflow) -> str:
+        held = dict.fromkeys(tool for agent in pool.agents for tool in agent.tools)
         specs = [self.evomas.tools[name].spec for name in held if name in self.evomas.tools]
         return "\n".join(f"{spec.name}: {spec.description}" for spec in specs) or "(none)"
 
@@ -182,22 +205,33 @@ class Steps:
 
 
 def machine(
-    evomas: Evomas, workflow: Workflow, wire: Wire, *, scope: Scope | None = None, asked: Question | None = None
+    config: EvomasConfig,
+    start: Workflow,
+    wire: Wire,
+    begins: Begin | None = None,
+    *,
+    scope: Scope | None = None,
+    asked: Question | None = None,
 ) -> EvomasGraph:
     """The whole machine, ready to compile.
 
     Args:
-        evomas: the wired method, for what is known before a run.
-        workflow: the pool.
+        config: the method's knobs.
+        start: the pool with its router that is drawn, and that questions start with.
         wire: the method as it is paid for.
+        begins: finds the one that a run has chosen; by default `start`.
         scope: place of the run; None takes the thread's id as run.
         asked: the question with its id and kind; None makes one of the text that is put in.
     """
 
-    def paid(step: Callable[[Steps, EvomasState], Awaitable[EvomasState]]) -> Any:
+    def paid(step: Callable[[Steps, EvomasState], Awaitable[EvomasState]], *, anew: bool = False) -> Any:
         async def run(state: EvomasState) -> EvomasState:
-            wired, ledger = wire(Usage.model_validate(state.get("usage") or {}))
-            return await step(Steps(wired, workflow, ledger, scope, asked), state)
+            context = chosen(EvomasContext)
+            spent = Usage() if anew else Usage.model_validate(state["usage"])  # a new question has its own budget
+            evomas, ledger = await wire(context, spent)
+            if context.stages:
+                evomas = replace(evomas, config=evomas.config.replace(stages=context.stages))
+            return await step(Steps(evomas, start, begins, ledger, scope, asked), state)
 
         return run
 
@@ -205,13 +239,15 @@ def machine(
         played: EvomasState = await paid(Steps.layers)(state)
         return played
 
-    graph: EvomasGraph = StateGraph(EvomasState, input_schema=EvomasInput)
-    for name, step in (("begin", Steps.begin), ("plan", Steps.plan), ("adapt", Steps.adapt)):
-        graph.add_node(name, both_forms(paid(step)))
-    drawn = compile_team(whole_topology(workflow, evomas.config.sampling.layers))
+    schema = context_schema(EvomasContext, start, {agent.id: "layers" for agent in start.agents})
+    graph: EvomasGraph = StateGraph(EvomasState, context_schema=schema, input_schema=EvomasInput)
+    graph.add_node("begin", both_forms(paid(Steps.begin, anew=True)))
+    graph.add_node("plan", both_forms(paid(Steps.plan)))
+    graph.add_node("adapt", both_forms(paid(Steps.adapt)))
+    drawn = compile_team(whole_topology(start, config.sampling.layers))
     graph.add_node("layers", embedded(drawn, team_stage))
-    for name, step in (("evaluate", Steps.evaluate), ("update_state", Steps.update_state)):
-        graph.add_node(name, both_forms(paid(step)))
+    graph.add_node("evaluate", both_forms(paid(Steps.evaluate)))
+    graph.add_node("update_state", both_forms(paid(Steps.update_state)))
     graph.add_node("conclude", both_forms(paid(Steps.conclude)))
     graph.add_edge(START, "begin")
     graph.add_edge("begin", "plan")

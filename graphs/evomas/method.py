@@ -109,7 +109,10 @@ class Evomas:
         """
         from selfwire.graphs.evomas.machine import machine, steps_needed  # the machine is made of this method's steps
 
-        graph = machine(self, workflow, lambda spent: (self, None), scope=scope, asked=question).compile(name=METHOD)
+        async def wire(context: object, spent: Usage) -> tuple[Evomas, None]:
+            return self, None
+
+        graph = machine(self.config, workflow, wire, scope=scope, asked=question).compile(name=METHOD)
         limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.stages)}
         try:
             final = await graph.ainvoke({"question": question.input}, {**(within or {}), **limit})

@@ -2,10 +2,19 @@
 
 from typing import Any
 
+from pydantic import Field
 from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
+from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.evomas.state import TaskState
+from selfwire.graphs.choices import Choices
+
+
+class EvomasContext(Choices):
+    """What can be chosen per run; each field's description says what it does."""
+
+    stages: int | None = Field(default=None, ge=1, le=100, description="Most stages; empty for the graph's own.")
 
 
 class EvomasInput(TypedDict):
@@ -23,6 +32,8 @@ class EvomasState(TypedDict, total=False):
         error: why there is none; None if there is.
         id, kind: the question's id, and the benchmark's name for its sort.
         scope: place of the run.
+        pool: the agents, without what was learned of them.
+        router: fingerprint of the workflow whose weights choose; weights are too large for a state.
         task: the task state s_t.
         stage: the present stage, as far as it has come.
         stages: the stages that are over.
@@ -37,12 +48,19 @@ class EvomasState(TypedDict, total=False):
     id: str
     kind: str
     scope: dict[str, Any]
+    pool: dict[str, Any]
+    router: str
     task: dict[str, Any]
     stage: dict[str, Any]
     stages: list[dict[str, Any]]
     steps: list[dict[str, Any]]
     status: str
     usage: dict[str, Any]
+
+
+def pool_in(state: EvomasState) -> Workflow:
+    """The agents."""
+    return Workflow.model_validate(state["pool"])
 
 
 def task_in(state: EvomasState) -> TaskState:

@@ -27,6 +27,7 @@ class Stage(Value):
         error: why nobody answered.
         assessment: what the evaluator said, or what stands for it.
         fell_back: who gave no valid reply, so that a safe default took its place.
+        before: the task state that the workflow was chosen for.
         state: after the update.
         usage: what the stage cost, plan and evaluation included.
     """
@@ -40,6 +41,7 @@ class Stage(Value):
     error: str | None = None
     assessment: Assessment | None = None
     fell_back: tuple[str, ...] = ()
+    before: TaskState | None = None
     state: TaskState | None = None
     usage: Usage = Usage()
 
@@ -101,7 +103,13 @@ def episode(stages: Sequence[Stage]) -> Episode | None:
 
 
 def change(before: TaskState | None, after: TaskState) -> tuple[str, ...]:
-    """What a stage changed in the plan, one line per subtask whose status is another."""
-    had = {one.id: one.status for one in before.subtasks} if before else {}
-    moved = [one for one in after.subtasks if one.status != had.get(one.id, "pending")]
-    return tuple(f"[{one.id}] {had.get(one.id, 'pending')} -> {one.status}: {one.goal}" for one in moved)
+    """What a stage changed in the plan, one line per subtask that was passed, sent back or has failed."""
+    had = {one.id: one for one in before.subtasks} if before else {}
+    lines = []
+    for one in after.subtasks:
+        was = had.get(one.id, one)
+        if one.status != was.status:
+            lines.append(f"[{one.id}] {was.status} -> {one.status}: {one.goal}")
+        elif one.refinements > was.refinements:
+            lines.append(f"[{one.id}] sent back, try {one.refinements + 1} is next: {one.goal}")
+    return tuple(lines)

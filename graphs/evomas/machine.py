@@ -127,7 +127,8 @@ class Steps:
         seen, scope = rows(task, whole=self.evomas.config.task_state), _scope(state, stage.number)
         chooser = await self.evomas.chooser(await self._source(state))
         layered = await chooser(seen, pool.agents, masked=masked(task, pool.pool), scope=scope.at(node="adapt"))
-        return {"stage": _json(stage.replace(rows=seen, agents=tuple(pool.pool), layered=layered))}
+        decided = stage.replace(rows=seen, agents=tuple(pool.pool), layered=layered, before=task)
+        return {"stage": _json(decided)}
 
     async def _source(self, state: EvomasState) -> Workflow:
         """The workflow whose router the run has begun with: the state names it, as weights are large."""

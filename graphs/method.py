@@ -51,16 +51,20 @@ class Solver(Protocol):
         ...
 
 
-class Method(Solver, Protocol):
-    """One published method, wired to models, tools and prompts, as the outer evolution needs it."""
+class Served(Solver, Protocol):
+    """A method as people's graphs need it."""
 
     def adopted(self, workflow: Workflow) -> Workflow:
-        """A workflow of this method that there is already, as its evolution may start from it.
+        """A workflow of this method that there is already, as it can be run and evolved here.
 
         Raises:
             ConfigError: the method's config does not allow it.
         """
         ...
+
+
+class Method(Served, Protocol):
+    """One published method, wired to models, tools and prompts, as the outer evolution needs it."""
 
     async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
         """Put a train question to the team, once or as a group of samples; raises as `solve`."""

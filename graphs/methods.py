@@ -43,7 +43,14 @@ def _dytopo(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[
     return Dytopo(model=model, toolbox=toolbox, embedder=embedder, config=knobs("dytopo", DytopoConfig, config))
 
 
-METHODS: Mapping[str, Maker[Method]] = {"hiva": _hiva, "tacomas": _tacomas}
+def _evomas(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
+    from selfwire.evolvers.evomas.config import EvomasConfig
+    from selfwire.graphs.evomas.method import Evomas
+
+    return Evomas(model=model, toolbox=toolbox, embedder=embedder, config=knobs("evomas", EvomasConfig, config))
+
+
+METHODS: Mapping[str, Maker[Method]] = {"hiva": _hiva, "tacomas": _tacomas, "evomas": _evomas}
 """Methods that the outer evolution serves."""
 SOLVERS: Mapping[str, Maker[Solver]] = {**METHODS, "dytopo": _dytopo}
 """Methods that a question can be put to."""

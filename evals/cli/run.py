@@ -1,8 +1,9 @@
 """The command that puts one question to a team: run."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +16,7 @@ from selfwire.core.usage import Budget
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
+from selfwire.evals.cli.evolve import knobs
 from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.options import Home
 from selfwire.evals.cli.progress import told_spend
@@ -30,6 +32,7 @@ from selfwire.runtime.embeddings import embedder as load_embedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.library import open_library
 from selfwire.runtime.sync import run_sync
+from selfwire.tools.browse import BROWSE, BrowseTool
 from selfwire.tools.calculator import CalculatorTool
 from selfwire.tools.search import SearchTool, read_documents
 
@@ -49,7 +52,7 @@ class Bench:
 
 
 def run(
-    method: Annotated[str, typer.Argument(help="Method: hiva, tacomas or dytopo.")],
+    method: Annotated[str, typer.Argument(help="Method: hiva, tacomas, dytopo or evomas.")],
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file, else the seed.")] = None,
     model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",
@@ -58,6 +61,7 @@ def run(
     benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark: archive or plancraft.")] = None,
     corpus: Annotated[Path | None, typer.Option(help="Documents to search: JSONL with title and text.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
+    config: Annotated[list[str] | None, typer.Option("--set", help="Knob of the method, as name=value.")] = None,
     budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
     show: Annotated[bool, typer.Option("--show", help="Show messages, routing scores and reasons.")] = False,
     home: Home = None,
@@ -67,7 +71,8 @@ def run(
     if not text:
         raise ConfigError("the question is empty; write one, or - and give it on standard input")
     models = ModelNames(agent=model, base_url=base_url, embedder=embedder)
-    bench = _bench(method, workflow, models, _tools(benchmark, corpus), Budget(calls=budget_calls), home)
+    lent = _tools(benchmark, corpus)
+    bench = _bench(method, workflow, models, lent, Budget(calls=budget_calls), home, knobs(config or []))
     scope = Scope(run="run", seed=seed, phase="run")
     asked = Question(id=fingerprint(text), input=text)
     try:
@@ -84,22 +89,36 @@ def run(
     typer.echo(f"{told_spend(bench.ledger.spent)}{f'; {STAMP}' if models.is_offline else ''}", err=True)
 
 
+@dataclass(frozen=True)
+class Lent:
+    """Tools that there are, and the names of those that a seed team's agents hold."""
+
+    toolbox: Toolbox
+    held: tuple[str, ...]
+
+
 def _bench(
-    name: str, workflow: str | None, models: ModelNames, toolbox: Toolbox, budget: Budget, home: str | None
+    name: str,
+    workflow: str | None,
+    models: ModelNames,
+    lent: Lent,
+    budget: Budget,
+    home: str | None,
+    config: Mapping[str, Any],
 ) -> Bench:
     ledger = Ledger(budget)
     model = metered(models, journal=Journal.memory(), ledger=ledger)
     embeds, notice = load_embedder(embedder_name(models))
     if notice:
         typer.echo(notice, err=True)
-    made = solver(name, model=model, toolbox=toolbox, embedder=embeds)
+    made = solver(name, model=model, toolbox=lent.toolbox, embedder=embeds, config=config)
     if workflow is None:
-        return Bench(made, made.seed(sorted(toolbox)), ledger)
+        return Bench(made, made.seed(lent.held), ledger)
     with open_library(home, create=False) as library:
         loaded = run_sync(library.load(workflow))
     if loaded.method != made.name:
         raise LibraryError(f"workflow {workflow!r} belongs to {loaded.method}; run it with that method, not {name}")
-    missing = {tool for agent in loaded.agents for tool in agent.tools} - set(toolbox)
+    missing = {tool for agent in loaded.agents for tool in agent.tools} - set(lent.toolbox)
     if missing:
         raise LibraryError(
             f"workflow {workflow!r} holds {', '.join(sorted(missing))}; lend the tools with --benchmark or --corpus"
@@ -107,8 +126,13 @@ def _bench(
     return Bench(made, loaded, ledger)
 
 
-def _tools(benchmark: str | None, corpus: Path | None) -> Toolbox:
-    tools = dict(load_benchmark(benchmark).toolbox) if benchmark else {}
+def _tools(benchmark: str | None, corpus: Path | None) -> Lent:
+    bench = load_benchmark(benchmark) if benchmark else None
+    tools, held = (dict(bench.toolbox), list(bench.tools)) if bench else ({}, [])
     if corpus is not None:
-        tools["search"] = SearchTool(read_documents(corpus))
-    return tools or {"calculator": CalculatorTool()}
+        documents = read_documents(corpus)
+        tools |= {"search": SearchTool(documents), BROWSE: BrowseTool(documents)}
+        held.append("search")
+    if not tools:
+        tools, held = {"calculator": CalculatorTool()}, ["calculator"]
+    return Lent(tools, tuple(sorted(set(held))))

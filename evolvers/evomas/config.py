@@ -78,6 +78,9 @@ class EvomasConfig(Value):
         pool: agents of the seed: 4 or 7 (Table 4).
         stages: T, most stages of a task. Paper and ours: 6.
         refinements: how often a subtask is tried again before it has failed. Paper: unstated. Ours: 2.
+        samples: episodes per train question. Paper: unstated. Ours: 4.
+        verify: whether the evaluator has the outcome's claims looked up with the agents' tools before it judges.
+            Paper: on. Ours: off, for the bill.
         process_reward: whether the evaluator's rewards are part of the return (Sec. 4.4). Paper and ours: off.
         temperature: of every call in [0, 2]. Paper: unstated. Ours: 0.3.
         sampling: how layers are drawn.
@@ -90,6 +93,8 @@ class EvomasConfig(Value):
     pool: Literal[4, 7] = 7
     stages: int = Field(default=6, ge=1, le=100)
     refinements: int = Field(default=2, ge=0, le=20)
+    samples: int = Field(default=4, ge=1, le=1000)
+    verify: bool = False
     process_reward: bool = False
     temperature: float = Field(default=0.3, ge=0, le=2)
     sampling: SamplingConfig = SamplingConfig()

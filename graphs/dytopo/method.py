@@ -8,13 +8,14 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 
+from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
-from selfwire.evolvers.dytopo.domain import MEMORY
+from selfwire.evolvers.dytopo.domain import MEMORY, Remembered
 from selfwire.evolvers.dytopo.seed import seed
 from selfwire.evolvers.dytopo.team import Team
 from selfwire.graphs.dytopo.state import DytopoState, Report
@@ -56,8 +57,27 @@ class Dytopo:
         return solver(self)
 
     def seed(self, tools: Sequence[str] = (), domain: str = "general") -> Workflow:
-        """A domain's team (code, math or general), its workers holding these tools."""
-        return seed(load_prompts("evolvers", "dytopo"), domain, tools=tools)
+        """A domain's team (code, math or general), its workers holding these tools.
+
+        Raises:
+            ConfigError: there is no such domain.
+        """
+        try:
+            return seed(load_prompts("evolvers", "dytopo"), domain, tools=tools)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+
+    def adopted(self, workflow: Workflow) -> Workflow:
+        """A team of one's own, or one whose setting was tuned, as it is.
+
+        Raises:
+            ConfigError: it does not say who answers and who checks.
+        """
+        try:
+            Remembered.of(workflow)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+        return workflow
 
     def configured(self, config: DytopoConfig) -> "Dytopo":
         """The same models with other knobs."""

@@ -20,7 +20,6 @@ from typing import Any, Literal
 from langchain_core.runnables import Runnable
 from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import get_runtime
 
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ConfigError, ModelError, TaskError
@@ -38,8 +37,9 @@ from selfwire.evolvers.hiva.repair import repair
 from selfwire.evolvers.hiva.semantics import evolve_semantics
 from selfwire.evolvers.hiva.structure import evolve_topology, traffic
 from selfwire.evolvers.hiva.updates import outcome, update_beliefs
+from selfwire.graphs.choices import chosen, context_schema
 from selfwire.graphs.hiva.method import Hiva
-from selfwire.graphs.hiva.state import HivaContext, HivaInput, HivaState, context_schema, edited
+from selfwire.graphs.hiva.state import HivaContext, HivaInput, HivaState, edited
 from selfwire.graphs.method import Evolved
 from selfwire.graphs.nodes import DETACHED, both_forms
 from selfwire.graphs.team import Team, compile_team, embedded
@@ -240,7 +240,7 @@ def machine(steps: Steps, wire: Wire) -> StateGraph[HivaState, Any, Any, Any]:
         return await paid(Steps.forward)(state)
 
     graph: StateGraph[HivaState, Any, Any, Any] = StateGraph(
-        HivaState, context_schema=context_schema(steps.start), input_schema=HivaInput
+        HivaState, context_schema=context_schema(HivaContext, steps.start), input_schema=HivaInput
     )
     graph.add_node("begin", both_forms(steps.begin))
     graph.add_node("forward", embedded(compile_team(steps.start.topology), forward))
@@ -313,7 +313,7 @@ def _again_or_end(state: HivaState) -> Literal["forward", "__end__"]:
 
 
 def _context() -> HivaContext:
-    return get_runtime(HivaContext).context or HivaContext()
+    return chosen(HivaContext)
 
 
 def _question(state: HivaState) -> Question:

@@ -78,7 +78,10 @@ class Tacomas:
         """
         from selfwire.graphs.tacomas.machine import machine, steps_needed  # the machine is made of this method's steps
 
-        graph = machine(workflow, lambda spent: (self, None), scope=scope, asked=question).compile(name=METHOD)
+        async def wire(context: object, spent: Usage) -> tuple[Tacomas, None]:
+            return self, None
+
+        graph = machine(self.config, workflow, wire, scope=scope, asked=question).compile(name=METHOD)
         given = {"question": question.input}
         limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.rounds)}
         try:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from selfwire.core.ports import Embedder
 from selfwire.evals.benchmarks.errands import POOL, RIGHT, STAGES, Errand, settling_chances, worked
-from selfwire.evolvers.evomas.choosers import Drawn, draw_layers, layered
+from selfwire.evolvers.evomas.choosers import Drawn, draw_layers
 from selfwire.evolvers.evomas.config import HeadConfig, SamplingConfig
 from selfwire.evolvers.evomas.encoding import Vectors, row_texts
-from selfwire.evolvers.evomas.plans import Decision, Episode, agent_text
+from selfwire.evolvers.evomas.plans import Decision, Episode, Layered, agent_text
 from selfwire.evolvers.evomas.sampling import draw
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class Seen:
 
 async def seen(tasks: Sequence[Errand], embedder: Embedder, heads: Sequence[HeadConfig]) -> Seen:
     """Embed all that tasks can say, in one batch."""
-    rows = {rows for task in tasks for done in range(len(task.texts)) for bad in (False, True) for rows in [task.rows(done, bad)]}
-    texts = list(dict.fromkeys(text for one in sorted(rows) for head in heads for text in row_texts(one, head)))
+    states = {task.rows(done, bad) for task in tasks for done in range(len(task.texts)) for bad in (False, True)}
+    texts = list(dict.fromkeys(text for one in sorted(states) for head in heads for text in row_texts(one, head)))
     agents = [agent_text(agent) for agent in POOL]
     return Seen(dict(zip(texts, await embedder.embed(texts), strict=True)), await embedder.embed(agents))
 
@@ -85,11 +85,16 @@ def by_head(head: "RoutingHead", known: Seen) -> Choose:
 def by_chance(stage: Stage, random: np.random.Generator) -> Drawn:
     """Draws by the same rule from a uniform p."""
     made = draw(
-        np.zeros((len(stage.rows) * SAMPLING.layers, len(POOL))), mass=SAMPLING.mass, random=random, width=SAMPLING.width
+        np.zeros((len(stage.rows) * SAMPLING.layers, len(POOL))),
+        mass=SAMPLING.mass,
+        random=random,
+        width=SAMPLING.width,
     )
     shape = (len(stage.rows), SAMPLING.layers)
     return Drawn(
-        made.order.reshape(*shape, -1), made.probabilities.reshape(*shape, -1), made.log_probability.reshape(shape).sum(1)
+        made.order.reshape(*shape, -1),
+        made.probabilities.reshape(*shape, -1),
+        made.log_probability.reshape(shape).sum(1),
     )
 
 
@@ -132,7 +137,7 @@ def played(
         right = worked(stage.situations, drawn.order, random)
         judged = right ^ (random.random(len(right)) < EVALUATOR_ERROR)
         for place, i in enumerate(open_):
-            plan = layered(drawn, POOL, frozenset(), place)
+            plan = Layered(layers=tuple(tuple(IDS[one] for one in layer if one >= 0) for layer in drawn.order[place]))
             decisions[i].append(Decision(rows=rows[place], agents=IDS, layered=plan))
             process[i].append(float(judged[place]))
         settled[open_] += right
@@ -200,7 +205,9 @@ def _solved_by(plans: Integers, tasks: Sequence[Errand]) -> npt.NDArray[np.float
     return total / len(tasks)
 
 
-def look_up(known: Seen, states: Sequence[Rows], agents: Sequence[int], values: Sequence[float], *, nearest: int) -> Choose:
+def look_up(
+    known: Seen, states: Sequence[Rows], agents: Sequence[int], values: Sequence[float], *, nearest: int
+) -> Choose:
     """The agent of the highest mean value among the nearest states, by the mean embedding of their rows.
 
     Args:

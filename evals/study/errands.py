@@ -4,16 +4,18 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from selfwire.core.values import Value
-from selfwire.evals.benchmarks.errands import POOL, RIGHT, Errand, errands
+from selfwire.evals.benchmarks.errands import RIGHT, Errand, errands
 from selfwire.evals.statistics import Estimate, student
 from selfwire.evals.study.errand_runs import (
     IDS,
     SAMPLING,
+    Choose,
     Seen,
     best_constant,
     best_fixed,
@@ -51,7 +53,7 @@ class ErrandStudy(Value):
 
     length: int = 2
     tasks: int = 200
-    updates: int = 250
+    updates: int = 200
     batch: int = 64
     embedder: str = "minilm"
     sparse: bool = False
@@ -78,7 +80,8 @@ def studied(study: ErrandStudy, seeds: Sequence[int], workers: int = 2) -> list[
     """Run the study for each seed, in processes of one thread each: same numbers, however many there are."""
     if workers == 1:
         return [one_seed(study, seed) for seed in seeds]
-    with ProcessPoolExecutor(max_workers=workers, mp_context=_spawning()) as pool:
+    # a fork would inherit torch's threads
+    with ProcessPoolExecutor(max_workers=workers, mp_context=get_context("spawn")) as pool:
         return list(pool.map(partial(one_seed, study), seeds))
 
 
@@ -99,8 +102,8 @@ async def _one_seed(study: ErrandStudy, seed: int) -> SeedResult:
     dimensions = known.agents.shape[1]
     solved: dict[str, float] = {}
 
-    def tested(name: str, choose: Callable[..., object]) -> None:
-        found, _ = played(list(test) * REPEATS, choose, np.random.default_rng([seed, 1]))  # type: ignore[arg-type]
+    def tested(name: str, choose: Choose) -> None:
+        found, _ = played(list(test) * REPEATS, choose, np.random.default_rng([seed, 1]))
         solved[name] = float(found.mean())
 
     head, curve = trained(study, learn, known, seed, HeadConfig(), TrainConfig())
@@ -117,7 +120,9 @@ async def _one_seed(study: ErrandStudy, seed: int) -> SeedResult:
     tested("random", by_chance)
     if not study.sparse:
         _without_learning(study, seed, learn, test, known, tested, solved)
-    solved["knows the truth"] = float(played(test, by_agent(lambda s: RIGHT[s.situations]), np.random.default_rng(0))[0].mean())
+    solved["knows the truth"] = float(
+        played(test, by_agent(lambda s: RIGHT[s.situations]), np.random.default_rng(0))[0].mean()
+    )
     positive = float(played(list(learn) * 10, by_chance, np.random.default_rng([seed, 2]))[0].mean())
     return SeedResult(seed=seed, solved=solved, positive=positive, curve=curve)
 
@@ -128,7 +133,7 @@ def _without_learning(
     learn: Sequence[Errand],
     test: Sequence[Errand],
     known: Seen,
-    tested: Callable[[str, Callable[..., object]], None],
+    tested: Callable[[str, Choose], None],
     solved: dict[str, float],
 ) -> None:
     solved["best fixed workflow of all"] = best_fixed(test)
@@ -140,7 +145,7 @@ def _without_learning(
     tested("nearest neighbour, told the right agents", look_up(known, states, agents, [1.0] * len(told), nearest=1))
 
 
-def _by_rewards(episodes: Sequence[Episode], known: Seen) -> Callable[..., object]:
+def _by_rewards(episodes: Sequence[Episode], known: Seen) -> Choose:
     """The look-up on what as many episodes of chance have brought as the head was trained on."""
     states, agents, values = [], [], []
     for episode in episodes:
@@ -150,7 +155,9 @@ def _by_rewards(episodes: Sequence[Episode], known: Seen) -> Callable[..., objec
                 agents.append(IDS.index(name))
                 values.append(episode.reward or 0.0)
     kept = np.random.default_rng(0).permutation(len(states))[:20_000]
-    return look_up(known, [states[i] for i in kept], [agents[i] for i in kept], [values[i] for i in kept], nearest=NEAREST)
+    return look_up(
+        known, [states[i] for i in kept], [agents[i] for i in kept], [values[i] for i in kept], nearest=NEAREST
+    )
 
 
 def trained(
@@ -194,9 +201,3 @@ def summary(results: Sequence[SeedResult]) -> list[tuple[str, Estimate, Estimate
         gains = [one.solved["trained"] - one.solved[name] for one in results]
         rows.append((name, student(values), None if name == "trained" else student(gains)))
     return rows
-
-
-def _spawning() -> object:
-    import multiprocessing
-
-    return multiprocessing.get_context("spawn")  # a fork would inherit torch's threads

@@ -58,8 +58,8 @@ async def plan(state: TaskState, outcome: str, meta: Meta, *, tools: str, agents
             agents=agents,
             tools=tools,
         )
-    except ReplyError:
-        return Planned(unplanned(state), Usage(), fell_back=True)
+    except ReplyError as error:
+        return Planned(unplanned(state), error.cost or Usage(), fell_back=True)
     return Planned(planned(state, reply), usage)
 
 

@@ -105,9 +105,9 @@ def _settled(state: TaskState, *, wanted: str, had: TaskState) -> TaskState:
         whole = Subtask(id=fresh_id(state.subtasks), goal=_goal(state.objective) or "Do the task.")
         over = [one for one in state.subtasks if one.status != "pending"]
         return state.replace(subtasks=_bounded(over, [whole]), active=whole.id)
-    names = {one.goal.lower(): one.id for one in pending} | {one.id: one.id for one in pending}
-    found = names.get(wanted.strip()) or names.get(_goal(wanted).lower()) or (had.active if had.active in names else "")
-    return state.replace(active=found or pending[0].id)
+    ids, goals = [one.id for one in pending], {one.goal.lower(): one.id for one in pending}
+    found = wanted.strip() if wanted.strip() in ids else goals.get(_goal(wanted).lower())
+    return state.replace(active=found or (had.active if had.active in ids else ids[0]))
 
 
 def _revised(known: Subtask, item: PlannedSubtask) -> Subtask | None:

@@ -92,7 +92,6 @@ def single(state: TaskState) -> TaskState:
         objective=state.objective,
         subtasks=(Subtask(id="s1", goal=_goal(state.objective) or "Do the task."),),
         active="s1",
-        assessment=state.assessment,
     )
 
 

@@ -83,6 +83,7 @@ class EvomasConfig(Value):
             Paper: on. Ours: off, for the bill.
         process_reward: whether the evaluator's rewards are part of the return (Sec. 4.4). Paper and ours: off.
         temperature: of every call in [0, 2]. Paper: unstated. Ours: 0.3.
+        transfer: whether weights may route another pool than they were trained for; one that has only grown is none.
         sampling: how layers are drawn.
         head: what the head is, where it is not given by saved weights.
     """
@@ -97,6 +98,7 @@ class EvomasConfig(Value):
     verify: bool = False
     process_reward: bool = False
     temperature: float = Field(default=0.3, ge=0, le=2)
+    transfer: bool = False
     sampling: SamplingConfig = SamplingConfig()
     head: HeadConfig = HeadConfig()
 

@@ -66,9 +66,7 @@ def nobody_answered(why: str) -> Assessment:
     return Assessment(verdict="refine", feedback=shortened(f"{NO_OUTCOME}: {why}", FEEDBACK_LENGTH))
 
 
-async def last_answer(
-    state: TaskState, attempts: Sequence[str], meta: Meta, *, scope: Scope
-) -> tuple[str, Usage]:
+async def last_answer(state: TaskState, attempts: Sequence[str], meta: Meta, *, scope: Scope) -> tuple[str, Usage]:
     """The answer of a run in which no subtask succeeded, put together once out of what was tried.
 
     Without a valid reply it is the last attempt as it stands.

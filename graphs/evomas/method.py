@@ -132,9 +132,7 @@ class Evomas:
         run = StageRun(workflow, question, state, self.config.task_state, self.acts, scope)
         return await run.play(layers)
 
-    async def verified(
-        self, workflow: Workflow, question: Question, outcome: str, scope: Scope
-    ) -> tuple[str, Usage]:
+    async def verified(self, workflow: Workflow, question: Question, outcome: str, scope: Scope) -> tuple[str, Usage]:
         """What looking up an outcome's claims brings, with all tools that the pool holds; "" where that fails."""
         held = tuple(dict.fromkeys(tool for agent in workflow.agents for tool in agent.tools))
         agent = Agent(id="verifier", prompt=load_prompts("evolvers", METHOD).text("verify").strip(), tools=held)

@@ -44,7 +44,9 @@ def layered_topology(layers: Sequence[Sequence[str]]) -> Topology:
     nodes = [node for level in levels for node in level]
     rows = [[STATE], *levels, [OUTCOME]]
     return Topology(
-        nodes=tuple(Node(id=n, agent=a) for n, a in zip([STATE, *nodes, OUTCOME], [STATE, *agents, OUTCOME], strict=True)),
+        nodes=tuple(
+            Node(id=n, agent=a) for n, a in zip([STATE, *nodes, OUTCOME], [STATE, *agents, OUTCOME], strict=True)
+        ),
         edges=tuple(
             Edge(source=source, target=target)
             for above, below in zip(rows, rows[1:], strict=False)

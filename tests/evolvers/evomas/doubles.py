@@ -1,33 +1,38 @@
-"""Doubles for EvoMAS's tests: prompts as they are, states and pools by hand."""
+"""Small pools and episodes for tests of the router."""
 
-from importlib.resources import files
+from collections.abc import Sequence
 
-from selfwire.core.prompts import Prompts
-from selfwire.evolvers.evomas.meta import Meta
-from selfwire.evolvers.evomas.state import Status, Subtask, TaskState
-from tests.evolvers.tacomas.doubles import Answer, ScriptedModel
+import numpy as np
 
-PROMPTS = Prompts(
-    texts={
-        file.name.removesuffix(".md"): file.read_text(encoding="utf-8")
-        for file in files("selfwire.evolvers").joinpath("prompts", "evomas").iterdir()
-        if file.name.endswith(".md")
-    }
-)
-OBJECTIVE = "Which bridge is longer?"
+from selfwire.core.agent import Agent
+from selfwire.evolvers.evomas.config import HeadConfig, SamplingConfig
+from selfwire.evolvers.evomas.encoding import Vectors
+from selfwire.evolvers.evomas.head import RoutingHead
+from selfwire.evolvers.evomas.plans import Decision, Episode, Layered
+
+D = 8
+POOL = tuple(Agent(id=name, role=f"{name} things", prompt="Work.") for name in ("sort", "weigh", "paint"))
+SAMPLING = SamplingConfig(layers=2)
 
 
-def meta(**script: Answer) -> tuple[Meta, ScriptedModel]:
-    """Planner and evaluator over a scripted model."""
-    model = ScriptedModel(**script)
-    return Meta(model, PROMPTS), model
+def vectors(texts: Sequence[str], d: int = D) -> dict[str, Vectors]:
+    """A unit vector per text, by its place."""
+    made = np.random.default_rng(7).normal(size=(len(texts), d)).astype(np.float32)
+    made /= np.linalg.norm(made, axis=1, keepdims=True)
+    return dict(zip(texts, made, strict=True))
 
 
-def subtask(number: int, status: Status = "pending", **fields: object) -> Subtask:
-    return Subtask.model_validate({"id": f"s{number}", "goal": f"goal {number}", "status": status, **fields})
+AGENTS = vectors([agent.id for agent in POOL])
+ROWS = vectors(("here", "there", "so far"))
 
 
-def state(*subtasks: Subtask, active: str | None = None, **fields: object) -> TaskState:
-    first = next((one.id for one in subtasks if one.status == "pending"), None)
-    given = {"objective": OBJECTIVE, "subtasks": subtasks, "active": active or first, **fields}
-    return TaskState.model_validate(given)
+def decided(*layers: tuple[str, ...], rows: tuple[str, ...] = ("here",), masked: tuple[str, ...] = ()) -> Decision:
+    return Decision(rows=rows, agents=tuple(AGENTS), layered=Layered(layers=layers, masked=masked))
+
+
+def episode(reward: float | None, *decisions: Decision, process: tuple[float, ...] = ()) -> Episode:
+    return Episode(decisions=decisions or (decided(("sort",), ("paint", "weigh")),), reward=reward, process=process)
+
+
+def head() -> RoutingHead:
+    return RoutingHead(D, HeadConfig(init="xavier", seed=3))

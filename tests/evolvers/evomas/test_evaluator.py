@@ -11,7 +11,7 @@ from selfwire.evolvers.evomas.asks import Assessed, LastAnswer
 from selfwire.evolvers.evomas.evaluator import assessment, evaluate, last_answer, nobody_answered
 from selfwire.evolvers.evomas.state import Assessment
 from selfwire.evolvers.evomas.updater import updated
-from tests.evolvers.evomas.doubles import OBJECTIVE, meta, state, subtask
+from tests.evolvers.evomas.states import OBJECTIVE, meta, state, subtask
 
 NOW = state(subtask(1), subtask(2))
 

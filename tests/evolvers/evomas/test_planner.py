@@ -11,7 +11,7 @@ from selfwire.evolvers.evomas.asks import Plan, PlannedSubtask
 from selfwire.evolvers.evomas.planner import plan, planned, single, unplanned
 from selfwire.evolvers.evomas.state import GOAL_LENGTH, SUBTASKS, Assessment, Subtask, TaskState, full_text, rows
 from selfwire.evolvers.evomas.updater import updated
-from tests.evolvers.evomas.doubles import OBJECTIVE, meta, state, subtask
+from tests.evolvers.evomas.states import OBJECTIVE, meta, state, subtask
 
 SEARCH, COMPARE = "Find both lengths.", "Say which is longer."
 

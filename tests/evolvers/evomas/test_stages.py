@@ -7,7 +7,7 @@ from selfwire.evolvers.evomas.plans import Layered
 from selfwire.evolvers.evomas.pool import EARLY_EXIT, FOUR, SEVEN, browsing, plan_of, seed
 from selfwire.evolvers.evomas.stages import Stage, change, episode, masked, running, settled_answer, stop_reason
 from selfwire.evolvers.evomas.state import Assessment, TaskState, full_text, rows
-from tests.evolvers.evomas.doubles import OBJECTIVE, PROMPTS, state, subtask
+from tests.evolvers.evomas.states import OBJECTIVE, PROMPTS, state, subtask
 
 DONE, OPEN = state(subtask(1, "completed")), state(subtask(1))
 

@@ -4,7 +4,7 @@ import pytest
 
 from selfwire.evolvers.evomas.state import ARTIFACT_LENGTH, HISTORY, Assessment, TaskState, Verdict
 from selfwire.evolvers.evomas.updater import updated
-from tests.evolvers.evomas.doubles import state, subtask
+from tests.evolvers.evomas.states import state, subtask
 
 LAYERS = (("io", "web_search"), ("ensemble",))
 

@@ -42,7 +42,8 @@ async def test_a_planner_and_an_evaluator_that_talk_garbage_leave_safe_defaults(
         result = await asked(server)
     assert [one.fell_back for one in stages(result)] == [("planner", "evaluator")] * 3
     assert {one.goal for one in stages(result)} == {"What am I?"}
-    assert [one.assessment and one.assessment.verdict for one in stages(result)] == ["refine"] * 3  # nothing passes unseen
+    verdicts = [one.assessment and one.assessment.verdict for one in stages(result)]
+    assert verdicts == ["refine"] * 3  # nothing passes unseen
     assert result["answer"] == stages(result)[-1].outcome
 
 

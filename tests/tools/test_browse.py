@@ -3,6 +3,7 @@
 import pytest
 
 from selfwire.core.errors import ToolError
+from selfwire.core.ports import Toolbox
 from selfwire.core.scope import Scope
 from selfwire.tools.browse import BrowseTool, with_pages
 from selfwire.tools.calculator import CalculatorTool
@@ -45,6 +46,6 @@ def test_a_local_search_brings_a_page_reader() -> None:
     made = with_pages({"search": search})
     assert isinstance(made["browse"], BrowseTool)
     assert made["browse"].documents == search.documents
-    own = {"search": search, "browse": CalculatorTool()}
+    own: Toolbox = {"search": search, "browse": CalculatorTool()}
     assert with_pages(own) == own
     assert set(with_pages({"calculator": CalculatorTool()})) == {"calculator"}

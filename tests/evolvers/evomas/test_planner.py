@@ -123,7 +123,11 @@ def test_without_a_task_state_the_task_is_the_only_subtask() -> None:
     assert (made.completed, made.history) == ((), ())
 
 
-texts = st.one_of(st.sampled_from(["", "s1", "s2", "s3", "goal 1", "goal 2", " ", "S1"]), st.text(max_size=30), st.text(min_size=490, max_size=520))
+texts = st.one_of(
+    st.sampled_from(["", "s1", "s2", "s3", "goal 1", "goal 2", " ", "S1"]),
+    st.text(max_size=30),
+    st.text(min_size=490, max_size=520),
+)
 items = st.builds(
     PlannedSubtask, id=texts, goal=texts, status=st.sampled_from(["TODO", "DONE", "FAILED", "NEED-REFINE"])
 )

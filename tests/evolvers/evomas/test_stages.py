@@ -108,6 +108,7 @@ def test_without_a_task_state_the_router_sees_the_objective_alone() -> None:
 
 
 def test_agents_are_told_the_whole_state() -> None:
-    told = full_text(state(subtask(1, "completed", artifact="1,280 m"), subtask(2, trouble="half of it", refinements=1)))
+    sent_back = subtask(2, trouble="half of it", refinements=1)
+    told = full_text(state(subtask(1, "completed", artifact="1,280 m"), sent_back))
     for part in (OBJECTIVE, "[s1] completed: goal 1", "Result of [s1]:\n1,280 m", "Active subtask: [s2]", "half of it"):
         assert part in told

@@ -80,11 +80,8 @@ def test_an_evaluator_is_no_oracle() -> None:
 
 
 def test_an_evaluator_errs_at_half_the_error_rate() -> None:
-    wrong = sum(
-        asked(Assessed, seed=seed, error_rate=0.4, task=COMPARISON, state="", subtask=SPLIT, outcome=PARTS + "\nAnswer: a")
-        .reward == 0
-        for seed in range(300)
-    )  # fmt: skip
+    shown = {"task": COMPARISON, "state": "", "subtask": SPLIT, "outcome": f"{PARTS}\nAnswer: a"}
+    wrong = sum(asked(Assessed, seed=seed, error_rate=0.4, **shown).reward == 0 for seed in range(300))
     assert 30 < wrong < 90
 
 

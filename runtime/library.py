@@ -90,6 +90,14 @@ class Library:
         await self.store.abatch([*blobs, *self._writes(version, workflow, move=head is None or version.is_accepted)])
         return version
 
+    async def keep(self, workflow: Workflow) -> None:
+        """Store the bytes that a workflow refers to before it has a version, so that a resumed run finds them.
+
+        Raises:
+            LibraryError: they are not here.
+        """
+        await self.store.abatch(await self._new_blobs(workflow))
+
     async def _new_blobs(self, workflow: Workflow) -> list[PutOp]:
         writes = []
         for reference in references(workflow.memory):

@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 def ablate(
-    method: Annotated[str, typer.Argument(help="Method: hiva.")] = DEFAULTS.method,
+    method: Annotated[str, typer.Argument(help="Method: hiva or evomas.")] = DEFAULTS.method,
     benchmark: Annotated[str, typer.Option(help="archive, plancraft, or a .jsonl file.")] = DEFAULTS.benchmark,
     variants: Annotated[str, typer.Option(help="Names with commas between them, such as full,no-tev; all.")] = "",
     seeds: Annotated[int, typer.Option(min=1, help="Evolutions per variant.")] = DEFAULTS.seeds,

@@ -48,9 +48,21 @@ VARIANTS: Mapping[str, Mapping[str, Variant]] = {
         "no-tool": Variant(title="w/o Tool", config={"tools": False}),
         "no-gate": Variant(title="no gate", gate="off"),
         RANDOM: Variant(title="random edits", random=True),
-    }
+    },
+    "evomas": {
+        FULL: Variant(title="full"),
+        "no-state": Variant(title="w/o task state", config={"task_state": False}),
+        "random-adapter": Variant(title="random adapter", config={"adapter": "random"}),
+        "frozen-adapter": Variant(title="frozen adapter", config={"adapter": "frozen"}),
+        "process-reward": Variant(title="with process reward", config={"process_reward": True}),
+        "pool-4": Variant(title="pool of 4", config={"pool": 4}),
+        "fixed": Variant(title="fixed workflow", config={"adapter": "fixed"}),
+        "fixed-no-state": Variant(
+            title="fixed workflow w/o task state", config={"adapter": "fixed", "task_state": False}
+        ),
+    },
 }
-"""Variants by method and name; every method has `full` and `random`."""
+"""Variants by method and name; every method has `full`, and `random` if it rewires its team."""
 
 
 class Study(Value):

@@ -86,6 +86,7 @@ class EvomasConfig(Value):
         transfer: whether weights may route another pool than they were trained for; one that has only grown is none.
         sampling: how layers are drawn.
         head: what the head is, where it is not given by saved weights.
+        train: how `evolve` trains it.
     """
 
     adapter: Literal["learned", "random", "frozen", "fixed"] = "learned"
@@ -101,6 +102,7 @@ class EvomasConfig(Value):
     transfer: bool = False
     sampling: SamplingConfig = SamplingConfig()
     head: HeadConfig = HeadConfig()
+    train: TrainConfig = TrainConfig()
 
 
 PAPER_HEAD = HeadConfig(state="tokens", init="xavier", normalised=False)

@@ -48,8 +48,8 @@ async def evaluate(state: TaskState, outcome: str, meta: Meta, *, checks: str = 
             outcome=outcome,
             checks=checks or "(nothing was looked up)",
         )
-    except ReplyError:
-        return Judged(Assessment(verdict="refine", feedback=NOT_JUDGED), Usage(), fell_back=True)
+    except ReplyError as error:
+        return Judged(Assessment(verdict="refine", feedback=NOT_JUDGED), error.cost or Usage(), fell_back=True)
     return Judged(assessment(reply), usage)
 
 
@@ -88,6 +88,6 @@ async def last_answer(state: TaskState, attempts: Sequence[str], meta: Meta, *, 
             state=full_text(state),
             attempts="\n\n".join(f"[attempt {n}]\n{text}" for n, text in enumerate(shown, 1)),
         )
-    except ReplyError:
-        return attempts[-1], Usage()
+    except ReplyError as error:
+        return attempts[-1], error.cost or Usage()
     return reply.answer.strip() or attempts[-1], usage

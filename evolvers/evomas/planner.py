@@ -58,8 +58,8 @@ async def plan(state: TaskState, outcome: str, meta: Meta, *, tools: str, agents
             agents=agents,
             tools=tools,
         )
-    except ReplyError:
-        return Planned(unplanned(state), Usage(), fell_back=True)
+    except ReplyError as error:
+        return Planned(unplanned(state), error.cost or Usage(), fell_back=True)
     return Planned(planned(state, reply), usage)
 
 
@@ -92,7 +92,6 @@ def single(state: TaskState) -> TaskState:
         objective=state.objective,
         subtasks=(Subtask(id="s1", goal=_goal(state.objective) or "Do the task."),),
         active="s1",
-        assessment=state.assessment,
     )
 
 
@@ -105,9 +104,9 @@ def _settled(state: TaskState, *, wanted: str, had: TaskState) -> TaskState:
         whole = Subtask(id=fresh_id(state.subtasks), goal=_goal(state.objective) or "Do the task.")
         over = [one for one in state.subtasks if one.status != "pending"]
         return state.replace(subtasks=_bounded(over, [whole]), active=whole.id)
-    names = {one.goal.lower(): one.id for one in pending} | {one.id: one.id for one in pending}
-    found = names.get(wanted.strip()) or names.get(_goal(wanted).lower()) or (had.active if had.active in names else "")
-    return state.replace(active=found or pending[0].id)
+    ids, goals = [one.id for one in pending], {one.goal.lower(): one.id for one in pending}
+    found = wanted.strip() if wanted.strip() in ids else goals.get(_goal(wanted).lower())
+    return state.replace(active=found or (had.active if had.active in ids else ids[0]))
 
 
 def _revised(known: Subtask, item: PlannedSubtask) -> Subtask | None:

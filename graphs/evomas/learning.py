@@ -64,12 +64,15 @@ def _learner(workflow: Workflow, config: EvomasConfig, train: TrainConfig, embed
 
 
 def episode_of(trajectory: Trajectory) -> Episode | None:
-    """What a trajectory teaches the router: None if nothing was decided; without a reward after an error (D8)."""
+    """What a trajectory teaches the router: None if nothing was decided; without a reward after an error (D8).
+
+    A failed agent is one too: what was chosen was not what ran.
+    """
     noted = trajectory.notes.get(EPISODE)
     if noted is None:
         return None
-    feedback = trajectory.feedback
-    reward = None if trajectory.error is not None or feedback is None else float(feedback.solved)
+    feedback, failed = trajectory.feedback, any(step.error for step in trajectory.steps)
+    reward = None if trajectory.error is not None or failed or feedback is None else float(feedback.solved)
     return Episode.model_validate(thawed(noted)).replace(reward=reward)
 
 

@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring
-from selfwire.core.errors import ConfigError, ModelError
+from selfwire.core.errors import ModelError
 from selfwire.core.ports import Act, Embedder, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -23,7 +23,9 @@ from selfwire.evolvers.evomas.plans import Chooser
 from selfwire.evolvers.evomas.pool import METHOD, browsing, seed
 from selfwire.evolvers.evomas.stages import Stage, episode
 from selfwire.evolvers.evomas.state import TaskState
+from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.graphs.evomas.adapters import Adapters
+from selfwire.graphs.evomas.learning import episode_of, updated
 from selfwire.graphs.evomas.stage import StageRun
 from selfwire.graphs.method import Evolved, Grade
 from selfwire.graphs.nodes import DETACHED
@@ -147,6 +149,33 @@ class Evomas:
         """`samples` runs, which differ by what is drawn."""
         places = [scope.at(sample=number) for number in range(self.config.samples)]
         return await asyncio.gather(*(self.solve(workflow, question, scope=place) for place in places))
+
+    async def evolve(
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
+    ) -> Evolved:
+        """One batch of REINFORCE; agents and topology stay, the router's weights are what is learned.
+
+        Nothing is learned where nobody asks the head, and from trajectories that an error has ended.
+        """
+        episodes = [found for one in trajectories if (found := episode_of(one)) is not None]
+        if self.config.adapter != "learned" or not episodes:
+            return Evolved(workflow=workflow)
+        learned, _, update = await updated(workflow, episodes, self.config, self.config.train, self.embedder)
+        return Evolved(
+            workflow=learned.descended_from(workflow, ()), notes={"update": update.model_dump(mode="json")}
+        )
+
+    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
+        """Nothing is fitted to held-out tasks."""
+        return workflow
+
+    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+        """The kept pool with the candidate's router, which reads agents by their texts."""
+        return kept.learned(**{ROUTER: candidate.memory[ROUTER]}) if ROUTER in candidate.memory else kept
+
+    def pruned(self, workflow: Workflow) -> Rewiring | None:
+        """Nothing is pruned: who helps least is not chosen."""
+        return None
 
 
 def result(final: Mapping[str, Any], workflow: Workflow, question: Question, scope: Scope) -> Trajectory:

@@ -8,6 +8,7 @@ The two ends call no model: the first hands the full state on, the last puts the
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from selfwire.core.agent import Agent
 from selfwire.core.ports import Act
@@ -49,7 +50,7 @@ def layered_topology(layers: Sequence[Sequence[str]]) -> Topology:
         ),
         edges=tuple(
             Edge(source=source, target=target)
-            for above, below in zip(rows, rows[1:], strict=False)
+            for above, below in pairwise(rows)
             for source in above
             for target in below
         ),

@@ -14,7 +14,12 @@ from selfwire.runtime.offline.brief import Brief, Critic
 from selfwire.runtime.offline.neutral import neutral
 from selfwire.runtime.offline.worker import Said
 
-CRITICS: Mapping[frozenset[str], Critic] = {**gradients.CRITICS, **coevolution.CRITICS, **rounds.CRITICS, **stages.CRITICS}
+CRITICS: Mapping[frozenset[str], Critic] = {
+    **gradients.CRITICS,
+    **coevolution.CRITICS,
+    **rounds.CRITICS,
+    **stages.CRITICS,
+}
 """Who fills an object, by the names of its fields."""
 
 

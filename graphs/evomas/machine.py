@@ -27,12 +27,13 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.evaluator import evaluate, last_answer, nobody_answered
 from selfwire.evolvers.evomas.planner import plan, single
+from selfwire.evolvers.evomas.pool import EARLY_EXIT
 from selfwire.evolvers.evomas.stages import Stage, masked, running, settled_answer, stop_reason
 from selfwire.evolvers.evomas.state import TaskState, rows
 from selfwire.evolvers.evomas.updater import updated
 from selfwire.graphs.choices import chosen, context_schema, edited
 from selfwire.graphs.evomas.method import Evomas
-from selfwire.graphs.evomas.stage import whole_topology
+from selfwire.graphs.evomas.stage import placed, whole_topology
 from selfwire.graphs.evomas.state import (
     EvomasContext,
     EvomasInput,
@@ -240,7 +241,7 @@ def machine(
         played: EvomasState = await paid(Steps.layers)(state)
         return played
 
-    schema = context_schema(EvomasContext, start, {agent.id: "layers" for agent in start.agents})
+    schema = context_schema(EvomasContext, placed(start, config.sampling.layers), {EARLY_EXIT: "adapt"})
     graph: EvomasGraph = StateGraph(EvomasState, context_schema=schema, input_schema=EvomasInput)
     graph.add_node("begin", both_forms(paid(Steps.begin, anew=True)))
     graph.add_node("plan", both_forms(paid(Steps.plan)))

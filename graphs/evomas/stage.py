@@ -65,6 +65,13 @@ def whole_topology(workflow: Workflow, layers: int) -> Topology:
     return layered_topology([working or [EARLY_EXIT]] * layers)
 
 
+def placed(workflow: Workflow, layers: int) -> Workflow:
+    """The pool with a node for every place that an agent may have, and no edges, for whoever asks where agents are."""
+    drawn = whole_topology(workflow, layers)
+    nodes = tuple(node for node in drawn.nodes if node.agent in workflow.pool)
+    return workflow.replace(topology=Topology(nodes=nodes, entry=nodes[0].id, sink=nodes[0].id))
+
+
 def node_id(layer: int, agent: str) -> str:
     """The node of an agent in a layer, from 1."""
     plain = f"L{layer}-{agent}"

@@ -128,8 +128,8 @@ def played(
     process: list[list[float]] = [[] for _ in tasks]
     lengths = np.array([len(task.texts) for task in tasks])
     for number in range(STAGES):
-        open_ = np.flatnonzero(settled < lengths)
-        if not len(open_):
+        open_ = np.flatnonzero(settled < lengths).tolist()
+        if not open_:
             break
         rows = [tasks[i].rows(int(settled[i]), bool(failed[i])) for i in open_]
         stage = Stage(number, rows, np.array([tasks[i].situations[settled[i]] for i in open_]))
@@ -182,7 +182,8 @@ def _within(stage: npt.NDArray[np.float64], kinds: Integers) -> npt.NDArray[np.f
             after[place] -= moved
             after[place + 1] += moved
         left = after
-    return left[-1]
+    solved: npt.NDArray[np.float64] = left[-1]
+    return solved
 
 
 def best_constant(learned: Sequence[Errand], tasks: Sequence[Errand]) -> float:
@@ -224,7 +225,8 @@ def look_up(
         near = np.argsort(-(means(stage.rows, known) @ table.T), axis=1, kind="stable")[:, :nearest]
         mine = chosen[near][..., None] == who
         mean = (mine * worth[near][..., None]).sum(axis=1) / np.maximum(mine.sum(axis=1), 1)
-        return np.where(mine.any(axis=1), mean, -1.0).argmax(axis=1)
+        best: Integers = np.where(mine.any(axis=1), mean, -1.0).argmax(axis=1)
+        return best
 
     return by_agent(pick)
 

@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
-from selfwire.evals.cli import ablate, about, evaluate, evolve, run, runs, workflows
+from selfwire.evals.cli import ablate, about, evaluate, evolve, run, runs, train, workflows
 from selfwire.evals.cli.faults import GuardedGroup
 
 TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
     evolve.register,
+    train.register,
     run.register,
     evaluate.register,
     ablate.register,

@@ -34,7 +34,7 @@ VARIANTS: Mapping[str, Mapping[str, Variant]] = {
         "no-tool": Variant(title="w/o Tool", config={"tools": False}),
         "no-gate": Variant(title="no gate", gate="off"),
         RANDOM: Variant(title="random edits", random=True),
-    }
+    },
     "evomas": {
         FULL: Variant(title="full"),
         "no-state": Variant(title="w/o task state", config={"task_state": False}),
@@ -48,7 +48,7 @@ VARIANTS: Mapping[str, Mapping[str, Variant]] = {
         ),
     },
 }
-"""Variants by method and name; every method has `full` and `random`."""
+"""Variants by method and name; every method has `full`, and `random` if it rewires its team."""
 
 PREFIX = "no-"
 """Of the names of variants that switch a part off."""

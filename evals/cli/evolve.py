@@ -25,7 +25,7 @@ from selfwire.runtime.sync import run_sync
 LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget_usd", "seconds": "budget_seconds"}
 """Parameter of the command by limit of a budget."""
 
-Method = Annotated[str | None, typer.Argument(help="Method: hiva. Not needed with --resume.")]
+Method = Annotated[str | None, typer.Argument(help="Method: hiva, tacomas or evomas. Not needed with --resume.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -231,14 +231,14 @@ def _last_words(run: OpenRun, *, finished: bool) -> None:
 def _snippet(run: OpenRun, home: Path, name: str) -> str:
     """How to call the saved workflow from Python."""
     tools = f'list(benchmark("{run.request.benchmark}").toolbox.values())' if run.benchmark.tools else "[]"
-    model = run.request.models.agent
+    model, method = run.request.models.agent, run.request.method
     return (
         "    from selfwire.evals.benchmarks.catalogue import benchmark\n"
-        "    from selfwire.graphs import hiva\n"
+        f"    from selfwire.graphs import {method}\n"
         "    from selfwire.runtime.library import open_library\n\n"
         f'    library = open_library("{home}")\n'
         f"    tools = {tools}\n"
-        f'    graph = hiva.build("{model}", name="{name}", library=library, tools=tools).compile()\n'
+        f'    graph = {method}.build("{model}", name="{name}", library=library, tools=tools).compile()\n'
         '    print(graph.invoke({"question": "..."})["answer"])'
     )
 

@@ -109,7 +109,7 @@ def test_the_router_sees_the_state_that_the_updater_left() -> None:
     assert "History: s1: io > web_search: refine" in second.rows
 
 
-def test_two_refinements_then_failed_then_another_plan() -> None:
+def test_d13_two_refinements_then_failed_then_another_plan() -> None:
     other = planning(item("", "s1"), item("", "s2"), item("Ask the engineers."), active="Ask the engineers.")
     model = scripted(HALF, HALF, HALF, plans=(TWO, SAME, SAME, other, SAME))
     result = built(model).invoke(ASKED)
@@ -125,7 +125,7 @@ def test_a_dead_end_is_replaced_at_once() -> None:
     assert [one.goal for one in stages(result)] == ["Find the lengths.", "Ask the engineers."]
 
 
-def test_where_nothing_succeeds_one_synthesis_of_the_attempts_answers() -> None:
+def test_d15_where_nothing_succeeds_one_synthesis_of_the_attempts_answers() -> None:
     model = scripted(*[HALF] * 9)
     result = built(model, stages=3).invoke(ASKED)
     assert (result["answer"], result["status"]) == ("put together", "stages")
@@ -140,7 +140,7 @@ def test_where_something_succeeded_nothing_is_put_together() -> None:
     assert "LastAnswer" not in model.objects
 
 
-def test_early_exit_is_masked_until_a_subtask_is_done_and_then_ends_the_run() -> None:
+def test_d11_early_exit_is_masked_until_a_subtask_is_done_and_then_ends_the_run() -> None:
     three = planning(item("one"), item("two"), item("three"))
     result = built(scripted(plans=(three, SAME)), ["io"], ["early_exit", "web_search"], ["ensemble"]).invoke(ASKED)
     first, second = stages(result)
@@ -154,7 +154,7 @@ def test_early_exit_is_masked_until_a_subtask_is_done_and_then_ends_the_run() ->
     assert [one.status for one in second.state.subtasks] == ["completed", "completed", "pending"]  # update has run
 
 
-def test_early_exit_alone_runs_and_judges_nothing() -> None:
+def test_d17_early_exit_alone_runs_and_judges_nothing() -> None:
     model = scripted()
     result = built(model, ["early_exit"], ["io"]).invoke(ASKED)
     first, second = stages(result)
@@ -186,7 +186,7 @@ def test_agents_read_the_whole_state_and_know_their_subtask() -> None:
         assert part in second
 
 
-def test_without_a_task_state_nobody_plans_and_every_stage_begins_anew() -> None:
+def test_d18_without_a_task_state_nobody_plans_and_every_stage_begins_anew() -> None:
     model = scripted(HALF, HALF)
     result = built(model, task_state=False).invoke(ASKED)
     assert [one.rows for one in stages(result)] == [("Objective: Which bridge is longer?",)] * 3
@@ -241,7 +241,7 @@ def test_an_agent_that_fails_is_left_out_and_the_stage_goes_on() -> None:
     assert result["status"] == "done"
 
 
-def test_where_all_agents_fail_the_stage_may_be_tried_again_unjudged() -> None:
+def test_d14_where_all_agents_fail_the_stage_may_be_tried_again_unjudged() -> None:
     model = scripted(failing={SEARCH: 1})
     result = built(model, ["web_search"]).invoke(ASKED)
     first = stages(result)[0]
@@ -258,7 +258,7 @@ def test_where_nobody_ever_answers_the_run_ends_as_an_error() -> None:
     assert "the provider is down" in result["error"]
 
 
-def test_replies_that_are_none_are_replaced_by_safe_defaults() -> None:
+def test_d14_replies_that_are_none_are_replaced_by_safe_defaults() -> None:
     model = Script(script={**SCRIPT, "Plan": {"no": 1}, "Assessed": {"no": 1}, "LastAnswer": {}, "Choice": {}})
     result = built(model, ["io", "multi_generate"], ["ensemble"], stages=2).invoke(ASKED)
     for one in stages(result):
@@ -269,7 +269,7 @@ def test_replies_that_are_none_are_replaced_by_safe_defaults() -> None:
     assert result["answer"] == stages(result)[-1].outcome
 
 
-def test_the_evaluator_may_look_things_up_before_it_judges() -> None:
+def test_d16_the_evaluator_may_look_things_up_before_it_judges() -> None:
     model = scripted(calls_tool=("look", {"query": "Rome"}))
     built(model, tools=[look], verify=True).invoke(ASKED)
     assert len(model.shown("You check the result")) == 2 * 2  # a tool call and an answer, at two stages

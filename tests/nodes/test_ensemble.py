@@ -51,7 +51,7 @@ async def test_without_a_valid_reply_the_most_common_solution_stands_and_is_paid
     assert (step.output, step.usage.calls) == ("b", 2)
 
 
-async def test_one_solution_needs_no_choice_and_none_says_so() -> None:
+async def test_d19_one_solution_needs_no_choice_and_none_says_so() -> None:
     alone, model = await acted(AssertionError, "only", " ")
     assert (alone.output, alone.usage, model.asked) == ("only", Usage(), [])
     nothing, model = await acted(AssertionError)

@@ -57,7 +57,7 @@ def test_it_may_give_a_subtask_up() -> None:
     assert made.active == "s2"
 
 
-def test_done_is_what_the_evaluator_has_passed_and_nothing_else() -> None:
+def test_d12_done_is_what_the_evaluator_has_passed_and_nothing_else() -> None:
     made = planned(state(subtask(1)), reply(("s1", "goal 1", "DONE"), ("", "never run", "DONE")))
     assert goals(made) == [("s1", "goal 1", "pending")]
 

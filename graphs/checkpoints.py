@@ -1,15 +1,24 @@
-"""A SQLite saver that serves sync and async runs, from any event loop."""
+"""Savers that serve sync and async runs, from any event loop: SQLite in a file, PostgreSQL at an address."""
 
 import asyncio
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+)
 from langgraph.checkpoint.sqlite import SqliteSaver
+
+from selfwire.core.errors import ConfigError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -19,16 +28,11 @@ async def _threaded(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     return await asyncio.to_thread(call, *args, **kwargs)
 
 
-class ThreadedSqliteSaver(SqliteSaver):
-    """LangGraph's SQLite saver with async methods that run the sync ones in a thread.
+class Threaded(BaseCheckpointSaver[Any]):
+    """Gives a saver of LangGraph async methods that run the sync ones in a thread.
 
-    The library's own async saver belongs to one event loop; this one belongs to none.
+    The async savers of LangGraph belong to one event loop; such a one belongs to none.
     """
-
-    def close(self) -> None:
-        """Close the file, once no thread is at work on it: a cancelled run leaves its last write to a thread."""
-        with self.lock:
-            self.conn.close()
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """As `get_tuple`."""
@@ -72,8 +76,37 @@ class ThreadedSqliteSaver(SqliteSaver):
             yield row
 
 
+class ThreadedSqliteSaver(Threaded, SqliteSaver):
+    """LangGraph's SQLite saver for sync and async runs."""
+
+    def close(self) -> None:
+        """Close the file, once no thread is at work on it: a cancelled run leaves its last write to a thread."""
+        with self.lock:
+            self.conn.close()
+
+
 def sqlite_saver(path: Path) -> ThreadedSqliteSaver:
     """Open (or create, readable by its owner only) a saver's file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     return ThreadedSqliteSaver(sqlite3.connect(path, check_same_thread=False))
+
+
+@contextmanager
+def postgres_saver(url: str) -> Iterator[BaseCheckpointSaver[Any]]:
+    """A saver in PostgreSQL, its tables made if they are missing, for several machines.
+
+    Raises:
+        ConfigError: the extra is not installed.
+    """
+    try:
+        from langgraph.checkpoint.postgres import PostgresSaver
+    except ImportError as error:
+        raise ConfigError(f"checkpoints in PostgreSQL need: pip install 'selfwire[postgres]' ({error})") from None
+
+    class ThreadedPostgresSaver(Threaded, PostgresSaver):
+        pass
+
+    with ThreadedPostgresSaver.from_conn_string(url) as saver:
+        saver.setup()
+        yield saver

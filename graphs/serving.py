@@ -29,13 +29,13 @@ from selfwire.core.ports import Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
-from selfwire.graphs import method
+from selfwire.graphs.method import Method
 from selfwire.graphs.wiring import Wiring
 from selfwire.runtime.library import LIBRARY_FILE, Library, open_library
 from selfwire.runtime.storage import home_folder
 from selfwire.tools.langchain import toolbox
 
-Made = TypeVar("Made", bound=method.Served)
+Made = TypeVar("Made", bound=Method)
 Config = TypeVar("Config", bound=Value)
 Served = CompiledStateGraph[Any, Any, Any, Any]
 
@@ -51,7 +51,7 @@ class Current(NamedTuple):
 
 
 def _seed(wiring: Wiring[Any, Any], config: RunnableConfig) -> Workflow:
-    made: method.Served = wiring.method
+    made: Method = wiring.method
     return made.seed(tuple(wiring.toolbox))
 
 

@@ -14,7 +14,7 @@ from selfwire.core.usage import Budget, Usage
 from selfwire.core.values import FrozenMap, Value, is_id
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.choices import Choices
-from selfwire.graphs.method import Served
+from selfwire.graphs.method import Method
 from selfwire.graphs.prompts import load_prompts
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.embeddings import embedder as named_embedder
@@ -25,7 +25,7 @@ from selfwire.runtime.models import chat_model, identity
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.unrecorded import Unrecorded
 
-Made = TypeVar("Made", bound=Served)
+Made = TypeVar("Made", bound=Method)
 Config = TypeVar("Config", bound=Value)
 
 

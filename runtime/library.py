@@ -10,6 +10,7 @@ Namespaces: (selfwire, bodies) by fingerprint; (selfwire, versions, name) by "ru
 
 import asyncio
 import base64
+import os
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -300,8 +301,8 @@ def open_library(home: Path | str | None = None, *, create: bool = True) -> Libr
     """Open saved workflows.
 
     Args:
-        home: folder of `library.sqlite`; a `postgres://` address; ":memory:"; or None for SELFWIRE_HOME, else
-            `.selfwire` in the working directory.
+        home: folder of `library.sqlite`, unless SELFWIRE_LIBRARY names a `postgres://` address; such an address;
+            ":memory:"; or None for SELFWIRE_HOME, else `.selfwire` in the working directory.
         create: whether to make a missing file; without, a missing file is an empty library and stays missing.
 
     Raises:
@@ -310,8 +311,9 @@ def open_library(home: Path | str | None = None, *, create: bool = True) -> Libr
     """
     if home == ":memory:":
         return Library(InMemoryStore())
-    if isinstance(home, str) and home.startswith(("postgres://", "postgresql://")):
-        store = open_postgres(home)
+    address = home if "://" in str(home) else os.environ.get("SELFWIRE_LIBRARY")
+    if address:
+        store = open_postgres(str(address))
         return Library(store, store.where)
     path = home_folder(home) / LIBRARY_FILE
     if not create and not path.exists():

@@ -140,9 +140,11 @@ def open_postgres(url: str) -> ThreadedStore:
     """Open a library in Postgres.
 
     Raises:
-        ConfigError: the extra is not installed.
+        ConfigError: the address is of another kind, or the extra is not installed.
         LibraryError: the server cannot be reached or refuses.
     """
+    if not url.startswith(("postgres://", "postgresql://")):
+        raise ConfigError(f"a library is a folder or a postgres:// address, not {url.partition('://')[0]}://...")
     try:
         import psycopg
         from langgraph.store.postgres import PostgresStore

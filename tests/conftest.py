@@ -1,3 +1,4 @@
+import itertools
 import os
 from collections.abc import Iterator
 
@@ -5,9 +6,13 @@ import pytest
 from hypothesis import settings
 
 os.environ.setdefault("LANGSMITH_TRACING", "false")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side; torch's threads would wait for each other
 
+from tests import benchmark_data
+from tests.runtime import postgres
 from tests.wire.server import WireServer, text
 
+benchmark_data.point_at_it()
 settings.register_profile("selfwire", deadline=None)  # machines are shared; time belongs into a benchmark
 settings.load_profile("selfwire")
 
@@ -17,3 +22,27 @@ def wire_server() -> Iterator[WireServer]:
     """A local OpenAI-compatible server that says "hello"; set `answer` and `faults` as needed."""
     with WireServer(text("hello")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """Address of a PostgreSQL server of the test run's own."""
+    programs = postgres.found()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed; on Debian: apt-get install postgresql")
+    with postgres.cluster(programs) as address:
+        yield address
+
+
+_databases = itertools.count()
+
+
+@pytest.fixture
+def postgres_address(postgres_server: str) -> str:
+    """Address of an empty PostgreSQL database."""
+    import psycopg
+
+    name = f"db{next(_databases)}"
+    with psycopg.connect(f"{postgres_server}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return f"{postgres_server}/{name}"

@@ -5,12 +5,14 @@ from typing import Annotated
 
 import typer
 
-from selfwire.evals.cli import ablate, about, evolve, run, runs, workflows
+from selfwire.evals.cli import ablate, about, evaluate, evolve, run, runs, train, workflows
 from selfwire.evals.cli.faults import GuardedGroup
 
 TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
     evolve.register,
+    train.register,
     run.register,
+    evaluate.register,
     ablate.register,
     workflows.register,
     runs.register,
@@ -33,11 +35,6 @@ def build() -> typer.Typer:
     for register in TOPICS:
         register(app)
     return app
-
-
-def main() -> None:
-    """Run the command line; exit code 2 is for input that cannot be used, 130 for Ctrl-C."""
-    build()()
 
 
 def _options(

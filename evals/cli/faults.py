@@ -8,13 +8,12 @@ from pydantic import ValidationError
 from typer.core import TyperGroup
 
 from selfwire.core.errors import SelfwireError
+from selfwire.evals.cli import INTERRUPTED
 
 WRONG = 2
 """Exit code for input that cannot be used, and for every error that selfwire raises on purpose."""
 STOPPED = 3
 """Exit code of what a budget or a provider stopped; a run can be resumed."""
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
 
 
 class GuardedGroup(TyperGroup):

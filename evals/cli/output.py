@@ -2,7 +2,7 @@
 
 import difflib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -33,7 +33,9 @@ def show_workflow(workflow: Workflow, version: Version | None) -> None:
     title = version.ref if version else "workflow"
     out.print(f"{title}  {workflow.method}  {workflow.fingerprint}", style="bold")
     if version:
-        out.print(f"saved {when(version.saved)}{''.join(f'  {k}={short(v)}' for k, v in version.facts.items())}")
+        score = f"score {short(version.facts['score'])}" if version.facts.get("score") is not None else ""
+        told = [f"saved {when(version.saved)}", score, _ruling(version.facts), reasons(version), more(version.facts)]
+        out.print("; ".join(filter(None, told)))
     out.print(f"\n{drawing.text(workflow.topology)}\n")
     for agent in workflow.agents:
         tools = f"  tools: {', '.join(agent.tools)}" if agent.tools else ""
@@ -152,8 +154,31 @@ def _ruling(facts: Mapping[str, Any]) -> str:
 
 
 def more(facts: Mapping[str, Any]) -> str:
-    """Facts that have no column of their own."""
-    return " ".join(f"{name}={short(value)}" for name, value in facts.items() if name not in _COLUMNS)
+    """Facts that have no column of their own; long ones as counts."""
+    told = {name: value for name, value in facts.items() if name not in (*_COLUMNS, *_TOLD)}
+    counts = [tell(facts[name]) for name, tell in _TOLD.items() if name in facts]
+    return " ".join([*(f"{name}={short(value)}" for name, value in told.items()), *filter(None, counts)])
+
+
+def _told_rewirings(applied: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(str(one.get("operation") or "rewiring") for one in applied)
+
+
+def _told_refused(refused: Sequence[object]) -> str:
+    return f"{len(refused)} refused" if refused else ""
+
+
+def _told_spend(spend: Mapping[str, Any]) -> str:
+    return f"{spend['calls']:,} calls so far"
+
+
+_TOLD: Mapping[str, Callable[[Any], str]] = {
+    "applied": _told_rewirings,
+    "refused": _told_refused,
+    "spend": _told_spend,
+    "notes": lambda notes: "",
+}
+"""Facts of an evolution that would fill the screen; `selfwire diff` and `show RUN` tell them whole."""
 
 
 def short(value: object) -> str:

@@ -16,17 +16,17 @@ from selfwire.core.usage import Budget
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
-from selfwire.evals.cli.evolve import knobs
 from selfwire.evals.cli.faults import STOPPED
-from selfwire.evals.cli.options import Home
+from selfwire.evals.cli.options import Home, Knobs, knobs
 from selfwire.evals.cli.progress import told_spend
 from selfwire.evals.cli.rounds import show_rounds
 from selfwire.evals.cli.trajectories import show_trajectory
-from selfwire.evals.evolutions import embedder_name, metered
+from selfwire.evals.models import embedder_name, metered
 from selfwire.evals.report import STAMP
 from selfwire.evals.requests import ModelNames
-from selfwire.graphs.method import Solver
-from selfwire.graphs.methods import solver
+from selfwire.graphs.method import Method
+from selfwire.graphs.methods import METHODS
+from selfwire.graphs.methods import method as wired
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.embeddings import embedder as load_embedder
 from selfwire.runtime.journal import Journal
@@ -46,13 +46,13 @@ def register(app: typer.Typer) -> None:
 class Bench:
     """What a question is put to."""
 
-    method: Solver
+    method: Method
     workflow: Workflow
     ledger: Ledger
 
 
 def run(
-    method: Annotated[str, typer.Argument(help="Method: hiva, tacomas, dytopo or evomas.")],
+    method: Annotated[str, typer.Argument(help=f"{', '.join(METHODS)}.")],
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file, else the seed.")] = None,
     model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",
@@ -61,8 +61,8 @@ def run(
     benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark: archive or plancraft.")] = None,
     corpus: Annotated[Path | None, typer.Option(help="Documents to search: JSONL with title and text.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
-    config: Annotated[list[str] | None, typer.Option("--set", help="Knob of the method, as name=value.")] = None,
     budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
+    config: Knobs = None,
     show: Annotated[bool, typer.Option("--show", help="Show messages, routing scores and reasons.")] = False,
     home: Home = None,
 ) -> None:
@@ -71,8 +71,8 @@ def run(
     if not text:
         raise ConfigError("the question is empty; write one, or - and give it on standard input")
     models = ModelNames(agent=model, base_url=base_url, embedder=embedder)
-    lent = _tools(benchmark, corpus)
-    bench = _bench(method, workflow, models, lent, Budget(calls=budget_calls), home, knobs(config or []))
+    lent, limits = _tools(benchmark, corpus), Budget(calls=budget_calls)
+    bench = _bench(method, workflow, models, lent, limits, knobs(config or []), home)
     scope = Scope(run="run", seed=seed, phase="run")
     asked = Question(id=fingerprint(text), input=text)
     try:
@@ -103,15 +103,15 @@ def _bench(
     models: ModelNames,
     lent: Lent,
     budget: Budget,
-    home: str | None,
     config: Mapping[str, Any],
+    home: str | None,
 ) -> Bench:
     ledger = Ledger(budget)
     model = metered(models, journal=Journal.memory(), ledger=ledger)
     embeds, notice = load_embedder(embedder_name(models))
     if notice:
         typer.echo(notice, err=True)
-    made = solver(name, model=model, toolbox=lent.toolbox, embedder=embeds, config=config)
+    made = wired(name, model=model, toolbox=lent.toolbox, embedder=embeds, config=config)
     if workflow is None:
         return Bench(made, made.seed(lent.held), ledger)
     with open_library(home, create=False) as library:

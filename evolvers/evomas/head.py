@@ -26,7 +26,7 @@ class Read(NamedTuple):
         agents: (N, d) embeddings.
         keys, values: (N, d) K and V.
         present: (B, N) True where an agent is in the decision's pool.
-        told: (B, 1, d) sum of H over the rows of the state.
+        heard: (B, 1, N) attention of the state's rows, summed.
         asking: (B, 1, 1) how many rows the state has.
     """
 
@@ -34,7 +34,7 @@ class Read(NamedTuple):
     keys: Tensor
     values: Tensor
     present: Tensor
-    told: Tensor
+    heard: Tensor
     asking: Tensor
 
 
@@ -69,7 +69,7 @@ class RoutingHead(nn.Module):
         """
         seen = self._normalised(agents)
         keys, values = seen @ self.key, seen @ self.value
-        heard = torch.where(filled[..., None], self._attended(rows, keys, values, present), 0.0)
+        heard = torch.where(filled[..., None], self._attention(rows, keys, present), 0.0)
         return Read(agents, keys, values, present, heard.sum(dim=1, keepdim=True), filled.sum(dim=1)[:, None, None])
 
     def scores(self, read: Read, contexts: Tensor) -> Tensor:
@@ -79,14 +79,16 @@ class RoutingHead(nn.Module):
             read: what `read` gave.
             contexts: (B, L, d) c per layer.
         """
-        asked = self._attended(contexts, read.keys, read.values, read.present)
-        pooled = (read.told + asked) / (read.asking + 1)
+        asked = self._attention(contexts, read.keys, read.present)
+        pooled = (read.heard + asked) / (read.asking + 1) @ read.values  # the mean of H: V goes out of the sum
         return functional.normalize(pooled, dim=-1) @ functional.normalize(read.agents, dim=-1).T
 
-    def _attended(self, rows: Tensor, keys: Tensor, values: Tensor, present: Tensor) -> Tensor:
-        """Attention of each row over the agents that are present: (B, rows, d)."""
-        scores = self._normalised(rows) @ self.query @ keys.T / math.sqrt(self.dimensions)
-        return torch.softmax(scores.masked_fill(~present[:, None, :], -math.inf), dim=-1) @ values
+    def _attention(self, rows: Tensor, keys: Tensor, present: Tensor) -> Tensor:
+        """How each row attends to the agents that are present: (B, rows, N)."""
+        asking, count = self._normalised(rows), rows.shape[0] * rows.shape[1]
+        few = count <= len(keys)  # the order of the products that is cheaper
+        scores = (asking @ self.query) @ keys.T if few else asking @ (self.query @ keys.T)
+        return torch.softmax((scores / math.sqrt(self.dimensions)).masked_fill(~present[:, None, :], -math.inf), dim=-1)
 
     def _normalised(self, rows: Tensor) -> Tensor:
         return functional.layer_norm(rows, (self.dimensions,)) if self.config.normalised else rows

@@ -86,16 +86,15 @@ def advantages(found: Sequence[Sequence[float]], *, baseline: str) -> list[list[
     """
     if baseline == "none":
         return [list(one) for one in found]
-    made: list[list[float]] = []
-    for index, one in enumerate(found):
-        others = [other for place, other in enumerate(found) if place != index]
-        made.append([value - _mean_at(others, stage, value) for stage, value in enumerate(one)])
-    return made
+    stages = max(map(len, found), default=0)
+    reached = [[one[stage] for one in found if len(one) > stage] for stage in range(stages)]
+    sums, counts = [sum(values) for values in reached], [len(values) for values in reached]
 
+    def others(one: Sequence[float], stage: int) -> float:
+        at = stage if counts[stage] > 1 else 0
+        return (sums[at] - one[at]) / (counts[at] - 1) if counts[at] > 1 else one[stage]
 
-def _mean_at(others: Sequence[Sequence[float]], stage: int, alone: float) -> float:
-    reached = [other[stage] for other in others if len(other) > stage] or [other[0] for other in others]
-    return float(np.mean(reached)) if reached else alone
+    return [[value - others(one, stage) for stage, value in enumerate(one)] for one in found]
 
 
 class Learner:

@@ -283,7 +283,7 @@ def _context() -> DytopoContext:
 
 
 def _question(state: DytopoState) -> Question:
-    text = state["question"]
+    text = state.get("question")
     if not isinstance(text, str) or not text.strip():
         raise ConfigError(f'the input is {{"question": "..."}} with a text that is not blank, not {text!r}')
     return Question(id=fingerprint(text), input=text)

@@ -28,8 +28,7 @@ def _wired(model: str, tools: Toolbox) -> DytopoWiring:
 
 
 def _seed(wiring: DytopoWiring, config: RunnableConfig) -> Workflow:
-    domain = config.get("configurable", {}).get("domain") or "general"
-    return wiring.method.seed(tuple(wiring.toolbox), str(domain))
+    return wiring.method.seed(tuple(wiring.toolbox), config.get("configurable", {}).get("domain"))
 
 
 def _compiled(wiring: DytopoWiring, current: Current) -> Served:

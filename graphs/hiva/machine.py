@@ -114,7 +114,7 @@ class Steps:
         workflow, scope = _workflow(state), _scope(state)
         graded = self.hiva.config.environment
         losses = await together(
-            loss(done, workflow, self.hiva.reflector, environment=graded and done.feedback is not None, scope=scope)
+            loss(done, workflow, self.hiva.coach, environment=graded and done.feedback is not None, scope=scope)
             for done in _trajectories(state)
         )
         judged = [one.solved for one in losses if one.solved is not None]
@@ -135,7 +135,7 @@ class Steps:
         async def passed(done: Trajectory, judged: Loss) -> Backward | None:
             if judged.gradient is None:
                 return None
-            return await backward(done, workflow, judged.gradient, self.hiva.reflector, scope=scope)
+            return await backward(done, workflow, judged.gradient, self.hiva.coach, scope=scope)
 
         pairs = zip(_trajectories(state), _losses(state), strict=True)
         passes = await together(passed(done, judged) for done, judged in pairs)
@@ -148,7 +148,7 @@ class Steps:
         """f_P: one rewrite per agent over all its gradients."""
         workflow = _workflow(state)
         found = await evolve_semantics(
-            workflow, _gradients(state), self.hiva.reflector, self.hiva.config, scope=_scope(state)
+            workflow, _gradients(state), self.hiva.coach, self.hiva.config, scope=_scope(state)
         )
         now, refused = workflow.apply_legal(found.rewirings)
         out = {one.rewiring for one in refused}
@@ -169,7 +169,7 @@ class Steps:
         found = await evolve_topology(
             _workflow(state),
             _gradients(state),
-            self.hiva.reflector,
+            self.hiva.coach,
             self.hiva.config,
             used=traffic(trajectories),
             parallelizability=parallelizability,
@@ -317,7 +317,7 @@ def _context() -> HivaContext:
 
 
 def _question(state: HivaState) -> Question:
-    text = state["question"]
+    text = state.get("question")
     if not isinstance(text, str) or not text.strip():
         raise ConfigError(f'the input is {{"question": "..."}} with a text that is not blank, not {text!r}')
     return Question(id=fingerprint(text), input=text)

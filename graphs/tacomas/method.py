@@ -15,7 +15,7 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.usage import Usage, total
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.tacomas.coach import Coach
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.lessons import MEMORY, with_lessons
 from selfwire.evolvers.tacomas.messages import weighed
@@ -140,7 +140,8 @@ class Tacomas:
         """Structural lessons, if the config keeps any; the team that questions start with stays as it is."""
         if not self.config.lessons:
             return Evolved(workflow=workflow)
-        return Evolved(workflow=with_lessons(workflow, trajectories, tools=tuple(self.offered(workflow))))
+        taught = with_lessons(workflow, trajectories, tools=tuple(self.offered(workflow)))
+        return Evolved(workflow=workflow if taught == workflow else taught.descended_from(workflow, ()))
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
         """Nothing is fitted."""

@@ -32,10 +32,33 @@ def grown(workflow: Workflow, prompt: str) -> Workflow:
     return workflow.apply(Rewiring(RewritePrompt("plan", prompt), why=f"try {prompt}"))
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def library(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Library]:
-    with open_library(":memory:" if request.param == "memory" else tmp_path / "home") as opened:
+    homes = {"memory": ":memory:", "sqlite": str(tmp_path / "home")}
+    with open_library(homes.get(request.param) or request.getfixturevalue("postgres_address")) as opened:
         yield opened
+
+
+@pytest.mark.slow
+def test_several_processes_share_a_library_in_postgres(
+    postgres_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SELFWIRE_LIBRARY", postgres_address)
+    with open_library(tmp_path) as library:
+        asyncio.run(library.save("archive", SEED, run="r1", step=0))
+        told = library.where
+    script = "import asyncio; from selfwire.runtime.library import open_library as o; "
+    script += "l = o(); print(asyncio.run(l.load('archive')).fingerprint); l.close()"
+    elsewhere = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert elsewhere.stdout.strip() == SEED.fingerprint
+    assert not list(tmp_path.iterdir())
+    assert "@" not in told
+
+
+def test_a_library_at_an_address_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFWIRE_LIBRARY", "mysql://user:secret@h/db")
+    with pytest.raises(ConfigError, match=r"a postgres:// address, not mysql://\.\.\."):
+        open_library()
 
 
 async def test_a_saved_workflow_comes_back_with_its_lineage(library: Library) -> None:

@@ -69,6 +69,10 @@ def refused(home: Path, *arguments: str) -> str:
         ((*EVOLVE, "--set", "nodes=0"), "config of hiva: nodes: "),
         ((*EVOLVE, "--set", "nodes"), "--set takes name=value, not 'nodes'"),
         ((*EVOLVE, "--set", "nodes=3", "--set", "nodes.deep=1"), "--set gives 'nodes' a value and leads into it"),
+        (("evolve", "tacomas", *EVOLVE[2:], "--set", "fast.speed=1"), "fast.speed: Extra inputs are not permitted"),
+        (("run", "tacomas", "Who?", "--set", "fast.rate=11"), "config of tacomas: fast.rate: Input should be less"),
+        (("run", "dytopo", "Who?", "--set", "domain=law"), "config of dytopo: domain: Input should be 'general'"),
+        (("run", "hvia", "Who?"), "unknown method 'hvia'; methods are hiva, tacomas, dytopo"),
         ((*EVOLVE, "--gate", "maybe"), "EvolutionConfig.gate"),
         ((*EVOLVE, "--gate-tasks", "0"), "EvolutionConfig.gate_tasks"),
         ((*EVOLVE, "--gate-size", "0"), "the paired gate needs gate tasks"),
@@ -169,7 +173,7 @@ def test_limits_that_cannot_be_used_on_resume(home: Path) -> None:
 
 
 def test_a_run_that_was_started_with_other_code(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfwire.evals.evolutions.code_hash", lambda: "other")
+    monkeypatch.setattr("selfwire.evals.recording.code_hash", lambda: "other")
     assert "was started with another code" in refused(home, "evolve", "--resume", "r1")
 
 

@@ -75,7 +75,7 @@ def said(home: Path, *arguments: str, stdin: str | None = None) -> str:
 def test_show_tells_topology_prompts_tools_lineage_and_score(home: Path) -> None:
     text = said(home, "show", "archive")
     assert "archive@r1.1  hiva  " + GROWN.fingerprint in text
-    assert "score=0.625" in text
+    assert "score 0.625" in text
     assert "  1  check (plan)  -> answer" in text
     assert "    Plan [bold]it[/bold].\n    Then check.\n    * dates matter" in text
     assert "answer  (aggregator)  tools: calculator" in text

@@ -1,0 +1,50 @@
+"""A real PostgreSQL cluster of its own for tests, on a free port of the loopback interface."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def found() -> Path | None:
+    """The folder of PostgreSQL's programs; None if it is not installed."""
+    onpath = shutil.which("initdb")
+    folders = [Path(onpath).parent] if onpath else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    return folders[-1] if folders else None
+
+
+@contextmanager
+def cluster(programs: Path) -> Iterator[str]:
+    """Start a cluster that nobody else knows; gives the address of its server without a database."""
+    with tempfile.TemporaryDirectory(prefix="selfwire-postgres-", ignore_cleanup_errors=True) as folder:
+        root = Path(folder)
+        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+            shutil.chown(root, "postgres")
+        _run(programs / "initdb", "-D", root / "data", "-U", "postgres", "-A", "trust", "--no-sync")
+        port = _free_port()
+        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off"
+        _run(programs / "pg_ctl", "-D", root / "data", "-o", options, "-l", root / "log", "-w", "start")
+        try:
+            yield f"postgresql://postgres@127.0.0.1:{port}"
+        finally:
+            _run(programs / "pg_ctl", "-D", root / "data", "-m", "immediate", "-w", "stop")
+
+
+def _run(*command: object) -> None:
+    as_user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+    arguments = [str(part) for part in command]
+    # a server keeps pipes open, so its programs write to a file
+    with tempfile.TemporaryFile() as said:
+        done = subprocess.run(arguments, stdout=said, stderr=said, cwd="/", check=False, **as_user)  # type: ignore[call-overload]
+        said.seek(0)
+        assert done.returncode == 0, said.read().decode()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -107,7 +107,7 @@ class Steps:
         found = await plan(
             before,
             (stages[-1].outcome or "") if stages else "",
-            self.evomas.meta,
+            self.evomas.coach,
             agents="\n".join(f"{agent.id}: {agent.role}" for agent in pool.agents),
             tools=self._tools(pool),
             scope=_scope(state, number),
@@ -164,7 +164,7 @@ class Steps:
         scope, checks, usage = _scope(state, stage.number), "", Usage()
         if self.evomas.config.verify:
             checks, usage = await self.evomas.verified(pool_in(state), _question(state), stage.outcome, scope)
-        judged = await evaluate(task, stage.outcome, self.evomas.meta, checks=checks, scope=scope)
+        judged = await evaluate(task, stage.outcome, self.evomas.coach, checks=checks, scope=scope)
         usage += judged.usage
         fell_back = (*stage.fell_back, *(("evaluator",) if judged.fell_back else ()))
         stage = stage.replace(assessment=judged.assessment, fell_back=fell_back, usage=stage.usage + usage)
@@ -192,7 +192,7 @@ class Steps:
             why = stages[-1].error if stages else "the planner left nothing to do"
             return {"answer": None, "error": f"no stage came to an outcome; the last one: {why}"}
         task = task_in(state) if self.evomas.config.task_state else TaskState(objective=state["question"])
-        answer, usage = await last_answer(task, attempts, self.evomas.meta, scope=_scope(state, len(stages)))
+        answer, usage = await last_answer(task, attempts, self.evomas.coach, scope=_scope(state, len(stages)))
         return {"answer": answer, "error": None, **self._spent(state, usage)}
 
     def _tools(self, pool: Workflow) -> str:

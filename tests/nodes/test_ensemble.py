@@ -12,7 +12,7 @@ from selfwire.core.trajectory import Message, Step
 from selfwire.core.usage import Usage
 from selfwire.graphs.prompts import load_prompts
 from selfwire.nodes.ensemble import LETTERS, NOTHING, Choice, ensemble_act, lettered
-from tests.evolvers.tacomas.doubles import ScriptedModel
+from tests.scripted import ScriptedModel
 
 AGENT = Agent(id="ensemble", prompt="You choose.", kind="ensemble")
 

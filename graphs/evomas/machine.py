@@ -28,7 +28,7 @@ from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.evaluator import evaluate, last_answer, nobody_answered
 from selfwire.evolvers.evomas.planner import plan, single
 from selfwire.evolvers.evomas.pool import EARLY_EXIT
-from selfwire.evolvers.evomas.stages import Stage, masked, running, settled_answer, stop_reason
+from selfwire.evolvers.evomas.stages import Stage, change, masked, running, settled_answer, stop_reason
 from selfwire.evolvers.evomas.state import TaskState, rows
 from selfwire.evolvers.evomas.updater import updated
 from selfwire.graphs.choices import chosen, context_schema, edited
@@ -128,8 +128,7 @@ class Steps:
         seen, scope = rows(task, whole=self.evomas.config.task_state), _scope(state, stage.number)
         chooser = await self.evomas.chooser(await self._source(state))
         layered = await chooser(seen, pool.agents, masked=masked(task, pool.pool), scope=scope.at(node="adapt"))
-        decided = stage.replace(rows=seen, agents=tuple(pool.pool), layered=layered, before=task)
-        return {"stage": _json(decided)}
+        return {"stage": _json(stage.replace(rows=seen, agents=tuple(pool.pool), layered=layered))}
 
     async def _source(self, state: EvomasState) -> Workflow:
         """The workflow whose router the run has begun with: the state names it, as weights are large."""
@@ -175,7 +174,8 @@ class Steps:
         stage, task = stage_in(state), task_in(state)
         if _running(stage) and stage.assessment is not None:
             limit = self.evomas.config.refinements
-            task = updated(task, _running(stage), stage.outcome, stage.assessment, refinements=limit)
+            after = updated(task, _running(stage), stage.outcome, stage.assessment, refinements=limit)
+            stage, task = stage.replace(changes=change(task, after)), after
         stage = stage.replace(state=task)
         stages = [*stages_in(state), stage]
         status = stop_reason(stages, limit=self.evomas.config.stages) or ""

@@ -9,7 +9,7 @@ from selfwire.core.values import thawed
 from selfwire.evals import drawing
 from selfwire.evals.cli import output
 from selfwire.evolvers.evomas.plans import Layered
-from selfwire.evolvers.evomas.stages import Stage, change, running
+from selfwire.evolvers.evomas.stages import Stage, running
 from selfwire.evolvers.tacomas.rounds import Round
 
 
@@ -46,7 +46,7 @@ def staged(one: Stage) -> list[str]:
     if one.assessment:
         told = f"{one.assessment.verdict} ({one.assessment.confidence:.2f}): {output.short(one.assessment.feedback)}"
         lines.append(f"  verdict: {told}")
-    lines += [f"  plan: {moved}" for moved in change(one.before, one.state)] if one.state else []
+    lines += [f"  plan: {moved}" for moved in one.changes]
     return [*lines, f"  {one.usage.calls} calls, {one.usage.tokens:,} tokens"]
 
 

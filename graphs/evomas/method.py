@@ -17,8 +17,8 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.usage import Usage, total
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.meta import Meta
 from selfwire.evolvers.evomas.plans import Chooser
 from selfwire.evolvers.evomas.pool import METHOD, browsing, seed
 from selfwire.evolvers.evomas.stages import Stage, episode
@@ -59,9 +59,9 @@ class Evomas:
         return METHOD
 
     @cached_property
-    def meta(self) -> Meta:
+    def coach(self) -> Coach:
         """Planner and evaluator with EvoMAS's prompts."""
-        return Meta(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
+        return Coach(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
 
     @cached_property
     def tools(self) -> dict[str, Tool]:

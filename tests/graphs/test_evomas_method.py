@@ -13,7 +13,7 @@ from selfwire.core.values import canonical, thawed
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.benchmarks.plancraft import PLANCRAFT
-from selfwire.evals.study.plan import VARIANTS
+from selfwire.evals.study.variants import VARIANTS
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.plans import Episode
 from selfwire.evolvers.evomas.stages import Stage

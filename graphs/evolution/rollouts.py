@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from langchain_core.runnables import RunnableLambda
+
 from selfwire.core.errors import (
     BudgetError,
     ConfigError,
@@ -24,6 +26,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.graphs.method import Solver
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.journal import Journal, Outcome
+from selfwire.runtime.tracing import place, untraced
 
 CHUNK = 200
 """Tasks that are started together at most, so that a large split does not pile up in memory."""
@@ -94,13 +97,32 @@ async def attempt(ground: Ground, play: Play, workflow: Workflow, task: Task, sc
     Raises:
         BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
     """
-    blank = Trajectory(question=task.question, workflow=workflow.fingerprint)
+    found: list[Trajectory] = []
 
-    async def played() -> Sequence[Trajectory]:
-        return await play(workflow, task.question, scope)
+    async def run(question: dict[str, Any]) -> dict[str, Any]:
+        done = await played(play, workflow, task.question, scope)
+        found[:] = await asyncio.gather(*(graded(ground, task, one, scope) for one in done))
+        return {"results": [told(one) for one in found]}
 
-    done = await _recorded(blank, played)
-    return await asyncio.gather(*(graded(ground, task, one, scope) for one in done))
+    traced = RunnableLambda(run, name="task")  # what a trace shows of a task; nothing of its reference
+    await traced.ainvoke(task.question.model_dump(), place(scope, {"method": workflow.method}))
+    return found
+
+
+async def played(play: Play, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+    """Put a question to the team; whatever goes wrong with it becomes a trajectory's `error`.
+
+    Raises:
+        BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
+    """
+    blank = Trajectory(question=question, workflow=workflow.fingerprint)
+    return await _recorded(blank, lambda: play(workflow, question, scope))
+
+
+def told(done: Trajectory) -> dict[str, Any]:
+    """What a trace says of a task's outcome: the answer, or why there is none, and what the environment said."""
+    feedback = done.feedback and done.feedback.model_dump(mode="json")
+    return {"answer": done.answer, "error": done.error, "feedback": feedback, "usage": done.usage.model_dump()}
 
 
 async def graded(ground: Ground, task: Task, done: Trajectory, scope: Scope) -> Trajectory:
@@ -127,7 +149,7 @@ async def assess(ground: Ground, task: Task, answer: str, scope: Scope) -> Feedb
     """
 
     async def call() -> Outcome:
-        feedback = await ground.environment.assess(task, answer, scope=scope)
+        feedback = await untraced(ground.environment.assess(task, answer, scope=scope))
         return Outcome(feedback.model_dump(mode="json"))
 
     request = {"environment": ground.environment.name, "answer": answer}

@@ -194,8 +194,8 @@ def _compiled(key: _ByFingerprint) -> Team:
     topology, graph = key.topology, StateGraph(TeamState, context_schema=TeamRun)
     deferred = None if topology.problems() else topology.sink
     for node, agent in topology.agents.items():
-        labels = {"selfwire_node": node, "selfwire_agent": agent}
-        graph.add_node(node, _Turn(layout, node), defer=node == deferred, metadata=labels)
+        told = {"selfwire_node": node, "selfwire_agent": agent}
+        graph.add_node(node, _Turn(layout, node), defer=node == deferred, metadata=told)
     relays = _add_relays(graph, layout, deferred)
     graph.add_edge(START, topology.entry)
     graph.add_edge(topology.sink, END)
@@ -205,7 +205,10 @@ def _compiled(key: _ByFingerprint) -> Team:
             if node == topology.sink:
                 ways[END] = END  # else the drawing ends at some other node
             graph.add_conditional_edges(node, _Chosen(node, layout.forward[node]), ways)
-    return graph.compile(name="team").with_config(recursion_limit=len(topology.levels()) + 2)
+    team = graph.compile(name="team")
+    for node, agent in topology.agents.items():
+        team.nodes[node].tags = [f"agent:{agent}"]  # for traces; `add_node` takes metadata but no tags
+    return team.with_config(recursion_limit=len(topology.levels()) + 2)
 
 
 def _add_relays(

@@ -270,12 +270,13 @@ class MeteredModel:
 
     def _traced(self, request: _Request) -> RunnableConfig:
         """The config of the running graph, callbacks and all, with tags for tracing on top."""
-        here = place(request.scope, {**self.labels, "role": request.role})
         current = ensure_config()
+        around = current.get("metadata") or {}
+        here = place(request.scope, {**self.labels, "role": request.role}, around=around)
         return {
             **current,
             "tags": [*(current.get("tags") or ()), *here["tags"]],
-            "metadata": {**(current.get("metadata") or {}), **here["metadata"]},
+            "metadata": {**around, **here["metadata"]},
         }
 
     def _usage(self, player: _Player, request: _Request, answer: AIMessage) -> Usage:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 
 from selfwire.core.errors import (
     BudgetError,
@@ -34,6 +34,8 @@ CHUNK = 200
 Progress = Callable[[Trajectory], None]
 Play = Callable[[Workflow, Question, Scope], Awaitable[Sequence[Trajectory]]]
 """Puts a question to a team, once or several times; the trajectories differ by their `sample`."""
+Keep = Callable[[Task, Sequence[Trajectory]], Awaitable[None]]
+"""Takes a task's graded trajectories as soon as they are there."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,14 @@ async def attempt(ground: Ground, play: Play, workflow: Workflow, task: Task, sc
         return {"results": [told(one) for one in found]}
 
     traced = RunnableLambda(run, name="task")  # what a trace shows of a task; nothing of its reference
-    await traced.ainvoke(task.question.model_dump(), place(scope, {"method": workflow.method}))
+    await traced.ainvoke(task.question.model_dump(), around(workflow, scope))
     return found
+
+
+def around(workflow: Workflow, scope: Scope) -> RunnableConfig:
+    """What a trace says of everything below a task; no tag of the workflow, as a method may run others on the way."""
+    here = place(scope, {"method": workflow.method})
+    return {**here, "metadata": {**here["metadata"], "selfwire_workflow": workflow.fingerprint}}
 
 
 async def played(play: Play, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
@@ -120,9 +128,16 @@ async def played(play: Play, workflow: Workflow, question: Question, scope: Scop
 
 
 def told(done: Trajectory) -> dict[str, Any]:
-    """What a trace says of a task's outcome: the answer, or why there is none, and what the environment said."""
-    feedback = done.feedback and done.feedback.model_dump(mode="json")
-    return {"answer": done.answer, "error": done.error, "feedback": feedback, "usage": done.usage.model_dump()}
+    """What a trace shows of a task's outcome: the answer or the fault, and what the environment said."""
+    said = done.feedback and done.feedback.model_dump(mode="json", include={"score", "solved", "text"})
+    return {"answer": done.answer, "error": fault(done), "feedback": said, "usage": done.usage.model_dump(mode="json")}
+
+
+def fault(done: Trajectory) -> str | None:
+    """Why a task ended as an error, in words that may leave this process: a grader's own may hold the reference."""
+    if done.error is None or done.answer is None:
+        return done.error
+    return f"not graded: {done.error.partition(':')[0]}"
 
 
 async def graded(ground: Ground, task: Task, done: Trajectory, scope: Scope) -> Trajectory:

@@ -1,28 +1,24 @@
 """Starts, finds and resumes evolutions: from a request to the live parts, and back from a run's files."""
 
-import hashlib
-import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from pydantic import ValidationError
 
-from selfwire.core.errors import ConfigError, JournalError
+from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Embedder, Toolbox
 from selfwire.core.task import Splits
-from selfwire.core.usage import Budget
-from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
 from selfwire.evals.controls import with_random_edits
-from selfwire.evals.requests import EvolveRequest, ModelNames
+from selfwire.evals.models import embedder_name, metered
+from selfwire.evals.recording import REQUEST, asked, facts, short_name, with_limits
+from selfwire.evals.requests import EvolveRequest
 from selfwire.evals.runs import CHECKPOINTS, JOURNAL, SUMMARY, run_folder, runs_folder
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.evolution.config import Parts
@@ -35,13 +31,11 @@ from selfwire.runtime.embeddings import embedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled import journalled
 from selfwire.runtime.library import Library, open_library
-from selfwire.runtime.metered import CallPolicy, MeteredModel
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.sync import run_sync
 
-REQUEST, SEED = "request", "seed"
-"""Names of the journal's notes that hold what was asked, and the body of the workflow that it starts from."""
-ROOMS = ("core", "evolvers", "graphs", "nodes", "runtime", "tools", "evals")
+SEED = "seed"
+"""Name of the journal's note that holds the body of the workflow that it starts from."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +98,7 @@ def started(request: EvolveRequest, home: Path | None = None, *, run: str | None
     """
     trial = checked(request, home)
     name = run or f"{request.method}-{short_name(request.benchmark)}-{secrets.token_hex(3)}"
-    told = facts(request, trial.embeds)
+    told = facts(request, _splits(request), trial.embeds.name)
     journal = Journal.create(runs_folder(home) / name / JOURNAL, run=name, facts=told)
     try:
         run_sync(_begun(journal, request, trial.seed))
@@ -128,9 +122,9 @@ def resumed(run: str, home: Path | None = None, *, limits: Mapping[str, float] |
         JournalError: another process holds it, or config, code or corpus have changed.
     """
     path = run_folder(home, run) / JOURNAL
-    request = _with_limits(_asked(path), limits or {})
+    request = with_limits(asked(path, EvolveRequest), limits or {})
     embeds, notice = embedder(embedder_name(request.models))
-    journal = Journal.open(path, facts(request, embeds))
+    journal = Journal.open(path, facts(request, _splits(request), embeds.name))
     try:
         with _opened(request, journal, home, embeds, (notice,) if notice else ()) as opened:
             run_sync(journal.note(REQUEST, request.model_dump(mode="json")))
@@ -139,77 +133,9 @@ def resumed(run: str, home: Path | None = None, *, limits: Mapping[str, float] |
         journal.close()
 
 
-def short_name(benchmark: str) -> str:
-    """A benchmark's name, or that of its file, as it can stand in names of runs and workflows."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", Path(benchmark).stem).strip("-")[:32] or "tasks"
-
-
 async def _begun(journal: Journal, request: EvolveRequest, seed: Workflow) -> None:
     await journal.note(REQUEST, request.model_dump(mode="json"))
     await journal.note(SEED, await journal.put_body(seed.model_dump(mode="json")))
-
-
-def _asked(path: Path) -> EvolveRequest:
-    """What a run was asked to do; nothing is written."""
-    journal = Journal.reading(path)
-    try:
-        found = run_sync(journal.noted(REQUEST))
-        return EvolveRequest.model_validate(found)
-    except ValidationError as error:
-        why = "it ended before it had begun" if found is None else f"{error.errors()[0]['msg']}"
-        raise JournalError(
-            f"run {journal.run!r} holds no request that can be resumed ({why}); start a new run"
-        ) from None
-    finally:
-        journal.close()
-
-
-def _with_limits(request: EvolveRequest, limits: Mapping[str, float]) -> EvolveRequest:
-    budget = {**request.budget.model_dump(), **limits}
-    return request.replace(budget=Budget.model_validate(budget)) if limits else request
-
-
-def facts(request: EvolveRequest, embeds: Embedder) -> dict[str, str]:
-    """Hashes of what a resumed run must share with its beginning."""
-    return {
-        "config": fingerprint(request.model_dump(mode="json", exclude={"budget"})),  # limits may be raised
-        "code": code_hash(),
-        "corpus": fingerprint(_splits(request)),
-        "embedder": embeds.name,
-    }
-
-
-def code_hash() -> str:
-    """SHA-256, shortened, over selfwire's own sources and prompts."""
-    digest = hashlib.sha256()
-    for room in ROOMS:
-        root = Path(str(files(f"selfwire.{room}")))
-        for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".md", ".json")):
-            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def metered(names: ModelNames, *, journal: Journal, ledger: Ledger, probe: bool = False) -> MeteredModel:
-    """The models of a request behind one wrapper.
-
-    Args:
-        names: which model plays which role.
-        journal, ledger: of the run.
-        probe: whether a provider that is down raises an OutageError, for runs that can be resumed.
-
-    Raises:
-        ConfigError: a model cannot be used, or a dollar budget meets a model without a price.
-    """
-    options = {"base_url": names.base_url} if names.base_url else {}
-    made = {name: chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
-    policy = CallPolicy(timeout=names.timeout, retries=names.retries, probe=probe)
-    roles = {role: made[name] for role, name in names.roles.items()}
-    return MeteredModel(roles, journal=journal, ledger=ledger, policy=policy)
-
-
-def embedder_name(names: ModelNames) -> str:
-    """Which embedder a request means: beside the offline model `auto` is hashing."""
-    return "hashing" if names.embedder == "auto" and names.is_offline else names.embedder
 
 
 class Trial(NamedTuple):
@@ -228,7 +154,7 @@ def checked(request: EvolveRequest, home: Path | None) -> Trial:
     """
     journal = Journal.memory()
     try:
-        model = metered(request.models, journal=journal, ledger=Ledger(request.budget))
+        model = metered(request.models, journal=journal, ledger=Ledger(request.budget), home=home)
         bench = _benchmark(request)
         _splits(request)
         embeds, notice = embedder(embedder_name(request.models))
@@ -246,7 +172,9 @@ def _opened(
 ) -> Iterator[OpenRun]:
     elapsed = run_sync(journal.noted(ELAPSED)) or 0.0
     ledger = Ledger(request.budget, spent=journal.spend(), elapsed=elapsed)
-    model = metered(request.models, journal=journal, ledger=ledger, probe=True).labelled(method=request.method)
+    model = metered(request.models, journal=journal, ledger=ledger, probe=True, home=home).labelled(
+        method=request.method
+    )
     bench = _benchmark(request)
     toolbox = journalled(bench.toolbox, journal)
     made = method(request.method, model=model, toolbox=toolbox, embedder=embeds, config=request.config)

@@ -20,6 +20,7 @@ from selfwire.core.errors import ConfigError, GradingError, SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import thawed
+from selfwire.runtime.threads import in_thread
 
 Graded = float | Feedback
 Grader = Callable[[Task, str], Graded | Awaitable[Graded]]
@@ -125,7 +126,7 @@ class GradedEnvironment:
     async def _called(self, task: Task, answer: str) -> object:
         if inspect.iscoroutinefunction(self._grader):
             return await self._grader(task, answer)
-        graded = await asyncio.to_thread(self._grader, task, answer)
+        graded = await in_thread(self._grader, task, answer)
         return await graded if inspect.isawaitable(graded) else graded
 
     def _scored(self, task: Task, graded: object) -> Feedback:

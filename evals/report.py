@@ -11,7 +11,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
-from selfwire.evals.baselines import SingleAgent, single_workflow
+from selfwire.evals.baselines.single import SingleAgent, single_workflow
 from selfwire.evals.evolutions import OpenRun
 from selfwire.evals.statistics import Estimate, paired, wilson
 from selfwire.graphs.evolution.phases import EvolutionState, trajectories_note

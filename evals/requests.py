@@ -20,6 +20,8 @@ class ModelNames(Value):
         timeout: seconds for one request.
         retries: of one request after transient errors.
         embedder: auto, minilm or hashing; auto is hashing beside the offline model.
+        prices: a JSON file of prices, laid over the shipped ones.
+        requests: at once per provider.
     """
 
     agent: str = "offline"
@@ -29,6 +31,8 @@ class ModelNames(Value):
     timeout: float = Field(default=120.0, gt=0)
     retries: int = Field(default=5, ge=0)
     embedder: Literal["auto", "minilm", "hashing"] = "auto"
+    prices: str | None = None
+    requests: int = Field(default=32, ge=1)
 
     @property
     def roles(self) -> dict[str, str]:
@@ -50,31 +54,39 @@ class Sizes(Value):
     test: int = Field(default=60, ge=0)
 
 
-class EvolveRequest(Value):
+class Request(Value):
+    """What all journalled runs are asked.
+
+    Args:
+        benchmark: name of a benchmark, or the path of a JSONL file with tasks.
+        grader: for JSONL tasks, a named grader or `module:function`.
+        models: who plays which role.
+        budget: of the whole run.
+    """
+
+    benchmark: str
+    grader: str = "exact"
+    models: ModelNames = ModelNames()
+    budget: Budget = Budget()
+
+
+class EvolveRequest(Request):
     """Everything that decides what an evolution does.
 
     Args:
         method: name of the method.
-        benchmark: name of a benchmark, or the path of a JSONL file with tasks.
-        grader: for JSONL tasks, a named grader or `module:function`.
-        models: who plays which role.
         sizes: tasks per split.
         evolution: iterations, batch, gate, concurrency, seed.
         config: the method's own knobs, as JSON.
-        budget: of the whole run.
         seed_team: a saved workflow, or a JSON file of one, to start from instead of the method's seed.
         baselines: whether the baselines are run at the end.
         random_edits: replaces the method's rewirings by random legal ones, that many in each iteration.
     """
 
     method: str = "hiva"
-    benchmark: str
-    grader: str = "exact"
-    models: ModelNames = ModelNames()
     sizes: Sizes = Sizes()
     evolution: EvolutionConfig
     config: FrozenJson = Field(default_factory=FrozenMap)
-    budget: Budget = Budget()
     seed_team: str | None = None
     baselines: bool = True
     random_edits: tuple[int, ...] | None = None

@@ -1,4 +1,4 @@
-"""Means with their uncertainty: Student's intervals, and Wilson's for proportions."""
+"""Means with their uncertainty: Student's intervals, Wilson's for proportions, the bootstrap for other scores."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from selfwire.core.values import Value
+
+RESAMPLES = 2000
+"""Of a bootstrap."""
+DRAWS = 1_000_000
+"""That a bootstrap holds at the same time, so that its memory does not grow with the number of scores."""
 
 
 class Estimate(Value):
@@ -94,6 +99,29 @@ def wilson(successes: int, n: int, *, confidence: float = 0.95) -> Estimate:
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
     return Estimate(value=share, low=max(0.0, middle - half), high=min(1.0, middle + half), n=n)
+
+
+def scored(scores: Sequence[float], *, confidence: float = 0.95) -> Estimate:
+    """The mean of scores in [0, 1]: Wilson's interval where all are 0 or 1, else the BCa bootstrap (Efron, 1987).
+
+    The bootstrap's draws are seeded; scores that are all equal have an interval of no width.
+
+    Raises:
+        ValueError: as `mean`.
+    """
+    from scipy.stats import bootstrap
+
+    array = _array(scores)
+    if np.isin(array, (0.0, 1.0)).all():
+        return wilson(int(array.sum()), len(array), confidence=confidence)
+    middle = float(array.mean())
+    if len(array) < 2 or np.ptp(array) == 0:
+        return Estimate(value=middle, low=middle, high=middle, n=len(array))
+    found = bootstrap(
+        (array,), np.mean, confidence_level=confidence, n_resamples=RESAMPLES, batch=max(1, DRAWS // len(array)),
+        method="BCa", random_state=np.random.default_rng(0),
+    ).confidence_interval  # fmt: skip
+    return Estimate(value=middle, low=float(found.low), high=float(found.high), n=len(array))
 
 
 def _array(values: Sequence[float]) -> npt.NDArray[np.float64]:

@@ -32,7 +32,7 @@ USAGE = "calls, input_tokens, output_tokens, dollars, seconds"
 BILLED = ", ".join(f"{column} = COALESCE({column}, 0) + ?" for column in USAGE.split(", "))
 """Adds to what earlier attempts at the same call were billed; an unknown price makes the sum unknown."""
 
-PLACES = ("iteration", "phase", "task", "node")
+PLACES = ("iteration", "phase", "task", "node", "run")
 
 
 class Outcome(NamedTuple):
@@ -295,7 +295,8 @@ def _where(wanted: Mapping[str, Any]) -> tuple[str, list[Any]]:
     if unknown := set(wanted) - {"kind", "state", *PLACES}:
         raise ValueError(f"rows are found by {', '.join(PLACES)}, not by {', '.join(sorted(unknown))}")
     asked = {name: value for name, value in wanted.items() if value is not None}
-    return " AND ".join(["TRUE", *(f"{name} = ?" for name in asked)]), list(asked.values())
+    columns = {"run": "json_extract(scope, '$.run')"}
+    return " AND ".join(["TRUE", *(f"{columns.get(name, name)} = ?" for name in asked)]), list(asked.values())
 
 
 def _columns(usage: Usage) -> tuple[Any, ...]:

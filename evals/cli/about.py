@@ -1,8 +1,8 @@
 """Commands about selfwire itself: version."""
 
-from importlib.metadata import PackageNotFoundError, version
-
 import typer
+
+from selfwire.evals.version import installed_version
 
 
 def register(app: typer.Typer) -> None:
@@ -13,11 +13,3 @@ def register(app: typer.Typer) -> None:
 def show_version() -> None:
     """Print the version."""
     typer.echo(f"selfwire {installed_version()}")
-
-
-def installed_version() -> str:
-    """The version of the installed distribution, or "unknown" in a source tree that is not installed."""
-    try:
-        return version("selfwire")
-    except PackageNotFoundError:
-        return "unknown"

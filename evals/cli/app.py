@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from selfwire.evals.cli import ablate, about, evolve, run, runs, workflows
+from selfwire.evals.cli import ablate, about, evaluate, evolve, run, runs, workflows
 from selfwire.evals.cli.faults import GuardedGroup
 
 TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
     evolve.register,
     run.register,
+    evaluate.register,
     ablate.register,
     workflows.register,
     runs.register,

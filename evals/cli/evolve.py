@@ -16,7 +16,8 @@ from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.options import Home, local_folder
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.estimate import estimated
-from selfwire.evals.evolutions import OpenRun, resumed, short_name, started
+from selfwire.evals.evolutions import OpenRun, resumed, started
+from selfwire.evals.recording import short_name
 from selfwire.evals.report import STAMP, Line, Report, reported
 from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
 from selfwire.graphs.evolution.config import EvolutionConfig
@@ -24,6 +25,9 @@ from selfwire.runtime.sync import run_sync
 
 LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget_usd", "seconds": "budget_seconds"}
 """Parameter of the command by limit of a budget."""
+
+ARGUMENTS = ("method", "target", "targets")
+"""Parameters of commands that are no options."""
 
 Method = Annotated[str | None, typer.Argument(help="Method: hiva. Not needed with --resume.")]
 
@@ -101,7 +105,7 @@ def _is_given(ctx: typer.Context, name: str) -> bool:
 
 
 def _as_option(name: str) -> str:
-    return {"method": "METHOD", "config": "--set"}.get(name, f"--{name.replace('_', '-')}")
+    return "--set" if name == "config" else name.upper() if name in ARGUMENTS else f"--{name.replace('_', '-')}"
 
 
 def requested(given: Mapping[str, Any]) -> EvolveRequest:
@@ -241,5 +245,3 @@ def _snippet(run: OpenRun, home: Path, name: str) -> str:
         f'    graph = hiva.build("{model}", name="{name}", library=library, tools=tools).compile()\n'
         '    print(graph.invoke({"question": "..."})["answer"])'
     )
-
-

@@ -49,3 +49,35 @@ def local_folder(home: str | None) -> Path | None:
     if home and "://" in home:
         raise ConfigError(f"runs lie in a folder, not at {home.partition('://')[0]}://; name a folder with --home")
     return Path(home) if home else None
+
+
+Target = Annotated[
+    str | None, typer.Argument(help="Method, baseline, or saved workflow (name, name@version, fingerprint, .json).")
+]
+Benchmark = Annotated[str | None, typer.Option(help="Its name, or a .jsonl file of tasks.")]
+Resume = Annotated[str | None, typer.Option(help="Go on with this run; only budgets may be given anew.")]
+Tasks = Annotated[int, typer.Option(help="How many tasks.")]
+Split = Annotated[str, typer.Option(help="train, val or test.")]
+Seed = Annotated[int, typer.Option(help="Seed of everything drawn.")]
+Cap = Annotated[int | None, typer.Option(help="Most model calls of a task; baselines spend the rest on votes.")]
+Without = Annotated[list[str] | None, typer.Option(help="Switch a part of the method off, as `ablate` names it.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="Knob of the method, as name=value.")]
+AgentModel = Annotated[str, typer.Option(help="Agents' model: offline, openai:gpt-4o-mini, provider:name.")]
+MetaModel = Annotated[str | None, typer.Option(help="Critics' and evolvers'; the agents' if none.")]
+JudgeModel = Annotated[str | None, typer.Option(help="Judges'; the critics' if none.")]
+BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
+Timeout = Annotated[float, typer.Option(help="Seconds for one request.")]
+Retries = Annotated[int, typer.Option(help="Of one request after transient errors.")]
+EmbedderName = Annotated[str, typer.Option(help="auto, minilm or hashing.")]
+PriceFile = Annotated[
+    Path | None, typer.Option(help='JSON: {"openai:x": {"input": $, "output": $}}, per million tokens.')
+]
+GraderName = Annotated[str, typer.Option(help="For .jsonl tasks: a named grader or module:function.")]
+GradingTimeout = Annotated[float, typer.Option(help="Seconds until the grading of an answer is given up.")]
+Concurrency = Annotated[int, typer.Option(help="Tasks that are worked on at the same time.")]
+BudgetCalls = Annotated[int | None, typer.Option(help="Most model calls.")]
+BudgetTokens = Annotated[int | None, typer.Option(help="Most tokens.")]
+BudgetUsd = Annotated[float | None, typer.Option(help="Most US dollars.")]
+BudgetSeconds = Annotated[float | None, typer.Option(help="Most wall time in seconds.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")]
+Out = Annotated[Path | None, typer.Option(help="JSONL of results; in the run's folder if none.")]

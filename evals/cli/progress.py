@@ -89,6 +89,53 @@ class EvolutionProgress:
         return elapsed * (1 - fraction) / fraction if fraction > 0 else None
 
 
+class EvaluationProgress:
+    """Shows events of an evaluation: a bar per contestant in a terminal, a line per contestant elsewhere.
+
+    Args:
+        console: where to write.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console, self.since, self.before = console, time.monotonic(), 0
+        self.target = ""
+        name, told = TextColumn("{task.description}"), TextColumn("{task.fields[told]}")
+        columns = (name, BarColumn(), MofNCompleteColumn(), told)
+        self.bars = Progress(*columns, console=console, transient=True) if console.is_terminal else None
+        self.bar = self.bars.add_task("starting", total=1, told="") if self.bars else None
+
+    def __enter__(self) -> Self:
+        """Start drawing."""
+        if self.bars:
+            self.bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop drawing."""
+        if self.bars:
+            self.bars.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        if event["target"] != self.target:
+            self.target, self.since, self.before = event["target"], time.monotonic(), event["done"] - 1
+        name = f"{self.target} ({event['number'] + 1}/{event['targets']})"
+        if self.bars and self.bar is not None:
+            done, total = event["done"], event["total"]
+            self.bars.update(self.bar, description=name, completed=done, total=total, told=self._told(event))
+        if event["done"] == event["total"]:
+            (self.bars.console if self.bars else self.console).print(f"{name}: {self._told(event)}")
+            sys.stdout.flush()
+
+    def _told(self, event: Event) -> str:
+        errors = f", {event['errors']} errors" if event["errors"] else ""
+        left, made = event["total"] - event["done"], event["done"] - self.before
+        time_left = f", about {(time.monotonic() - self.since) / made * left:,.0f} s left" if left and made else ""
+        return f"score {_score(event)}{errors}, {told_spend(event['spend'])}{time_left}"
+
+
 def _score(event: Event) -> str:
     return "-" if event.get("score") is None else f"{event['score']:.2f}"
 

@@ -20,7 +20,7 @@ from selfwire.evals.cli.options import Home
 from selfwire.evals.cli.progress import told_spend
 from selfwire.evals.cli.rounds import show_rounds
 from selfwire.evals.cli.trajectories import show_trajectory
-from selfwire.evals.evolutions import embedder_name, metered
+from selfwire.evals.models import embedder_name, metered
 from selfwire.evals.report import STAMP
 from selfwire.evals.requests import ModelNames
 from selfwire.graphs.method import Solver

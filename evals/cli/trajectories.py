@@ -7,10 +7,12 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.evals.cli import output
 from selfwire.evals.cli.progress import told_spend
+from selfwire.evals.evaluation.run import ROWS
 from selfwire.evals.runs import JOURNAL, run_folder
 from selfwire.runtime.journal import Journal
 
 NOTE = "trajectories/"
+"""Of an evolution; evaluations have a note per contestant and task."""
 
 
 def show_trajectory(done: Trajectory) -> None:
@@ -54,7 +56,8 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
         home: folder of runs.
         run: name of the run.
         task: id of a task; None lists all.
-        where: part of the place to look in, such as `2/gate/candidate` or `test/after`; None for the latest.
+        where: part of the place to look in, such as `2/gate/candidate`, `test/after` or a contestant; None for the
+            latest.
 
     Raises:
         ConfigError: there is no such run, task or place.
@@ -82,6 +85,11 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
 
 
 async def _trajectories(journal: Journal, task: str | None, where: str | None) -> AsyncIterator[tuple[str, Trajectory]]:
+    for name in await journal.note_names(f"{ROWS}/"):
+        _, place, one = name.split("/", 2)
+        if task in (None, one) and (not where or where in place):
+            row = await journal.noted(name)
+            yield place, Trajectory.model_validate(await journal.get_body(row["trajectory"]))
     for name in sorted(await journal.note_names(NOTE), key=_when):
         place = name.removeprefix(NOTE).rstrip("/")
         if where and where not in place:

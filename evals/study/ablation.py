@@ -8,8 +8,9 @@ from pathlib import Path
 
 from selfwire.evals.evolutions import checked
 from selfwire.evals.study.evolution import evolution
-from selfwire.evals.study.plan import FULL, RANDOM, Study
+from selfwire.evals.study.plan import Study
 from selfwire.evals.study.rows import Row, append_row, read_rows, unfinished
+from selfwire.evals.study.variants import FULL, RANDOM
 
 
 def ablate(

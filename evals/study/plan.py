@@ -6,51 +6,19 @@ with the same seed, under the same gate and caps; so it waits for the full metho
 """
 
 from collections.abc import Mapping
-from typing import Literal
 
 from pydantic import Field
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Budget
-from selfwire.core.values import FrozenJson, FrozenMap, Value, fingerprint
-from selfwire.evals.evolutions import code_hash
+from selfwire.core.values import Value, fingerprint
+from selfwire.evals.recording import code_hash
 from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.evals.study.variants import FULL, RANDOM, VARIANTS, Variant
 from selfwire.graphs.evolution.config import EvolutionConfig
 
 NAME = "study"
 """Of the workflow and of the run, in a home folder of its own."""
-
-
-class Variant(Value):
-    """One way to run a method.
-
-    Args:
-        title: for tables.
-        config: knobs of the method that differ from its defaults.
-        gate: as in `EvolutionConfig`.
-        random: whether rewirings are drawn at random.
-    """
-
-    title: str
-    config: FrozenJson = FrozenMap()
-    gate: Literal["paired", "off"] = "paired"
-    random: bool = False
-
-
-FULL, RANDOM = "full", "random"
-VARIANTS: Mapping[str, Mapping[str, Variant]] = {
-    "hiva": {
-        FULL: Variant(title="full"),
-        "no-tev": Variant(title="w/o TEV", config={"topology_evolution": False}),
-        "no-sev": Variant(title="w/o SEV", config={"semantic_evolution": False}),
-        "no-kabb": Variant(title="w/o KABB", config={"kabb": False}),
-        "no-env": Variant(title="w/o Env", config={"environment": False}),
-        "no-tool": Variant(title="w/o Tool", config={"tools": False}),
-        "no-gate": Variant(title="no gate", gate="off"),
-        RANDOM: Variant(title="random edits", random=True),
-    }
-}
-"""Variants by method and name; every method has `full` and `random`."""
 
 
 class Study(Value):

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from selfwire.evals.report import STAMP
 from selfwire.evals.statistics import Estimate, mean, paired, sd
-from selfwire.evals.study.plan import FULL, Study
+from selfwire.evals.study.plan import Study
 from selfwire.evals.study.rows import Row
+from selfwire.evals.study.variants import FULL
 
 HEAD = (
     "variant",

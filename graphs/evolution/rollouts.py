@@ -1,7 +1,7 @@
 """Runs a workflow on tasks, in parallel, and has the answers graded."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -28,9 +28,6 @@ from selfwire.runtime.budget import Ledger
 from selfwire.runtime.journal import Journal, Outcome
 from selfwire.runtime.tracing import place, untraced
 
-CHUNK = 200
-"""Tasks that are started together at most, so that a large split does not pile up in memory."""
-
 Progress = Callable[[Trajectory], None]
 Play = Callable[[Workflow, Question, Scope], Awaitable[Sequence[Trajectory]]]
 """Puts a question to a team, once or several times; the trajectories differ by their `sample`."""
@@ -47,6 +44,7 @@ class Ground:
         journal, ledger: of the run.
         concurrency: tasks that are worked on at the same time.
         calls_per_task: model calls that are set aside for a task before it starts, under a budget of calls.
+        capped: whether a task may never take more than `calls_per_task`, budget or not, resumed or not.
         keep_errors_below: share of the trajectories that may end as infrastructure errors before all are refused.
     """
 
@@ -56,6 +54,7 @@ class Ground:
     concurrency: int
     calls_per_task: int
     keep_errors_below: float
+    capped: bool = False
 
 
 def solving(solver: Solver) -> Play:
@@ -76,21 +75,37 @@ async def roll_out(
         BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
         ModelError: too many ended as infrastructure errors to learn from the rest.
     """
-    gate, shares = asyncio.Semaphore(ground.concurrency), Shares(ground)
+    found: dict[str, Sequence[Trajectory]] = {}
 
-    async def one(task: Task) -> Sequence[Trajectory]:
-        async with gate, shares.of(scope.at(task=task.id)):
-            found = await attempt(ground, play, workflow, task, scope.at(task=task.id))
-            for trajectory in found:
-                progress(trajectory)
-            return found
+    async def keep(task: Task, some: Sequence[Trajectory]) -> None:
+        found[task.id] = some
+        for trajectory in some:
+            progress(trajectory)
 
-    found: list[Trajectory] = []
-    for start in range(0, len(tasks), CHUNK):
-        for some in await _together([one(task) for task in tasks[start : start + CHUNK]]):
-            found += some
-    _refuse_too_many_errors(found, ground.keep_errors_below, scope.phase)
-    return found
+    await roll_through(ground, play, workflow, tasks, scope, keep)
+    whole = [trajectory for task in tasks for trajectory in found[task.id]]
+    _refuse_too_many_errors(whole, ground.keep_errors_below, scope.phase)
+    return whole
+
+
+async def roll_through(
+    ground: Ground, play: Play, workflow: Workflow, tasks: Iterable[Task], scope: Scope, keep: Keep
+) -> None:
+    """Run and grade tasks in their order, so many at once, and hold none of them longer than until it is kept.
+
+    Raises:
+        BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
+    """
+    waiting, shares = iter(tasks), Shares(ground)
+
+    async def work() -> None:
+        for task in waiting:
+            place = scope.at(task=task.id)
+            async with shares.of(place):
+                found = await attempt(ground, play, workflow, task, place)
+            await keep(task, found)
+
+    await _together([work() for _ in range(ground.concurrency)])
 
 
 async def attempt(ground: Ground, play: Play, workflow: Workflow, task: Task, scope: Scope) -> Sequence[Trajectory]:
@@ -201,7 +216,7 @@ class Shares:
         Raises:
             BudgetError: the calls that are left do not suffice.
         """
-        if self.ground.ledger.budget.calls is None:
+        if self.ground.ledger.budget.calls is None and not self.ground.capped:
             yield
             return
         async with self.turn:
@@ -215,8 +230,10 @@ class Shares:
             self.freed.set()
 
     async def _taken(self, place: Scope) -> None:
-        before = await self.ground.journal.spend_at(iteration=place.iteration, phase=place.phase, task=place.task)
-        share = Budget(calls=before.calls + self.ground.calls_per_task)
+        before = await self.ground.journal.spend_at(
+            run=place.run, iteration=place.iteration, phase=place.phase, task=place.task
+        )
+        share = Budget(calls=self.ground.calls_per_task + (0 if self.ground.capped else before.calls))
         while True:
             self.freed.clear()
             try:
@@ -229,13 +246,13 @@ class Shares:
                 return
 
 
-async def _together(runs: Sequence[Coroutine[Any, Any, Sequence[Trajectory]]]) -> list[Sequence[Trajectory]]:
+async def _together(workers: Sequence[Coroutine[Any, Any, None]]) -> None:
     try:
         async with asyncio.TaskGroup() as group:
-            started = [group.create_task(run) for run in runs]
+            for worker in workers:
+                group.create_task(worker)
     except* SelfwireError as failed:
         raise _first(failed) from None
-    return [task.result() for task in started]
 
 
 def _first(failed: BaseExceptionGroup[SelfwireError]) -> SelfwireError:

@@ -8,7 +8,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step
 from selfwire.core.usage import Usage
-from selfwire.evals.baselines import SingleAgent, single_workflow, vote
+from selfwire.evals.baselines.single import SingleAgent, single_workflow, vote
 
 QUESTION = Question(id="q", input="?")
 

@@ -12,9 +12,10 @@ from selfwire.evals.cli.app import build
 from selfwire.evals.requests import Sizes
 from selfwire.evals.study.ablation import ablate
 from selfwire.evals.study.evolution import evolution
-from selfwire.evals.study.plan import FULL, RANDOM, VARIANTS, Study
+from selfwire.evals.study.plan import Study
 from selfwire.evals.study.rows import Row, append_row, read_rows
 from selfwire.evals.study.table import difference, gain, table
+from selfwire.evals.study.variants import FULL, RANDOM, VARIANTS
 
 SMALL = Study(sizes=Sizes(train=12, gate=18, test=2), iterations=3, batch=4, gate_tasks=6, seeds=1)
 TINY = Study(sizes=Sizes(train=4, gate=4, test=2), iterations=1, batch=2, gate_tasks=2, seeds=1)

@@ -169,7 +169,7 @@ def test_limits_that_cannot_be_used_on_resume(home: Path) -> None:
 
 
 def test_a_run_that_was_started_with_other_code(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfwire.evals.evolutions.code_hash", lambda: "other")
+    monkeypatch.setattr("selfwire.evals.recording.code_hash", lambda: "other")
     assert "was started with another code" in refused(home, "evolve", "--resume", "r1")
 
 

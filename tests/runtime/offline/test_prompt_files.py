@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.evals.baselines import SINGLE_PROMPT
+from selfwire.evals.baselines.single import SINGLE_PROMPT
 from selfwire.runtime.offline.vocabulary import activation_report
 
 ROOT = Path(__file__).parents[3]

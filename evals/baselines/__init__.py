@@ -1,0 +1,1 @@
+"""What results are printed beside, at equal budget: small graphs that no paper of the table owns."""

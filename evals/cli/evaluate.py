@@ -1,0 +1,213 @@
+"""The command that measures one contestant: eval."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.table import Table
+
+from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError
+from selfwire.core.usage import Budget
+from selfwire.core.values import is_id
+from selfwire.evals.benchmarks.catalogue import is_file
+from selfwire.evals.cli import options, output
+from selfwire.evals.cli.evolve import LIMITS, knobs, new_limits
+from selfwire.evals.cli.faults import STOPPED
+from selfwire.evals.cli.options import Home, local_folder
+from selfwire.evals.cli.progress import EvaluationProgress, told_spend
+from selfwire.evals.evaluation.estimate import estimated
+from selfwire.evals.evaluation.opening import resumed, started
+from selfwire.evals.evaluation.request import Entry, EvaluationRequest
+from selfwire.evals.evaluation.run import Evaluation
+from selfwire.evals.evaluation.table import HEAD, Line, cells, reference
+from selfwire.evals.recording import short_name
+from selfwire.evals.report import STAMP
+from selfwire.evals.requests import ModelNames
+from selfwire.evals.study.variants import without as switched_off
+from selfwire.runtime.sync import run_sync
+
+SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("eval")(evaluate)
+
+
+def evaluate(
+    ctx: typer.Context,
+    target: options.Target = None,
+    benchmark: options.Benchmark = None,
+    resume: options.Resume = None,
+    tasks: options.Tasks = 100,
+    split: options.Split = "test",
+    seed: options.Seed = 0,
+    calls_per_task: options.Cap = None,
+    without: options.Without = None,
+    config: options.Set = None,
+    model: options.AgentModel = "offline",
+    meta_model: options.MetaModel = None,
+    judge_model: options.JudgeModel = None,
+    base_url: options.BaseUrl = None,
+    timeout: options.Timeout = 120.0,
+    retries: options.Retries = 5,
+    embedder: options.EmbedderName = "auto",
+    prices: options.PriceFile = None,
+    grader: options.GraderName = "exact",
+    grading_timeout: options.GradingTimeout = 60.0,
+    concurrency: options.Concurrency = 8,
+    budget_calls: options.BudgetCalls = None,
+    budget_tokens: options.BudgetTokens = None,
+    budget_usd: options.BudgetUsd = None,
+    budget_seconds: options.BudgetSeconds = None,
+    dry_run: options.DryRun = False,
+    out: options.Out = None,
+    home: Home = None,
+) -> None:
+    """Measure a method, a baseline or a saved workflow on a benchmark, beside the benchmark's trivial baseline."""
+    if resume is None and (target is None or benchmark is None):
+        raise ConfigError("eval needs a target and --benchmark, such as `selfwire eval hiva --benchmark archive`")
+    entries = () if target is None else (entry(target, knobs(config or []), without or []),)
+    carried_out(ctx, entries, "eval")
+
+
+def entry(target: str, config: Mapping[str, Any], without: list[str]) -> Entry:
+    """A contestant from `target` or `name=target`, with knobs, and with parts of its method switched off."""
+    name, equals, ref = target.partition("=")
+    ref = ref if equals else target
+    if ref.endswith(".json"):
+        ref = str(Path(ref).resolve())  # resumed from anywhere
+    if not equals:
+        name = short_name(ref) if not is_id(ref) else ref
+    return Entry(name=name, target=ref, config=switched_off(ref, without, config))
+
+
+def carried_out(ctx: typer.Context, entries: tuple[Entry, ...], command: str, **more: Any) -> None:
+    """Start or resume what the options ask for, show how it goes, and print the table."""
+    given = ctx.params
+    folder = local_folder(given["home"])
+    if given["resume"] is not None:
+        with resumed(given["resume"], folder, limits=new_limits(ctx)) as run:
+            _go(run)
+        return
+    request = requested(given, entries, command, **more)
+    if given["dry_run"]:
+        typer.echo(estimated(request, folder).text)
+        return
+    with started(request, folder, out=given["out"]) as run:
+        _go(run)
+
+
+def requested(given: Mapping[str, Any], entries: tuple[Entry, ...], command: str, **more: Any) -> EvaluationRequest:
+    """A request out of a command's options.
+
+    Raises:
+        ConfigError: there is no such split.
+        ValueError: an option is out of bounds.
+    """
+    if given["split"] not in SPLITS:
+        raise ConfigError(f"there is no split {given['split']!r}; splits are train, val and test")
+    benchmark = given["benchmark"]
+    return EvaluationRequest.model_validate(
+        {
+            "command": command,
+            "benchmark": str(Path(benchmark).resolve()) if is_file(benchmark) else benchmark,
+            "entries": entries,
+            "split": SPLITS[given["split"]],
+            "models": model_names(given),
+            "budget": Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
+            **{
+                name: given[name]
+                for name in ("grader", "tasks", "seed", "concurrency", "calls_per_task", "grading_timeout")
+            },
+            **more,
+        }
+    )
+
+
+def model_names(given: Mapping[str, Any]) -> ModelNames:
+    """Who plays which role, out of a command's options."""
+    prices = given["prices"]
+    return ModelNames(
+        agent=given["model"],
+        meta=given["meta_model"],
+        judge=given["judge_model"],
+        base_url=given["base_url"],
+        timeout=given["timeout"],
+        retries=given["retries"],
+        embedder=given["embedder"],
+        prices=None if prices is None else str(prices.resolve()),
+        requests=max(32, given["concurrency"]),
+    )
+
+
+def _go(run: Evaluation) -> None:
+    out, asked = output.console(), run.request
+    for notice in run.notices:
+        out.print(notice)
+    names = ", ".join(entry.target for entry in asked.entries)
+    out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
+    with _words_at_the_end(run):
+        with EvaluationProgress(out) as progress:
+            lines = run_sync(run.go(progress))
+        show_table(run, lines)
+
+
+@contextlib.contextmanager
+def _words_at_the_end(run: Evaluation) -> Iterator[None]:
+    finished = False
+    try:
+        yield
+        finished = True
+    except (BudgetError, OutageError, ModelError) as error:
+        typer.echo(f"stopped: {error}", err=True)
+        raise typer.Exit(STOPPED) from None
+    finally:
+        if not finished:
+            run_sync(run.written(complete=False))
+        _last_words(run, finished=finished)
+
+
+def show_table(run: Evaluation, lines: tuple[Line, ...]) -> None:
+    """The contestants beside each other."""
+    out, against = output.console(), reference(lines, run.request.against)
+    rows = [cells(line, against) for line in lines]
+    shown = [at for at, name in enumerate(HEAD) if _says_something(name, [row[at] for row in rows], rows)]
+    table = Table(*(HEAD[at] for at in shown), box=None)
+    for row in rows:
+        table.add_row(*(row[at] for at in shown))
+    out.print()
+    out.print(table)
+    asked = run.request
+    cap = f"at most {asked.calls_per_task} calls per task" if asked.calls_per_task else "no cap of calls"
+    out.print(
+        f"{run.benchmark.name}, {asked.split} split, {len(run.tasks)} tasks, seed {asked.seed}, {cap}; errors are "
+        f"counted apart; differences are paired by task, from {against.contestant.name}; "
+        "S = 100 P / ($ per task + 0.01)"
+    )
+    for line in lines:
+        for what, count in (("errors", line.errors), ("tasks over the cap of calls, which score 0", line.capped)):
+            if count:
+                out.print(f"{line.contestant.name}: {count} {what}")
+    if asked.models.is_offline:
+        out.print(STAMP)
+
+
+def _says_something(name: str, column: list[str], rows: list[tuple[str, ...]]) -> bool:
+    """Columns in which nothing stands are left out, and the share of solved tasks where it is the score."""
+    if name == "solved [95 %]":
+        return column != [row[HEAD.index("score [95 %]")] for row in rows]
+    silent = {"difference [95 %]": "-", "over cap": "0", "evolution": "none", "S": "n/a"}
+    return name not in silent or any(cell != silent[name] for cell in column)
+
+
+def _last_words(run: Evaluation, *, finished: bool) -> None:
+    out = output.console()
+    rows, tokens = run.journal.unknown()
+    lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
+    out.print(f"spent: {told_spend(run.journal.spend())}{lost}")
+    if not finished:
+        out.print(f"go on with: selfwire {run.request.command} --resume {run.run}")
+    out.print(f"results{'' if finished else ' so far'} are in {run.out}; look at a task with `selfwire show {run.run}`")

@@ -1,0 +1,1 @@
+"""Contestants on the same tasks: run, graded, journalled, resumed, and printed beside each other."""

@@ -1,0 +1,153 @@
+"""From names to what can be put questions to: methods, baselines, saved workflows, and the benchmark's own rule."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from selfwire.core.errors import ConfigError, ShareError
+from selfwire.core.ports import Embedder, Model, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import Value
+from selfwire.core.workflow import Workflow
+from selfwire.evals.baselines.single import single_workflow
+from selfwire.evals.baselines.table import BASELINES, baseline
+from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark
+from selfwire.evals.evaluation.request import Entry
+from selfwire.evals.evaluation.rows import CAPPED, Contestant
+from selfwire.graphs.evolution.rollouts import Play
+from selfwire.graphs.method import Solver
+from selfwire.graphs.methods import SOLVERS, solver
+from selfwire.runtime.library import Library
+
+TRIVIAL = "trivial"
+"""Name of the benchmark's own rule among the contestants."""
+
+
+class Found(Value):
+    """A contestant's workflow and what is known of where it comes from.
+
+    Args:
+        workflow: that is put the questions.
+        learned: whether it was evolved on graded tasks.
+        evolution: what that cost; None if it was not, or nobody knows.
+        run: that evolved it; "" if none did.
+    """
+
+    workflow: Workflow
+    learned: bool = False
+    evolution: Usage | None = None
+    run: str = ""
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A contestant that can be put questions to.
+
+    Attributes:
+        contestant: who it is, for the header.
+        workflow: that is put the questions.
+        play: puts one.
+    """
+
+    contestant: Contestant
+    workflow: Workflow
+    play: Play
+
+    @property
+    def name(self) -> str:
+        """In tables, rows and the journal."""
+        return self.contestant.name
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What solvers are made of."""
+
+    model: Model
+    toolbox: Toolbox
+    embedder: Embedder
+    calls: int | None
+
+    def solver(self, name: str, config: Mapping[str, Any]) -> Solver:
+        """A method or a baseline.
+
+        Raises:
+            ConfigError: there is none of this name, or a knob cannot be used.
+        """
+        if name in BASELINES:
+            return baseline(name, model=self.model, toolbox=self.toolbox, calls=self.calls, config=config)
+        return solver(name, model=self.model, toolbox=self.toolbox, embedder=self.embedder, config=config)
+
+
+async def found(entry: Entry, wiring: Wiring, bench: Benchmark, library: Library) -> Found:
+    """The workflow that an entry means: the seed of a method or baseline, else a saved one.
+
+    Raises:
+        ConfigError, LibraryError: there is none, it belongs to no method, or it holds tools that the benchmark lacks.
+    """
+    if entry.target in SOLVERS or entry.target in BASELINES:
+        return Found(workflow=wiring.solver(entry.target, entry.config).seed(bench.tools))
+    saved = await _saved(entry.target, library)
+    wiring.solver(saved.workflow.method, entry.config)
+    missing = {tool for agent in saved.workflow.agents for tool in agent.tools} - set(bench.toolbox)
+    if missing:
+        raise ConfigError(
+            f"workflow {entry.target!r} holds {', '.join(sorted(missing))}, which {bench.name} lacks; "
+            f"evaluate it on the benchmark that it was made for"
+        )
+    return saved
+
+
+async def _saved(ref: str, library: Library) -> Found:
+    workflow = await library.load(ref)
+    if ref.endswith(".json"):
+        return Found(workflow=workflow, learned=workflow.lineage.parent is not None)
+    version = await library.find(ref)
+    spend = version.facts.get("spend")
+    return Found(
+        workflow=workflow,
+        learned=version.step > 0,
+        evolution=Usage.model_validate(spend) if spend else None,
+        run=version.run,
+    )
+
+
+def entrant(entry: Entry, one: Found, wiring: Wiring) -> Entrant:
+    """A contestant from its entry and its workflow, solved by the workflow's own method."""
+    made = wiring.solver(one.workflow.method, entry.config)
+    contestant = Contestant(
+        name=entry.name,
+        target=entry.target,
+        method=one.workflow.method,
+        workflow=one.workflow.fingerprint,
+        config=entry.config,
+        learned=one.learned,
+        evolution=one.evolution,
+    )
+    return Entrant(contestant, one.workflow, _capped(made))
+
+
+def trivial(rule: Baseline) -> Entrant:
+    """The benchmark's own rule, which needs no team and no call."""
+
+    async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+        return [Trajectory(question=question, workflow="", answer=rule.answer(question.input))]
+
+    contestant = Contestant(name=TRIVIAL, target=rule.name, method="", workflow="")
+    return Entrant(contestant, single_workflow(()), play)
+
+
+def _capped(made: Solver) -> Play:
+    """One answer per question; calls that are used up before there is one are no fault of the infrastructure."""
+
+    async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+        try:
+            return [await made.solve(workflow, question, scope=scope)]
+        except ShareError as error:
+            blank = Trajectory(question=question, workflow=workflow.fingerprint, notes={CAPPED: True})
+            return [blank.failed(str(error))]
+
+    return play

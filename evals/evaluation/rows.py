@@ -1,0 +1,176 @@
+"""Results as JSONL: a header that says what was measured, then a line per contestant and task."""
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenJson, FrozenMap, Value
+
+CAPPED = "capped"
+"""Name of the trajectory's note that says that the cap of calls ended it."""
+
+
+class TaskRow(Value):
+    """What one contestant made of one task.
+
+    Args:
+        target: name of the contestant.
+        task, kind: of the question.
+        score: in [0, 1]; None if the task ended as an error.
+        solved: None if it ended as an error.
+        error: why it could not be answered or graded; neither solved nor unsolved.
+        capped: whether its calls were used up before it had an answer: unsolved, with score 0.
+        calls, input_tokens, output_tokens: that it took.
+        dollars: None if a price is not known.
+        seconds: its calls took together; they overlap.
+        answer: None if there is none.
+        rounds: that a method with rounds took.
+        oracle: whether labels of this task were used to answer it.
+        details: figures of the environment.
+        trajectory: hash of what the team did, in the run's journal.
+    """
+
+    target: str
+    task: str
+    kind: str = ""
+    score: float | None = Field(ge=0, le=1)
+    solved: bool | None
+    error: str | None = None
+    capped: bool = False
+    calls: int = Field(ge=0)
+    input_tokens: int = Field(ge=0)
+    output_tokens: int = Field(ge=0)
+    dollars: float | None = Field(ge=0)
+    seconds: float = Field(ge=0)
+    answer: str | None = None
+    rounds: int | None = None
+    oracle: bool = False
+    details: FrozenJson = Field(default_factory=FrozenMap)
+    trajectory: str = ""
+
+    @property
+    def usage(self) -> Usage:
+        """What it cost."""
+        return Usage(
+            calls=self.calls,
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            dollars=self.dollars,
+            seconds=self.seconds,
+        )
+
+
+class Contestant(Value):
+    """Who was measured, as the header says.
+
+    Args:
+        name, target, config: as in the request.
+        method: that solved.
+        workflow: fingerprint; "" for a rule that needs no workflow.
+        learned: whether the workflow was evolved on graded tasks of other splits.
+        evolution: what its evolution cost; None if it had none or nobody knows.
+    """
+
+    name: str
+    target: str
+    method: str
+    workflow: str
+    config: FrozenJson = Field(default_factory=FrozenMap)
+    learned: bool = False
+    evolution: Usage | None = None
+
+
+class Header(Value):
+    """What a file of results measures.
+
+    Args:
+        selfwire: version.
+        code: hash of the code.
+        run: name of the run.
+        benchmark, split, seed, tasks: what was solved.
+        models: who played which role.
+        calls_per_task: the cap of calls; None for none.
+        contestants: who was measured.
+        oracle: whether labels of the measured tasks were used to answer them.
+        stand_in: whether the offline model took part.
+        complete: whether every contestant has a line for every task.
+    """
+
+    selfwire: str
+    code: str
+    run: str
+    benchmark: str
+    grader: str
+    split: str
+    seed: int
+    tasks: int
+    models: FrozenJson
+    embedder: str
+    calls_per_task: int | None
+    contestants: tuple[Contestant, ...]
+    oracle: bool
+    stand_in: bool
+    complete: bool
+
+
+def task_row(target: str, question: Question, done: Trajectory, spent: Usage, body: str) -> TaskRow:
+    """The row of a graded trajectory.
+
+    Args:
+        target: name of the contestant.
+        question: that was asked.
+        done: what came of it.
+        spent: what it cost, calls of a failed run among them.
+        body: hash of the trajectory in the journal.
+    """
+    capped, feedback = bool(done.notes.get(CAPPED)), done.feedback
+    rounds = done.notes.get("rounds")
+    return TaskRow(
+        target=target,
+        task=question.id,
+        kind=question.kind,
+        score=0.0 if capped else feedback.score if feedback else None,
+        solved=False if capped else feedback.solved if feedback else None,
+        error=None if feedback or capped else done.error,
+        capped=capped,
+        calls=spent.calls,
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+        dollars=spent.dollars,
+        seconds=spent.seconds,
+        answer=done.answer,
+        rounds=None if rounds is None else len(rounds),
+        oracle=bool(done.notes.get("oracle")),
+        details=feedback.details if feedback else {},
+        trajectory=body,
+    )
+
+
+def write_results(path: Path, header: Header, rows: Iterable[TaskRow]) -> None:
+    """Write a file of results, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(header.model_dump_json() + "\n")
+        file.writelines(row.model_dump_json() + "\n" for row in rows)
+    draft.replace(path)
+
+
+def read_results(path: Path) -> tuple[Header, tuple[TaskRow, ...]]:
+    """Header and rows of a file of results.
+
+    Raises:
+        ConfigError: the file cannot be read, or is no file of results.
+    """
+    try:
+        first, *rest = path.read_text(encoding="utf-8").splitlines()
+        return Header.model_validate(json.loads(first)), tuple(TaskRow.model_validate_json(line) for line in rest)
+    except (OSError, ValueError, ValidationError) as error:
+        raise ConfigError(f"{path} is no file of results: {error}; `selfwire eval` writes such files") from None

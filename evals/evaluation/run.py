@@ -1,0 +1,219 @@
+"""Runs an evaluation: every contestant on every task, each row kept in the journal as it comes."""
+
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from selfwire.core.scope import Scope
+from selfwire.core.task import Task
+from selfwire.core.trajectory import Trajectory
+from selfwire.evals.benchmarks.benchmark import Benchmark
+from selfwire.evals.evaluation.contestants import Entrant
+from selfwire.evals.evaluation.grading import TimedEnvironment
+from selfwire.evals.evaluation.request import EvaluationRequest
+from selfwire.evals.evaluation.rows import Header, TaskRow, task_row, write_results
+from selfwire.evals.evaluation.table import Line, Tally
+from selfwire.evals.recording import code_hash
+from selfwire.evals.runs import SUMMARY
+from selfwire.evals.version import installed_version
+from selfwire.graphs.evolution.phases import ELAPSED
+from selfwire.graphs.evolution.rollouts import Ground, roll_through
+from selfwire.runtime.budget import Ledger, deadline
+from selfwire.runtime.journal import Journal
+
+ROWS = "rows"
+"""Notes are called rows/<contestant>/<task>."""
+PHASE = "eval"
+DEFAULT_SHARE = 60
+"""Calls that are set aside for a task under a budget of calls, where there is no cap."""
+TOLD_EVERY = 5.0
+"""Seconds between two notes of how the run stands."""
+
+Event = dict[str, Any]
+"""Progress: target, number, targets, done, total, score, errors, spend."""
+
+
+@dataclass
+class Evaluation:
+    """An evaluation that can be run now.
+
+    Attributes:
+        request: what was asked.
+        benchmark: its tasks, tools and environment.
+        entrants: the benchmark's own rule, then the contestants.
+        tasks: in order.
+        journal, ledger: of the run.
+        embedder: its name.
+        out: where the results go.
+        notices: what the user should know.
+    """
+
+    request: EvaluationRequest
+    benchmark: Benchmark
+    entrants: Sequence[Entrant]
+    tasks: Sequence[Task]
+    journal: Journal
+    ledger: Ledger
+    embedder: str
+    out: Path
+    notices: tuple[str, ...] = ()
+    _told: float = field(default=0.0, init=False)
+
+    @property
+    def run(self) -> str:
+        """Name of the run."""
+        return self.journal.run
+
+    @property
+    def ground(self) -> Ground:
+        """Where the contestants are run and graded."""
+        asked = self.request
+        return Ground(
+            environment=TimedEnvironment(self.benchmark.environment, asked.grading_timeout),
+            journal=self.journal,
+            ledger=self.ledger,
+            concurrency=asked.concurrency,
+            calls_per_task=asked.calls_per_task or DEFAULT_SHARE,
+            keep_errors_below=1.0,
+            capped=asked.calls_per_task is not None,
+        )
+
+    async def go(self, on_event: Callable[[Event], None] = lambda event: None) -> tuple[Line, ...]:
+        """Run what has no row yet, or ended as an error; write the file of results; return the table's lines.
+
+        Raises:
+            BudgetError, OutageError: it stopped early and can be resumed; what there is has been written.
+        """
+        await self.tell("running")
+        try:
+            async with deadline(self.ledger):
+                for number, one in enumerate(self.entrants):
+                    await self._run(one, number, on_event)
+        except BaseException as error:
+            why = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "interrupted"
+            await self.tell(f"stopped: {why}"[:120])
+            raise
+        lines = await self.written(complete=True)
+        await self.tell("finished", score=lines[-1].score if len(lines) == 2 else None)
+        return lines
+
+    async def tell(self, status: str, **more: Any) -> None:
+        """Note how the run stands, for lists of runs."""
+        names = ", ".join(entry.target for entry in self.request.entries)
+        summary = {
+            "command": self.request.command,
+            "method": names,
+            "benchmark": self.request.benchmark,
+            "model": self.request.models.agent,
+            "status": status,
+        }
+        known = {name: value for name, value in more.items() if value is not None}
+        await self.journal.note(SUMMARY, {**summary, **known})
+
+    async def written(self, *, complete: bool) -> tuple[Line, ...]:
+        """Write what there is to the file of results; return the table's lines."""
+        tallies = {one.name: Tally(one.contestant) for one in self.entrants}
+        rows = list[TaskRow]()
+        async for row in self.rows():
+            tallies[row.target].add(row)
+            rows.append(row)
+        write_results(self.out, self._header(any(row.oracle for row in rows), complete=complete), rows)
+        return tuple(tally.line(self.tasks) for tally in tallies.values())
+
+    async def rows(self) -> AsyncIterator[TaskRow]:
+        """All rows that there are, contestant by contestant in the order of the tasks."""
+        for one in self.entrants:
+            there = set(await self.journal.note_names(_note(one.name)))
+            for task in self.tasks:
+                if (name := _note(one.name, task.id)) in there:
+                    yield TaskRow.model_validate(await self.journal.noted(name))
+
+    async def _run(self, one: Entrant, number: int, on_event: Callable[[Event], None]) -> None:
+        """Every task of a contestant that has no row or an error."""
+        scope = Scope(run=f"{self.run}/{one.name}", seed=self.request.seed, phase=PHASE)
+        done = await self._done(one)
+        count = Count(done=len(done), errors=0, score=sum(done.values()))
+
+        async def keep(task: Task, found: Sequence[Trajectory]) -> None:
+            row = await self._kept(one, task, found[0], scope)
+            count.add(row)
+            await self._note_time()
+            on_event(
+                {
+                    "target": one.name, "number": number, "targets": len(self.entrants), "done": count.done,
+                    "total": len(self.tasks), "score": count.mean, "errors": count.errors, "spend": self.ledger.spent,
+                }
+            )  # fmt: skip
+
+        todo = [task for task in self.tasks if task.id not in done]
+        await roll_through(self.ground, one.play, one.workflow, todo, scope, keep)
+
+    async def _done(self, one: Entrant) -> dict[str, float]:
+        """Scores of the tasks whose rows stand."""
+        prefix, found = _note(one.name), dict[str, float]()
+        for name in await self.journal.note_names(prefix):
+            row = TaskRow.model_validate(await self.journal.noted(name))
+            if row.score is not None:
+                found[row.task] = row.score
+        return found
+
+    async def _kept(self, one: Entrant, task: Task, done: Trajectory, scope: Scope) -> TaskRow:
+        spent = done.usage
+        if done.feedback is None:  # what failed on the way has no steps, and was paid for all the same
+            spent = await self.journal.spend_at(run=scope.run, iteration=0, phase=PHASE, task=task.id)
+        body = await self.journal.put_body(done.model_dump(mode="json"))
+        row = task_row(one.name, task.question, done, spent, body)
+        await self.journal.note(_note(one.name, task.id), row.model_dump(mode="json"))
+        return row
+
+    async def _note_time(self) -> None:
+        if time.monotonic() - self._told > TOLD_EVERY:
+            self._told = time.monotonic()
+            await self.journal.note(ELAPSED, self.ledger.spent.seconds)  # for a budget after a kill
+
+    def _header(self, oracle: bool, *, complete: bool) -> Header:
+        asked = self.request
+        return Header(
+            selfwire=installed_version(),
+            code=code_hash(),
+            run=self.run,
+            benchmark=asked.benchmark,
+            grader=self.benchmark.environment.name,
+            split=asked.split,
+            seed=asked.seed,
+            tasks=len(self.tasks),
+            models=asked.models.roles,
+            embedder=self.embedder,
+            calls_per_task=asked.calls_per_task,
+            contestants=tuple(one.contestant for one in self.entrants),
+            oracle=oracle,
+            stand_in=asked.models.is_offline,
+            complete=complete,
+        )
+
+
+@dataclass
+class Count:
+    """How a contestant stands, for the progress."""
+
+    done: int
+    errors: int
+    score: float
+
+    def add(self, row: TaskRow) -> None:
+        """Count a row."""
+        self.done += 1
+        self.errors += row.score is None
+        self.score += row.score or 0.0
+
+    @property
+    def mean(self) -> float | None:
+        """Of the graded ones so far."""
+        graded = self.done - self.errors
+        return self.score / graded if graded else None
+
+
+def _note(name: str, task: str = "") -> str:
+    return f"{ROWS}/{name}/{task}"

@@ -1,0 +1,173 @@
+"""What contestants came to: scores with intervals, differences paired by task, and what they cost."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from selfwire.core.task import Task
+from selfwire.core.usage import Usage
+from selfwire.core.values import Value
+from selfwire.evals.evaluation.rows import Contestant, TaskRow
+from selfwire.evals.report import cost_efficiency
+from selfwire.evals.statistics import Estimate, paired, scored, wilson
+
+
+class Line(Value):
+    """One contestant over all tasks.
+
+    Args:
+        contestant: who.
+        scores: by task; None for an error.
+        solved: tasks that were solved.
+        capped: tasks whose calls were used up before there was an answer; they score 0.
+        spend: on all tasks.
+        rounds: of all tasks together; None for a contestant without rounds.
+    """
+
+    contestant: Contestant
+    scores: Mapping[str, float | None]
+    solved: int
+    capped: int
+    spend: Usage
+    rounds: int | None = None
+
+    @property
+    def graded(self) -> tuple[float, ...]:
+        """Scores of the tasks that did not end as errors."""
+        return tuple(score for score in self.scores.values() if score is not None)
+
+    @property
+    def errors(self) -> int:
+        """Tasks that ended as errors; they are no zeros."""
+        return len(self.scores) - len(self.graded)
+
+    @property
+    def interval(self) -> Estimate | None:
+        """The mean score with its 95 % interval; None if nothing was graded."""
+        return scored(self.graded) if self.graded else None
+
+    @property
+    def score(self) -> float | None:
+        """The mean score."""
+        return sum(self.graded) / len(self.graded) if self.graded else None
+
+    @property
+    def share(self) -> Estimate | None:
+        """The share of graded tasks that were solved, with Wilson's 95 % interval."""
+        return wilson(self.solved, len(self.graded)) if self.graded else None
+
+    @property
+    def efficiency(self) -> float | None:
+        """S = 100 P / (C + 0.01), C in dollars per task; None at no dollars or an unknown price."""
+        return None if self.score is None else cost_efficiency(self.score, self.spend, len(self.scores))
+
+    @property
+    def per_hundred_calls(self) -> float | None:
+        """Score that a hundred model calls buy; None without calls."""
+        if self.score is None or not self.spend.calls:
+            return None
+        return 100 * self.score * len(self.scores) / self.spend.calls
+
+
+@dataclass
+class Tally:
+    """Adds up the rows of a contestant."""
+
+    contestant: Contestant
+    scores: dict[str, float | None] = field(default_factory=dict)
+    solved: int = 0
+    capped: int = 0
+    spend: Usage = field(default_factory=Usage)
+    rounds: int | None = None
+
+    def add(self, row: TaskRow) -> None:
+        """Take a row."""
+        self.scores[row.task] = row.score
+        self.solved += bool(row.solved)
+        self.capped += row.capped
+        self.spend += row.usage
+        if row.rounds is not None:
+            self.rounds = (self.rounds or 0) + row.rounds
+
+    def line(self, tasks: Sequence[Task]) -> Line:
+        """The sum, its scores in the order of the tasks."""
+        scores = {task.id: self.scores[task.id] for task in tasks if task.id in self.scores}
+        return Line(
+            contestant=self.contestant,
+            scores=scores,
+            solved=self.solved,
+            capped=self.capped,
+            spend=self.spend,
+            rounds=self.rounds,
+        )
+
+
+def difference(line: Line, against: Line) -> Estimate | None:
+    """Mean of `line` - `against` over the tasks that both finished, with Student's interval over the pairs."""
+    both = [
+        (there, here)
+        for task, here in line.scores.items()
+        if here is not None and (there := against.scores.get(task)) is not None
+    ]
+    return paired([there for there, _ in both], [here for _, here in both]) if len(both) > 1 else None
+
+
+def reference(lines: Sequence[Line], against: str) -> Line:
+    """The line that others are compared with: the named one, else the first after the benchmark's own rule."""
+    return next((line for line in lines if line.contestant.name == against), lines[1])
+
+
+HEAD = (
+    "contestant",
+    "score [95 %]",
+    "solved [95 %]",
+    "difference [95 %]",
+    "errors",
+    "over cap",
+    "calls/task",
+    "tokens/task",
+    "$/task",
+    "s/task",
+    "score per 100 calls",
+    "S",
+    "evolution",
+)
+
+
+def cells(line: Line, against: Line) -> tuple[str, ...]:
+    """A line of the table, as `HEAD` names its columns."""
+    cost, n = line.spend, max(len(line.scores), 1)
+    versus = difference(line, against) if line is not against else None
+    return (
+        line.contestant.target if not line.contestant.method else line.contestant.name,
+        _told(line.interval),
+        _told(line.share),
+        "-" if versus is None else f"{versus.value:+.2f} [{versus.low:+.2f}, {versus.high:+.2f}]",
+        str(line.errors),
+        str(line.capped),
+        f"{cost.calls / n:.1f}",
+        f"{cost.tokens / n:,.0f}",
+        "unknown" if cost.dollars is None else f"{cost.dollars / n:.4f}",
+        f"{cost.seconds / n:.1f}",
+        "-" if line.per_hundred_calls is None else f"{line.per_hundred_calls:.1f}",
+        _efficiency(line),
+        _evolution(line.contestant),
+    )
+
+
+def _told(estimate: Estimate | None) -> str:
+    return "-" if estimate is None else str(estimate)
+
+
+def _efficiency(line: Line) -> str:
+    if line.efficiency is not None:
+        return f"{line.efficiency:.1f}"
+    return "unknown" if line.spend.dollars is None else "n/a"
+
+
+def _evolution(contestant: Contestant) -> str:
+    if not contestant.learned:
+        return "none"
+    if contestant.evolution is None:
+        return "unknown"
+    price = "$ unknown" if contestant.evolution.dollars is None else f"${contestant.evolution.dollars:,.2f}"
+    return f"{contestant.evolution.calls:,} calls, {price}"

@@ -1,0 +1,50 @@
+"""The models and the embedder that a request names, wired to a run's journal and budget."""
+
+from pathlib import Path
+
+from selfwire.evals.requests import ModelNames
+from selfwire.runtime.budget import Ledger
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.metered import CallPolicy, MeteredModel
+from selfwire.runtime.models import chat_model
+from selfwire.runtime.prices import Prices
+from selfwire.runtime.storage import home_folder
+
+PRICES = "prices.json"
+"""Name of the file in the home folder that overrides the shipped list prices."""
+
+
+def metered(
+    names: ModelNames, *, journal: Journal, ledger: Ledger, probe: bool = False, home: Path | None = None
+) -> MeteredModel:
+    """The models of a request behind one wrapper.
+
+    Args:
+        names: which model plays which role.
+        journal, ledger: of the run.
+        probe: whether a provider that is down raises an OutageError, for runs that can be resumed.
+        home: folder where a file of prices may lie.
+
+    Raises:
+        ConfigError: a model or a file of prices cannot be used, or a dollar budget meets a model without a price.
+    """
+    options = {"base_url": names.base_url} if names.base_url else {}
+    made = {name: chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
+    policy = CallPolicy(timeout=names.timeout, retries=names.retries, probe=probe, concurrency=names.requests)
+    roles = {role: made[name] for role, name in names.roles.items()}
+    return MeteredModel(roles, journal=journal, ledger=ledger, policy=policy, prices=prices(names, home))
+
+
+def prices(names: ModelNames, home: Path | None) -> Prices:
+    """The shipped list prices under those of the request's file, or of the home folder's.
+
+    Raises:
+        ConfigError: the file cannot be used.
+    """
+    own = home_folder(home) / PRICES
+    return Prices.load(Path(names.prices) if names.prices else own if own.exists() else None)
+
+
+def embedder_name(names: ModelNames) -> str:
+    """Which embedder a request means: beside the offline model `auto` is hashing."""
+    return "hashing" if names.embedder == "auto" and names.is_offline else names.embedder

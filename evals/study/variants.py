@@ -1,0 +1,75 @@
+"""Ways to run a method: whole, and with one part switched off."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import FrozenJson, FrozenMap, Value, thawed
+
+
+class Variant(Value):
+    """One way to run a method.
+
+    Args:
+        title: for tables.
+        config: knobs of the method that differ from its defaults.
+        gate: as in `EvolutionConfig`.
+        random: whether rewirings are drawn at random.
+    """
+
+    title: str
+    config: FrozenJson = FrozenMap()
+    gate: Literal["paired", "off"] = "paired"
+    random: bool = False
+
+
+FULL, RANDOM = "full", "random"
+VARIANTS: Mapping[str, Mapping[str, Variant]] = {
+    "hiva": {
+        FULL: Variant(title="full"),
+        "no-tev": Variant(title="w/o TEV", config={"topology_evolution": False}),
+        "no-sev": Variant(title="w/o SEV", config={"semantic_evolution": False}),
+        "no-kabb": Variant(title="w/o KABB", config={"kabb": False}),
+        "no-env": Variant(title="w/o Env", config={"environment": False}),
+        "no-tool": Variant(title="w/o Tool", config={"tools": False}),
+        "no-gate": Variant(title="no gate", gate="off"),
+        RANDOM: Variant(title="random edits", random=True),
+    }
+}
+"""Variants by method and name; every method has `full` and `random`."""
+
+PREFIX = "no-"
+"""Of the names of variants that switch a part off."""
+
+
+def without(method: str, parts: Sequence[str], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Knobs that switch parts of a method off, under knobs that were set by hand.
+
+    Args:
+        method: name of a method.
+        parts: variants of the method, `tev` or `no-tev`.
+        config: knobs that were set; they win.
+
+    Raises:
+        ConfigError: the method has no such part.
+    """
+    known = VARIANTS.get(method, {})
+    found: dict[str, Any] = {}
+    for part in parts:
+        name = part if part in known else f"{PREFIX}{part}"
+        if name not in known or not known[name].config:
+            there = ", ".join(one.removeprefix(PREFIX) for one, variant in known.items() if variant.config)
+            raise ConfigError(f"{method} has no part {part!r} to do without; it has {there or 'none'}")
+        found = merged(found, thawed(known[name].config))
+    return merged(found, config)
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested knobs laid over others."""
+    both = {**under, **over}
+    return {
+        name: merged(under[name], value)
+        if isinstance(value, Mapping) and isinstance(under.get(name), Mapping)
+        else value
+        for name, value in both.items()
+    }

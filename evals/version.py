@@ -1,0 +1,11 @@
+"""Which selfwire this is."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def installed_version() -> str:
+    """The version of the installed distribution, or "unknown" in a source tree that is not installed."""
+    try:
+        return version("selfwire")
+    except PackageNotFoundError:
+        return "unknown"

@@ -35,6 +35,7 @@ class EvaluationRequest(Request):
         concurrency: tasks that are worked on at the same time.
         calls_per_task: most model calls of a task, for every contestant; None for no cap.
         grading_timeout: seconds until the grading of an answer is given up.
+        langsmith: whether LangSmith is told, and whether of references too.
     """
 
     command: Literal["eval", "compare"] = "eval"
@@ -46,6 +47,7 @@ class EvaluationRequest(Request):
     concurrency: int = Field(default=8, ge=1)
     calls_per_task: int | None = Field(default=None, ge=1)
     grading_timeout: float = Field(default=60.0, gt=0)
+    langsmith: Literal["off", "questions", "references"] = "off"
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -15,7 +15,9 @@ from selfwire.core.errors import ConfigError
 
 NOWHERE = "http://127.0.0.1:9"
 """The discard port of this machine, should the local client ever ask for anything."""
-VARIABLES = ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY", "LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT")
+HOSTED = "https://api.smith.langchain.com"
+KEYS = ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY")
+ENDPOINTS = ("LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT")
 PATIENCE = 60.0
 """Seconds that feedback on its way may take at the end."""
 
@@ -25,7 +27,12 @@ class Uploads(Client):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._arrived, self._change = 0, threading.Condition()
+        self._underway, self._change = 0, threading.Condition()
+
+    def expect(self, feedback: int) -> None:
+        """Know of that much more feedback that `aevaluate` is going to send."""
+        with self._change:
+            self._underway += feedback
 
     def create_feedback(self, *args: Any, **options: Any) -> Feedback:
         """As the client's; counted, whether it succeeds or not."""
@@ -33,34 +40,55 @@ class Uploads(Client):
             return super().create_feedback(*args, **options)
         finally:
             with self._change:
-                self._arrived += 1
+                self._underway -= 1
                 self._change.notify_all()
 
-    def wait_for(self, feedback: int) -> None:
-        """Wait until that much feedback has gone out in all, and every run; `PATIENCE` seconds at most. Blocks."""
+    def settle(self) -> None:
+        """Wait until all feedback and every run have gone out, `PATIENCE` seconds each at most. Blocks."""
         with self._change:
-            self._change.wait_for(lambda: self._arrived >= feedback, PATIENCE)
+            self._change.wait_for(lambda: self._underway <= 0, PATIENCE)
         self.flush(PATIENCE)
 
 
-def uploading() -> Uploads:
-    """A client of the LangSmith that the environment names.
+def langsmith_address() -> str:
+    """Where the environment says that LangSmith is.
 
     Raises:
         ConfigError: the environment names neither a key nor an endpoint.
     """
-    if not any(os.environ.get(name, "").strip() for name in VARIABLES):
+    if not any(os.environ.get(name, "").strip() for name in (*KEYS, *ENDPOINTS)):
         raise ConfigError(
             "there is no LangSmith to upload to: set LANGSMITH_API_KEY, or LANGSMITH_ENDPOINT for a server of your "
             "own; without either, leave --langsmith out: everything is measured here all the same"
         )
-    return Uploads()
+    return next((found for name in ENDPOINTS if (found := os.environ.get(name, "").strip())), HOSTED)
 
 
-def local() -> Uploads:
+@contextmanager
+def uploading() -> Iterator[Uploads]:
+    """A client of the LangSmith that the environment names; at the end it waits for what is on its way.
+
+    Raises:
+        ConfigError: the environment names neither a key nor an endpoint.
+    """
+    langsmith_address()
+    client = Uploads()
+    try:
+        yield client
+        client.settle()
+    finally:
+        client.close(timeout=PATIENCE)
+
+
+@contextmanager
+def local() -> Iterator[Uploads]:
     """A client that nothing leaves: it samples no run, and whoever uses it must upload no results."""
     info = {"instance_flags": {"zstd_compression_enabled": True}}  # else it would ask the server
-    return Uploads(api_url=NOWHERE, api_key="none", tracing_sampling_rate=0.0, info=info)
+    client = Uploads(api_url=NOWHERE, api_key="none", tracing_sampling_rate=0.0, info=info)
+    try:
+        yield client
+    finally:
+        client.close(timeout=0)
 
 
 @contextmanager

@@ -5,11 +5,10 @@ them from there, as they read the tasks themselves.
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langsmith import Client
-from langsmith.schemas import Dataset, Example, ExampleCreate
+from langsmith.schemas import Dataset, Example
 from langsmith.utils import LangSmithNotFoundError
 from pydantic import Field
 
@@ -43,7 +42,7 @@ class TaskSet(Value):
 
     @property
     def name(self) -> str:
-        """Name of the dataset: benchmark, split, the number of tasks, and the beginning of the content's fingerprint."""
+        """Of the dataset: benchmark, split, how many tasks, and the beginning of the content's fingerprint."""
         labels = "-labelled" if self.references else ""
         return f"selfwire-{self.benchmark}-{self.split}-{len(self.tasks)}{labels}-{self.content[:8]}"
 
@@ -64,15 +63,17 @@ def uploaded_examples(client: Client, tasks: TaskSet) -> dict[str, Example]:
     dataset = _dataset(client, tasks)
     examples = _examples(tasks, dataset.id)
     there = {example.id for example in client.list_examples(dataset_id=dataset.id)}
-    missing = [_created(task, examples[task.id], tasks) for task in tasks.tasks if examples[task.id].id not in there]
+    missing = [task for task in tasks.tasks if examples[task.id].id not in there]
     if missing:
-        client.create_examples(dataset_id=dataset.id, examples=missing)
+        created = [_created(task, examples[task.id], tasks) for task in missing]
+        client.create_examples(dataset_id=dataset.id, examples=created)
     return examples
 
 
 def _dataset(client: Client, tasks: TaskSet) -> Dataset:
     try:
-        return client.read_dataset(dataset_name=tasks.name)
+        found: Dataset = client.read_dataset(dataset_name=tasks.name)
+        return found
     except LangSmithNotFoundError:
         described = f"{len(tasks.tasks)} tasks of {tasks.benchmark}, {tasks.split} split"
         facts = {
@@ -91,24 +92,24 @@ def _examples(tasks: TaskSet, dataset: uuid.UUID) -> dict[str, Example]:
             id=uuid.uuid5(dataset, task.id),  # so that an upload that was cut off can be completed
             dataset_id=dataset,
             inputs={"question": task.input},
-            metadata=_metadata(task, tasks),
+            metadata={**_metadata(task, tasks), "dataset_split": [tasks.split]},  # as LangSmith adds of itself
         )
         for task in tasks.tasks
     }
 
 
-def _created(task: Task, example: Example, tasks: TaskSet) -> ExampleCreate:
-    outputs = {"reference": thawed(task.reference)} if tasks.references else None
-    return ExampleCreate(
-        id=example.id,
-        inputs=example.inputs,
-        reference_outputs=outputs,
-        metadata=example.metadata,
-        split=tasks.split,
-    )
+def _created(task: Task, example: Example, tasks: TaskSet) -> dict[str, Any]:
+    outputs = {"reference_outputs": {"reference": thawed(task.reference)}} if tasks.references else {}
+    return {
+        "id": example.id,
+        "inputs": example.inputs,
+        "metadata": _metadata(task, tasks),
+        "split": tasks.split,
+        **outputs,
+    }
 
 
-def _metadata(task: Task, tasks: TaskSet) -> Mapping[str, Any]:
+def _metadata(task: Task, tasks: TaskSet) -> dict[str, Any]:
     return {"task": task.id, "kind": task.kind, "split": tasks.split, "seed": tasks.seed}
 
 

@@ -6,10 +6,9 @@
 
 import asyncio
 import io
-import uuid
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,8 +25,8 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.evals.experiments.connection import Uploads, reached
-from selfwire.evals.experiments.measures import measures
-from selfwire.graphs.evolution.rollouts import Ground, Keep, Play, Shares, around, fault, graded, played
+from selfwire.evals.experiments.measures import failure, measures
+from selfwire.graphs.evolution.rollouts import Ground, Keep, Play, Shares, around, graded, played
 
 
 @dataclass(frozen=True)
@@ -59,14 +58,15 @@ class Experiment:
         """
         if not tasks:
             return
-        rolling = _Rolling(ground, play, workflow, {task.id: task for task in tasks}, scope, keep)
+        expect = self.client.expect if self.upload else _nobody
+        rolling = _Rolling(ground, play, workflow, {task.id: task for task in tasks}, scope, keep, expect)
         with reached(self.client):
             experiment = await asyncio.to_thread(self._session, len(tasks)) if self.upload else None
             try:
                 await self._evaluated(rolling, experiment, ground.concurrency)
             finally:
                 await rolling.ended()
-            await asyncio.to_thread(self.client.wait_for, rolling.told if self.upload else 0)
+            await asyncio.to_thread(self.client.settle)
         if rolling.fault is not None:
             raise rolling.fault
 
@@ -91,18 +91,15 @@ class Experiment:
     def _session(self, size: int) -> TracerSession:
         """The experiment of this name: a new one, or that of the run that is resumed."""
         try:
-            return self.client.create_project(
+            made: TracerSession = self.client.create_project(
                 self.name,
-                reference_dataset_id=self._dataset,
+                reference_dataset_id=next(iter(self.examples.values())).dataset_id,
                 metadata=dict(self.facts),
                 num_examples=size,
             )
         except LangSmithConflictError:
-            return self.client.read_project(project_name=self.name)
-
-    @property
-    def _dataset(self) -> uuid.UUID:
-        return next(iter(self.examples.values())).dataset_id
+            made = self.client.read_project(project_name=self.name)
+        return made
 
 
 class _Rolling:
@@ -113,12 +110,18 @@ class _Rolling:
     """
 
     def __init__(
-        self, ground: Ground, play: Play, workflow: Workflow, tasks: Mapping[str, Task], scope: Scope, keep: Keep
+        self,
+        ground: Ground,
+        play: Play,
+        workflow: Workflow,
+        tasks: Mapping[str, Task],
+        scope: Scope,
+        keep: Keep,
+        expect: Callable[[int], None],
     ) -> None:
         self.ground, self.play, self.workflow, self.tasks = ground, play, workflow, tasks
-        self.scope, self.keep, self.shares = scope, keep, Shares(ground)
+        self.scope, self.keep, self.expect, self.shares = scope, keep, expect, Shares(ground)
         self.fault: BaseException | None = None
-        self.told = 0
         self._found: dict[str, Sequence[Trajectory]] = {}
         self._held: dict[str, AsyncExitStack] = {}
         self._running: set[asyncio.Task[Any]] = set()
@@ -133,33 +136,30 @@ class _Rolling:
         told = around(self.workflow, at)
         held = self._held[task.id] = AsyncExitStack()
         try:
-            await held.enter_async_context(self.shares.of(at))
-            with tracing_context(tags=told["tags"], metadata=told["metadata"]):
-                found = await played(self.play, self.workflow, task.question, at)
-        except BaseException as error:
-            await self._released(task)
-            self._stopped(error)
+            async with self._watched(task):
+                await held.enter_async_context(self.shares.of(at))
+                with tracing_context(tags=told["tags"], metadata=told["metadata"]):
+                    found = await played(self.play, self.workflow, task.question, at)
+        except SelfwireError:
             return {}
         self._found[task.id] = found
-        told["tags"].append(f"workflow:{self.workflow.fingerprint}")
-        return _outcome(found[0], told)
+        return _outcome(found[0], self.workflow, told)
 
-    async def environment(self, run: Run, example: Example) -> EvaluationResults:
+    async def environment(self, run: Run, example: Example | None) -> EvaluationResults:
         """Have the environment grade what the target answered, and keep it."""
-        name = str((example.metadata or {})["task"])
-        found, task = self._found.pop(name, None), self.tasks[name]
+        name = _task_of(example)
+        found, task, at = self._found.pop(name, None), self.tasks[name], self.scope.at(task=name)
         if found is None:
             return {"results": []}
         try:
-            done = await asyncio.gather(*(graded(self.ground, task, one, self.scope.at(task=name)) for one in found))
-            await self._released(task)
-            await self.keep(task, done)
-        except BaseException as error:
-            await self._released(task)
-            self._stopped(error)
+            async with self._watched(task):
+                done = await asyncio.gather(*(graded(self.ground, task, one, at) for one in found))
+                await self._released(task)
+                await self.keep(task, done)
+        except SelfwireError:
             return {"results": []}
         told = measures(done[0])
-        self.told += len(told)
+        self.expect(len(told))
         return {"results": told}
 
     async def ended(self) -> None:
@@ -178,24 +178,36 @@ class _Rolling:
         if held := self._held.pop(task.id, None):
             await held.aclose()
 
-    def _stopped(self, error: BaseException) -> None:
-        """Keep the first fault; what is no error of ours goes on its way."""
-        self.fault = self.fault or error
-        run = get_current_run_tree()
-        if run is not None:
-            run.error = type(error).__name__
-        if not isinstance(error, SelfwireError):
-            raise error
+    @asynccontextmanager
+    async def _watched(self, task: Task) -> AsyncIterator[None]:
+        """Keeps the first fault; the task's share ends with it."""
+        try:
+            yield
+        except BaseException as error:
+            self.fault = self.fault or error
+            if run := get_current_run_tree():
+                run.error = type(error).__name__
+            await self._released(task)
+            raise
 
 
-def _outcome(done: Trajectory, told: RunnableConfig) -> dict[str, Any]:
+def _outcome(done: Trajectory, workflow: Workflow, told: RunnableConfig) -> dict[str, Any]:
     """The run's outputs; its place is told as below it, and an error marks it as failed."""
-    run = get_current_run_tree()
-    if run is not None:
-        run.add_tags(told["tags"])
+    if run := get_current_run_tree():
+        run.add_tags([*told["tags"], f"workflow:{workflow.fingerprint}"])
         run.add_metadata(told["metadata"])
-        run.error = fault(done)
+        run.error = failure(done)
     return {"answer": done.answer, "usage": done.usage.model_dump(mode="json")}
+
+
+def _task_of(example: Example | None) -> str:
+    if example is None or example.metadata is None:
+        raise ValueError("an experiment of selfwire runs on examples of its own datasets only")
+    return str(example.metadata["task"])
+
+
+def _nobody(feedback: int) -> None:
+    """Nothing is on its way."""
 
 
 def _question(inputs: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 from langsmith.evaluation import EvaluationResult
 
 from selfwire.core.trajectory import Trajectory
+from selfwire.evals.evaluation.rows import task_row
 from selfwire.graphs.evolution.rollouts import fault
 
 SCORE, SOLVED, ERROR = "score", "solved", "error"
@@ -13,22 +14,25 @@ SCORE, SOLVED, ERROR = "score", "solved", "error"
 
 
 def measures(done: Trajectory) -> list[EvaluationResult]:
-    """Feedback on a graded trajectory.
+    """Feedback on a graded trajectory, with the scores of the local harness's rows.
 
     A task that ended as an error is neither solved nor unsolved, so it has no score that a mean could count as 0.
     What the environment said in words is the comment of the score; other figures of it are measures of their own.
     """
-    error, feedback = fault(done), done.feedback
+    row, error, feedback = task_row("", done.question, done, done.usage, ""), failure(done), done.feedback
     told = [EvaluationResult(key=ERROR, score=float(error is not None), comment=error)]
-    if feedback is None:
+    if row.score is None:
         return told
-    figures = {"calls": done.usage.calls, "tokens": done.usage.tokens, **_figures(feedback.details)}
-    return [
-        EvaluationResult(key=SCORE, score=feedback.score, comment=feedback.text),
-        EvaluationResult(key=SOLVED, score=float(feedback.solved)),
-        *told,
-        *(EvaluationResult(key=name, score=figure) for name, figure in figures.items()),
-    ]
+    said = feedback.text if feedback else "Its calls were used up before it had an answer."
+    told.insert(0, EvaluationResult(key=SCORE, score=row.score, comment=said))
+    told.insert(1, EvaluationResult(key=SOLVED, score=float(bool(row.solved))))
+    figures = {"calls": row.calls, "tokens": row.input_tokens + row.output_tokens, **_figures(row.details)}
+    return told + [EvaluationResult(key=name, score=figure) for name, figure in figures.items() if feedback]
+
+
+def failure(done: Trajectory) -> str | None:
+    """Why a task ended as an error, in words that may be uploaded; None where its cap of calls ended it."""
+    return fault(done) if task_row("", done.question, done, done.usage, "").error else None
 
 
 def _figures(details: Mapping[str, Any]) -> dict[str, float]:

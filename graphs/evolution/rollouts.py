@@ -57,6 +57,10 @@ class Ground:
     capped: bool = False
 
 
+Roll = Callable[[Ground, Play, Workflow, Sequence[Task], Scope, Keep], Awaitable[None]]
+"""`roll_through`, or what stands in for it."""
+
+
 def solving(solver: Solver) -> Play:
     """A method's one answer per question."""
 

@@ -8,6 +8,7 @@ from hypothesis import settings
 os.environ.setdefault("LANGSMITH_TRACING", "false")
 
 from tests.runtime import postgres
+from tests.wire.langsmith_server import LangSmithServer
 from tests.wire.server import WireServer, text
 
 settings.register_profile("selfwire", deadline=None)  # machines are shared; time belongs into a benchmark
@@ -18,6 +19,14 @@ settings.load_profile("selfwire")
 def wire_server() -> Iterator[WireServer]:
     """A local OpenAI-compatible server that says "hello"; set `answer` and `faults` as needed."""
     with WireServer(text("hello")) as server:
+        yield server
+
+
+@pytest.fixture
+def langsmith_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LangSmithServer]:
+    """A local recorder of LangSmith's protocol that the environment points at."""
+    with LangSmithServer() as server:
+        monkeypatch.setenv("LANGSMITH_ENDPOINT", server.url)
         yield server
 
 

@@ -24,14 +24,11 @@ from starlette.routing import Route
 Row = dict[str, Any]
 TENANT = "00000000-0000-4000-8000-000000000001"
 BORN = "2025-01-01T00:00:00+00:00"
-INFO = {
-    "version": "0.13.0",
-    "batch_ingest_config": {
-        "use_multipart_endpoint": True, "size_limit": 100, "size_limit_bytes": 20_971_520,
-        "scale_up_nthreads_limit": 4, "scale_up_qsize_trigger": 1000, "scale_down_nempty_trigger": 4,
-    },
-    "instance_flags": {"zstd_compression_enabled": True, "dataset_examples_multipart_enabled": True},
+BATCHES = {
+    "use_multipart_endpoint": True, "size_limit": 100, "size_limit_bytes": 20_971_520,
+    "scale_up_nthreads_limit": 4, "scale_up_qsize_trigger": 1000, "scale_down_nempty_trigger": 4,
 }  # fmt: skip
+FLAGS = {"zstd_compression_enabled": True, "dataset_examples_multipart_enabled": True}
 
 
 class LangSmithServer:
@@ -108,6 +105,8 @@ class LangSmithServer:
             ("POST", "/datasets"): self._create_dataset,
             ("GET", "/datasets/{id}"): self._read_dataset,
             ("GET", "/examples"): self._list_examples,
+            ("GET", "/examples/{id}"): self._read_example,
+            ("PATCH", "/examples/{id}"): self._patch_example,
             ("POST", "/examples"): self._create_example,
             ("POST", "/examples/bulk"): self._create_examples,
             ("POST", "/v1/platform/datasets/{id}/examples"): self._examples_multipart,
@@ -132,9 +131,9 @@ class LangSmithServer:
         return JSONResponse({"detail": "Not Found"}, 404)
 
     async def _info(self, _: Request) -> Response:
-        if self.multipart:
-            return JSONResponse(INFO)
-        return JSONResponse({**INFO, "batch_ingest_config": {"use_multipart_endpoint": False}, "instance_flags": {}})
+        batches = {**BATCHES, "use_multipart_endpoint": self.multipart}
+        flags = FLAGS if self.multipart else {}
+        return JSONResponse({"version": "0.13.0", "batch_ingest_config": batches, "instance_flags": flags})
 
     async def _post_run(self, request: Request) -> Response:
         self._merge(await request.json())
@@ -181,9 +180,7 @@ class LangSmithServer:
         return _found(self.sessions, request)
 
     async def _patch_session(self, request: Request) -> Response:
-        row = self.sessions[request.path_params["id"]]
-        row.update({key: value for key, value in (await request.json()).items() if value is not None})
-        return JSONResponse(row)
+        return JSONResponse(_changed(self.sessions[request.path_params["id"]], await request.json()))
 
     async def _list_datasets(self, request: Request) -> Response:
         name = request.query_params.get("name")
@@ -206,6 +203,12 @@ class LangSmithServer:
         rows = [e for e in self.examples.values() if e["dataset_id"] == asked.get("dataset", e["dataset_id"])]
         start = int(asked.get("offset", 0))
         return JSONResponse(rows[start : start + int(asked.get("limit", 100))])
+
+    async def _read_example(self, request: Request) -> Response:
+        return _found(self.examples, request)
+
+    async def _patch_example(self, request: Request) -> Response:
+        return JSONResponse(_changed(self.examples[request.path_params["id"]], await request.json()))
 
     async def _create_example(self, request: Request) -> Response:
         return JSONResponse(self._keep(await request.json()))
@@ -234,6 +237,11 @@ class LangSmithServer:
         body = json.loads(await _body(request))
         self.feedback.append(body)
         return JSONResponse(body)
+
+
+def _changed(row: Row, told: Row) -> Row:
+    row.update({key: value for key, value in told.items() if value is not None})
+    return row
 
 
 def _found(rows: dict[str, Row], request: Request) -> Response:

@@ -113,7 +113,8 @@ def test_with_langsmith_with_its_local_client_and_without_the_results_are_the_sa
     assert langsmith_server.asked == []
     assert comparable(rows_of(tmp_path, asked.replace(langsmith="questions"), telling, "told")) == plain
     for name in ("tacomas", "single"):
-        told = {task_of(langsmith_server, r): told_of(langsmith_server, r) for r in langsmith_server.roots(f"told-{name}")}
+        roots = langsmith_server.roots(f"told-{name}")
+        told = {task_of(langsmith_server, root): told_of(langsmith_server, root) for root in roots}
         expected = {row.task: row.score for row in plain[name]}
         assert {task: one["score"]["score"] for task, one in told.items()} == expected
         assert all(one["error"]["score"] == 0.0 for one in told.values())

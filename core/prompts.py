@@ -1,5 +1,6 @@
 """Prompt texts by name, filled by `string.Template`; who loads the files passes them in."""
 
+import re
 from collections.abc import Mapping
 from string import Template
 
@@ -37,15 +38,24 @@ class Prompts(Value):
     def messages(self, name: str, /, **values: object) -> tuple[ChatMessage, ...]:
         """Fill a prompt and split it into a system and a user message.
 
+        Values are data: none of them can forge a tag by which the template labels its sections.
+
         Raises:
             ConfigError: as `text`, or the prompt has no divider.
         """
         if name in self.texts and DIVIDER not in self.texts[name]:
             raise ConfigError(f"prompt {name!r} has no line of three dashes between system and user part")
         self.text(name, **values)
+        values = {key: quoted(str(value), self.texts[name]) for key, value in values.items()}
         system, user = self.texts[name].split(DIVIDER, 1)
         halves = Prompts(texts={"system": system, "user": user})
         return (
             ChatMessage.system(halves.text("system", **values).strip()),
             ChatMessage.user(halves.text("user", **values).strip()),
         )
+
+
+def quoted(text: str, template: str) -> str:
+    """The text with every tag of the template in square brackets instead, so that none is mistaken for ours."""
+    tags = "|".join(sorted(set(re.findall(r"<(\w+)>", template))))
+    return re.sub(rf"<(/?\s*(?:{tags})\s*)>", r"[\1]", text, flags=re.IGNORECASE) if tags else text

@@ -80,6 +80,7 @@ class EvolveRequest(Request):
         config: the method's own knobs, as JSON.
         seed_team: a saved workflow, or a JSON file of one, to start from instead of the method's seed.
         baselines: whether the baselines are run at the end.
+        tested: whether the test split is opened at the end; else somebody else opens it.
         random_edits: replaces the method's rewirings by random legal ones, that many in each iteration.
     """
 
@@ -89,4 +90,5 @@ class EvolveRequest(Request):
     config: FrozenJson = Field(default_factory=FrozenMap)
     seed_team: str | None = None
     baselines: bool = True
+    tested: bool = True
     random_edits: tuple[int, ...] | None = None

@@ -22,16 +22,19 @@ class Evolved(Value):
         applied: the rewirings between the old workflow and the new one, in order.
         refused: rewirings that did not fit, with reasons.
         notes: what the method wants to show of this step; JSON.
+        gated: whether the gate must compare although agents and topology may be as they were: what was learned
+            decides how the team runs.
     """
 
     workflow: Workflow
     applied: tuple[Rewiring, ...] = ()
     refused: tuple[Refused, ...] = ()
     notes: FrozenJson = FrozenMap()
+    gated: bool = False
 
 
 class Solver(Protocol):
-    """A method as far as it puts questions to a team."""
+    """Whatever puts questions to a team: a method, or a baseline beside it."""
 
     @property
     def name(self) -> str:
@@ -52,10 +55,10 @@ class Solver(Protocol):
 
 
 class Method(Solver, Protocol):
-    """One published method, wired to models, tools and prompts, as the outer evolution needs it."""
+    """One published method, wired to models, tools and prompts."""
 
     def adopted(self, workflow: Workflow) -> Workflow:
-        """A workflow of this method that there is already, as its evolution may start from it.
+        """A workflow of this method that there is already, as it can be run and evolved here.
 
         Raises:
             ConfigError: the method's config does not allow it.

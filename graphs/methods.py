@@ -1,23 +1,22 @@
 """Methods by name."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Embedder, Model, Toolbox
 from selfwire.core.values import FrozenMap, Value, thawed
-from selfwire.graphs.method import Method, Solver
+from selfwire.graphs.method import Method
 
 Config = TypeVar("Config", bound=Value)
-Made = TypeVar("Made", bound=Solver, covariant=True)
 
 
-class Maker(Protocol[Made]):
+class Maker(Protocol):
     """Wires one method; imports it only when it is wanted."""
 
-    def __call__(self, model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Made:
+    def __call__(self, model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
         """The method with these knobs."""
         ...
 
@@ -36,48 +35,36 @@ def _tacomas(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping
     return Tacomas(model=model, toolbox=toolbox, config=knobs("tacomas", TacomasConfig, config))
 
 
-def _dytopo(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Solver:
+def _dytopo(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
     from selfwire.evolvers.dytopo.config import DytopoConfig
     from selfwire.graphs.dytopo.method import Dytopo
 
     return Dytopo(model=model, toolbox=toolbox, embedder=embedder, config=knobs("dytopo", DytopoConfig, config))
 
 
-METHODS: Mapping[str, Maker[Method]] = {"hiva": _hiva, "tacomas": _tacomas}
-"""Methods that the outer evolution serves."""
-SOLVERS: Mapping[str, Maker[Solver]] = {**METHODS, "dytopo": _dytopo}
-"""Methods that a question can be put to."""
+METHODS: Mapping[str, Maker] = {"hiva": _hiva, "tacomas": _tacomas, "dytopo": _dytopo}
+"""All methods: each can be asked, served and evolved."""
 
 
-def solver(
+def method(
     name: str, *, model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any] = FrozenMap()
-) -> Solver:
-    """A method, wired, to put questions to.
-
-    Args:
-        name: one of `SOLVERS`.
-        model: plays all roles.
-        toolbox: every tool that agents may hold.
-        embedder: for what is compared by meaning.
-        config: the method's knobs by name; those that are missing have their defaults.
-
-    Raises:
-        ConfigError: there is no such method, or a knob is unknown or out of bounds.
-    """
-    return _known(SOLVERS, name)(model, toolbox, embedder, config)
-
-
-def method(name: str, *, model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
-    """A method, wired, as the outer evolution needs it.
+) -> Method:
+    """A method, wired.
 
     Args:
         name: one of `METHODS`.
-        model, toolbox, embedder, config: as for `solver`.
+        model: plays all roles.
+        toolbox: every tool that agents may hold.
+        embedder: for what is compared by meaning.
+        config: the method's knobs by name, those of a nested config as a mapping; those that are missing have their
+            defaults.
 
     Raises:
         ConfigError: there is no such method, or a knob is unknown or out of bounds.
     """
-    return _known(METHODS, name)(model, toolbox, embedder, config)
+    if name not in METHODS:
+        raise ConfigError(f"unknown method {name!r}; methods are {', '.join(METHODS)}")
+    return METHODS[name](model, toolbox, embedder, config)
 
 
 def knobs(name: str, schema: type[Config], config: Mapping[str, Any]) -> Config:
@@ -90,10 +77,14 @@ def knobs(name: str, schema: type[Config], config: Mapping[str, Any]) -> Config:
         return schema.model_validate(thawed(config))
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise ConfigError(f"config of {name}: {told}; knobs are {', '.join(schema.model_fields)}") from None
+        raise ConfigError(f"config of {name}: {told}; knobs are {', '.join(_names(schema))}") from None
 
 
-def _known(makers: Mapping[str, Maker[Made]], name: str) -> Maker[Made]:
-    if name not in makers:
-        raise ConfigError(f"unknown method {name!r}; methods are {', '.join(makers)}")
-    return makers[name]
+def _names(schema: type[BaseModel], within: str = "") -> Iterator[str]:
+    """Names of knobs, those of a nested config with a dot."""
+    for name, field in schema.model_fields.items():
+        nested = field.annotation
+        if isinstance(nested, type) and issubclass(nested, BaseModel):
+            yield from _names(nested, f"{within}{name}.")
+        else:
+            yield within + name

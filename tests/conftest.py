@@ -7,10 +7,12 @@ from hypothesis import settings
 
 os.environ.setdefault("LANGSMITH_TRACING", "false")
 
+from tests import benchmark_data
 from tests.runtime import postgres
 from tests.wire.langsmith_server import LangSmithServer
 from tests.wire.server import WireServer, text
 
+benchmark_data.point_at_it()
 settings.register_profile("selfwire", deadline=None)  # machines are shared; time belongs into a benchmark
 settings.load_profile("selfwire")
 

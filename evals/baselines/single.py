@@ -1,32 +1,58 @@
-"""What results are printed beside: a trivial answer, and a single agent with the same tools at equal calls."""
+"""One agent that is asked several times: its answers are voted on. A trivial answer and this stand beside results."""
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from selfwire.core.agent import Agent
+from selfwire.core.errors import ShareError
 from selfwire.core.ports import Act
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Node, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
+from selfwire.graphs.nodes import DETACHED
+from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.routers import every
 from selfwire.graphs.team import run_team
 from selfwire.graphs.turn import TeamRun
 
-SINGLE_PROMPT = (
-    "You are a careful assistant. Work out the task with the tools that you hold, step by step, "
-    "then give only the answer in the form that the task asks for."
-)
+CUT = "cut"
+"""Name of the trajectory's note that says that calls of a sample were lost, as the cap of calls ended it."""
 
 
-def single_workflow(tools: Sequence[str], prompt: str = SINGLE_PROMPT) -> Workflow:
+def prompt(name: str) -> str:
+    """A baseline's prompt."""
+    return load_prompts("evals", "baselines").text(name).strip()
+
+
+def single_workflow(tools: Sequence[str]) -> Workflow:
     """One agent that holds the benchmark's tools."""
-    agent = Agent(id="single", role="works alone", prompt=prompt, tools=tuple(tools))
+    return alone("single", prompt("single"), tools)
+
+
+def direct_workflow(tools: Sequence[str]) -> Workflow:
+    """One agent that answers in one call, without tools."""
+    return alone("direct", prompt("direct"), ())
+
+
+def reasoned_workflow(tools: Sequence[str]) -> Workflow:
+    """One agent that reasons and answers in one call, without tools (Wei et al., 2022)."""
+    return alone("cot", prompt("reasoned"), ())
+
+
+def consistent_workflow(tools: Sequence[str]) -> Workflow:
+    """As `reasoned_workflow`, to be asked several times (Wang et al., 2023)."""
+    return alone("self-consistency", prompt("reasoned"), ())
+
+
+def alone(method: str, text: str, tools: Sequence[str]) -> Workflow:
+    """A team of one."""
+    agent = Agent(id="single", role="works alone", prompt=text, tools=tuple(tools))
     topology = Topology(nodes=(Node(id="single", agent="single"),), entry="single", sink="single")
-    return Workflow(method="single", agents=(agent,), topology=topology)
+    return Workflow(method=method, agents=(agent,), topology=topology)
 
 
 @dataclass(frozen=True)
@@ -36,32 +62,38 @@ class SingleAgent:
     Attributes:
         act: runs the agent once.
         calls: model calls per task that it may spend; it samples until the next sample would exceed them.
+        samples: most samples; None for as many as the calls allow.
+        name: how reports call it.
+        made: the workflow of the agent, from its tools.
     """
 
     act: Act
     calls: float = 1.0
-
-    @property
-    def name(self) -> str:
-        """How reports call it."""
-        return "single"
+    samples: int | None = None
+    name: str = "single"
+    made: Callable[[Sequence[str]], Workflow] = single_workflow
 
     def seed(self, tools: Sequence[str] = ()) -> Workflow:
-        """One agent with the tools."""
-        return single_workflow(tools)
+        """One agent with the tools, if it holds any."""
+        return self.made(tools)
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
-        """Sample until the calls are spent, then vote; ties go to the answer that came first."""
-        samples = [await self._sample(workflow, question, scope, 0)]
-        spent = each = max(samples[0].usage.calls, 1)  # a failed sample counts too, so that sampling ends
-        while spent + each <= self.calls:
-            samples.append(await self._sample(workflow, question, scope, len(samples)))
-            spent += max(samples[-1].usage.calls, 1)
-        steps = tuple(step for sample in samples for step in sample.steps)
-        answers = [sample.answer for sample in samples if sample.answer is not None]
-        if not answers:
-            return samples[0].replace(steps=steps)
-        return samples[0].replace(steps=steps, answer=vote(answers), error=None)
+        """Sample until the calls are spent, then vote; ties go to the answer that came first.
+
+        Raises:
+            ShareError: the calls did not suffice for the first answer.
+        """
+        found = [await self._sample(workflow, question, scope, 0)]
+        spent = each = max(found[0].usage.calls, 1)  # a failed sample counts too, so that sampling ends
+        cut = False
+        while not cut and len(found) < (self.samples or len(found) + 1) and spent + each <= self.calls:
+            try:
+                found.append(await self._sample(workflow, question, scope, len(found)))
+            except ShareError:  # a sample that took more than the first; those before it stand
+                cut = True
+            else:
+                spent += max(found[-1].usage.calls, 1)
+        return _voted(found, cut=cut)
 
     async def _sample(self, workflow: Workflow, question: Question, scope: Scope, sample: int) -> Trajectory:
         run = TeamRun(
@@ -72,17 +104,34 @@ class SingleAgent:
             router=every,
             workflow=workflow.fingerprint,
         )
-        return await run_team(workflow.topology, run)
+        return await run_team(workflow.topology, run, config=DETACHED)
+
+
+def _voted(samples: Sequence[Trajectory], *, cut: bool) -> Trajectory:
+    first = samples[0].replace(notes={CUT: True}) if cut else samples[0]
+    steps = tuple(step for sample in samples for step in sample.steps)
+    answers = [sample.answer for sample in samples if sample.answer is not None]
+    if not answers:
+        return first.replace(steps=steps)
+    return first.replace(steps=steps, answer=vote(answers), error=None)
 
 
 def vote(answers: Sequence[str]) -> str:
-    """The answer given most often, compared without case and spacing; ties go to the first.
+    """The answer given most often; ties go to the first.
+
+    Answers are the same if what stands behind their last "Answer:" is, else as a whole, without case and spacing.
 
     Raises:
         ValueError: there are no answers.
     """
     if not answers:
         raise ValueError("there are no answers to vote on")
-    plain = [re.sub(r"\s+", " ", answer).strip().casefold() for answer in answers]
+    plain = [ballot(answer) for answer in answers]
     winner, _ = Counter(plain).most_common(1)[0]
     return answers[plain.index(winner)]
+
+
+def ballot(answer: str) -> str:
+    """What an answer says, for counting: without its reasoning where it marks its end, without case and spacing."""
+    said = re.split(r"(?im)^[\s*_#>-]*(?:final )?answer\W*:", answer)[-1].strip(" \t\r\n*_")
+    return re.sub(r"\s+", " ", said or answer).strip().casefold()

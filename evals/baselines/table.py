@@ -1,14 +1,22 @@
 """Baselines by name."""
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Model, Toolbox
 from selfwire.core.values import FrozenMap
+from selfwire.core.workflow import Workflow
+from selfwire.evals.baselines import single, teams
+from selfwire.evals.baselines.config import RandomConfig, RefineConfig, SamplingConfig, TeamConfig
 from selfwire.evals.baselines.single import SingleAgent
+from selfwire.evals.baselines.teams import FixedTeam
 from selfwire.graphs.method import Solver
+from selfwire.graphs.methods import knobs
 from selfwire.nodes.agent import agent_act
+from selfwire.runtime.offline.vocabulary import paraphrases
+
+Config = TypeVar("Config", RefineConfig, TeamConfig)
 
 
 class Maker(Protocol):
@@ -19,11 +27,49 @@ class Maker(Protocol):
         ...
 
 
-def _single(model: Model, toolbox: Toolbox, calls: int | None, config: Mapping[str, Any]) -> Solver:
-    return SingleAgent(agent_act(model, toolbox, temperature=1.0), calls=calls or 1)
+def _sampled(name: str, made: Callable[[Sequence[str]], Workflow], samples: int | None = None) -> Maker:
+    """One agent that votes with itself; `samples` is the default."""
+
+    def maker(model: Model, toolbox: Toolbox, calls: int | None, config: Mapping[str, Any]) -> Solver:
+        chosen = knobs(name, SamplingConfig, {"samples": samples, **config})
+        act = agent_act(model, toolbox, temperature=chosen.temperature)
+        most = float("inf") if chosen.samples and calls is None else float(calls or 1)
+        return SingleAgent(act, calls=most, samples=chosen.samples, name=name, made=made)
+
+    return maker
 
 
-BASELINES: Mapping[str, Maker] = {"single": _single}
+def _fixed(name: str, schema: type[Config], team: Callable[[Config], Workflow], **defaults: Any) -> Maker:
+    """A fixed team."""
+
+    def maker(model: Model, toolbox: Toolbox, calls: int | None, config: Mapping[str, Any]) -> Solver:
+        chosen = knobs(name, schema, {**defaults, **config})
+        act = agent_act(model, toolbox, temperature=chosen.temperature)
+        return FixedTeam(name, act, lambda tools: teams.holding(team(chosen), tools))
+
+    return maker
+
+
+def _random(model: Model, toolbox: Toolbox, calls: int | None, config: Mapping[str, Any]) -> Solver:
+    chosen = knobs("random", RandomConfig, config)
+    instructions = tuple(text for texts in paraphrases().values() for text in texts)
+    act = agent_act(model, toolbox, temperature=chosen.temperature)
+    return FixedTeam("random", act, lambda tools: teams.randomly_rewired(chosen, tools, instructions))
+
+
+BASELINES: Mapping[str, Maker] = {
+    "direct": _sampled("direct", single.direct_workflow),
+    "cot": _sampled("cot", single.reasoned_workflow),
+    "self-consistency": _sampled("self-consistency", single.consistent_workflow, samples=5),
+    "single": _sampled("single", single.single_workflow),
+    "self-refine": _fixed("self-refine", RefineConfig, teams.self_refine),
+    "debate": _fixed("debate", TeamConfig, teams.debate, rounds=3),
+    "independent": _fixed("independent", TeamConfig, teams.independent),
+    "centralised": _fixed("centralised", TeamConfig, teams.centralised),
+    "decentralised": _fixed("decentralised", TeamConfig, teams.decentralised),
+    "hybrid": _fixed("hybrid", TeamConfig, teams.hybrid),
+    "random": _random,
+}
 """What methods are compared with."""
 
 
@@ -36,7 +82,8 @@ def baseline(
         name: one of `BASELINES`.
         model: plays the agents.
         toolbox: every tool that agents may hold.
-        calls: model calls that a task may take; what one answer leaves of them goes into further ones, and a vote.
+        calls: model calls that a task may take; what one answer leaves of them goes into further ones, and a vote,
+            where one agent works alone.
         config: the baseline's knobs by name.
 
     Raises:

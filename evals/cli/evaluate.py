@@ -13,11 +13,12 @@ from selfwire.core.usage import Budget
 from selfwire.core.values import is_id
 from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import options, output
-from selfwire.evals.cli.evolve import LIMITS, knobs, new_limits
+from selfwire.evals.cli.evolve import LIMITS, new_limits
 from selfwire.evals.cli.faults import STOPPED
-from selfwire.evals.cli.options import Home, local_folder
-from selfwire.evals.cli.progress import EvaluationProgress, told_spend
+from selfwire.evals.cli.options import Home, Knobs, knobs, local_folder
+from selfwire.evals.cli.progress import EvaluationProgress, EvolutionProgress, told_spend
 from selfwire.evals.evaluation.estimate import estimated
+from selfwire.evals.evaluation.evolving import Evolution
 from selfwire.evals.evaluation.opening import resumed, started
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.run import Evaluation
@@ -48,7 +49,7 @@ def evaluate(
     seed: options.Seed = 0,
     calls_per_task: options.Cap = None,
     without: options.Without = None,
-    config: options.Set = None,
+    config: Knobs = None,
     model: options.AgentModel = "offline",
     meta_model: options.MetaModel = None,
     judge_model: options.JudgeModel = None,
@@ -168,9 +169,28 @@ def _go(run: Evaluation) -> None:
     with _words_at_the_end(run), telling(run):
         for notice in run.notices:
             out.print(notice)
+        _evolve(run)
         with EvaluationProgress(out) as progress:
             lines = run_sync(run.go(progress))
         show_table(run, lines)
+
+
+def _evolve(run: Evaluation) -> None:
+    """Evolve who is to be evolved first, with the progress of an evolution."""
+    out = output.console()
+    shown: dict[str, EvolutionProgress] = {}
+    with contextlib.ExitStack() as stack:
+
+        def tell(evolution: Evolution, event: dict[str, Any]) -> None:
+            name = evolution.entry.name
+            if name not in shown:
+                stack.close()  # the bar of the one before
+                out.print(f"evolving {name}")
+                progress = EvolutionProgress(evolution.asked.evolution.iterations, out)
+                shown[name] = stack.enter_context(progress)
+            shown[name](event)
+
+        run.evolve(tell)
 
 
 @contextlib.contextmanager
@@ -225,7 +245,7 @@ def _last_words(run: Evaluation, *, finished: bool) -> None:
     out = output.console()
     rows, tokens = run.journal.unknown()
     lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
-    out.print(f"spent: {told_spend(run.journal.spend())}{lost}")
+    out.print(f"spent: {told_spend(run.ledger.spent)}{lost}")
     if not finished:
         out.print(f"go on with: selfwire {run.request.command} --resume {run.run}")
     out.print(f"results{'' if finished else ' so far'} are in {run.out}; look at a task with `selfwire show {run.run}`")

@@ -1,6 +1,5 @@
 """The command that evolves a team: evolve."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +12,7 @@ from selfwire.evals import drawing
 from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import output
 from selfwire.evals.cli.faults import STOPPED
-from selfwire.evals.cli.options import Home, local_folder
+from selfwire.evals.cli.options import Home, Knobs, knobs, local_folder
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.estimate import estimated
 from selfwire.evals.evolutions import OpenRun, resumed, started
@@ -21,6 +20,7 @@ from selfwire.evals.recording import short_name
 from selfwire.evals.report import STAMP, Line, Report, reported
 from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
 from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.methods import METHODS
 from selfwire.runtime.sync import run_sync
 
 LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget_usd", "seconds": "budget_seconds"}
@@ -29,7 +29,7 @@ LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget
 ARGUMENTS = ("method", "target", "targets")
 """Parameters of commands that are no options."""
 
-Method = Annotated[str | None, typer.Argument(help="Method: hiva. Not needed with --resume.")]
+Method = Annotated[str | None, typer.Argument(help=f"{', '.join(METHODS)}; not needed with --resume.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -60,7 +60,7 @@ def evolve(
     concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
     seed_team: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
     grader: Annotated[str, typer.Option(help="For .jsonl tasks: a named grader or module:function.")] = "exact",
-    config: Annotated[list[str] | None, typer.Option("--set", help="Knob of the method, as name=value.")] = None,
+    config: Knobs = None,
     budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
     budget_tokens: Annotated[int | None, typer.Option(help="Most tokens.")] = None,
     budget_usd: Annotated[float | None, typer.Option(help="Most US dollars.")] = None,
@@ -142,30 +142,6 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
     )
 
 
-def knobs(given: list[str]) -> dict[str, Any]:
-    """Knobs of a method from `name=value` texts; a dot leads into a nested one, as in `routing.k=3`.
-
-    Raises:
-        ConfigError: a text has no `=`, or leads into a knob that has a value.
-    """
-    found: dict[str, Any] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise ConfigError(f"--set takes name=value, not {text!r}")
-        place = found
-        *path, last = name.split(".")
-        for part in path:
-            place = place.setdefault(part, {})
-            if not isinstance(place, dict):
-                raise ConfigError(f"--set gives {part!r} a value and leads into it as well, in {text!r}; choose one")
-        try:
-            place[last] = json.loads(value)
-        except json.JSONDecodeError:
-            place[last] = value
-    return found
-
-
 def _go(run: OpenRun) -> None:
     out, parts = output.console(), run.parts
     for notice in run.notices:
@@ -235,13 +211,13 @@ def _last_words(run: OpenRun, *, finished: bool) -> None:
 def _snippet(run: OpenRun, home: Path, name: str) -> str:
     """How to call the saved workflow from Python."""
     tools = f'list(benchmark("{run.request.benchmark}").toolbox.values())' if run.benchmark.tools else "[]"
-    model = run.request.models.agent
+    model, method = run.request.models.agent, run.parts.method.name
     return (
         "    from selfwire.evals.benchmarks.catalogue import benchmark\n"
-        "    from selfwire.graphs import hiva\n"
+        f"    from selfwire.graphs import {method}\n"
         "    from selfwire.runtime.library import open_library\n\n"
         f'    library = open_library("{home}")\n'
         f"    tools = {tools}\n"
-        f'    graph = hiva.build("{model}", name="{name}", library=library, tools=tools).compile()\n'
+        f'    graph = {method}.build("{model}", name="{name}", library=library, tools=tools).compile()\n'
         '    print(graph.invoke({"question": "..."})["answer"])'
     )

@@ -1,9 +1,10 @@
 """Options and arguments that several commands share, and how commands reach the library."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -24,6 +25,45 @@ Ref = Annotated[
     str,
     typer.Argument(help="A name, name@version, a fingerprint (6 digits or more) or an exported .json file."),
 ]
+Knobs = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Knob of the method, as name=value or outer.inner=value; may be given again."),
+]
+Target = Annotated[
+    str | None, typer.Argument(help="Method, baseline, or saved workflow (name, name@version, fingerprint, .json).")
+]
+Benchmark = Annotated[str | None, typer.Option(help="Its name, or a .jsonl file of tasks.")]
+Resume = Annotated[str | None, typer.Option(help="Go on with this run; only budgets may be given anew.")]
+Tasks = Annotated[int, typer.Option(help="How many tasks.")]
+Split = Annotated[str, typer.Option(help="train, val or test.")]
+Seed = Annotated[int, typer.Option(help="Seed of everything drawn.")]
+Cap = Annotated[int | None, typer.Option(help="Most model calls of a task; baselines spend the rest on votes.")]
+Without = Annotated[list[str] | None, typer.Option(help="Switch a part of the method off, as `ablate` names it.")]
+AgentModel = Annotated[str, typer.Option(help="Agents' model: offline, openai:gpt-4o-mini, provider:name.")]
+MetaModel = Annotated[str | None, typer.Option(help="Critics' and evolvers'; the agents' if none.")]
+JudgeModel = Annotated[str | None, typer.Option(help="Judges'; the critics' if none.")]
+BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
+Timeout = Annotated[float, typer.Option(help="Seconds for one request.")]
+Retries = Annotated[int, typer.Option(help="Of one request after transient errors.")]
+EmbedderName = Annotated[str, typer.Option(help="auto, minilm or hashing.")]
+PriceFile = Annotated[
+    Path | None, typer.Option(help='JSON: {"openai:x": {"input": $, "output": $}}, per million tokens.')
+]
+GraderName = Annotated[str, typer.Option(help="For .jsonl tasks: a named grader or module:function.")]
+GradingTimeout = Annotated[float, typer.Option(help="Seconds until the grading of an answer is given up.")]
+Concurrency = Annotated[int, typer.Option(help="Tasks that are worked on at the same time.")]
+BudgetCalls = Annotated[int | None, typer.Option(help="Most model calls.")]
+BudgetTokens = Annotated[int | None, typer.Option(help="Most tokens.")]
+BudgetUsd = Annotated[float | None, typer.Option(help="Most US dollars.")]
+BudgetSeconds = Annotated[float | None, typer.Option(help="Most wall time in seconds.")]
+LangSmith = Annotated[
+    bool, typer.Option("--langsmith", help="Tell LangSmith: dataset, experiments, traces (LANGSMITH_API_KEY).")
+]
+UploadReferences = Annotated[
+    bool, typer.Option("--upload-references", help="With --langsmith: references go into the dataset too.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")]
+Out = Annotated[Path | None, typer.Option(help="JSONL of results; in the run's folder if none.")]
 
 
 def with_library(home: str | None, act: Callable[[Library], Awaitable[T]]) -> T:
@@ -51,39 +91,25 @@ def local_folder(home: str | None) -> Path | None:
     return Path(home) if home else None
 
 
-Target = Annotated[
-    str | None, typer.Argument(help="Method, baseline, or saved workflow (name, name@version, fingerprint, .json).")
-]
-Benchmark = Annotated[str | None, typer.Option(help="Its name, or a .jsonl file of tasks.")]
-Resume = Annotated[str | None, typer.Option(help="Go on with this run; only budgets may be given anew.")]
-Tasks = Annotated[int, typer.Option(help="How many tasks.")]
-Split = Annotated[str, typer.Option(help="train, val or test.")]
-Seed = Annotated[int, typer.Option(help="Seed of everything drawn.")]
-Cap = Annotated[int | None, typer.Option(help="Most model calls of a task; baselines spend the rest on votes.")]
-Without = Annotated[list[str] | None, typer.Option(help="Switch a part of the method off, as `ablate` names it.")]
-Set = Annotated[list[str] | None, typer.Option("--set", help="Knob of the method, as name=value.")]
-AgentModel = Annotated[str, typer.Option(help="Agents' model: offline, openai:gpt-4o-mini, provider:name.")]
-MetaModel = Annotated[str | None, typer.Option(help="Critics' and evolvers'; the agents' if none.")]
-JudgeModel = Annotated[str | None, typer.Option(help="Judges'; the critics' if none.")]
-BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
-Timeout = Annotated[float, typer.Option(help="Seconds for one request.")]
-Retries = Annotated[int, typer.Option(help="Of one request after transient errors.")]
-EmbedderName = Annotated[str, typer.Option(help="auto, minilm or hashing.")]
-PriceFile = Annotated[
-    Path | None, typer.Option(help='JSON: {"openai:x": {"input": $, "output": $}}, per million tokens.')
-]
-GraderName = Annotated[str, typer.Option(help="For .jsonl tasks: a named grader or module:function.")]
-GradingTimeout = Annotated[float, typer.Option(help="Seconds until the grading of an answer is given up.")]
-Concurrency = Annotated[int, typer.Option(help="Tasks that are worked on at the same time.")]
-BudgetCalls = Annotated[int | None, typer.Option(help="Most model calls.")]
-BudgetTokens = Annotated[int | None, typer.Option(help="Most tokens.")]
-BudgetUsd = Annotated[float | None, typer.Option(help="Most US dollars.")]
-BudgetSeconds = Annotated[float | None, typer.Option(help="Most wall time in seconds.")]
-LangSmith = Annotated[
-    bool, typer.Option("--langsmith", help="Tell LangSmith: dataset, experiment, traces (LANGSMITH_API_KEY).")
-]
-UploadReferences = Annotated[
-    bool, typer.Option("--upload-references", help="With --langsmith: references go into the dataset too.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")]
-Out = Annotated[Path | None, typer.Option(help="JSONL of results; in the run's folder if none.")]
+def knobs(given: list[str]) -> dict[str, Any]:
+    """Knobs of a method from `name=value` texts; a dot leads into a nested one, as in `routing.k=3`.
+
+    Raises:
+        ConfigError: a text has no `=`, or leads into a knob that has a value.
+    """
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"--set takes name=value, not {text!r}")
+        place = found
+        *path, last = name.split(".")
+        for part in path:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"--set gives {part!r} a value and leads into it as well, in {text!r}; choose one")
+        try:
+            place[last] = json.loads(value)
+        except json.JSONDecodeError:
+            place[last] = value
+    return found

@@ -1,8 +1,9 @@
 """The command that puts one question to a team: run."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,15 +17,16 @@ from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
 from selfwire.evals.cli.faults import STOPPED
-from selfwire.evals.cli.options import Home
+from selfwire.evals.cli.options import Home, Knobs, knobs
 from selfwire.evals.cli.progress import told_spend
 from selfwire.evals.cli.rounds import show_rounds
 from selfwire.evals.cli.trajectories import show_trajectory
 from selfwire.evals.models import embedder_name, metered
 from selfwire.evals.report import STAMP
 from selfwire.evals.requests import ModelNames
-from selfwire.graphs.method import Solver
-from selfwire.graphs.methods import solver
+from selfwire.graphs.method import Method
+from selfwire.graphs.methods import METHODS
+from selfwire.graphs.methods import method as wired
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.embeddings import embedder as load_embedder
 from selfwire.runtime.journal import Journal
@@ -43,13 +45,13 @@ def register(app: typer.Typer) -> None:
 class Bench:
     """What a question is put to."""
 
-    method: Solver
+    method: Method
     workflow: Workflow
     ledger: Ledger
 
 
 def run(
-    method: Annotated[str, typer.Argument(help="Method: hiva, tacomas or dytopo.")],
+    method: Annotated[str, typer.Argument(help=f"{', '.join(METHODS)}.")],
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file, else the seed.")] = None,
     model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",
@@ -59,6 +61,7 @@ def run(
     corpus: Annotated[Path | None, typer.Option(help="Documents to search: JSONL with title and text.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
     budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
+    config: Knobs = None,
     show: Annotated[bool, typer.Option("--show", help="Show messages, routing scores and reasons.")] = False,
     home: Home = None,
 ) -> None:
@@ -67,7 +70,8 @@ def run(
     if not text:
         raise ConfigError("the question is empty; write one, or - and give it on standard input")
     models = ModelNames(agent=model, base_url=base_url, embedder=embedder)
-    bench = _bench(method, workflow, models, _tools(benchmark, corpus), Budget(calls=budget_calls), home)
+    tools, limits = _tools(benchmark, corpus), Budget(calls=budget_calls)
+    bench = _bench(method, workflow, models, tools, limits, knobs(config or []), home)
     scope = Scope(run="run", seed=seed, phase="run")
     asked = Question(id=fingerprint(text), input=text)
     try:
@@ -85,14 +89,20 @@ def run(
 
 
 def _bench(
-    name: str, workflow: str | None, models: ModelNames, toolbox: Toolbox, budget: Budget, home: str | None
+    name: str,
+    workflow: str | None,
+    models: ModelNames,
+    toolbox: Toolbox,
+    budget: Budget,
+    config: Mapping[str, Any],
+    home: str | None,
 ) -> Bench:
     ledger = Ledger(budget)
     model = metered(models, journal=Journal.memory(), ledger=ledger)
     embeds, notice = load_embedder(embedder_name(models))
     if notice:
         typer.echo(notice, err=True)
-    made = solver(name, model=model, toolbox=toolbox, embedder=embeds)
+    made = wired(name, model=model, toolbox=toolbox, embedder=embeds, config=config)
     if workflow is None:
         return Bench(made, made.seed(sorted(toolbox)), ledger)
     with open_library(home, create=False) as library:

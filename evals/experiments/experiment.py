@@ -24,9 +24,13 @@ from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
+from selfwire.evals.evaluation.rows import CAPPED
 from selfwire.evals.experiments.connection import Uploads, reached
 from selfwire.evals.experiments.measures import failure, measures
 from selfwire.graphs.evolution.rollouts import Ground, Keep, Play, Shares, around, graded, played
+
+ORACLE = "oracle"
+"""Name of the trajectory's note that says that labels of its task were used to answer it."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +201,8 @@ def _outcome(done: Trajectory, workflow: Workflow, told: RunnableConfig) -> dict
         run.add_tags([*told["tags"], f"workflow:{workflow.fingerprint}"])
         run.add_metadata(told["metadata"])
         run.error = failure(done)
-    return {"answer": done.answer, "usage": done.usage.model_dump(mode="json")}
+    noted = {name: bool(done.notes.get(name)) for name in (CAPPED, ORACLE)}
+    return {"answer": done.answer, **noted, "usage": done.usage.model_dump(mode="json")}
 
 
 def _task_of(example: Example | None) -> str:

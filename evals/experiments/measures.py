@@ -6,6 +6,7 @@ from typing import Any
 from langsmith.evaluation import EvaluationResult
 
 from selfwire.core.trajectory import Trajectory
+from selfwire.evals.baselines.single import CUT
 from selfwire.evals.evaluation.rows import task_row
 from selfwire.graphs.evolution.rollouts import fault
 
@@ -26,8 +27,10 @@ def measures(done: Trajectory) -> list[EvaluationResult]:
     said = feedback.text if feedback else "Its calls were used up before it had an answer."
     told.insert(0, EvaluationResult(key=SCORE, score=row.score, comment=said))
     told.insert(1, EvaluationResult(key=SOLVED, score=float(bool(row.solved))))
-    figures = {"calls": row.calls, "tokens": row.input_tokens + row.output_tokens, **_figures(row.details)}
-    return told + [EvaluationResult(key=name, score=figure) for name, figure in figures.items() if feedback]
+    known = feedback is not None and not done.notes.get(CUT)  # what a cap cut short has steps that nobody counted
+    costs = {"calls": row.calls, "tokens": row.input_tokens + row.output_tokens} if known else {}
+    figures = {**costs, **_figures(row.details)}
+    return told + [EvaluationResult(key=name, score=figure) for name, figure in figures.items()]
 
 
 def failure(done: Trajectory) -> str | None:

@@ -24,6 +24,9 @@ class DytopoConfig(Value):
         temperature: of every call in [0, 2]. Paper and ours: 0.3.
         memory: most characters of an agent's memory; the oldest entries go first. Paper: none. Ours: 12000.
         calls: most tool calls that an agent may ask for in a round. Paper: no tools. Ours: 8.
+        domain: whose team is the seed. Ours: general, which takes any question.
+        search: which settings of tau and K_in `evolve` tries beside the present one: those one step away, or all
+            27 of the grid. Beyond the paper. Ours: near, for the bill.
     """
 
     topology: Wiring = "semantic"
@@ -35,6 +38,8 @@ class DytopoConfig(Value):
     temperature: float = Field(default=0.3, ge=0, le=2)
     memory: int = Field(default=12_000, ge=200, le=1_000_000)
     calls: int = Field(default=8, ge=0, le=64)
+    domain: Literal["general", "code", "math"] = "general"
+    search: Literal["near", "grid"] = "near"
 
 
 BASELINES = ("single call", "single turn", "random", "broadcast", "no halting")

@@ -23,11 +23,6 @@ from selfwire.evolvers.dytopo.halting import Rounds, objection
 from selfwire.evolvers.dytopo.induction import Descriptors
 from selfwire.evolvers.dytopo.said import Managed, Private, Said
 
-SECTIONS = ("task", "goal", "memory", "team", "tools", "trace")
-"""The tags that label the parts of a prompt; texts of models and tasks may not forge them."""
-
-_TAG = re.compile(rf"<(/?\s*(?:{'|'.join(SECTIONS)})\s*)>", re.IGNORECASE)
-
 _HEAD = re.compile(r"^\[(?=(?:You|From [^\]\n]*|Result of [^\]\n]*), round \d+\])", re.MULTILINE)
 
 
@@ -95,9 +90,9 @@ class Team:
             "manager",
             prompt=agent.prompt,
             rule=_rule(domain),
-            task=quoted(question.input),
-            goal=quoted(goal),
-            trace=quoted(global_state(rounds[-1])) or "Nobody has said anything.",
+            task=question.input.strip(),
+            goal=goal.strip(),
+            trace=global_state(rounds[-1]) or "Nobody has said anything.",
         )
         heat = self.config.temperature if agent.temperature is None else agent.temperature
         try:
@@ -122,11 +117,11 @@ class Team:
         return self.prompts.messages(
             "worker",
             prompt=agent.prompt + (f"\n\nNotes from earlier work:{notes}" if notes else ""),
-            task=quoted(question.input),
-            goal=quoted(goal),
-            team=quoted(others),
-            tools=quoted("\n".join(_tool_line(tool) for tool in held.values())) or "none",
-            memory=quoted(remembered(memory)) or "nothing yet",
+            task=question.input.strip(),
+            goal=goal.strip(),
+            team=others,
+            tools="\n".join(_tool_line(tool) for tool in held.values()) or "none",
+            memory=remembered(memory) or "nothing yet",
         )
 
     async def _used(self, calls: Sequence[Call], held: Mapping[str, Tool], scope: Scope) -> tuple[ToolUse, ...]:
@@ -160,11 +155,6 @@ def global_state(said: Sequence[Said]) -> str:
 def roster(agents: Sequence[Agent]) -> str:
     """The team, one line per member."""
     return "\n".join(f"{agent.id}: {agent.role}" for agent in agents)
-
-
-def quoted(text: str) -> str:
-    """A text in which no section's tag can be mistaken for ours."""
-    return _TAG.sub(r"[\1]", text).strip()
 
 
 def _unheaded(text: str) -> str:

@@ -1,4 +1,7 @@
-"""Beyond the paper: tau and K_in fitted to held-out tasks (Table 3 shows that the best tau depends on the tasks)."""
+"""Beyond the paper: tau and K_in fitted to held-out tasks (Table 3 shows that the best tau depends on the tasks).
+
+Nothing else is learned, so train tasks are held out too; the gate then compares the chosen setting on fresh ones.
+"""
 
 from collections.abc import Sequence
 from statistics import mean
@@ -12,6 +15,9 @@ from selfwire.evolvers.dytopo.domain import MEMORY, Remembered, Tuned
 
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """The paper's sweep (Table 3)."""
+
+STEP = 0.1
+"""Between two thresholds of the sweep."""
 
 PROVIDERS = (1, 2, 3)
 
@@ -49,6 +55,14 @@ def current(workflow: Workflow, config: DytopoConfig) -> Setting:
 def grid(thresholds: Sequence[float] = THRESHOLDS, providers: Sequence[int] = PROVIDERS) -> tuple[Setting, ...]:
     """All combinations."""
     return tuple(Setting(threshold=tau, providers=most) for tau in thresholds for most in providers)
+
+
+def near(now: Setting) -> tuple[Setting, ...]:
+    """The settings one step of the sweep away in tau or in K_in."""
+    steps = [round(now.threshold + step, 6) for step in (-STEP, STEP)]
+    taus = [Setting(threshold=tau, providers=now.providers) for tau in steps if -1 <= tau <= 1]
+    most = [now.providers + step for step in (-1, 1)]
+    return (*taus, *(Setting(threshold=now.threshold, providers=one) for one in most if 1 <= one <= max(PROVIDERS)))
 
 
 def best(trials: Sequence[Trial], now: Setting) -> Setting:

@@ -12,6 +12,7 @@ from selfwire.core.trajectory import Step
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import work
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.hiva.asks import Instruction, TaskProfile
 from selfwire.evolvers.hiva.distance import (
     Indicators,
@@ -24,7 +25,6 @@ from selfwire.evolvers.hiva.distance import (
 from selfwire.evolvers.hiva.kabb import TaskMatch
 from selfwire.evolvers.hiva.knowledge import Knowledge, TaskConcepts, concept_names, expertise
 from selfwire.evolvers.hiva.memory import Learned
-from selfwire.evolvers.hiva.reflector import Reflector
 
 SHOWN_CONCEPTS = 60
 PROFILE = "@profile"
@@ -35,7 +35,7 @@ INPUT_LENGTH = 6_000
 async def profile(
     question: Question,
     workflow: Workflow,
-    reflector: Reflector,
+    coach: Coach,
     *,
     tools: Sequence[ToolSpec] = (),
     scope: Scope,
@@ -49,7 +49,7 @@ async def profile(
         ModelError, BudgetError: as `Model.ask`.
     """
     try:
-        asked, usage = await reflector.ask(
+        asked, usage = await coach.ask(
             TaskProfile,
             "profile",
             scope=scope.at(task=question.id, node=PROFILE),
@@ -104,7 +104,7 @@ def _indicators(agent: Agent, concepts: TaskConcepts, known: Knowledge, learned:
     )
 
 
-def instructor(workflow: Workflow, reflector: Reflector) -> Instruct:
+def instructor(workflow: Workflow, coach: Coach) -> Instruct:
     """Writes x_j = LLM(x_i, y_i, p_j) for each chosen successor; the aggregator gets y_i itself (D6).
 
     Hands on the output itself where the model gives no valid instruction.
@@ -116,7 +116,7 @@ def instructor(workflow: Workflow, reflector: Reflector) -> Instruct:
             return step.output, Usage()
         received = "\n\n".join(message.text for message in step.inbox) or question.input
         try:
-            asked, usage = await reflector.ask(
+            asked, usage = await coach.ask(
                 Instruction,
                 "instruction",
                 scope=scope,

@@ -10,8 +10,8 @@ from selfwire.core.usage import Usage, total
 from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import together, trace, work
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.hiva.asks import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism, Sentiment
-from selfwire.evolvers.hiva.reflector import Reflector, quoted
 
 
 class Gradient(Value):
@@ -86,15 +86,13 @@ def fault(trajectory: Trajectory) -> str | None:
     return next((f"{step.node}: {step.error}" for step in trajectory.steps if step.error is not None), None)
 
 
-async def loss(
-    trajectory: Trajectory, workflow: Workflow, reflector: Reflector, *, environment: bool, scope: Scope
-) -> Loss:
+async def loss(trajectory: Trajectory, workflow: Workflow, coach: Coach, *, environment: bool, scope: Scope) -> Loss:
     """L(E_env(y)) as text, and its gradient at the aggregator; nothing is asked where the task is solved.
 
     Args:
         trajectory: a finished run, with feedback if there is an environment.
         workflow: the workflow that ran.
-        reflector: the model that reflects.
+        coach: the model that reflects.
         environment: off is "w/o Env": the aggregator criticises its own answer instead.
         scope: run, seed and iteration.
 
@@ -111,15 +109,15 @@ async def loss(
     place = _place(scope, trajectory, "loss").at(node=workflow.topology.sink)
     try:
         if environment:
-            return await _diagnosis(trajectory, workflow, reflector, place)
-        return await _self_criticism(trajectory, workflow, reflector, place)
+            return await _diagnosis(trajectory, workflow, coach, place)
+        return await _self_criticism(trajectory, workflow, coach, place)
     except ModelError as failure:
         return Loss(solved=None, error=f"no gradient at the aggregator: {failure}")
 
 
-async def _diagnosis(trajectory: Trajectory, workflow: Workflow, reflector: Reflector, scope: Scope) -> Loss:
+async def _diagnosis(trajectory: Trajectory, workflow: Workflow, coach: Coach, scope: Scope) -> Loss:
     feedback = trajectory.feedback
-    asked, usage = await reflector.ask(
+    asked, usage = await coach.ask(
         GlobalGradient,
         "global_gradient",
         scope=scope,
@@ -130,12 +128,12 @@ async def _diagnosis(trajectory: Trajectory, workflow: Workflow, reflector: Refl
         role=workflow.agent_at(workflow.topology.sink).prompt,
     )
     found = _at_sink(trajectory, workflow, asked.feedback, asked.sentiment)
-    gradient, more = await _parsed(found, reflector, scope)
+    gradient, more = await _parsed(found, coach, scope)
     return Loss(solved=False, gradient=gradient, usage=usage + more)
 
 
-async def _self_criticism(trajectory: Trajectory, workflow: Workflow, reflector: Reflector, scope: Scope) -> Loss:
-    asked, usage = await reflector.ask(
+async def _self_criticism(trajectory: Trajectory, workflow: Workflow, coach: Coach, scope: Scope) -> Loss:
+    asked, usage = await coach.ask(
         SelfCriticism,
         "criticism",
         scope=scope,
@@ -146,7 +144,7 @@ async def _self_criticism(trajectory: Trajectory, workflow: Workflow, reflector:
     if asked.good_enough:
         return Loss(solved=True, usage=usage)
     criticism = asked.criticism.strip() or "The answer was not good enough."
-    gradient, more = await _parsed(_at_sink(trajectory, workflow, criticism, "critical"), reflector, scope)
+    gradient, more = await _parsed(_at_sink(trajectory, workflow, criticism, "critical"), coach, scope)
     return Loss(solved=False, gradient=gradient, usage=usage + more)
 
 
@@ -173,7 +171,7 @@ def agreement(trajectories: Sequence[Trajectory], losses: Sequence[Loss]) -> dic
 
 
 async def backward(
-    trajectory: Trajectory, workflow: Workflow, at_sink: Gradient, reflector: Reflector, *, scope: Scope
+    trajectory: Trajectory, workflow: Workflow, at_sink: Gradient, coach: Coach, *, scope: Scope
 ) -> Backward:
     """The textual chain rule: dL/dv_i = LLM({dL/dv_j of executed successors j}, y_i), level by level.
 
@@ -184,7 +182,7 @@ async def backward(
         trajectory: an unsolved run.
         workflow: the workflow that ran.
         at_sink: the global gradient.
-        reflector: the model that reflects.
+        coach: the model that reflects.
         scope: run, seed and iteration.
 
     Raises:
@@ -198,8 +196,7 @@ async def backward(
         for level in reversed(topology.levels()):
             ready = [n for n in level if n in steps and n not in gradients and _received(steps[n], gradients)]
             asks = [
-                _localised(trajectory, steps[n], workflow, _received(steps[n], gradients), reflector, scope)
-                for n in ready
+                _localised(trajectory, steps[n], workflow, _received(steps[n], gradients), coach, scope) for n in ready
             ]
             for gradient, usage in await together(asks):
                 spent.append(usage)
@@ -219,12 +216,12 @@ async def _localised(
     step: Step,
     workflow: Workflow,
     received: Sequence[Gradient],
-    reflector: Reflector,
+    coach: Coach,
     scope: Scope,
 ) -> tuple[Gradient | None, Usage]:
     agent, place = workflow.agent_at(step.node), _place(scope, trajectory, "backward").at(node=step.node)
     try:
-        asked, usage = await reflector.ask(
+        asked, usage = await coach.ask(
             AgentGradient,
             "agent_gradient",
             scope=place,
@@ -246,19 +243,19 @@ async def _localised(
             overall=asked.overall_feedback,
             sentiment=asked.sentiment,
         ),
-        reflector,
+        coach,
         place,
     )
     return gradient, usage + more
 
 
-async def _parsed(gradient: Gradient, reflector: Reflector, scope: Scope) -> tuple[Gradient, Usage]:
+async def _parsed(gradient: Gradient, coach: Coach, scope: Scope) -> tuple[Gradient, Usage]:
     """The textual gradient parser; praise concerns nothing (D18), an invalid verdict counts as none."""
     if gradient.sentiment == "positive" or not gradient.text:
         return gradient, Usage()
     try:
-        asked, usage = await reflector.ask(
-            ParsedGradient, "parse", scope=scope.at(phase=f"{scope.phase}/parse"), gradient=quoted(gradient.text)
+        asked, usage = await coach.ask(
+            ParsedGradient, "parse", scope=scope.at(phase=f"{scope.phase}/parse"), gradient=gradient.text
         )
     except ReplyError:
         return gradient, Usage()

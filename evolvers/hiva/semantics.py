@@ -10,10 +10,10 @@ from selfwire.core.usage import Usage, total
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import shortened, together
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.hiva.asks import PromptRewrite
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
-from selfwire.evolvers.hiva.reflector import Reflector
 
 ROLE_WEIGHT, TOOL_WEIGHT = 0.7, 0.3
 GRADIENTS_LENGTH = 8_000
@@ -44,7 +44,7 @@ class Rewritten(Value):
 async def evolve_semantics(
     workflow: Workflow,
     gradients: Sequence[Gradient],
-    reflector: Reflector,
+    coach: Coach,
     config: HivaConfig,
     *,
     scope: Scope,
@@ -58,7 +58,7 @@ async def evolve_semantics(
     Args:
         workflow: the workflow that ran.
         gradients: of the whole batch, in task order.
-        reflector: the model that reflects.
+        coach: the model that reflects.
         config: without `semantic_evolution` nothing is proposed (w/o SEV).
         scope: run, seed and iteration.
 
@@ -70,9 +70,7 @@ async def evolve_semantics(
     concerned = {
         agent.id: [g for g in gradients if g.agent == agent.id and _concerns_prompt(g)] for agent in workflow.agents
     }
-    asks = [
-        _rewrite(workflow.pool[agent], mine, reflector, config, scope) for agent, mine in concerned.items() if mine
-    ]
+    asks = [_rewrite(workflow.pool[agent], mine, coach, config, scope) for agent, mine in concerned.items() if mine]
     found = await together(asks)
     return Rewritten(
         rewirings=tuple(result for result, _ in found if isinstance(result, Rewiring)),
@@ -87,10 +85,10 @@ def _concerns_prompt(gradient: Gradient) -> bool:
 
 
 async def _rewrite(
-    agent: Agent, gradients: Sequence[Gradient], reflector: Reflector, config: HivaConfig, scope: Scope
+    agent: Agent, gradients: Sequence[Gradient], coach: Coach, config: HivaConfig, scope: Scope
 ) -> tuple[Rewiring | Declined, Usage]:
     try:
-        asked, usage = await reflector.ask(
+        asked, usage = await coach.ask(
             PromptRewrite,
             "rewrite",
             scope=scope.at(phase="rewrite", node=agent.id),

@@ -11,10 +11,10 @@ from selfwire.core.usage import Usage, total
 from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import shortened, together
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.hiva.asks import TopologyDecision
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
-from selfwire.evolvers.hiva.reflector import Reflector
 from selfwire.evolvers.hiva.semantics import Declined, shown_gradients
 from selfwire.evolvers.operations import (
     added_after,
@@ -53,7 +53,7 @@ def traffic(trajectories: Sequence[Trajectory]) -> Traffic:
 async def evolve_topology(
     workflow: Workflow,
     gradients: Sequence[Gradient],
-    reflector: Reflector,
+    coach: Coach,
     config: HivaConfig,
     *,
     used: Traffic,
@@ -65,7 +65,7 @@ async def evolve_topology(
     Args:
         workflow: what is rewired; the nodes of the gradients are looked up in it.
         gradients: of the whole batch, in task order.
-        reflector: the model that reflects.
+        coach: the model that reflects.
         config: without `topology_evolution` nothing is asked (w/o TEV).
         used: R of the batch.
         parallelizability: of each task, by task id, in [0, 1].
@@ -81,7 +81,7 @@ async def evolve_topology(
     asked = {node: mine for node, mine in concerned.items() if mine}
     parallel = {node: _mean([parallelizability.get(g.task, 0.0) for g in mine]) for node, mine in asked.items()}
     found = await together(
-        _decide(workflow, node, mine, parallel[node], used, reflector, config, scope) for node, mine in asked.items()
+        _decide(workflow, node, mine, parallel[node], used, coach, config, scope) for node, mine in asked.items()
     )
     decisions = dict(zip(asked, (decision for decision, _ in found), strict=True))
     changed, applied, declined = apply_decisions(workflow, decisions, parallel, config)
@@ -154,13 +154,13 @@ async def _decide(
     gradients: Sequence[Gradient],
     parallel: float,
     used: Traffic,
-    reflector: Reflector,
+    coach: Coach,
     config: HivaConfig,
     scope: Scope,
 ) -> tuple[TopologyDecision | Declined, Usage]:
     targets = workflow.topology.successors[node]
     try:
-        return await reflector.ask(
+        return await coach.ask(
             TopologyDecision,
             "decision",
             scope=scope.at(phase="decide", node=node),

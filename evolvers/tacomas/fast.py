@@ -10,8 +10,8 @@ from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, total
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import shortened, together, work
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.tacomas.asks import Refinement
-from selfwire.evolvers.tacomas.coach import Coach
 from selfwire.evolvers.tacomas.judge import Contribution
 
 NOTE_LENGTH = 600

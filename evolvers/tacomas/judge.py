@@ -14,8 +14,8 @@ from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, total
 from selfwire.core.values import Value
 from selfwire.evolvers.accounts import shortened, together, trace, work
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.tacomas.asks import AgentScore, Checklist, Contributions, Operator, Verdict
-from selfwire.evolvers.tacomas.coach import Coach
 
 WEAK = 0.3
 """The most that an agent without evidence can contribute: weak but partly relevant."""

@@ -8,8 +8,8 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import shortened
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.tacomas.asks import SlowUpdate
-from selfwire.evolvers.tacomas.coach import Coach
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.fast import members
 from selfwire.evolvers.tacomas.lessons import Lesson, shown_lessons

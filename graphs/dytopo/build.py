@@ -1,27 +1,27 @@
 """DyTopo from Python: a graph to compile, with models, tools and a team of one's own."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.graph import StateGraph
 
-from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Embedder, Tool
-from selfwire.core.usage import Budget, Usage
+from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
-from selfwire.evolvers.dytopo.domain import MEMORY, Remembered
+from selfwire.evolvers.dytopo.domain import MEMORY
+from selfwire.evolvers.dytopo.seed import DOMAINS
 from selfwire.graphs.dytopo.machine import machine
 from selfwire.graphs.dytopo.method import Dytopo
 from selfwire.graphs.dytopo.state import DytopoContext, DytopoState
-from selfwire.runtime.budget import Ledger
-from selfwire.runtime.embeddings import embedder as named_embedder
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.models import chat_model, identity
-from selfwire.runtime.unrecorded import Unrecorded
+from selfwire.graphs.wiring import Wiring
+from selfwire.runtime.library import Library
 from selfwire.tools.langchain import toolbox
+
+DytopoWiring = Wiring[Dytopo, DytopoConfig]
 
 DytopoGraph = StateGraph[DytopoState, Any, Any, Any]
 """Takes a `DytopoInput` and a `DytopoContext`, both also as plain dicts; gives a `DytopoState`."""
@@ -32,7 +32,9 @@ def build(
     *,
     meta: str | BaseChatModel | None = None,
     tools: Sequence[BaseTool | Tool] = (),
-    seed: Workflow | str = "general",
+    seed: Workflow | str | Path | None = None,
+    name: str = MEMORY,
+    library: Library | None = None,
     config: DytopoConfig = DytopoConfig(),
     budget: Budget = Budget(),
     embedder: str | Embedder = "auto",
@@ -45,7 +47,10 @@ def build(
         model: plays the workers; a name as for `chat_model`, or a ready model.
         meta: plays the manager; by default `model`.
         tools: what the workers of a domain's team hold, and those of other teams may.
-        seed: the team: a domain (general, code, math) or a workflow, see `evolvers.dytopo.seed.team`.
+        seed: the team: a domain (general, code, math), a workflow (see `evolvers.dytopo.seed.team`), a reference in
+            the library or the path of an exported one. By default the head of `name` in the library, else general.
+        name: of the team in the library.
+        library: where runs may choose a saved team, if given.
         config: the method's knobs.
         budget: what one question may cost at most.
         embedder: matches needs with offers: auto (MiniLM if its weights are on this machine), minilm, hashing, or
@@ -53,40 +58,18 @@ def build(
 
     Raises:
         ConfigError: a model, a tool or the team cannot be used.
+        LibraryError: the seed is not to be found or corrupt.
     """
-    held = toolbox(tools)
-    player = chat_model(model)
-    models = {"agent": player, "meta": chat_model(meta) if meta else player}
-    offline = all(identity(one).provider == "offline" for one in models.values())
-    wanted = "hashing" if offline and embedder == "auto" else embedder
-    embeds = named_embedder(wanted)[0] if isinstance(wanted, str) else wanted
-    metered = MeteredModel(models, journal=Unrecorded(), ledger=Ledger(budget), labels={"method": MEMORY})
-    dytopo = Dytopo(metered, held, embeds, config)
-    start = _checked(dytopo, seed)
-    _ = dytopo.team  # reads its prompts now and not on an event loop
+    wiring = DytopoWiring(MEMORY, Dytopo, config, model, meta, None, toolbox(tools), budget, embedder)
+    if isinstance(seed, str) and (seed in DOMAINS or (library is None and not seed.endswith(".json"))):
+        seed = wiring.method.seed(tuple(wiring.toolbox), seed)
+    start = wiring.start(seed, name, library)
 
-    async def wire(context: DytopoContext, spent: Usage) -> tuple[Dytopo, Ledger]:
-        ledger = Ledger(_tighter(budget, context), spent=spent, elapsed=spent.seconds)
-        return Dytopo(metered.paid_by(ledger), held, embeds, config), ledger
+    async def begins(context: DytopoContext) -> Workflow:
+        if saved := await wiring.looked_up(context, library):
+            return saved
+        if context.domain is None:
+            return start
+        return wiring.check(wiring.method.seed(tuple(wiring.toolbox), context.domain))
 
-    return machine(dytopo, start, wire)
-
-
-def _checked(dytopo: Dytopo, seed: Workflow | str) -> Workflow:
-    try:
-        workflow = dytopo.seed(tuple(dytopo.toolbox), seed) if isinstance(seed, str) else seed
-        Remembered.of(workflow)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-    lacking = {tool for agent in workflow.agents for tool in agent.tools} - set(dytopo.toolbox)
-    if lacking:
-        there = ", ".join(sorted(dytopo.toolbox)) or "none"
-        raise ConfigError(f"agents hold {', '.join(sorted(lacking))}, and the tools that are given are {there}")
-    return workflow
-
-
-def _tighter(budget: Budget, context: DytopoContext) -> Budget:
-    def least(*limits: int | None) -> int | None:
-        return min((limit for limit in limits if limit is not None), default=None)
-
-    return budget.replace(calls=least(budget.calls, context.calls), tokens=least(budget.tokens, context.tokens))
+    return machine(wiring.method, start, wiring, begins)

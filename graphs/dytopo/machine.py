@@ -19,7 +19,6 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import get_runtime
 
 from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.scope import Scope
@@ -34,6 +33,7 @@ from selfwire.evolvers.dytopo.induction import Induced
 from selfwire.evolvers.dytopo.rounds import Round, induce
 from selfwire.evolvers.dytopo.said import Said
 from selfwire.evolvers.dytopo.tuning import current
+from selfwire.graphs.choices import chosen, context_schema, edited
 from selfwire.graphs.dytopo.method import Dytopo
 from selfwire.graphs.dytopo.round import RoundRun, compile_workers, run_workers
 from selfwire.graphs.dytopo.state import DytopoContext, DytopoInput, DytopoState, Report
@@ -43,6 +43,9 @@ from selfwire.runtime.budget import Ledger
 
 Wire = Callable[[DytopoContext, Usage], Awaitable[tuple[Dytopo, Ledger]]]
 """Wires the method as a run has chosen it, and opens the ledger that pays from what was spent on the question."""
+
+Begin = Callable[[DytopoContext], Awaitable[Workflow]]
+"""Finds the team that a question starts with, from the run's choices."""
 
 STEPS_PER_ROUND = 4
 """Nodes of a round; LangGraph limits how many a run may take."""
@@ -67,15 +70,17 @@ class Steps:
     Attributes:
         dytopo: the wired method.
         start: the team; None where every run is given its own.
+        begins: finds the team that a run has chosen; by default `start`.
     """
 
     dytopo: Dytopo
     start: Workflow | None = None
+    begins: Begin | None = None
 
     async def begin(self, state: DytopoState) -> DytopoState:
         """Take a new question; the task is the goal of round 0."""
         question = _question(state)
-        start, scope = self._given(question)
+        start, scope = await self._given(question)
         return {
             "answer": None,
             "error": None,
@@ -169,14 +174,15 @@ class Steps:
             raise TaskError(f"{error}; ask again, allow more rounds or choose another model")
         return {"answer": found, "error": error}
 
-    def _given(self, question: Question) -> tuple[Workflow, Scope]:
+    async def _given(self, question: Question) -> tuple[Workflow, Scope]:
         context = _context()
         if isinstance(context, Given):
             return context.start, context.place
-        if self.start is None:
+        team = await self.begins(context) if self.begins else self.start
+        if team is None:
             raise ConfigError("there is no team; build the graph with one")
         run = str(get_config().get("configurable", {}).get("thread_id") or secrets.token_hex(8))
-        return self.start, Scope(run=run, seed=context.seed, phase="run", task=question.id)
+        return edited(team, context), Scope(run=run, seed=context.seed, phase="run", task=question.id)
 
     @property
     def rounds(self) -> int:
@@ -199,9 +205,11 @@ def after_manager(state: DytopoState) -> Literal["workers", "conclude"]:
 Step = Callable[[Steps, DytopoState], Awaitable[DytopoState]]
 
 
-def machine(dytopo: Dytopo, start: Workflow, wire: Wire) -> StateGraph[DytopoState, Any, Any, Any]:
+def machine(
+    dytopo: Dytopo, start: Workflow, wire: Wire, begins: Begin | None = None
+) -> StateGraph[DytopoState, Any, Any, Any]:
     """The whole machine around a team, ready to compile; nodes that call models are wired as their run has chosen."""
-    steps = Steps(dytopo, start)
+    steps = Steps(dytopo, start, begins)
 
     def paid(step: Step) -> Callable[[DytopoState], Awaitable[DytopoState]]:
         async def run(state: DytopoState) -> DytopoState:
@@ -217,7 +225,8 @@ def machine(dytopo: Dytopo, start: Workflow, wire: Wire) -> StateGraph[DytopoSta
         return await working(state)
 
     drawn: Any = compile_workers(workers(start))
-    return _assembled(steps, embedded(drawn, in_parallel), both_forms(paid(Steps.manager)))
+    schema = context_schema(DytopoContext, start, {MANAGER: "manager"})
+    return _assembled(steps, embedded(drawn, in_parallel), both_forms(paid(Steps.manager)), schema)
 
 
 def solver(dytopo: Dytopo) -> CompiledStateGraph[DytopoState, Any, Any, Any]:
@@ -245,10 +254,13 @@ def recursion_limit(rounds: int) -> int:
 
 
 def _assembled(
-    steps: Steps, working: Runnable[DytopoState, Any], managing: Runnable[DytopoState, Any]
+    steps: Steps,
+    working: Runnable[DytopoState, Any],
+    managing: Runnable[DytopoState, Any],
+    schema: type[DytopoContext] = DytopoContext,
 ) -> StateGraph[DytopoState, Any, Any, Any]:
     graph: StateGraph[DytopoState, Any, Any, Any] = StateGraph(
-        DytopoState, context_schema=DytopoContext, input_schema=DytopoInput
+        DytopoState, context_schema=schema, input_schema=DytopoInput
     )
     graph.add_node("begin", both_forms(steps.begin))
     graph.add_node("workers", working)
@@ -267,7 +279,7 @@ def _assembled(
 
 
 def _context() -> DytopoContext:
-    return get_runtime(DytopoContext).context or DytopoContext()
+    return chosen(DytopoContext)
 
 
 def _question(state: DytopoState) -> Question:

@@ -8,23 +8,26 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 
+from selfwire.core.edits import Rewiring
+from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
-from selfwire.evolvers.dytopo.domain import MEMORY
+from selfwire.evolvers.dytopo.domain import MEMORY, Remembered
 from selfwire.evolvers.dytopo.seed import seed
 from selfwire.evolvers.dytopo.team import Team
 from selfwire.graphs.dytopo.state import DytopoState, Report
+from selfwire.graphs.method import Evolved, Grade
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
 
 
 @dataclass(frozen=True)
 class Dytopo:
-    """DyTopo wired to models, tools and an embedder.
+    """DyTopo wired to models, tools and an embedder; satisfies `graphs.method.Method`.
 
     Attributes:
         model: plays the roles agent (workers) and meta (manager).
@@ -55,9 +58,28 @@ class Dytopo:
 
         return solver(self)
 
-    def seed(self, tools: Sequence[str] = (), domain: str = "general") -> Workflow:
-        """A domain's team (code, math or general), its workers holding these tools."""
-        return seed(load_prompts("evolvers", "dytopo"), domain, tools=tools)
+    def seed(self, tools: Sequence[str] = (), domain: str | None = None) -> Workflow:
+        """A domain's team (code, math or general, by default the config's), its workers holding these tools.
+
+        Raises:
+            ConfigError: there is no such domain.
+        """
+        try:
+            return seed(load_prompts("evolvers", "dytopo"), domain or self.config.domain, tools=tools)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+
+    def adopted(self, workflow: Workflow) -> Workflow:
+        """A team of one's own, or one whose setting was tuned, as it is.
+
+        Raises:
+            ConfigError: it does not say who answers and who checks.
+        """
+        try:
+            Remembered.of(workflow)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+        return workflow
 
     def configured(self, config: DytopoConfig) -> "Dytopo":
         """The same models with other knobs."""
@@ -71,6 +93,35 @@ class Dytopo:
         """
         report = await self.run(workflow, question, scope=scope)
         return report.trajectory(question, workflow.fingerprint, scope.sample)
+
+    async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
+        """One answer per question."""
+        return [await self.solve(workflow, question, scope=scope)]
+
+    async def evolve(
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
+    ) -> Evolved:
+        """Fit tau and K_in: other settings are tried on the same questions; the gate has the last word."""
+        from selfwire.graphs.dytopo.tuning import tuned  # the tuner runs this method
+
+        found = await tuned(self, workflow, trajectories, grade, scope=scope)
+        notes = {
+            "chosen": found.chosen.model_dump(mode="json"),
+            "trials": [one.model_dump(mode="json") for one in found.trials],
+        }
+        return Evolved(workflow=found.workflow, notes=notes, gated=found.workflow.fingerprint != workflow.fingerprint)
+
+    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
+        """Nothing more is fitted: one setting's runs do not say what another's would have been."""
+        return workflow
+
+    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+        """The kept team as it is: all that a candidate has learned is its setting, which was rejected."""
+        return kept
+
+    def pruned(self, workflow: Workflow) -> Rewiring | None:
+        """Nothing is pruned: edges last for a round."""
+        return None
 
     async def run(
         self, workflow: Workflow, question: Question, *, scope: Scope, within: RunnableConfig | None = DETACHED

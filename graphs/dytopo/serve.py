@@ -1,38 +1,38 @@
-"""DyTopo for `langgraph dev`: a factory that draws and runs a domain's team.
+"""DyTopo for `langgraph dev`; `graphs.serving` says what is drawn, what runs, and where the settings are.
 
-Settings come from the environment and the assistant:
-
-    SELFWIRE_MODEL                  chat model of the workers and the manager (offline)
-    configurable["domain"]          general, code or math
+An assistant may choose a domain, `configurable["domain"]` (general, code or math), instead of a saved workflow.
 """
 
-import asyncio
-import os
-from functools import lru_cache
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.graph.state import CompiledStateGraph
+from langgraph_sdk.runtime import ServerRuntime
 
+from selfwire.core.ports import Toolbox
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY
-from selfwire.graphs.dytopo.build import build
-from selfwire.graphs.dytopo.state import DytopoContext, DytopoInput, DytopoState
-
-Served = CompiledStateGraph[DytopoState, DytopoContext, DytopoInput, DytopoState]
-
-
-async def graph(config: RunnableConfig) -> Served:
-    """The machine around the team of the domain that the assistant names, else around the general one.
-
-    Args:
-        config: `configurable["domain"]` names the domain.
-
-    Raises:
-        ConfigError: the model or the domain cannot be used.
-    """
-    domain = str(config.get("configurable", {}).get("domain") or "general")
-    return await asyncio.to_thread(_served, os.environ.get("SELFWIRE_MODEL") or "offline", domain)
+from selfwire.graphs.dytopo.build import DytopoWiring
+from selfwire.graphs.dytopo.machine import machine
+from selfwire.graphs.dytopo.method import Dytopo
+from selfwire.graphs.serving import Current, Served, Service
 
 
-@lru_cache(maxsize=8)
-def _served(model: str, domain: str) -> Served:
-    return build(model, seed=domain).compile(name=MEMORY)
+async def graph(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:
+    """The machine around the current team; see `Service.graph`."""
+    return await SERVICE.graph(config, runtime)
+
+
+def _wired(model: str, tools: Toolbox) -> DytopoWiring:
+    return DytopoWiring(MEMORY, Dytopo, DytopoConfig(), model, toolbox=tools)
+
+
+def _seed(wiring: DytopoWiring, config: RunnableConfig) -> Workflow:
+    return wiring.method.seed(tuple(wiring.toolbox), config.get("configurable", {}).get("domain"))
+
+
+def _compiled(wiring: DytopoWiring, current: Current) -> Served:
+    return machine(wiring.method, wiring.check(current.workflow), wiring).compile(name=MEMORY)
+
+
+SERVICE = Service(MEMORY, _wired, _compiled, _seed, frozenset({"domain"}))

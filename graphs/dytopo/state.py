@@ -2,38 +2,24 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
-from selfwire.core.errors import ConfigError
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.core.usage import Usage, total
 from selfwire.core.values import Value
 from selfwire.evolvers.dytopo.rounds import Round
+from selfwire.graphs.choices import Choices
 
 
-class DytopoContext(BaseModel):
-    """What can be chosen per run; each field's description says what it does.
+class DytopoContext(Choices):
+    """What can be chosen per run; each field's description says what it does."""
 
-    Raises:
-        ConfigError: a choice is unknown or out of bounds.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    seed: int = Field(default=0, ge=0, description="Seed of everything drawn.")
     rounds: int | None = Field(default=None, ge=1, le=100, description="Most rounds; empty for the graph's own.")
-    calls: int | None = Field(default=None, ge=1, description="Most model calls, within the graph's own budget.")
-    tokens: int | None = Field(default=None, ge=1, description="Most tokens, within the graph's own budget.")
-
-    def __init__(self, **chosen: Any) -> None:
-        """Take the choices by name."""
-        try:
-            super().__init__(**chosen)
-        except ValidationError as error:
-            told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise ConfigError(f"context: {told}; choices are {', '.join(type(self).model_fields)}") from None
+    domain: str | None = Field(
+        default=None, min_length=1, description="Team for a kind of task: general, code or math; a workflow goes first."
+    )
 
 
 class DytopoInput(TypedDict):

@@ -86,7 +86,8 @@ class Phases:
         """Compare candidate and incumbent on fresh gate tasks, paired."""
         incumbent = await self._workflow(state["incumbent"])
         candidate = await self._workflow(state["candidate"])
-        if _structure(candidate) == _structure(incumbent):
+        evolved = await self.parts.journal.get_body(state["evolved"])
+        if _structure(candidate) == _structure(incumbent) and not evolved["gated"]:
             verdict = _waved_through("agents and topology are unchanged", state["equals"])
         elif self.parts.config.gate == "off":
             verdict = _waved_through("the gate is off", state["equals"])

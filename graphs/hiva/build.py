@@ -8,7 +8,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.graph import StateGraph
 
-from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Embedder, Tool
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget
@@ -17,12 +16,13 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.seed import METHOD
 from selfwire.graphs.hiva.machine import Assess, Saver, Steps, machine
+from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.hiva.state import HivaContext, HivaState
-from selfwire.graphs.hiva.wiring import Wiring
-from selfwire.runtime.exports import read_workflow
+from selfwire.graphs.wiring import Wiring
 from selfwire.runtime.library import Library
-from selfwire.runtime.sync import run_sync
 from selfwire.tools.langchain import toolbox
+
+HivaWiring = Wiring[Hiva, HivaConfig]
 
 HivaGraph = StateGraph[HivaState, Any, Any, Any]
 """Takes a `HivaInput` and a `HivaContext`, both also as plain dicts; gives a `HivaState`."""
@@ -65,23 +65,18 @@ def build(
         ConfigError: a model, a tool or the seed cannot be used.
         LibraryError: the seed is not to be found or corrupt.
     """
-    if not is_id(name):
-        raise ConfigError(f"name {name!r}: workflows are called by up to 64 letters, digits, _ and -")
-    wiring = Wiring(model, meta, toolbox(tools), config, budget, embedder)
-    start = wiring.check(run_sync(_start(wiring, seed, name, library)))
+    wiring = HivaWiring(METHOD, Hiva, config, model, meta, None, toolbox(tools), budget, embedder)
+    start = wiring.start(seed, name, library)
 
     async def begins(context: HivaContext, had: Workflow | None) -> Workflow:
-        if context.workflow is None:
-            return wiring.check(had) if had else start
-        if library is None:
-            raise ConfigError(f"workflow {context.workflow!r} cannot be looked up: the graph was built without library")
-        return wiring.check(await library.load(context.workflow))
+        saved = await wiring.looked_up(context, library)
+        return saved or (wiring.check(had) if had else start)
 
     save = saver(library, name, wiring) if library else None
-    return machine(Steps(wiring.hiva, start, begins=begins, assess=assess, save=save), wiring)
+    return machine(Steps(wiring.method, start, begins=begins, assess=assess, save=save), wiring)
 
 
-def saver(library: Library, name: str, wiring: Wiring) -> Saver:
+def saver(library: Library, name: str, wiring: HivaWiring) -> Saver:
     """Saves what a run evolves as a version of `name`, keyed by thread and step."""
 
     async def save(workflow: Workflow, scope: Scope, step: int) -> None:
@@ -91,19 +86,8 @@ def saver(library: Library, name: str, wiring: Wiring) -> Saver:
             taken = {v.version: v.fingerprint for v in (await library.history(name)).versions}
         while taken.get(f"{run}.{step}", workflow.fingerprint) != workflow.fingerprint:
             step += 1  # a fork of the thread has been there
-        facts = {"method": METHOD, "question": scope.task, "embedder": wiring.hiva.embedder.name}
+        facts = {"method": METHOD, "question": scope.task, "embedder": wiring.method.embedder.name}
         await library.save(name, workflow, run=run, step=step, facts=facts)
 
     return save
 
-
-async def _start(wiring: Wiring, seed: Workflow | str | Path | None, name: str, library: Library | None) -> Workflow:
-    if isinstance(seed, Workflow):
-        return seed
-    if seed is not None and str(seed).endswith(".json"):
-        return read_workflow(Path(seed))
-    if seed is None and (library is None or name not in await library.names()):
-        return wiring.hiva.seed(tuple(wiring.toolbox))
-    if library is None:
-        raise ConfigError(f"seed {str(seed)!r} cannot be looked up: pass its library, a workflow or a .json file")
-    return await library.load(str(seed or name))

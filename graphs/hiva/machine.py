@@ -20,7 +20,6 @@ from typing import Any, Literal
 from langchain_core.runnables import Runnable
 from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import get_runtime
 
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ConfigError, ModelError, TaskError
@@ -38,8 +37,9 @@ from selfwire.evolvers.hiva.repair import repair
 from selfwire.evolvers.hiva.semantics import evolve_semantics
 from selfwire.evolvers.hiva.structure import evolve_topology, traffic
 from selfwire.evolvers.hiva.updates import outcome, update_beliefs
+from selfwire.graphs.choices import chosen, context_schema
 from selfwire.graphs.hiva.method import Hiva
-from selfwire.graphs.hiva.state import HivaContext, HivaInput, HivaState, context_schema, edited
+from selfwire.graphs.hiva.state import HivaContext, HivaInput, HivaState, edited
 from selfwire.graphs.method import Evolved
 from selfwire.graphs.nodes import DETACHED, both_forms
 from selfwire.graphs.team import Team, compile_team, embedded
@@ -114,7 +114,7 @@ class Steps:
         workflow, scope = _workflow(state), _scope(state)
         graded = self.hiva.config.environment
         losses = await together(
-            loss(done, workflow, self.hiva.reflector, environment=graded and done.feedback is not None, scope=scope)
+            loss(done, workflow, self.hiva.coach, environment=graded and done.feedback is not None, scope=scope)
             for done in _trajectories(state)
         )
         judged = [one.solved for one in losses if one.solved is not None]
@@ -135,7 +135,7 @@ class Steps:
         async def passed(done: Trajectory, judged: Loss) -> Backward | None:
             if judged.gradient is None:
                 return None
-            return await backward(done, workflow, judged.gradient, self.hiva.reflector, scope=scope)
+            return await backward(done, workflow, judged.gradient, self.hiva.coach, scope=scope)
 
         pairs = zip(_trajectories(state), _losses(state), strict=True)
         passes = await together(passed(done, judged) for done, judged in pairs)
@@ -148,7 +148,7 @@ class Steps:
         """f_P: one rewrite per agent over all its gradients."""
         workflow = _workflow(state)
         found = await evolve_semantics(
-            workflow, _gradients(state), self.hiva.reflector, self.hiva.config, scope=_scope(state)
+            workflow, _gradients(state), self.hiva.coach, self.hiva.config, scope=_scope(state)
         )
         now, refused = workflow.apply_legal(found.rewirings)
         out = {one.rewiring for one in refused}
@@ -169,7 +169,7 @@ class Steps:
         found = await evolve_topology(
             _workflow(state),
             _gradients(state),
-            self.hiva.reflector,
+            self.hiva.coach,
             self.hiva.config,
             used=traffic(trajectories),
             parallelizability=parallelizability,
@@ -240,7 +240,7 @@ def machine(steps: Steps, wire: Wire) -> StateGraph[HivaState, Any, Any, Any]:
         return await paid(Steps.forward)(state)
 
     graph: StateGraph[HivaState, Any, Any, Any] = StateGraph(
-        HivaState, context_schema=context_schema(steps.start), input_schema=HivaInput
+        HivaState, context_schema=context_schema(HivaContext, steps.start), input_schema=HivaInput
     )
     graph.add_node("begin", both_forms(steps.begin))
     graph.add_node("forward", embedded(compile_team(steps.start.topology), forward))
@@ -313,7 +313,7 @@ def _again_or_end(state: HivaState) -> Literal["forward", "__end__"]:
 
 
 def _context() -> HivaContext:
-    return get_runtime(HivaContext).context or HivaContext()
+    return chosen(HivaContext)
 
 
 def _question(state: HivaState) -> Question:

@@ -14,11 +14,11 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import thawed
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.forward import instructor, match, profile
 from selfwire.evolvers.hiva.kabb import TaskMatch, router_for
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
-from selfwire.evolvers.hiva.reflector import Reflector
 from selfwire.evolvers.hiva.repair import least_helpful
 from selfwire.evolvers.hiva.seed import METHOD, adopted, seed
 from selfwire.evolvers.hiva.updates import evidence, kept_learning, refit_weights
@@ -52,9 +52,9 @@ class Hiva:
         return METHOD
 
     @cached_property
-    def reflector(self) -> Reflector:
+    def coach(self) -> Coach:
         """The meta model with HiVA's prompts."""
-        return Reflector(self.model, load_prompts("evolvers", "hiva"), self.config.temperature)
+        return Coach(self.model, load_prompts("evolvers", "hiva"), self.config.temperature)
 
     def seed(self, tools: Sequence[str] = ()) -> Workflow:
         """The singleton: source -> aggregator."""
@@ -89,7 +89,7 @@ class Hiva:
             agents=workflow.pool,
             act=agent_act(self.model, self.toolbox, temperature=self.config.temperature),
             router=router_for(workflow, found, self.config),
-            instruct=instructor(workflow, self.reflector),
+            instruct=instructor(workflow, self.coach),
             workflow=workflow.fingerprint,
         )
         done = await run_team(workflow.topology, run, config=within)
@@ -129,7 +129,7 @@ class Hiva:
     async def profiled(self, question: Question, workflow: Workflow, scope: Scope) -> tuple[TaskConcepts, Usage]:
         """What a task is about, and what it cost to find out."""
         tools = [self.toolbox[name].spec for name in sorted(self.held(workflow))]
-        return await profile(question, workflow, self.reflector, tools=tools, scope=scope)
+        return await profile(question, workflow, self.coach, tools=tools, scope=scope)
 
     def held(self, workflow: Workflow) -> set[str]:
         """Names of the tools that the workflow's agents hold."""

@@ -1,23 +1,25 @@
 """TacoMAS from Python: a graph to compile, with models, tools and an initial team of one's own."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 
-from selfwire.core.errors import ConfigError
-from selfwire.core.ports import Tool
-from selfwire.core.usage import Budget, Usage
+from selfwire.core.ports import Embedder, Model, Tool, Toolbox
+from selfwire.core.usage import Budget
+from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.seed import METHOD
 from selfwire.graphs.tacomas.machine import TacomasGraph, machine
 from selfwire.graphs.tacomas.method import Tacomas
-from selfwire.runtime.budget import Ledger
-from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.models import chat_model
-from selfwire.runtime.unrecorded import Unrecorded
+from selfwire.graphs.tacomas.state import TacomasContext
+from selfwire.graphs.wiring import Wiring
+from selfwire.runtime.library import Library
 from selfwire.tools.langchain import toolbox
+
+TacomasWiring = Wiring[Tacomas, TacomasConfig]
 
 
 def build(
@@ -26,7 +28,9 @@ def build(
     meta: str | BaseChatModel | None = None,
     judge: str | BaseChatModel | None = None,
     tools: Sequence[BaseTool | Tool] = (),
-    seed: Workflow | None = None,
+    seed: Workflow | str | Path | None = None,
+    name: str = METHOD,
+    library: Library | None = None,
     config: TacomasConfig = TacomasConfig(),
     budget: Budget = Budget(),
 ) -> TacomasGraph:
@@ -39,31 +43,37 @@ def build(
         meta: coaches and rewires; by default `model`.
         judge: judges answers and contributions; by default `meta`.
         tools: what agents hold, and newborns may.
-        seed: the initial team; by default the five of the paper.
+        seed: the initial team: a workflow, a reference in the library or the path of an exported one. By default the
+            head of `name` in the library, else the five of the paper.
+        name: of the team in the library.
+        library: where runs may choose a saved team, if given.
         config: the method's knobs and ablations.
         budget: what one question may cost at most.
 
     Raises:
         ConfigError: a model, a tool or the seed cannot be used.
+        LibraryError: the seed is not to be found or corrupt.
     """
-    coach = meta or model
-    players = {"agent": chat_model(model), "meta": chat_model(coach), "judge": chat_model(judge or coach)}
-    held = toolbox(tools)
-    metered = MeteredModel(players, journal=Unrecorded(), ledger=Ledger(budget), labels={"method": METHOD})
-    start = _checked(seed or Tacomas(metered, held, config).seed(tuple(held)), held)
+    wiring = wired(config, model, meta, judge, toolbox(tools), budget)
+    start = wiring.start(seed, name, library)
 
-    def wire(spent: Usage) -> tuple[Tacomas, Ledger]:
-        ledger = Ledger(budget, spent=spent, elapsed=spent.seconds)
-        return Tacomas(metered.paid_by(ledger), held, config), ledger
+    async def begins(context: TacomasContext) -> Workflow:
+        return await wiring.looked_up(context, library) or start
 
-    return machine(start, wire)
+    return machine(config, start, wiring, begins)
 
 
-def _checked(workflow: Workflow, held: dict[str, Tool]) -> Workflow:
-    missing = sorted({tool for agent in workflow.agents for tool in agent.tools} - held.keys())
-    if missing:
-        raise ConfigError(
-            f"the team's agents hold {', '.join(missing)}, and the tools that are given are "
-            f"{', '.join(sorted(held)) or 'none'}; pass the missing ones in tools"
-        )
-    return workflow
+def wired(
+    config: TacomasConfig,
+    model: str | BaseChatModel,
+    meta: str | BaseChatModel | None = None,
+    judge: str | BaseChatModel | None = None,
+    tools: Toolbox = FrozenMap(),
+    budget: Budget = Budget(),
+) -> TacomasWiring:
+    """Models and tools of a graph; nothing is compared by meaning, so no embedder is loaded."""
+    return Wiring(METHOD, _made, config, model, meta, judge, tools, budget, "hashing")
+
+
+def _made(model: Model, held: Toolbox, embedder: Embedder, config: TacomasConfig) -> Tacomas:
+    return Tacomas(model, held, config)

@@ -12,7 +12,7 @@
 
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from langgraph.config import get_config
@@ -25,14 +25,17 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import trace
+from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.fast import members, noted, refinements, replicated, succeeded, uniform
 from selfwire.evolvers.tacomas.judge import Judgement, contributions, drafted_checklist, judge, mean_contribution
 from selfwire.evolvers.tacomas.lessons import lessons_of
 from selfwire.evolvers.tacomas.meta import slow_update
 from selfwire.evolvers.tacomas.rounds import Round, best_round, figures, is_slow, rewired, stop_reason
+from selfwire.graphs.choices import chosen, context_schema, edited
 from selfwire.graphs.nodes import both_forms
 from selfwire.graphs.tacomas.method import Tacomas
 from selfwire.graphs.tacomas.state import (
+    TacomasContext,
     TacomasInput,
     TacomasState,
     as_json,
@@ -45,8 +48,11 @@ from selfwire.graphs.tacomas.state import (
 from selfwire.graphs.team import Team, carried_on, compile_team, embedded
 from selfwire.runtime.budget import Ledger
 
-Wire = Callable[[Usage], tuple[Tacomas, Ledger | None]]
-"""Wires the method for a question on which that much is spent already; with the ledger that pays for it, if any."""
+Wire = Callable[[TacomasContext, Usage], Awaitable[tuple[Tacomas, Ledger | None]]]
+"""Wires the method as a run has chosen it; with the ledger that pays from what was spent on the question, if any."""
+
+Begin = Callable[[TacomasContext], Awaitable[Workflow]]
+"""Finds the team that a question starts with, from the run's choices."""
 
 TacomasGraph = StateGraph[TacomasState, Any, Any, Any]
 
@@ -57,7 +63,8 @@ class Steps:
 
     Attributes:
         tacomas: the wired method.
-        start: the team that every question starts with.
+        start: the team that questions start with.
+        begins: finds the team that a run has chosen; by default `start`.
         ledger: pays, and counts asks without a valid reply too; None where somebody else counts.
         scope: place of the run; None takes the thread's id as run.
         asked: the question, where it is more than the text that is put in.
@@ -65,6 +72,7 @@ class Steps:
 
     tacomas: Tacomas
     start: Workflow
+    begins: Begin | None = None
     ledger: Ledger | None = None
     scope: Scope | None = None
     asked: Question | None = None
@@ -72,7 +80,9 @@ class Steps:
     async def init_graph(self, state: TacomasState) -> TacomasState:
         """G_0, uniform weights, and the checklist; capability memory of the question before is gone."""
         question = self.asked or _new_question(state)
-        scope = (self.scope or Scope(run=_thread())).at(task=question.id)
+        context = chosen(TacomasContext)
+        start = edited(await self.begins(context) if self.begins else self.start, context)
+        scope = (self.scope or Scope(run=_thread(), seed=context.seed)).at(task=question.id)
         items, usage = await drafted_checklist(question, self.tacomas.coach, scope=scope)
         return {
             "id": question.id,
@@ -80,9 +90,10 @@ class Steps:
             "answer": None,
             "error": None,
             "scope": scope.model_dump(mode="json"),
-            "workflow": self.start.model_dump(mode="json"),
+            "workflow": start.model_dump(mode="json"),
+            "tools": sorted(self.tacomas.offered(start)),
             "checklist": [item.model_dump(mode="json") for item in items],
-            "weights": uniform(agent.id for agent in members(self.start)),
+            "weights": uniform(agent.id for agent in members(start)),
             "notes": {},
             "carried": [],
             "rounds": [],
@@ -182,8 +193,8 @@ class Steps:
             self.tacomas.coach,
             question=_question(state),
             trace=trace(done_in(state)),
-            lessons=lessons_of(self.start) if self.tacomas.config.lessons else (),
-            tools=self.tacomas.offered(self.start),
+            lessons=lessons_of(workflow) if self.tacomas.config.lessons else (),
+            tools={name: self.tacomas.toolbox[name] for name in state["tools"]},
             config=self.tacomas.config,
             scope=_scope(state, rounds[-1].number),
         )
@@ -220,25 +231,35 @@ class Steps:
 
 
 def machine(
-    start: Workflow, wire: Wire, *, scope: Scope | None = None, asked: Question | None = None
+    config: TacomasConfig,
+    start: Workflow,
+    wire: Wire,
+    begins: Begin | None = None,
+    *,
+    scope: Scope | None = None,
+    asked: Question | None = None,
 ) -> TacomasGraph:
     """The whole machine, ready to compile.
 
     Args:
-        start: the team that every question starts with.
+        config: the method's knobs.
+        start: the team that is drawn, and that questions start with.
         wire: the method as it is paid for.
+        begins: finds the team that a run has chosen; by default `start`.
         scope: place of the run; None takes the thread's id as run.
         asked: the question with its id and kind; None makes one of the text that is put in.
     """
-    config = wire(Usage())[0].config
 
-    def steps(spent: Usage) -> Steps:
-        tacomas, ledger = wire(spent)
-        return Steps(tacomas, start, ledger, scope, asked)
+    async def steps(spent: Usage) -> Steps:
+        context = chosen(TacomasContext)
+        tacomas, ledger = await wire(context, spent)
+        if context.rounds:
+            tacomas = replace(tacomas, config=tacomas.config.replace(rounds=context.rounds))
+        return Steps(tacomas, start, begins, ledger, scope, asked)
 
     def paid(step: Callable[[Steps, TacomasState], Awaitable[TacomasState]]) -> Any:
         async def run(state: TacomasState) -> TacomasState:
-            return await step(steps(Usage.model_validate(state["usage"])), state)
+            return await step(await steps(Usage.model_validate(state["usage"])), state)
 
         return run
 
@@ -247,13 +268,14 @@ def machine(
         return played
 
     async def init_graph(state: TacomasState) -> TacomasState:
-        return await steps(Usage()).init_graph(state)  # a new question has a budget of its own
+        return await (await steps(Usage())).init_graph(state)  # a new question has a budget of its own
 
     def slow_or_round(state: TacomasState) -> Literal["birth_death", "round"]:
         slow = config.topology and is_slow(rounds_in(state), interval=config.interval)
         return "birth_death" if slow else "round"
 
-    graph: TacomasGraph = StateGraph(TacomasState, input_schema=TacomasInput)
+    schema = context_schema(TacomasContext, start)
+    graph: TacomasGraph = StateGraph(TacomasState, context_schema=schema, input_schema=TacomasInput)
     graph.add_node("init_graph", both_forms(init_graph))
     graph.add_node("round", embedded(compile_team(start.topology), team_round))
     for name, step in (("judge", Steps.judge), ("refine", Steps.refine), ("birth_death", Steps.birth_death)):

@@ -15,7 +15,7 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.usage import Usage, total
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.tacomas.coach import Coach
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.lessons import MEMORY, with_lessons
 from selfwire.evolvers.tacomas.messages import weighed
@@ -78,7 +78,10 @@ class Tacomas:
         """
         from selfwire.graphs.tacomas.machine import machine, steps_needed  # the machine is made of this method's steps
 
-        graph = machine(workflow, lambda spent: (self, None), scope=scope, asked=question).compile(name=METHOD)
+        async def wire(context: object, spent: Usage) -> tuple[Tacomas, None]:
+            return self, None
+
+        graph = machine(self.config, workflow, wire, scope=scope, asked=question).compile(name=METHOD)
         given = {"question": question.input}
         limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.rounds)}
         try:
@@ -137,7 +140,8 @@ class Tacomas:
         """Structural lessons, if the config keeps any; the team that questions start with stays as it is."""
         if not self.config.lessons:
             return Evolved(workflow=workflow)
-        return Evolved(workflow=with_lessons(workflow, trajectories, tools=tuple(self.offered(workflow))))
+        taught = with_lessons(workflow, trajectories, tools=tuple(self.offered(workflow)))
+        return Evolved(workflow=workflow if taught == workflow else taught.descended_from(workflow, ()))
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
         """Nothing is fitted."""

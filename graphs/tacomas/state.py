@@ -2,12 +2,20 @@
 
 from typing import Any
 
+from pydantic import Field
 from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
 from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.judge import Item
 from selfwire.evolvers.tacomas.rounds import Round
+from selfwire.graphs.choices import Choices
+
+
+class TacomasContext(Choices):
+    """What can be chosen per run; each field's description says what it does."""
+
+    rounds: int | None = Field(default=None, ge=1, le=100, description="Most rounds; empty for the graph's own.")
 
 
 class TacomasInput(TypedDict):
@@ -26,6 +34,7 @@ class TacomasState(TypedDict, total=False):
         id, kind: the question's id, and the benchmark's name for its sort.
         scope: place of the run.
         workflow: the current team.
+        tools: what the team held at first, and so what newborns may hold.
         checklist: what an answer must satisfy.
         weights: w_v by agent.
         notes: refinements by agent, oldest first.
@@ -45,6 +54,7 @@ class TacomasState(TypedDict, total=False):
     kind: str
     scope: dict[str, Any]
     workflow: dict[str, Any]
+    tools: list[str]
     checklist: list[dict[str, Any]]
     weights: dict[str, float]
     notes: dict[str, list[str]]

@@ -37,3 +37,19 @@ def test_a_value_with_a_divider_or_a_dollar_stays_where_it_is() -> None:
 def test_what_cannot_be_filled_is_said(name: str, values: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         PROMPTS.messages(name, **values)
+
+
+TAGGED = Prompts(texts={"judge": "You judge.\n---\n<task>\n$task\n</task>\n<answer>\n$answer\n</answer>"})
+
+
+@pytest.mark.parametrize("forged", ["</task>", "<task>", "</TASK>", "< answer >", "</ answer>"])
+def test_no_value_can_forge_a_section(forged: str) -> None:
+    _, user = TAGGED.messages("judge", task=f"x{forged}y", answer=f"{forged}")
+    assert forged not in user.content.replace("<task>", "", 1).replace("</task>", "", 1)
+    assert user.content.count("<") == 4
+    assert f"x[{forged[1:-1]}]y" in user.content
+
+
+def test_other_markup_stays_as_it_is() -> None:
+    text = "<b>1</b> if a < b > c; <input>"
+    assert text in TAGGED.messages("judge", task=text, answer="")[1].content

@@ -3,12 +3,15 @@ from collections.abc import Sequence
 import pytest
 
 from selfwire.core.agent import Agent
-from selfwire.core.errors import ModelError
+from selfwire.core.chat import ChatMessage, Reply, ToolSpec
+from selfwire.core.errors import ConfigError, ModelError, ShareError
+from selfwire.core.ports import Schema
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step
 from selfwire.core.usage import Usage
-from selfwire.evals.baselines.single import SingleAgent, single_workflow, vote
+from selfwire.evals.baselines.single import CUT, SingleAgent, single_workflow, vote
+from selfwire.evals.baselines.table import BASELINES, baseline
 
 QUESTION = Question(id="q", input="?")
 
@@ -29,7 +32,14 @@ class Acts:
 
 @pytest.mark.parametrize(
     ("answers", "winner"),
-    [(["a"], "a"), (["a", "B ", "b"], "B "), (["x\n y", "z", "X y"], "x\n y"), (["a", "b"], "a")],
+    [
+        (["a"], "a"),
+        (["a", "B ", "b"], "B "),
+        (["x\n y", "z", "X y"], "x\n y"),
+        (["a", "b"], "a"),
+        (["for 5\nAnswer: 5", "Answer: 6", "on reflection\n**Final answer:** 6"], "Answer: 6"),
+        (["Answer: ", "5", "5"], "5"),
+    ],
 )
 def test_the_most_frequent_answer_wins_and_ties_go_to_the_first(answers: list[str], winner: str) -> None:
     assert vote(answers) == winner
@@ -55,3 +65,130 @@ async def test_a_failed_sample_has_no_vote_and_only_failures_are_an_error() -> N
     failed = await SingleAgent(Acts(None), calls=1).solve(single_workflow([]), QUESTION, scope=Scope())
     assert failed.answer is None
     assert "down" in (failed.error or "")
+
+
+async def test_a_sample_that_takes_too_much_is_lost_and_those_before_it_stand() -> None:
+    acts = Acts("a", "b")
+
+    async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        if scope.sample:
+            raise ShareError("used up")
+        return await acts(agent, question, inbox, scope=scope)
+
+    done = await SingleAgent(act, calls=8).solve(single_workflow([]), QUESTION, scope=Scope())
+    assert (done.answer, dict(done.notes)) == ("a", {CUT: True})
+
+
+async def test_calls_that_do_not_suffice_for_the_first_answer_are_told() -> None:
+    async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        raise ShareError("used up")
+
+    with pytest.raises(ShareError):
+        await SingleAgent(act, calls=8).solve(single_workflow([]), QUESTION, scope=Scope())
+
+
+class Told:
+    """A model that answers with who is asked, and remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, str] = {}
+
+    async def reply(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        scope: Scope,
+        role: str = "agent",
+        tools: Sequence[ToolSpec] = (),
+        temperature: float | None = None,
+    ) -> Reply:
+        self.asked[f"{scope.node}/{scope.sample}"] = messages[-1].content
+        return Reply(content=f"{scope.node} says\nAnswer: 4", usage=Usage(calls=1))
+
+    async def ask(
+        self,
+        schema: type[Schema],
+        messages: Sequence[ChatMessage],
+        *,
+        scope: Scope,
+        role: str = "meta",
+        temperature: float | None = None,
+    ) -> tuple[Schema, Usage]:
+        raise ModelError("baselines ask for no objects")
+
+
+CALLS = {
+    "direct": 1, "cot": 1, "self-consistency": 5, "single": 1, "self-refine": 7, "debate": 9, "independent": 4,
+    "centralised": 9, "decentralised": 6, "hybrid": 15,
+}  # fmt: skip
+"""Model calls of an answer where nobody calls a tool."""
+
+
+@pytest.mark.parametrize("name", BASELINES)
+async def test_every_baseline_is_a_team_that_can_run_and_takes_the_calls_that_it_should(name: str) -> None:
+    model = Told()
+    made = baseline(name, model=model, toolbox={})
+    workflow = made.seed(())
+    assert (made.name, workflow.method) == (name, name)
+    assert workflow.topology.problems() == ()
+    assert made.seed(()) == workflow
+    done = await made.solve(workflow, QUESTION, scope=Scope(task="q"))
+    assert done.error is None
+    assert str(done.answer).endswith("Answer: 4")
+    assert done.usage.calls == len(model.asked) == CALLS.get(name, done.usage.calls)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_tools_are_held_by_those_who_work_and_not_by_single_calls(name: str) -> None:
+    held = {agent.id: agent.tools for agent in baseline(name, model=Told(), toolbox={}).seed(["search"]).agents}
+    if name in ("direct", "cot", "self-consistency"):
+        assert held == {"single": ()}
+    else:
+        assert ("search",) in held.values()
+        assert all(held[name] == () for name in ("critic", "leader", "summary", "vote", "opening") if name in held)
+
+
+@pytest.mark.parametrize(("name", "most"), [("direct", 8), ("cot", 8), ("single", 8), ("self-consistency", 5)])
+async def test_single_calls_spend_the_cap_on_samples(name: str, most: int) -> None:
+    model = Told()
+    made = baseline(name, model=model, toolbox={}, calls=8)
+    done = await made.solve(made.seed(()), QUESTION, scope=Scope(task="q"))
+    assert done.usage.calls == len(model.asked) == most
+
+
+async def test_debaters_read_everybody_of_the_round_before_and_nobody_reads_the_opening() -> None:
+    model = Told()
+    made = baseline("debate", model=model, toolbox={}, config={"agents": 2, "rounds": 2})
+    await made.solve(made.seed(()), QUESTION, scope=Scope(task="q"))
+    assert model.asked["debater-1-1/0"] == "Task:\n?"
+    second = model.asked["debater-2-1/0"]
+    assert "From debater-1-1:\ndebater-1-1 says" in second
+    assert "From debater-1-2:\ndebater-1-2 says" in second
+    assert sorted(model.asked) == ["debater-1-1/0", "debater-1-2/0", "debater-2-1/0", "debater-2-2/0"]
+
+
+async def test_members_of_a_hybrid_hear_leader_and_each_other_and_independent_ones_nobody() -> None:
+    model = Told()
+    for name in ("hybrid", "independent"):
+        made = baseline(name, model=model, toolbox={}, config={"agents": 2, "rounds": 1})
+        await made.solve(made.seed(()), QUESTION, scope=Scope(task="q"))
+    assert "From leader-1:" in model.asked["report-1-1/0"]
+    assert "From report-1-2:" in model.asked["reply-1-1/0"]
+    assert model.asked["worker-1/0"] == "Task:\n?"
+    assert "From worker-2:" in model.asked["summary/0"]
+
+
+def test_random_rewirings_are_drawn_from_the_seed_and_counted() -> None:
+    teams = [
+        baseline("random", model=Told(), toolbox={}, config={"seed": seed, "edits": 4}).seed(["search"])
+        for seed in (0, 0, 1)
+    ]
+    assert teams[0] == teams[1] != teams[2]
+    assert len(teams[0].lineage.rewirings) == 4
+
+
+def test_an_unknown_baseline_and_an_unknown_knob_are_named() -> None:
+    with pytest.raises(ConfigError, match="unknown baseline 'bold'; baselines are direct, cot"):
+        baseline("bold", model=Told(), toolbox={})
+    with pytest.raises(ConfigError, match="config of debate: heat"):
+        baseline("debate", model=Told(), toolbox={}, config={"heat": 1})

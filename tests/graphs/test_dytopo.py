@@ -373,7 +373,7 @@ def test_what_cannot_be_is_one_clear_error() -> None:
     graph = dytopo.build(SpokenChat(), seed="math", embedder="hashing").compile()
     with pytest.raises(ConfigError, match="the input is"):
         graph.invoke({"question": " "})
-    with pytest.raises(ConfigError, match="choices are seed, rounds"):
+    with pytest.raises(ConfigError, match="choices are seed, model, calls, tokens, workflow, rounds, domain"):
         graph.invoke(ASKED, context={"turns": 3})
     with pytest.raises(ConfigError, match="unknown domain 'law'"):
         dytopo.build(seed="law")

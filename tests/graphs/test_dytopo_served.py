@@ -12,17 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from blockbuster import blockbuster_ctx
 from langchain_core.messages import AIMessage
 
 from selfwire.core.agent import Agent
-from selfwire.core.errors import ConfigError
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.seed import team
 from selfwire.graphs import dytopo
-from selfwire.graphs.dytopo import DytopoContext, Report
-from selfwire.graphs.dytopo.serve import graph
+from selfwire.graphs.dytopo import Report
 from selfwire.runtime.models import chat_model
 from tests.graphs.rounds import MATH, SpokenChat, said_by
 from tests.wire.server import Body, Fault, WireServer
@@ -142,17 +139,3 @@ async def test_workers_of_a_round_ask_at_the_same_moment(form: str, wire_server:
     result = await asyncio.to_thread(machine.invoke, given) if form == "sync" else await machine.ainvoke(given)
     assert result["answer"] == "here"
     assert wire_server.most_active == 24
-
-
-async def test_a_server_draws_and_runs_the_domain_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SELFWIRE_MODEL", "offline")
-    maths = await graph({"configurable": {"domain": "math"}})
-    assert "workers:Verifier" in maths.get_graph(xray=True).nodes
-    general = await graph({})
-    assert "workers:Writer" in general.get_graph(xray=True).nodes
-    given: Any = {"question": "Who am I?"}
-    with blockbuster_ctx():
-        result = await general.ainvoke(given, context=DytopoContext(rounds=2))
-    assert result["answer"]
-    with pytest.raises(ConfigError, match="unknown domain 'law'"):
-        await graph({"configurable": {"domain": "law"}})

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
-
-from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
-from selfwire.core.task import Feedback, Task
+from selfwire.core.task import Feedback, Question
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.tuning import Setting, current
 from selfwire.graphs.dytopo import Dytopo
@@ -14,24 +13,30 @@ from selfwire.graphs.dytopo.tuning import tuned
 from selfwire.runtime.embeddings import HashingEmbedder
 from tests.graphs.rounds import MATH, Script, SpokenModel
 
-TASKS = [Task(id=f"t{at}", input=f"What is 3 + {at}?", reference="7") for at in range(3)]
+QUESTIONS = [Question(id=f"t{at}", input=f"What is 3 + {at}?") for at in range(3)]
 SETTINGS = [Setting(threshold=tau, providers=most) for tau in (0.2, 1.0) for most in (1, 3)]
 SCOPE = Scope(phase="tune")
 
 
-class Graded:
+def right(done: Trajectory) -> bool:
     """Right are those answers that were found with an open mind: where the solver got the plan."""
+    return done.answer == "7"
 
-    name = "graded"
 
-    def __init__(self, broken: str = "") -> None:
-        self.broken = broken
+async def grade(done: Trajectory, scope: Scope) -> Trajectory:
+    if done.answer is None:
+        return done
+    return done.with_feedback(Feedback(score=float(right(done)), solved=right(done), text=""))
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
-        if task.id == self.broken:
-            raise GradingError("the grader is down")
-        solved = answer == task.reference
-        return Feedback(score=float(solved), solved=solved, text="")
+
+async def broken(done: Trajectory, scope: Scope) -> Trajectory:
+    return done.failed("the grader is down") if scope.task == "t1" else await grade(done, scope)
+
+
+async def explored(dytopo: Dytopo, workflow: Workflow) -> list[Trajectory]:
+    """The graded runs of the batch."""
+    found = [await dytopo.explore(workflow, one, scope=SCOPE.at(phase="rollout", task=one.id)) for one in QUESTIONS]
+    return [await grade(done, SCOPE) for some in found for done in some]
 
 
 class Planned(SpokenModel):
@@ -52,18 +57,18 @@ def method(config: DytopoConfig, script: Script = MATH) -> Dytopo:
 async def test_a_threshold_that_lets_nothing_through_is_given_up() -> None:
     dytopo = method(DytopoConfig(threshold=1.0, rounds=4))
     seed = dytopo.seed(domain="math")
-    found = await tuned(dytopo, seed, TASKS, Graded(), scope=SCOPE, settings=SETTINGS)
+    found = await tuned(dytopo, seed, await explored(dytopo, seed), grade, scope=SCOPE, settings=SETTINGS)
     assert found.chosen.threshold == 0.2
     assert [trial.scores for trial in found.trials if trial.setting.threshold == 1.0] == [(0.0, 0.0, 0.0)] * 2
     assert current(found.workflow, dytopo.config) == found.chosen
     assert found.workflow.lineage.parent == seed.fingerprint
-    assert (await dytopo.solve(found.workflow, TASKS[0].question, scope=SCOPE)).answer == "7"
+    assert (await dytopo.solve(found.workflow, QUESTIONS[0], scope=SCOPE)).answer == "7"
 
 
 async def test_without_a_better_setting_the_workflow_stays() -> None:
     dytopo = method(DytopoConfig(rounds=4))
     seed = dytopo.seed(domain="math")
-    found = await tuned(dytopo, seed, TASKS, Graded(), scope=SCOPE, settings=SETTINGS)
+    found = await tuned(dytopo, seed, await explored(dytopo, seed), grade, scope=SCOPE, settings=SETTINGS)
     assert found.workflow is seed
     assert len(found.trials) == 5
     assert found.trials[0].setting == found.chosen == Setting(threshold=0.3, providers=3)
@@ -72,15 +77,34 @@ async def test_without_a_better_setting_the_workflow_stays() -> None:
 async def test_errors_are_no_scores() -> None:
     dytopo = method(DytopoConfig(rounds=4))
     seed = dytopo.seed(domain="math")
-    found = await tuned(dytopo, seed, TASKS, Graded(broken="t1"), scope=SCOPE, settings=SETTINGS[:1])
-    assert found.trials[0].scores == (1.0, None, 1.0)
+    found = await tuned(dytopo, seed, await explored(dytopo, seed), broken, scope=SCOPE, settings=SETTINGS[:1])
+    assert [trial.scores for trial in found.trials] == [(1.0, 1.0, 1.0), (1.0, None, 1.0)]
     mute = method(DytopoConfig(rounds=2), {**MATH, "Solver": ["down"]})
-    found = await tuned(mute, seed, TASKS, Graded(), scope=SCOPE, settings=SETTINGS[:1])
-    assert found.trials[0].scores == (None, None, None)
+    found = await tuned(mute, seed, await explored(mute, seed), grade, scope=SCOPE, settings=SETTINGS[:1])
+    assert found.trials == ()
     assert found.workflow is seed
 
 
-async def test_without_tasks_nothing_is_tuned() -> None:
-    dytopo = method(DytopoConfig())
-    with pytest.raises(ValueError, match="held-out tasks"):
-        await tuned(dytopo, dytopo.seed(domain="math"), [], Graded(), scope=SCOPE)
+async def test_evolving_takes_one_step_towards_a_better_setting_and_lets_the_gate_rule() -> None:
+    dytopo = method(DytopoConfig(threshold=1.0, rounds=4, domain="math"))
+    seed = dytopo.seed()
+    evolved = await dytopo.evolve(seed, await explored(dytopo, seed), scope=SCOPE, grade=grade)
+    assert evolved.gated
+    assert evolved.workflow.topology == seed.topology
+    assert current(evolved.workflow, dytopo.config) == Setting(threshold=0.9, providers=3)
+    notes: Any = evolved.notes
+    assert [(one["setting"]["threshold"], one["setting"]["providers"]) for one in notes["trials"]] == [
+        (1.0, 3), (0.9, 3), (1.0, 2),
+    ]  # fmt: skip
+    assert dytopo.keep_learned(seed, evolved.workflow) is seed
+    again = await dytopo.evolve(evolved.workflow, await explored(dytopo, evolved.workflow), scope=SCOPE, grade=grade)
+    assert not again.gated
+    assert again.workflow is evolved.workflow
+
+
+async def test_all_settings_are_tried_by_config() -> None:
+    dytopo = method(DytopoConfig(rounds=4, domain="math", search="grid"))
+    seed = dytopo.seed()
+    evolved = await dytopo.evolve(seed, (await explored(dytopo, seed))[:1], scope=SCOPE, grade=grade)
+    notes: Any = evolved.notes
+    assert len(notes["trials"]) == 27

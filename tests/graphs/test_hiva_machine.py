@@ -19,7 +19,8 @@ from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import Learned
 from selfwire.graphs import hiva
 from selfwire.graphs.checkpoints import sqlite_saver
-from selfwire.graphs.hiva.wiring import Wiring
+from selfwire.graphs.hiva.method import Hiva
+from selfwire.graphs.wiring import Wiring
 from tests.graphs.grading import no_grade
 from tests.graphs.scripted import AGGREGATOR, SOURCE, ScriptedChat, built, trio
 
@@ -130,7 +131,7 @@ def test_without_env_nobody_asks_the_environment() -> None:
 @pytest.mark.parametrize(("environment", "refitted"), [(True, True), (False, False)])
 async def test_without_env_held_out_verdicts_teach_nothing(environment: bool, refitted: bool) -> None:
     config = HivaConfig(environment=environment)
-    method = Wiring("offline", None, {}, config, embedder="hashing").hiva
+    method = Wiring("hiva", Hiva, config, embedder="hashing").method
     done = Trajectory(
         question=Question(id="t", input="What?"),
         workflow="w",
@@ -145,7 +146,7 @@ async def test_without_env_held_out_verdicts_teach_nothing(environment: bool, re
 
 async def test_what_was_left_out_and_what_reflection_cost_is_noted() -> None:
     model = ScriptedChat()
-    method = Wiring(model, None, {}, HivaConfig(), embedder="hashing").hiva
+    method = Wiring("hiva", Hiva, HivaConfig(), model, embedder="hashing").method
     done = await method.solve(trio(), Question(id="t", input="What?"), scope=Scope(phase="rollout"))
     graded = done.with_feedback(Feedback(score=0, solved=False, text="wrong"))
     [first, *others] = graded.steps
@@ -249,7 +250,7 @@ def test_the_result_says_what_the_question_has_cost() -> None:
     ("context", "message"),
     [
         ({"iterations": 0}, "iterations.*greater than or equal to 1"),
-        ({"evolv": True}, "evolv: Extra inputs.*choices are evolve, iterations"),
+        ({"evolv": True}, "evolv: Extra inputs.*choices are .*evolve, iterations"),
         ({"calls": "many"}, "calls: .*integer"),
         ({"model": "gpt"}, "unknown model 'gpt'"),
         ({"workflow": "best"}, "'best' cannot be looked up"),

@@ -1,28 +1,28 @@
-"""HiVA as `langgraph dev` serves it: the factory by itself, and a real server."""
+"""The factories that `langgraph dev` calls, by themselves; test_langgraph_dev.py has a real server."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from blockbuster import blockbuster_ctx
 from langchain_core.tools import tool
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
-from langgraph_sdk import get_sync_client
-from langgraph_sdk.client import SyncLangGraphClient
 
 from selfwire.core.agent import Agent
-from selfwire.core.errors import ConfigError, LibraryError
+from selfwire.core.errors import BudgetError, ConfigError, LibraryError
 from selfwire.core.topology import chain
 from selfwire.core.workflow import Workflow
-from selfwire.graphs.hiva import graph
+from selfwire.graphs import dytopo, hiva, tacomas
+from selfwire.graphs.dytopo.serve import SERVICE as DYTOPO
+from selfwire.graphs.tacomas.serve import SERVICE as TACOMAS
 from selfwire.runtime.library import Library, open_library
-from selfwire.runtime.sync import run_sync
-from tests.graphs.dev_server import ROOT, dev_server
+from tests.graphs.dev_server import ROOT
 from tests.graphs.scripted import SOURCE, trio
 
+FACTORIES = {"hiva": hiva.graph, "tacomas": tacomas.graph, "dytopo": dytopo.graph}
 ASKED = {"question": "What am I?"}
 
 
@@ -44,10 +44,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-async def served(workflow: str | None = None, store: BaseStore | None = None) -> Any:
-    configurable = {"workflow": workflow} if workflow else {}
+async def served(
+    workflow: str | None = None, store: BaseStore | None = None, method: str = "hiva", **settings: str
+) -> Any:
     runtime: Any = SimpleNamespace(store=store or InMemoryStore())
-    return await graph({"configurable": configurable}, runtime)
+    configurable = {**settings, **({"workflow": workflow} if workflow else {})}
+    return await FACTORIES[method]({"configurable": configurable}, runtime)
 
 
 def drawn(made: Any) -> set[str]:
@@ -55,7 +57,8 @@ def drawn(made: Any) -> set[str]:
 
 
 def team(nodes: Any) -> set[str]:
-    return {name.removeprefix("forward:") for name in nodes if name.startswith("forward:")}
+    """The team's nodes, whatever the node is called in which it runs."""
+    return {name.partition(":")[2] for name in nodes if ":" in name and not name.endswith("__")}
 
 
 def sawing() -> Workflow:
@@ -167,75 +170,79 @@ async def test_a_setting_that_cannot_be_used_is_refused(
         await served()
 
 
-def test_langgraph_json_names_the_factory() -> None:
-    assert json.loads((ROOT / "langgraph.json").read_text())["graphs"] == {"hiva": "selfwire.graphs.hiva:graph"}
+def renamed(workflow: Workflow, old: str, new: str) -> Workflow:
+    """The same team with one agent, and its node, called otherwise."""
+    body = workflow.model_dump_json().replace(f'"{old}"', f'"{new}"')
+    return Workflow.model_validate_json(body)
 
 
-class Server(NamedTuple):
-    client: SyncLangGraphClient
-    home: Path
-    log: Path
+SEEDS = {
+    name: service.wired("offline", {}).method.seed() for name, service in (("tacomas", TACOMAS), ("dytopo", DYTOPO))
+}
+REWIRING: dict[str, tuple[str, Any]] = {"tacomas": ("searcher", tacomas.build), "dytopo": ("Researcher", dytopo.build)}
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("served")
-    with dev_server(folder / "cwd", folder / "home") as address, get_sync_client(url=address) as client:
-        yield Server(client, folder / "home", folder / "cwd" / "server.log")
-
-
-def nodes(client: SyncLangGraphClient) -> set[str]:
-    found = client.assistants.get_graph("hiva", xray=True)["nodes"]
-    return team(str(node["id"]) for node in found)
-
-
-def streamed(client: SyncLangGraphClient, **context: Any) -> dict[str, Any]:
-    """Updates by node, those of the team's nodes among them, or the error; of one run on a new thread."""
-    thread = client.threads.create()["thread_id"]
-    found: dict[str, Any] = {}
-    for part in client.runs.stream(
-        thread, "hiva", input=ASKED, context=context, stream_mode="updates", stream_subgraphs=True
-    ):
-        if part.event.startswith("updates"):
-            found |= part.data
-        elif part.event == "error":
-            found["error"] = part.data
-    return found
-
-
-@pytest.mark.slow
-def test_langgraph_dev_draws_streams_and_takes_up_what_is_saved(server: Server) -> None:
-    client, home, log = server
-    assert nodes(client) == {"source", "aggregator"}
-    first = streamed(client)
-    assert {"begin", "forward", "source", "aggregator"} == set(first)
-    assert first["forward"]["answer"]
-
-    with open_library(home) as library:  # as `selfwire evolve` does in a process of its own
-        run_sync(library.save("hiva", trio(), run="elsewhere", step=1))
-    assert nodes(client) == {"source", "checker", "aggregator"}
-    assert {"source", "checker", "aggregator"} <= set(streamed(client))
-    [assistant] = client.assistants.search(metadata={"created_by": "system"})
-    schemas = client.assistants.get_schemas(assistant["assistant_id"])
-    assert schemas["context_schema"]["properties"]["prompt_checker"]["langgraph_type"] == "prompt"  # type: ignore[index]
-    assert list(schemas["input_schema"]["properties"]) == ["question"]  # type: ignore[index]
-
-    evolved = streamed(client, evolve=True, iterations=2)
-    assert "update_beliefs" in evolved
+@pytest.mark.parametrize("method", REWIRING)
+async def test_a_saved_team_is_drawn_and_every_question_starts_with_it(home: Path, method: str) -> None:
+    old, _ = REWIRING[method]
+    seed = drawn(await served(method=method))
+    assert old in seed
+    other = renamed(SEEDS[method], old, "librarian")
     with open_library(home) as library:
-        saved = run_sync(library.load("hiva"))
-    assert saved == Workflow.model_validate(evolved["update_beliefs"]["workflow"])
-    assert nodes(client) == set(saved.topology.agents)
+        await library.save(method, other, run="elsewhere", step=1)
+        await library.save("mine", SEEDS[method], run="elsewhere", step=1)
+    made = await served(method=method)
+    assert drawn(made) == {*seed - {old}, "librarian"}
+    with blockbuster_ctx():
+        result = await made.ainvoke(ASKED, context={"rounds": 1})
+    assert result["answer"]
+    assert Workflow.model_validate(result["workflow"]) == other
+    for ref in ("mine", f"{method}@elsewhere.1"):
+        assert ("librarian" in drawn(await served(ref, method=method))) == (ref != "mine")
 
-    assert "iterations" in streamed(client, iterations=0)["error"]["message"]
-    assert "BlockingError" not in log.read_text()
+
+@pytest.mark.parametrize("method", REWIRING)
+async def test_prompts_model_and_budget_are_chosen_per_run(home: Path, method: str) -> None:
+    made, (worker, _) = await served(method=method), REWIRING[method]
+    fields = made.get_context_jsonschema()["properties"]
+    assert {"seed", "model", "calls", "tokens", "workflow", "rounds"} <= set(fields)
+    assert fields[f"prompt_{worker}"]["langgraph_nodes"] == [worker]
+    edits: Any = {"rounds": 1, f"prompt_{worker}": "You brainstorm."}
+    result = await made.ainvoke(ASKED, context=edits)
+    assert Workflow.model_validate(result["workflow"]).pool[worker].prompt == "You brainstorm."
+    with pytest.raises(BudgetError, match="calls"):
+        await made.ainvoke(ASKED, context={"calls": 2})
+    with pytest.raises(ConfigError, match="unknown model 'gpt'"):
+        await made.ainvoke(ASKED, context={"model": "gpt"})
 
 
-@pytest.mark.slow
-def test_an_assistant_with_an_edited_prompt_runs_with_it(server: Server) -> None:
-    client = server.client
-    edited = client.assistants.create("hiva", context={"prompt_source": "You brainstorm."}, name="edited")
-    thread = client.threads.create()["thread_id"]
-    result: Any = client.runs.wait(thread, edited["assistant_id"], input=ASKED)
-    assert result["trajectories"][0]["workflow"] != Workflow.model_validate(result["workflow"]).fingerprint
-    assert "brainstorm" in result["trajectories"][0]["steps"][0]["skills"]
+@pytest.mark.parametrize("method", REWIRING)
+async def test_a_graph_in_python_runs_a_saved_team(method: str) -> None:
+    (old, build), library = REWIRING[method], open_library(":memory:")
+    other = renamed(SEEDS[method], old, "librarian")
+    await library.save("other", other, run="r", step=1)
+    made: Any = build(library=library).compile()
+    result = await made.ainvoke(ASKED, context={"rounds": 1, "workflow": "other"})
+    assert Workflow.model_validate(result["workflow"]) == other
+    with pytest.raises(ConfigError, match="built without library"):
+        await build().compile().ainvoke(ASKED, context={"workflow": "other"})
+    with pytest.raises(ConfigError, match="belongs to 'hiva'"):
+        build(seed=trio())
+
+
+async def test_an_assistant_may_choose_a_domain(home: Path) -> None:
+    assert "Verifier" in drawn(await served(method="dytopo", domain="math"))
+    with open_library(home) as library:
+        await library.save("dytopo", SEEDS["dytopo"], run="r", step=1)
+    maths = await served(method="dytopo", domain="math")
+    assert "Verifier" in drawn(maths)
+    assert maths.get_context_jsonschema()["properties"]["prompt_Manager"]["langgraph_nodes"] == ["manager"]
+    assert "Writer" in drawn(await served("dytopo", method="dytopo", domain="math"))  # a workflow goes first
+    with pytest.raises(ConfigError, match="unknown domain 'law'"):
+        await served(method="dytopo", domain="law")
+
+
+def test_langgraph_json_names_the_factories() -> None:
+    assert json.loads((ROOT / "langgraph.json").read_text())["graphs"] == {
+        name: f"selfwire.graphs.{name}:graph" for name in FACTORIES
+    }

@@ -10,4 +10,4 @@ async def judged(task: Task, answer: str) -> Feedback:
     await chat_model("offline").ainvoke(f"Reference: {reference}\nAnswer: {answer}\nIs the answer right?")
     if reference.startswith("broken"):
         raise RuntimeError(f"cannot compare with {reference}")
-    return Feedback(score=0.5, solved=False, text="Half of it is right.", details={"parts": 2, "gold": reference})
+    return Feedback(score=0.5, solved=False, text="Half of it is right.", details={"parts": 2, "style": "terse"})

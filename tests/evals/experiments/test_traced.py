@@ -19,7 +19,7 @@ SIZES = ("--iterations", "2", "--batch", "2", "--gate-tasks", "2", "--train", "4
 def test_an_evolution_is_traced_by_iteration_phase_task_and_agent_with_feedback_and_without_references(
     tmp_path: Path,
 ) -> None:
-    file = task_file(tmp_path, [f"zanzibarquux-{n}" for n in range(10)])
+    file = task_file(tmp_path, [f"{'broken-' if n % 4 == 3 else ''}zanzibarquux-{n}" for n in range(10)])
     grader = ("--grader", "tests.evals.experiments.graders:judged")
     command = (*CLI, "evolve", "hiva", "--benchmark", file, *grader, *SIZES)
     with LangSmithServer() as server:
@@ -34,8 +34,10 @@ def test_an_evolution_is_traced_by_iteration_phase_task_and_agent_with_feedback_
     }  # fmt: skip
     for task in tasks:
         (result,) = task["outputs"]["results"]
-        assert result["feedback"] == {"score": 0.5, "solved": False, "text": "Half of it is right."}
+        graded = {"score": 0.5, "solved": False, "text": "Half of it is right."}
+        assert (result["feedback"], result["error"]) in ((graded, None), (None, "not graded: GradingError"))
         check_labels(server, task)
+    assert {task["outputs"]["results"][0]["error"] is None for task in tasks} == {True, False}
     assert "zanzibarquux" not in json.dumps([server.runs, server.sessions])
     assert server.unknown == []
 

@@ -6,7 +6,7 @@ from selfwire.core.agent import Agent
 from selfwire.evolvers.dytopo.config import BASELINES, DytopoConfig, baseline
 from selfwire.evolvers.dytopo.domain import Domain, Remembered
 from selfwire.evolvers.dytopo.seed import DOMAINS, alone, members, seed, team
-from selfwire.evolvers.dytopo.tuning import Setting, Trial, best, current, grid, with_setting
+from selfwire.evolvers.dytopo.tuning import Setting, Trial, best, current, grid, near, with_setting
 from selfwire.graphs.prompts import load_prompts
 
 NOW = Setting(threshold=0.3, providers=3)
@@ -51,6 +51,15 @@ def test_a_tuned_workflow_overrules_the_config() -> None:
     assert current(tuned, DytopoConfig()) == Setting(threshold=0.6, providers=1)
     assert tuned.topology == workflow.topology
     assert tuned.fingerprint != workflow.fingerprint
+
+
+def test_near_is_one_step_of_the_sweep_within_bounds() -> None:
+    assert near(NOW) == (
+        Setting(threshold=0.2, providers=3), Setting(threshold=0.4, providers=3), Setting(threshold=0.3, providers=2),
+    )  # fmt: skip
+    assert near(Setting(threshold=1, providers=1)) == (
+        Setting(threshold=0.9, providers=1), Setting(threshold=1, providers=2),
+    )  # fmt: skip
 
 
 def test_the_grid_is_the_papers_sweep() -> None:

@@ -1,85 +1,23 @@
 """Doubles for HiVA's tests: a scripted model, teams and trajectories by hand."""
 
-from collections.abc import Callable, Mapping, Sequence
-from importlib.resources import files
+from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel
-
 from selfwire.core.agent import Agent
-from selfwire.core.chat import ChatMessage, Reply, ToolSpec
-from selfwire.core.ports import Known, Schema
-from selfwire.core.prompts import Prompts
+from selfwire.core.ports import Known
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.topology import Caps, Edge, Node, Topology
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
-from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hiva.reflector import Reflector
+from selfwire.evolvers.coach import Coach
+from tests.scripted import ScriptedModel, prompts
 
-PROMPTS = Prompts(
-    texts={
-        file.name.removesuffix(".md"): file.read_text(encoding="utf-8")
-        for file in files("selfwire.evolvers").joinpath("prompts", "hiva").iterdir()
-        if file.name.endswith(".md")
-    }
-)
-ONE_CALL = Usage(calls=1)
-
-Answer = BaseModel | Exception
-Script = Mapping[str, Answer | Callable[[str, Scope], Answer]]
+PROMPTS = prompts("hiva")
 
 
-class ScriptedModel:
-    """Answers by the name of the schema; keeps what it was asked."""
-
-    def __init__(self, **script: Answer | Callable[[str, Scope], Answer]) -> None:
-        self.script: Script = script
-        self.asked: list[tuple[str, str, Scope]] = []
-
-    async def ask(
-        self,
-        schema: type[Schema],
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "meta",
-        temperature: float | None = None,
-    ) -> tuple[Schema, Usage]:
-        assert role == "meta"
-        assert temperature == 1.0
-        self.asked.append((schema.__name__, messages[-1].content, scope))
-        answer = self.script[schema.__name__]
-        if callable(answer):
-            answer = answer(messages[-1].content, scope)
-        if isinstance(answer, Exception):
-            raise answer
-        assert isinstance(answer, schema)
-        return answer, ONE_CALL
-
-    async def reply(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "agent",
-        tools: Sequence[ToolSpec] = (),
-        temperature: float | None = None,
-    ) -> Reply:
-        raise AssertionError("HiVA's evolution asks for objects only")
-
-    def names(self) -> list[str]:
-        """Names of the schemas that were asked for, in order."""
-        return [name for name, _, _ in self.asked]
-
-    def shown(self, schema: str) -> list[str]:
-        """The user messages of the asks for a schema."""
-        return [text for name, text, _ in self.asked if name == schema]
-
-
-def reflector(model: ScriptedModel) -> Reflector:
-    return Reflector(model=model, prompts=PROMPTS)
+def coach(model: ScriptedModel) -> Coach:
+    return Coach(model=model, prompts=PROMPTS)
 
 
 def team(*edges: tuple[str, str], sink: str = "end", caps: Caps = Caps(), **prompts: str) -> Workflow:

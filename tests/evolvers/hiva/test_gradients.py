@@ -9,8 +9,8 @@ from selfwire.core.usage import Usage
 from selfwire.evolvers.accounts import shortened, trace
 from selfwire.evolvers.hiva.asks import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, backward, fault, loss
-from selfwire.evolvers.hiva.reflector import SECTIONS, quoted
-from tests.evolvers.hiva.doubles import ONE_CALL, PROMPTS, ScriptedModel, reflector, run, team
+from tests.evolvers.hiva.doubles import PROMPTS, coach, run, team
+from tests.scripted import ONE_CALL, ScriptedModel
 
 DIAMOND = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
 BLAME = GlobalGradient(feedback="Nobody read the page.", sentiment="critical")
@@ -23,11 +23,11 @@ SCOPE = Scope(run="r", iteration=2)
 
 
 async def diagnosed(model: ScriptedModel, *, environment: bool = True, solved: bool = False) -> Loss:
-    return await loss(run(DIAMOND, solved=solved), DIAMOND, reflector(model), environment=environment, scope=SCOPE)
+    return await loss(run(DIAMOND, solved=solved), DIAMOND, coach(model), environment=environment, scope=SCOPE)
 
 
 async def passed(model: ScriptedModel) -> Backward:
-    return await backward(run(DIAMOND), DIAMOND, AT_SINK, reflector(model), scope=SCOPE)
+    return await backward(run(DIAMOND), DIAMOND, AT_SINK, coach(model), scope=SCOPE)
 
 
 async def test_the_global_gradient_stands_at_the_aggregator() -> None:
@@ -65,7 +65,7 @@ async def test_without_an_environment_the_aggregator_criticises_itself() -> None
     assert found.gradient is not None
     assert found.gradient.overall == "The year is a guess."
     assert model.names() == ["SelfCriticism", "ParsedGradient"]
-    assert "as told" not in "".join(text for _, text, _ in model.asked)
+    assert "as told" not in "".join(text for _, text, *_ in model.asked)
 
 
 async def test_without_an_environment_its_own_approval_is_success() -> None:
@@ -90,11 +90,11 @@ async def test_d13_a_trajectory_with_an_infrastructure_error_is_not_judged() -> 
         whole.replace(steps=(whole.steps[0], broken, *whole.steps[2:])),
     ]
     for trajectory in cases:
-        found = await loss(trajectory, DIAMOND, reflector(model), environment=True, scope=SCOPE)
+        found = await loss(trajectory, DIAMOND, coach(model), environment=True, scope=SCOPE)
         assert found.solved is None
         assert fault(trajectory)
         assert found.error == fault(trajectory)
-    ungraded = await loss(whole.replace(feedback=None), DIAMOND, reflector(model), environment=True, scope=SCOPE)
+    ungraded = await loss(whole.replace(feedback=None), DIAMOND, coach(model), environment=True, scope=SCOPE)
     assert ungraded.solved is None
     assert not model.asked
     assert fault(whole) is None
@@ -109,7 +109,7 @@ async def test_gradients_flow_in_reverse_topological_order() -> None:
     source = model.shown("AgentGradient")[-1]
     assert "[a] Add a reader.\n[b] Add a reader." in source
     assert "You are s." in source
-    assert all(scope.task == "t1" and scope.iteration == 2 for _, _, scope in model.asked)
+    assert all(scope.task == "t1" and scope.iteration == 2 for _, _, scope, _ in model.asked)
 
 
 async def test_an_agent_s_successors_tell_it_all_where_they_have_nothing_for_the_team() -> None:
@@ -125,7 +125,7 @@ async def test_only_executed_edges_carry_gradients() -> None:
     steps = {step.node: step for step in whole.steps}
     source = steps["s"].replace(sent=steps["s"].sent[:1])
     routed = whole.replace(steps=(source, steps["a"], steps["end"]))
-    found = await backward(routed, DIAMOND, AT_SINK, reflector(model), scope=SCOPE)
+    found = await backward(routed, DIAMOND, AT_SINK, coach(model), scope=SCOPE)
     assert [g.node for g in found.gradients] == ["end", "a", "s"]
     assert "[b]" not in model.shown("AgentGradient")[-1]
 
@@ -190,16 +190,6 @@ async def test_an_invalid_verdict_of_the_parser_concerns_nothing() -> None:
 def test_the_reward_is_the_sentiment(sentiment: str, reward: int) -> None:
     gradient = Gradient.model_validate({"task": "t", "node": "a", "agent": "a", "sentiment": sentiment})
     assert gradient.reward == reward
-
-
-@pytest.mark.parametrize("tag", SECTIONS)
-def test_no_text_can_forge_a_section(tag: str) -> None:
-    assert f"</{tag}>" not in quoted(f"x</{tag}><{tag}>y< {tag.upper()} >")
-    assert f"<{tag}>" not in quoted(f"x</{tag}><{tag}>y")
-
-
-def test_other_markup_stays_as_it_is() -> None:
-    assert quoted("<b>1</b> if a < b > c") == "<b>1</b> if a < b > c"
 
 
 def test_every_prompt_has_both_parts_and_says_that_texts_are_no_orders() -> None:

@@ -7,7 +7,8 @@ from selfwire.evolvers.hiva.asks import PromptRewrite
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.semantics import Rewritten, evolve_semantics, shown_gradients
-from tests.evolvers.hiva.doubles import ScriptedModel, reflector, team
+from tests.evolvers.hiva.doubles import coach, team
+from tests.scripted import ScriptedModel
 
 LINE = team(("s", "a"), ("a", "end"))
 NEW = PromptRewrite(prompt="  You read pages.  ")
@@ -19,7 +20,7 @@ def gradient(agent: str = "a", task: str = "t1", **fields: str) -> Gradient:
 
 
 async def rewritten(model: ScriptedModel, *gradients: Gradient, config: HivaConfig = HivaConfig()) -> Rewritten:
-    return await evolve_semantics(LINE, gradients, reflector(model), config, scope=Scope())
+    return await evolve_semantics(LINE, gradients, coach(model), config, scope=Scope())
 
 
 async def test_d11_an_agent_gets_one_call_over_all_its_gradients() -> None:

@@ -15,7 +15,8 @@ from selfwire.evolvers.hiva.structure import (
     offered,
     traffic,
 )
-from tests.evolvers.hiva.doubles import ScriptedModel, reflector, run, team
+from tests.evolvers.hiva.doubles import coach, run, team
+from tests.scripted import ScriptedModel
 
 LINE = team(("s", "a"), ("a", "end"))
 CONFIG = HivaConfig()
@@ -127,7 +128,7 @@ def test_what_is_offered_depends_on_threshold_room_and_place() -> None:
 async def evolved(model: ScriptedModel, *gradients: Gradient, config: HivaConfig = CONFIG) -> Restructured:
     used = traffic([run(LINE), run(LINE, task="t2")])
     return await evolve_topology(
-        LINE, gradients, reflector(model), config,
+        LINE, gradients, coach(model), config,
         used=used, parallelizability={"t1": 0.2, "t2": 0.6}, scope=Scope(),
     )  # fmt: skip
 

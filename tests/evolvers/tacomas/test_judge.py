@@ -17,7 +17,8 @@ from selfwire.evolvers.tacomas.judge import (
     judge,
     mean_contribution,
 )
-from tests.evolvers.tacomas.doubles import QUESTION, ScriptedModel, coach, done, step
+from tests.evolvers.tacomas.doubles import QUESTION, coach, done, step
+from tests.scripted import ScriptedModel
 
 ITEMS = (
     Item(criterion="first"),
@@ -58,9 +59,7 @@ async def test_d5_a_score_ends_the_run_only_when_a_second_judgement_confirms_it(
     async def judged(*replies: list[bool]) -> tuple[float, bool, int]:
         meta, _ = coach()
         model = verdicts(*replies)
-        found = await judge(
-            done(step("planner")), ITEMS, type(meta)(model, meta.prompts), threshold=0.8, scope=Scope()
-        )
+        found = await judge(done(step("planner")), ITEMS, type(meta)(model, meta.prompts), threshold=0.8, scope=Scope())
         assert found.score is not None
         return round(found.score, 6), found.confirmed, found.usage.calls
 

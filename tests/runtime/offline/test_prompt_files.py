@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.evals.baselines.single import SINGLE_PROMPT
 from selfwire.runtime.offline.vocabulary import activation_report
 
 ROOT = Path(__file__).parents[3]
-AGENTS = ("source", "aggregator")
+AGENTS = ("source", "aggregator", "single", "direct", "reasoned", "summary")
 
 
 def prompt_files() -> list[Path]:
@@ -16,13 +15,8 @@ def prompt_files() -> list[Path]:
 
 
 @pytest.mark.parametrize("path", [p for p in prompt_files() if p.stem in AGENTS], ids=lambda path: path.stem)
-def test_the_seed_team_starts_without_instructed_skills(path: Path) -> None:
+def test_the_seed_team_and_single_agents_start_without_instructed_skills(path: Path) -> None:
     [report] = activation_report([path.read_text(encoding="utf-8")])
-    assert report.instructed == ()
-
-
-def test_the_single_agent_starts_without_instructed_skills() -> None:
-    [report] = activation_report([SINGLE_PROMPT])
     assert report.instructed == ()
 
 

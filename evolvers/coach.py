@@ -1,6 +1,5 @@
-"""The models that judge and coach a team: TacoMAS's structured asks with their prompts, and what they are shown."""
+"""The models that judge and coach a team: structured asks with a method's prompts."""
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,14 +8,6 @@ from selfwire.core.prompts import Prompts
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 
-SECTIONS = (
-    "task", "answer", "checklist", "trace", "agents", "role", "work", "contribution", "goal", "tools", "graph",
-    "scores", "lessons", "limits",
-)  # fmt: skip
-"""The tags that label the parts of a prompt; texts of models and tasks may not forge them."""
-
-_TAG = re.compile(rf"<(/?\s*(?:{'|'.join(SECTIONS)})\s*)>", re.IGNORECASE)
-
 
 @dataclass(frozen=True)
 class Coach:
@@ -24,7 +15,7 @@ class Coach:
 
     Attributes:
         model: the models behind one wrapper.
-        prompts: TacoMAS's prompts by name.
+        prompts: the method's prompts by name.
         temperature: of every ask.
     """
 
@@ -42,15 +33,10 @@ class Coach:
         by: Literal["meta", "judge"] = "meta",
         **sections: str,
     ) -> tuple[Schema, Usage]:
-        """Fill a prompt with sections, as data that cannot forge a section's tags, and ask for an object.
+        """Fill a prompt with sections and ask for an object.
 
         Raises:
             ReplyError, ModelError, BudgetError: as `Model.ask`.
         """
-        messages = self.prompts.messages(name, **{section: quoted(text) for section, text in sections.items()})
+        messages = self.prompts.messages(name, **{section: text.strip() for section, text in sections.items()})
         return await self.model.ask(schema, messages, scope=scope, role=by, temperature=self.temperature)
-
-
-def quoted(text: str) -> str:
-    """A text in which no section's tag can be mistaken for ours."""
-    return _TAG.sub(r"[\1]", text).strip()

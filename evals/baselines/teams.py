@@ -1,0 +1,208 @@
+"""Fixed teams as topologies: self-refine, debate, and teams without, with one, or with only equals as leaders.
+
+A round is unrolled into nodes of its own, so a team is an ordinary topology that can be drawn, saved and run by
+any router. Two kinds of nodes call no model: `opening` lets everybody begin, `vote` counts answers.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from selfwire.core.agent import Agent
+from selfwire.core.errors import ModelError
+from selfwire.core.ports import Act
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.topology import Edge, Node, Topology, chain
+from selfwire.core.trajectory import Message, Step, Trajectory
+from selfwire.core.workflow import Workflow
+from selfwire.evals.baselines.config import RandomConfig, RefineConfig, TeamConfig
+from selfwire.evals.baselines.single import prompt, vote
+from selfwire.evolvers.random_edits import edit_at_random
+from selfwire.graphs.nodes import DETACHED
+from selfwire.graphs.routers import every
+from selfwire.graphs.team import run_team
+from selfwire.graphs.turn import TeamRun
+
+OPENING, VOTE = "opening", "vote"
+"""Kinds of agents that call no model."""
+
+Nodes = Sequence[tuple[str, str]]
+"""(node, agent) pairs."""
+
+
+@dataclass(frozen=True)
+class FixedTeam:
+    """A team that stays as it is.
+
+    Attributes:
+        name: how reports call it.
+        act: runs an agent once.
+        made: the workflow, from the tools that its workers are to hold.
+    """
+
+    name: str
+    act: Act
+    made: Callable[[Sequence[str]], Workflow]
+
+    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+        """The team with the tools."""
+        return self.made(tools)
+
+    async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
+        """Run the team once."""
+        run = TeamRun(
+            question=question,
+            scope=scope.at(task=question.id),
+            agents=workflow.pool,
+            act=voting(self.act),
+            router=every,
+            workflow=workflow.fingerprint,
+        )
+        return await run_team(workflow.topology, run, config=DETACHED)
+
+
+def holding(team: Workflow, tools: Sequence[str]) -> Workflow:
+    """The team with its workers holding the tools; critics, leaders and who sums up hold none."""
+    held = [agent.replace(tools=tuple(tools)) if agent.kind == "worker" else agent for agent in team.agents]
+    return team.replace(agents=tuple(held))
+
+
+def voting(act: Act) -> Act:
+    """An act in which nodes of the two kinds without a model do their part; nobody reads an opening."""
+
+    async def acted(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        if agent.kind == OPENING:
+            return Step(node=scope.node, agent=agent.id)
+        if agent.kind == VOTE:
+            if not inbox:
+                raise ModelError("nobody has given an answer to vote on")
+            return Step(node=scope.node, agent=agent.id, output=vote([message.text for message in inbox]))
+        return await act(agent, question, [message for message in inbox if message.text], scope=scope)
+
+    return acted
+
+
+def self_refine(config: RefineConfig) -> Workflow:
+    """draft, then criticism and improvement in turn (Madaan et al., 2023); the number of turns is fixed."""
+    turns = range(1, config.iterations + 1)
+    answers = ["draft", *(f"refine-{turn}" for turn in turns)]
+    nodes = [("draft", "draft"), *((f"{agent}-{n}", agent) for n in turns for agent in ("critic", "refine"))]
+    edges = [
+        edge
+        for turn in turns
+        for edge in (
+            (answers[turn - 1], f"critic-{turn}"),
+            (answers[turn - 1], answers[turn]),
+            (f"critic-{turn}", answers[turn]),
+        )
+    ]
+    agents = (_worker("draft"), _worker("refine"), _worker("critic", kind="critic"))
+    return _workflow("self-refine", agents, nodes, edges, "draft", answers[-1])
+
+
+def debate(config: TeamConfig) -> Workflow:
+    """Agents answer, read all answers, answer again, and vote (Du et al., 2024)."""
+    return _equals("debate", "debater", config)
+
+
+def decentralised(config: TeamConfig) -> Workflow:
+    """Equals who hear each other between rounds, and vote."""
+    return _equals("decentralised", "peer", config)
+
+
+def independent(config: TeamConfig) -> Workflow:
+    """Members who never hear each other; one more agent makes one answer out of theirs."""
+    members = _numbered("worker", config.agents)
+    nodes = [("opening", "opening"), *((name, "worker") for name in members), ("summary", "summary")]
+    edges = [*_all(["opening"], members), *_all(members, ["summary"])]
+    agents = (_opening(), _worker("worker"), _worker("summary", kind="aggregator"))
+    return _workflow("independent", agents, nodes, edges, "opening", "summary")
+
+
+def centralised(config: TeamConfig) -> Workflow:
+    """A leader who divides the work, hears every report, and directs the next round."""
+    return _led("centralised", config, peers=False)
+
+
+def hybrid(config: TeamConfig) -> Workflow:
+    """A leader as in `centralised`, and members who also hear each other within a round."""
+    return _led("hybrid", config, peers=True)
+
+
+def randomly_rewired(config: RandomConfig, tools: Sequence[str], instructions: Sequence[str]) -> Workflow:
+    """The pair worker -> summary after random legal rewirings: the control for teams that were evolved.
+
+    Args:
+        config: how many, and from which seed.
+        tools: what the worker holds, and newcomers after it.
+        instructions: what prompts of newcomers and rewrites are drawn from.
+    """
+    agents = (_worker("worker").replace(tools=tuple(tools)), _worker("summary", kind="aggregator"))
+    pair = Workflow(method="random", agents=agents, topology=chain("worker", "summary"))
+    return edit_at_random(pair, config.edits, instructions, scope=Scope(seed=config.seed))[0]
+
+
+def _equals(name: str, agent: str, config: TeamConfig) -> Workflow:
+    rounds = [_numbered(f"{agent}-{at}", config.agents) for at in range(1, config.rounds + 1)]
+    nodes = [("opening", "opening"), *((node, agent) for members in rounds for node in members), ("vote", "vote")]
+    edges = [*_all(["opening"], rounds[0]), *_between(rounds), *_all(rounds[-1], ["vote"])]
+    agents = (_opening(), _worker(agent), Agent(id="vote", role="counts answers", prompt="", kind=VOTE))
+    return _workflow(name, agents, nodes, edges, "opening", "vote")
+
+
+def _led(name: str, config: TeamConfig, *, peers: bool) -> Workflow:
+    nodes: list[tuple[str, str]] = [("leader-1", "leader")]
+    edges: list[tuple[str, str]] = []
+    for at in range(1, config.rounds + 1):
+        parts = ["report", "reply"] if peers else ["report"]
+        stages = [_numbered(f"{part}-{at}", config.agents) for part in parts]
+        after = f"leader-{at + 1}" if at < config.rounds else "summary"
+        nodes += [*((node, "worker") for stage in stages for node in stage), (after, after.split("-")[0])]
+        edges += [*_all([f"leader-{at}"], stages[0]), *_between(stages), *_all(stages[-1], [after])]
+    agents = (_worker("leader", kind="leader"), _worker("worker"), _worker("summary", kind="aggregator"))
+    return _workflow(name, agents, nodes, edges, "leader-1", "summary")
+
+
+def _workflow(
+    name: str, agents: Sequence[Agent], nodes: Nodes, edges: Iterable[tuple[str, str]], entry: str, sink: str
+) -> Workflow:
+    topology = Topology(
+        nodes=tuple(Node(id=node, agent=agent) for node, agent in nodes),
+        edges=tuple(Edge(source=source, target=target) for source, target in edges),
+        entry=entry,
+        sink=sink,
+    )
+    return Workflow(method=name, agents=tuple(agents), topology=topology)
+
+
+def _worker(name: str, *, kind: str = "worker") -> Agent:
+    return Agent(id=name, role=ROLES[name], prompt=prompt(name), kind=kind)
+
+
+def _opening() -> Agent:
+    return Agent(id="opening", role="lets everybody begin", prompt="", kind=OPENING)
+
+
+def _numbered(name: str, count: int) -> list[str]:
+    return [f"{name}-{number}" for number in range(1, count + 1)]
+
+
+def _all(sources: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str]]:
+    return [(source, target) for source in sources for target in targets]
+
+
+def _between(stages: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    return [edge for before, after in pairwise(stages) for edge in _all(before, after)]
+
+
+ROLES: Mapping[str, str] = {
+    "draft": "gives the first answer",
+    "refine": "improves the answer",
+    "critic": "says what is wrong with the answer",
+    "debater": "answers, and argues with the others",
+    "peer": "works on the task beside others",
+    "worker": "works on the task",
+    "leader": "divides and directs the work",
+    "summary": "gives the final answer",
+}

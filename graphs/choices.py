@@ -1,0 +1,98 @@
+"""What can be chosen per run of a graph that people use, an editable prompt per agent among it."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from langgraph.runtime import get_runtime
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import FrozenMap
+from selfwire.core.workflow import Workflow
+
+PROMPT = "prompt_"
+"""Begins the names of the fields that hold an agent's prompt; the agent's id follows."""
+
+
+class Choices(BaseModel):
+    """What can be chosen per run of every method; each field's description says what it does.
+
+    Raises:
+        ConfigError: a choice is unknown or out of bounds.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    seed: int = Field(default=0, ge=0, description="Seed of everything drawn.")
+    model: str | None = Field(
+        default=None, min_length=1, description="Chat model, such as openai:gpt-4o-mini; empty for the graph's own."
+    )
+    calls: int | None = Field(default=None, ge=1, description="Most model calls, within the graph's own budget.")
+    tokens: int | None = Field(default=None, ge=1, description="Most tokens, within the graph's own budget.")
+    workflow: str | None = Field(
+        default=None, min_length=1, description="Saved workflow to run: a name, name@version or fingerprint."
+    )
+
+    def __init__(self, **chosen: Any) -> None:
+        """Take the choices by name."""
+        try:
+            super().__init__(**chosen)
+        except ValidationError as error:
+            told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+            raise ConfigError(f"context: {told}; choices are {', '.join(type(self).model_fields)}") from None
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """Prompts that were edited for this run, by agent; a blank one is none."""
+        fields = type(self).model_fields
+        given = {name: getattr(self, name) for name in fields if name.startswith(PROMPT)}
+        return {
+            name.removeprefix(PROMPT): text
+            for name, text in given.items()
+            if text.strip() and text != fields[name].default
+        }
+
+
+Chosen = TypeVar("Chosen", bound=Choices)
+
+
+def chosen(schema: type[Chosen]) -> Chosen:
+    """The choices of the run that is under way; the defaults where it has none of this kind."""
+    context = get_runtime(schema).context
+    return context if isinstance(context, schema) else schema()
+
+
+def context_schema(
+    schema: type[Chosen], workflow: Workflow, places: Mapping[str, str] = FrozenMap()
+) -> type[Chosen]:
+    """The choices of a graph that starts from a workflow: an editable prompt per agent among them.
+
+    Args:
+        schema: what can be chosen for every workflow.
+        workflow: whose agents can be edited.
+        places: where agents without a node work, by agent: a node of the method's own graph.
+    """
+    prompts: dict[str, Any] = {}
+    for agent in workflow.agents:
+        nodes = [node.id for node in workflow.topology.nodes if node.agent == agent.id]
+        nodes += [places[agent.id]] if agent.id in places else []
+        where: dict[str, Any] = {"langgraph_nodes": nodes, "langgraph_type": "prompt"}
+        told = f"Prompt of {agent.id}, for this run only."
+        prompts[PROMPT + agent.id] = (str, Field(default=agent.prompt, description=told, json_schema_extra=where))
+    return create_model(schema.__name__, __base__=schema, **prompts)
+
+
+def edited(workflow: Workflow, context: Choices) -> Workflow:
+    """The workflow with the prompts that were edited for this run.
+
+    Raises:
+        ConfigError: an edited agent is not there any more.
+    """
+    prompts = context.prompts
+    if not prompts:
+        return workflow
+    if gone := prompts.keys() - workflow.pool.keys():
+        raise ConfigError(f"the team has no {', '.join(sorted(gone))}; agents are {', '.join(workflow.pool)}")
+    edits = [RewritePrompt(agent, text) for agent, text in prompts.items()]
+    return workflow.apply(Rewiring(*edits, why="edited for this run"))

@@ -1,0 +1,178 @@
+"""What `langgraph dev` needs of every method: a factory that draws and runs the current team.
+
+The server calls a method's factory for every drawing, schema and run, so what another process has saved meanwhile
+is what is drawn and run next. Settings come from the environment:
+
+    SELFWIRE_HOME    folder of the library; without a library there, the server's own store is it
+    SELFWIRE_MODEL   chat model of runs that name none (offline)
+    SELFWIRE_TOOLS   "package.module:name" of a list, or of a dict by name, of tools that agents may hold
+"""
+
+import asyncio
+import importlib
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph.state import CompiledStateGraph
+from langgraph_sdk.runtime import ServerRuntime
+
+from selfwire.core.chat import ToolSpec
+from selfwire.core.errors import ConfigError, ToolError
+from selfwire.core.ports import Tool, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.values import Value
+from selfwire.core.workflow import Workflow
+from selfwire.graphs.method import Method
+from selfwire.graphs.wiring import Wiring
+from selfwire.runtime.library import LIBRARY_FILE, Library, open_library
+from selfwire.runtime.storage import home_folder
+from selfwire.tools.langchain import toolbox
+
+Made = TypeVar("Made", bound=Method)
+Config = TypeVar("Config", bound=Value)
+Served = CompiledStateGraph[Any, Any, Any, Any]
+
+_log = logging.getLogger(__name__)
+
+
+class Current(NamedTuple):
+    """What is served, and the library and name under which what becomes of it is kept."""
+
+    workflow: Workflow
+    library: Library
+    name: str
+
+
+def _seed(wiring: Wiring[Any, Any], config: RunnableConfig) -> Workflow:
+    made: Method = wiring.method
+    return made.seed(tuple(wiring.toolbox))
+
+
+@dataclass(frozen=True)
+class Service(Generic[Made, Config]):
+    """A method as `langgraph dev` serves it.
+
+    Attributes:
+        name: of the method, and of its saved workflow that is served by default.
+        wired: wires it to the model and the tools of the settings; kept as long as the settings stay.
+        compiled: the graph around what is served. The wiring holds every tool that the workflow's agents do.
+        seed: the workflow where nothing is saved.
+        seeded_by: settings of an assistant that choose among seeds; one of them goes before what is saved.
+    """
+
+    name: str
+    wired: Callable[[str, Toolbox], Wiring[Made, Config]]
+    compiled: Callable[[Wiring[Made, Config], Current], Served]
+    seed: Callable[[Wiring[Made, Config], RunnableConfig], Workflow] = _seed
+    seeded_by: frozenset[str] = frozenset()
+    _wirings: dict[tuple[str, str], Wiring[Made, Config]] = field(default_factory=dict, repr=False)
+
+    async def graph(self, config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:
+        """The machine around the workflow that the assistant names, or the method's head, or its seed.
+
+        Every run starts from the workflow that is drawn, whatever its thread ran before; what a run evolves is
+        saved, and so it is drawn next.
+
+        Args:
+            config: `configurable["workflow"]` names a workflow of the library: name, name@version or fingerprint.
+            runtime: of the server; its store is the library where SELFWIRE_HOME has none.
+
+        Raises:
+            ConfigError: a setting cannot be used.
+            LibraryError: there is no such workflow.
+        """
+        wiring, own = await asyncio.to_thread(self._settled)
+        libraries = [*([own] if own else []), Library(runtime.store, "of the server")]
+        current = await self._current(config, libraries, wiring)
+        return await asyncio.to_thread(self._assembled, wiring, current)
+
+    def _assembled(self, wiring: Wiring[Made, Config], current: Current) -> Served:
+        return self.compiled(_with_stand_ins(wiring, current.workflow), current)
+
+    async def _current(
+        self, config: RunnableConfig, libraries: Sequence[Library], wiring: Wiring[Made, Config]
+    ) -> Current:
+        """The workflow that is wanted, in the first library that knows its name, else kept under the method's."""
+        settings = config.get("configurable", {})
+        wanted = str(settings.get("workflow") or self.name)
+        name = wanted.partition("@")[0]
+        if wanted.endswith(".json"):
+            raise ConfigError(f"workflow {wanted!r}: a server runs saved workflows only; import the file first")
+        if settings.get("workflow") or not any(settings.get(one) for one in self.seeded_by):
+            for library in libraries:
+                if name in await library.names():
+                    return Current(await library.load(wanted), library, name)
+        if wanted == self.name:
+            seed = await asyncio.to_thread(self.seed, wiring, config)
+            return Current(seed, libraries[0], self.name)
+        return Current(await libraries[0].load(wanted), libraries[0], self.name)
+
+    def _settled(self) -> tuple[Wiring[Made, Config], Library | None]:
+        """The settings of the environment as they are now; blocks."""
+        path = home_folder() / LIBRARY_FILE
+        own = _opened(path, path.stat().st_ino) if path.exists() else None
+        settings = os.environ.get("SELFWIRE_MODEL") or "offline", os.environ.get("SELFWIRE_TOOLS") or ""
+        if settings not in self._wirings:
+            model, tools = settings
+            self._wirings[settings] = self.wired(model, toolbox(_tools(tools) if tools else ()))
+        return self._wirings[settings], own
+
+
+@lru_cache(maxsize=4)
+def _opened(path: Path, inode: int) -> Library:
+    """An open library; a file that was put in its place has another inode and is opened anew."""
+    return open_library(path.parent)
+
+
+def _tools(setting: str) -> Sequence[Any]:
+    module, _, name = setting.partition(":")
+    try:
+        found = attrgetter(name)(importlib.import_module(module))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"SELFWIRE_TOOLS={setting!r}: {error}; write package.module:name of a list") from None
+    if not isinstance(found, Mapping | list | tuple):
+        raise ConfigError(f"SELFWIRE_TOOLS={setting!r} is {type(found).__name__}; name a list or dict of tools")
+    return [*found.values()] if isinstance(found, Mapping) else found
+
+
+@dataclass(frozen=True)
+class _StandIn:
+    """Holds the place of a tool that the server lacks; agents read that it is not there and go on without."""
+
+    name: str
+
+    @property
+    def spec(self) -> ToolSpec:
+        """An input object of any kind."""
+        parameters = {"type": "object", "properties": {}}
+        return ToolSpec(name=self.name, description="Not available here.", parameters=parameters)
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        """Refuse.
+
+        Raises:
+            ToolError: always.
+        """
+        raise ToolError(f"{self.name} is not available here; set SELFWIRE_TOOLS to a list that has it")
+
+
+def _with_stand_ins(wiring: Wiring[Made, Config], workflow: Workflow) -> Wiring[Made, Config]:
+    held = {tool for agent in workflow.agents for tool in agent.tools}
+    missing = tuple(sorted(held - set(wiring.toolbox)))
+    if not missing:
+        return wiring
+    _warn(missing)
+    stand_ins: dict[str, Tool] = {name: _StandIn(name) for name in missing}
+    return wiring.holding(stand_ins)
+
+
+@cache  # once per process, not at every drawing
+def _warn(missing: tuple[str, ...]) -> None:
+    _log.warning("the team holds %s, which SELFWIRE_TOOLS does not name; it runs without", ", ".join(missing))

@@ -1,0 +1,29 @@
+"""TacoMAS for `langgraph dev`; `graphs.serving` says what is drawn, what runs, and where the settings are."""
+
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph_sdk.runtime import ServerRuntime
+
+from selfwire.core.ports import Toolbox
+from selfwire.evolvers.tacomas.config import TacomasConfig
+from selfwire.evolvers.tacomas.seed import METHOD
+from selfwire.graphs.serving import Current, Served, Service
+from selfwire.graphs.tacomas.build import TacomasWiring, wired
+from selfwire.graphs.tacomas.machine import machine
+
+
+async def graph(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:
+    """The machine around the current team; see `Service.graph`."""
+    return await SERVICE.graph(config, runtime)
+
+
+def _wired(model: str, tools: Toolbox) -> TacomasWiring:
+    return wired(TacomasConfig(), model, tools=tools)
+
+
+def _compiled(wiring: TacomasWiring, current: Current) -> Served:
+    return machine(wiring.config, wiring.check(current.workflow), wiring).compile(name=METHOD)
+
+
+SERVICE = Service(METHOD, _wired, _compiled)

@@ -1,0 +1,120 @@
+"""A real `langgraph dev` with every method: drawings, schemas, streams, and what another process saves."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from langgraph_sdk import get_sync_client
+from langgraph_sdk.client import SyncLangGraphClient
+
+from selfwire.core.workflow import Workflow
+from selfwire.runtime.library import open_library
+from selfwire.runtime.sync import run_sync
+from tests.graphs.dev_server import dev_server
+from tests.graphs.scripted import trio
+from tests.graphs.test_serving import ASKED, REWIRING, SEEDS, renamed, team
+
+
+class Server(NamedTuple):
+    client: SyncLangGraphClient
+    home: Path
+    log: Path
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("served")
+    with dev_server(folder / "cwd", folder / "home") as address, get_sync_client(url=address) as client:
+        yield Server(client, folder / "home", folder / "cwd" / "server.log")
+
+
+def nodes(client: SyncLangGraphClient, assistant: str = "hiva") -> set[str]:
+    found = client.assistants.get_graph(assistant, xray=True)["nodes"]
+    return team(str(node["id"]) for node in found)
+
+
+def streamed(client: SyncLangGraphClient, assistant: str = "hiva", **context: Any) -> dict[str, Any]:
+    """Updates by node, those of the team's nodes among them, or the error; of one run on a new thread."""
+    thread = client.threads.create()["thread_id"]
+    found: dict[str, Any] = {}
+    for part in client.runs.stream(
+        thread, assistant, input=ASKED, context=context, stream_mode="updates", stream_subgraphs=True
+    ):
+        if part.event.startswith("updates"):
+            found |= part.data
+        elif part.event == "error":
+            found["error"] = part.data
+    return found
+
+
+def prompts(client: SyncLangGraphClient, method: str) -> dict[str, Any]:
+    """The choices per run that a method's own assistant shows."""
+    [assistant] = client.assistants.search(graph_id=method, metadata={"created_by": "system"})
+    schemas: Any = client.assistants.get_schemas(assistant["assistant_id"])
+    assert list(schemas["input_schema"]["properties"]) == ["question"]
+    found: dict[str, Any] = schemas["context_schema"]["properties"]
+    return found
+
+
+@pytest.mark.slow
+def test_langgraph_dev_draws_streams_and_takes_up_what_is_saved(server: Server) -> None:
+    client, home, log = server
+    assert nodes(client) == {"source", "aggregator"}
+    first = streamed(client)
+    assert {"begin", "forward", "source", "aggregator"} == set(first)
+    assert first["forward"]["answer"]
+
+    with open_library(home) as library:  # as `selfwire evolve` does in a process of its own
+        run_sync(library.save("hiva", trio(), run="elsewhere", step=1))
+    assert nodes(client) == {"source", "checker", "aggregator"}
+    assert {"source", "checker", "aggregator"} <= set(streamed(client))
+    assert prompts(client, "hiva")["prompt_checker"]["langgraph_type"] == "prompt"
+
+    evolved = streamed(client, evolve=True, iterations=2)
+    assert "update_beliefs" in evolved
+    with open_library(home) as library:
+        saved = run_sync(library.load("hiva"))
+    assert saved == Workflow.model_validate(evolved["update_beliefs"]["workflow"])
+    assert nodes(client) == set(saved.topology.agents)
+
+    assert "iterations" in streamed(client, iterations=0)["error"]["message"]
+    assert "BlockingError" not in log.read_text()
+
+
+@pytest.mark.slow
+def test_an_assistant_with_an_edited_prompt_runs_with_it(server: Server) -> None:
+    client = server.client
+    edited = client.assistants.create("hiva", context={"prompt_source": "You brainstorm."}, name="edited")
+    thread = client.threads.create()["thread_id"]
+    result: Any = client.runs.wait(thread, edited["assistant_id"], input=ASKED)
+    assert result["trajectories"][0]["workflow"] != Workflow.model_validate(result["workflow"]).fingerprint
+    assert "brainstorm" in result["trajectories"][0]["steps"][0]["skills"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", REWIRING)
+def test_teams_that_rewire_while_they_work_are_drawn_streamed_and_taken_up(server: Server, method: str) -> None:
+    client, home, log = server
+    seed, (old, _) = SEEDS[method], REWIRING[method]
+    members = set(seed.topology.agents)
+    assert nodes(client, method) == members
+    assert prompts(client, method)[f"prompt_{old}"]["langgraph_nodes"] == [old]
+    parts = streamed(client, method, rounds=2)
+    assert members <= set(parts)  # inner steps
+    assert any(update.get("answer") for name, update in parts.items() if name not in members and update)
+
+    with open_library(home) as library:
+        run_sync(library.save(method, renamed(seed, old, "librarian"), run="elsewhere", step=1))
+    assert nodes(client, method) == {*members - {old}, "librarian"}
+    assert "librarian" in streamed(client, method, rounds=1)
+    assert "rounds" in streamed(client, method, rounds=0)["error"]["message"]
+    assert "BlockingError" not in log.read_text()
+
+
+@pytest.mark.slow
+def test_an_assistant_for_a_domain_is_drawn_with_its_team(server: Server) -> None:
+    client = server.client
+    maths = client.assistants.create("dytopo", context={"domain": "math", "rounds": 1}, name="maths")
+    assert nodes(client, maths["assistant_id"]) == {"ProblemParser", "Solver", "Verifier"}
+    assert {"ProblemParser", "Solver", "Verifier"} <= set(streamed(client, maths["assistant_id"]))

@@ -1,0 +1,73 @@
+"""A model that answers by the schema that is asked for, as a test's script says."""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+
+from pydantic import BaseModel
+
+from selfwire.core.chat import ChatMessage, Reply, ToolSpec
+from selfwire.core.ports import Schema
+from selfwire.core.prompts import Prompts
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage
+
+ONE_CALL = Usage(calls=1)
+
+Answer = BaseModel | Exception
+Script = Mapping[str, Answer | Callable[[str, Scope], Answer]]
+
+
+class ScriptedModel:
+    """Answers by the name of the schema; keeps what it was asked: schema, user message, scope, role."""
+
+    def __init__(self, **script: Answer | Callable[[str, Scope], Answer]) -> None:
+        self.script: Script = script
+        self.asked: list[tuple[str, str, Scope, str]] = []
+
+    async def ask(
+        self,
+        schema: type[Schema],
+        messages: Sequence[ChatMessage],
+        *,
+        scope: Scope,
+        role: str = "meta",
+        temperature: float | None = None,
+    ) -> tuple[Schema, Usage]:
+        self.asked.append((schema.__name__, messages[-1].content, scope, role))
+        answer = self.script[schema.__name__]
+        if callable(answer):
+            answer = answer(messages[-1].content, scope)
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, schema)
+        return answer, ONE_CALL
+
+    async def reply(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        scope: Scope,
+        role: str = "agent",
+        tools: Sequence[ToolSpec] = (),
+        temperature: float | None = None,
+    ) -> Reply:
+        raise AssertionError("only objects are asked for here")
+
+    def names(self) -> list[str]:
+        """Names of the schemas that were asked for, in order."""
+        return [name for name, *_ in self.asked]
+
+    def shown(self, schema: str) -> list[str]:
+        """The user messages of the asks for a schema."""
+        return [text for name, text, *_ in self.asked if name == schema]
+
+
+def prompts(method: str) -> Prompts:
+    """The evolver prompts of a method."""
+    return Prompts(
+        texts={
+            file.name.removesuffix(".md"): file.read_text(encoding="utf-8")
+            for file in files("selfwire.evolvers").joinpath("prompts", method).iterdir()
+            if file.name.endswith(".md")
+        }
+    )

@@ -117,3 +117,22 @@ def test_run_knows_its_methods(tmp_path: Path) -> None:
     result = invoked(tmp_path, "run", "hera", "Who?")
     assert result.exit_code == 2
     assert "unknown method 'hera'; methods are hiva, tacomas, dytopo" in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "knobs"), [("dytopo", ["search=near"]), ("tacomas", ["lessons=true", "fast.kept=2"])]
+)
+def test_teams_that_rewire_while_they_work_evolve_too(tmp_path: Path, method: str, knobs: list[str]) -> None:
+    small = "--iterations 1 --batch 2 --gate-tasks 2 --train 2 --gate-size 2 --test 2".split()
+    given = ["--name", "mine", *(word for knob in (*knobs, "rounds=3") for word in ("--set", knob))]
+    result = invoked(tmp_path, "evolve", method, "--benchmark", "archive", *small, *given)
+    assert result.exit_code == 0, result.output
+    assert "evolved - seed, paired over 2 tasks: " in result.output
+    told = result.output.partition("use it so:\n")[2]
+    snippet = "\n".join(line[4:] for line in told.splitlines())
+    assert f"{method}.build(" in snippet
+    said: list[str] = []
+    exec(snippet, {"print": said.append})
+    assert len(said) == 1
+    assert f"{method}-archive" in invoked(tmp_path, "history", "mine").output

@@ -98,7 +98,7 @@ def _bench(
     home: str | None,
 ) -> Bench:
     ledger = Ledger(budget)
-    model = metered(models, journal=Journal.memory(), ledger=ledger)
+    model = metered(models, journal=Journal.memory(), ledger=ledger).labelled(method=name)
     embeds, notice = load_embedder(embedder_name(models))
     if notice:
         typer.echo(notice, err=True)

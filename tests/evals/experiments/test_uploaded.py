@@ -234,3 +234,24 @@ def test_the_evaluation_says_where_it_is_found(langsmith_server: LangSmithServer
         (notice,) = (one for one in run.notices if "LangSmith" in one)
     (dataset,) = langsmith_server.datasets.values()
     assert notice == f"LangSmith at {langsmith_server.url}: dataset {dataset['name']}, experiment r-single"
+
+
+def test_the_contestants_of_a_comparison_are_experiments_on_one_dataset(
+    langsmith_server: LangSmithServer, tmp_path: Path
+) -> None:
+    asked = ("compare", "dytopo", "single", "--benchmark", "archive", "--tasks", "3", "--calls-per-task", "12")
+    done = call(tmp_path, *asked, "--langsmith")
+    assert done.exit_code == 0, done.output
+    (folder,) = (tmp_path / "runs").iterdir()
+    rows = read_rows(folder / "results.jsonl")
+    (dataset,) = langsmith_server.datasets.values()
+    assert len(langsmith_server.examples) == 3
+    for name in ("dytopo", "single"):
+        (session,) = (s for s in langsmith_server.sessions.values() if s["name"] == f"{folder.name}-{name}")
+        assert session["reference_dataset_id"] == dataset["id"]
+        assert (metadata(session)["method"], metadata(session)["calls_per_task"]) == (name, 12)
+        roots = langsmith_server.roots(session["name"])
+        told = {task_of(langsmith_server, root): told_of(langsmith_server, root) for root in roots}
+        assert {task: one["score"]["score"] for task, one in told.items()} == {
+            task: row.score for task, row in rows[name].items()
+        }

@@ -1,18 +1,18 @@
 """LangSmith's client: one that uploads, where a key or an endpoint is set, and one that opens no connection."""
 
+import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from langsmith import Client
-from langsmith.schemas import Feedback
 from langsmith.utils import LangSmithError
-from requests import RequestException
 
 from selfwire.core.errors import ConfigError
 
+LOGGER = logging.getLogger(__name__)
 NOWHERE = "http://127.0.0.1:9"
 """The discard port of this machine, should the local client ever ask for anything."""
 HOSTED = "https://api.smith.langchain.com"
@@ -23,31 +23,50 @@ PATIENCE = 60.0
 
 
 class Uploads(Client):
-    """A client that can be waited for: `aevaluate` hands feedback to threads and forgets them."""
+    """A client that can be waited for, and whose loss costs no results.
+
+    `aevaluate` hands feedback to threads and forgets them, and stops where the end of an experiment cannot be told.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._underway, self._change = 0, threading.Condition()
+        self._underway, self._change, self._lost = 0, threading.Condition(), False
 
     def expect(self, feedback: int) -> None:
         """Know of that much more feedback that `aevaluate` is going to send."""
         with self._change:
             self._underway += feedback
 
-    def create_feedback(self, *args: Any, **options: Any) -> Feedback:
-        """As the client's; counted, whether it succeeds or not."""
+    def create_feedback(self, *args: Any, **options: Any) -> Any:
+        """As the client's; nothing after LangSmith was lost."""
         try:
-            return super().create_feedback(*args, **options)
+            return self._told(super().create_feedback, *args, **options)
         finally:
             with self._change:
                 self._underway -= 1
                 self._change.notify_all()
+
+    def update_project(self, *args: Any, **options: Any) -> Any:
+        """As the client's; nothing after LangSmith was lost."""
+        return self._told(super().update_project, *args, **options)
 
     def settle(self) -> None:
         """Wait until all feedback and every run have gone out, `PATIENCE` seconds each at most. Blocks."""
         with self._change:
             self._change.wait_for(lambda: self._underway <= 0, PATIENCE)
         self.flush(PATIENCE)
+
+    def _told(self, send: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        if self._lost:
+            return None
+        try:
+            return send(*args, **options)
+        except LangSmithError as error:
+            with self._change:
+                first, self._lost = not self._lost, True
+            if first:
+                LOGGER.warning("LangSmith at %s takes no more: %s; what is measured here goes on", self.api_url, error)
+            return None
 
 
 def langsmith_address() -> str:
@@ -100,7 +119,7 @@ def reached(client: Client) -> Iterator[None]:
     """
     try:
         yield
-    except (LangSmithError, RequestException) as error:
+    except LangSmithError as error:
         said = " ".join(str(error).split())[:300]
         raise ConfigError(
             f"LangSmith at {client.api_url} refused: {type(error).__name__}: {said}; check LANGSMITH_API_KEY and "

@@ -58,7 +58,7 @@ def uploaded_examples(client: Client, tasks: TaskSet) -> dict[str, Example]:
     They hold no outputs, whatever the dataset holds: nothing that runs has a use for references.
 
     Raises:
-        LangSmithError, RequestException: LangSmith refused, or was not reached.
+        LangSmithError: LangSmith refused, or was not reached.
     """
     dataset = _dataset(client, tasks)
     examples = _examples(tasks, dataset.id)

@@ -79,7 +79,7 @@ class Experiment:
         with _quietly():
             results = await aevaluate(
                 target,
-                data=[self.examples[name] for name in rolling.tasks],
+                data=rolling.begun(self.examples),
                 evaluators=[rolling.environment],
                 metadata=dict(self.facts),
                 experiment=experiment,
@@ -109,8 +109,8 @@ class Experiment:
 class _Rolling:
     """The target and the evaluator of one contestant, and what has to outlive a task's half in the target.
 
-    `aevaluate` swallows what is raised in either, so what must stop the run is kept in `fault`, and the tasks that
-    have not begun then do nothing.
+    `aevaluate` swallows what is raised in either, so what must stop the run is kept in `fault`, and no further task
+    is begun then.
     """
 
     def __init__(
@@ -130,13 +130,17 @@ class _Rolling:
         self._held: dict[str, AsyncExitStack] = {}
         self._running: set[asyncio.Task[Any]] = set()
 
+    async def begun(self, examples: Mapping[str, Example]) -> AsyncIterator[Example]:
+        """Examples in the order of the tasks, until a fault; `aevaluate` takes one when it has a place for it."""
+        for name in self.tasks:
+            if self.fault is None:
+                yield examples[name]
+
     async def target(self, inputs: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
         """Put the example's question to the contestant, with its share of the budget held until it is graded."""
         task = self.tasks[metadata["task"]]
         at = self.scope.at(task=task.id)
         self._hold_on()
-        if self.fault is not None:
-            return {}
         told = around(self.workflow, at)
         held = self._held[task.id] = AsyncExitStack()
         try:

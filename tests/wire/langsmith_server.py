@@ -48,6 +48,8 @@ class LangSmithServer:
         self.feedback: list[Row] = []
         self.asked: list[str] = []
         """Method and path of every request."""
+        self.revoked_by = ""
+        """Method and path of the request after which nobody's key is good any more."""
         self.unknown: list[str] = []
         """Requests that no route serves."""
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -122,6 +124,8 @@ class LangSmithServer:
             if self.key is not None and request.headers.get("x-api-key") != self.key:
                 return JSONResponse({"detail": "Invalid token"}, 401)
             answered: Response = await serve(request)
+            if self.asked[-1] == self.revoked_by:
+                self.key = "another"
             return answered
 
         return guarded

@@ -76,7 +76,7 @@ async def test_every_task_is_kept_and_no_more_are_at_work_than_may_be(capfd: pyt
     player = Player()
     await rolled(player, kept)
     assert set(kept) == set(player.begun) == {task.id for task in TASKS}
-    assert player.most == 3
+    assert player.most <= 3  # and all three of them in the last test
     assert all(done.feedback and done.feedback.score == 1.0 for done in kept.values())
     assert capfd.readouterr() == ("", "")  # neither aevaluate's greeting nor its bar
 

@@ -195,6 +195,8 @@ def test_a_run_that_a_budget_stopped_goes_on_with_its_experiment(
     assert len(langsmith_server.sessions) == 1
     scores = [told for told in langsmith_server.feedback if told["key"] == "score"]
     assert len(scores) == len({told["run_id"] for told in scores}) == 6
+    stopped_on_the_way = len(langsmith_server.roots(session["name"])) - 6
+    assert 0 <= stopped_on_the_way <= 2  # as many as were at work
 
 
 @pytest.mark.parametrize(
@@ -220,6 +222,21 @@ def test_a_langsmith_that_is_not_there_is_said_in_one_line(
     assert words in refused.stderr
     assert refused.stderr.count("\n") == 1
     assert (tmp_path / "runs").exists() == (endpoint is not None)  # a run that can be resumed, once it is mended
+
+
+def test_a_langsmith_that_is_lost_on_the_way_costs_no_results(
+    langsmith_server: LangSmithServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = request("hiva", tasks=6)
+    plain = comparable(rows_of(tmp_path, asked, None, "plain"))
+    langsmith_server.revoked_by = "POST /sessions"
+    told = rows_of(tmp_path, asked.replace(langsmith="questions"), telling, "told")
+    assert comparable(told) == plain
+    assert len(langsmith_server.examples) == 6
+    assert langsmith_server.feedback == []
+    (said,) = (one.message for one in caplog.records if one.name.startswith("selfwire"))
+    assert "takes no more" in said
+    assert "what is measured here goes on" in said
 
 
 def test_references_are_uploaded_with_langsmith_or_not_at_all(tmp_path: Path) -> None:

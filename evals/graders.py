@@ -11,7 +11,7 @@ import re
 import string
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from difflib import get_close_matches
 from numbers import Real
 from pathlib import Path
@@ -111,7 +111,7 @@ class GradedEnvironment:
         """
         graded = await self._graded(task, answer)
         feedback = graded if isinstance(graded, Feedback) else self._scored(task, graded)
-        self._refuse_leak(task, answer, feedback.text)
+        self._refuse_leak(task, answer, "\n".join((feedback.text, *_words(feedback.details))))
         return feedback
 
     async def _graded(self, task: Task, answer: str) -> object:
@@ -147,6 +147,15 @@ class GradedEnvironment:
                     f"grader {self.name!r} put the reference of task {task.id!r} into its feedback, which agents read; "
                     "say what is wrong with the answer instead"
                 )
+
+
+def _words(details: object) -> Iterator[str]:
+    """Every text in a JSON value, names apart."""
+    if isinstance(details, str):
+        yield details
+    elif isinstance(details, Mapping | tuple):
+        for part in details.values() if isinstance(details, Mapping) else details:
+            yield from _words(part)
 
 
 def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:

@@ -5,16 +5,19 @@ from typing import Annotated
 
 import typer
 
-from selfwire.evals.cli import ablate, about, evaluate, evolve, run, runs, workflows
+from selfwire.evals.cli import ablate, about, compare, evaluate, evolve, measures, recall, run, runs, workflows
 from selfwire.evals.cli.faults import GuardedGroup
 
 TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
     evolve.register,
     run.register,
     evaluate.register,
+    compare.register,
     ablate.register,
     workflows.register,
     runs.register,
+    measures.register,
+    recall.register,
     about.register,
 )
 """What adds commands, in the order of the help text."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from selfwire.core.task import Task
 from selfwire.core.usage import Usage
@@ -21,6 +22,7 @@ class Line(Value):
         capped: tasks whose calls were used up before there was an answer; they score 0.
         spend: on all tasks.
         rounds: of all tasks together; None for a contestant without rounds.
+        figures: means of the environment's numeric details, over the tasks for which it tells them.
         judged, agreed: graded tasks on which the contestant's own judge spoke, and where it was right.
     """
 
@@ -30,6 +32,7 @@ class Line(Value):
     capped: int
     spend: Usage
     rounds: int | None = None
+    figures: Mapping[str, float] = {}
     judged: int = 0
     agreed: int = 0
 
@@ -81,6 +84,7 @@ class Tally:
     capped: int = 0
     spend: Usage = field(default_factory=Usage)
     rounds: int | None = None
+    figures: dict[str, list[float]] = field(default_factory=dict)
     judged: int = 0
     agreed: int = 0
 
@@ -92,6 +96,9 @@ class Tally:
         self.spend += row.usage
         if row.rounds is not None:
             self.rounds = (self.rounds or 0) + row.rounds
+        for name, figure in row.details.items():
+            if type(figure) in (int, float):
+                self.figures.setdefault(name, []).append(figure)
         if row.judged is not None and row.solved is not None:
             self.judged += 1
             self.agreed += row.judged == row.solved
@@ -106,6 +113,7 @@ class Tally:
             capped=self.capped,
             spend=self.spend,
             rounds=self.rounds,
+            figures={name: fmean(found) for name, found in self.figures.items()},
             judged=self.judged,
             agreed=self.agreed,
         )

@@ -62,6 +62,8 @@ def compare(
     budget_tokens: options.BudgetTokens = None,
     budget_usd: options.BudgetUsd = None,
     budget_seconds: options.BudgetSeconds = None,
+    langsmith: options.LangSmith = False,
+    upload_references: options.UploadReferences = False,
     dry_run: options.DryRun = False,
     out: options.Out = None,
     home: Home = None,

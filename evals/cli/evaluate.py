@@ -23,6 +23,9 @@ from selfwire.evals.evaluation.opening import resumed, started
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.run import Evaluation
 from selfwire.evals.evaluation.table import HEAD, Line, cells, reference
+from selfwire.evals.experiments.attached import telling
+from selfwire.evals.experiments.connection import langsmith_address
+from selfwire.evals.judge import rubric_text
 from selfwire.evals.recording import short_name
 from selfwire.evals.report import STAMP
 from selfwire.evals.requests import ModelNames
@@ -57,12 +60,15 @@ def evaluate(
     embedder: options.EmbedderName = "auto",
     prices: options.PriceFile = None,
     grader: options.GraderName = "exact",
+    rubric: options.Rubric = None,
     grading_timeout: options.GradingTimeout = 60.0,
     concurrency: options.Concurrency = 8,
     budget_calls: options.BudgetCalls = None,
     budget_tokens: options.BudgetTokens = None,
     budget_usd: options.BudgetUsd = None,
     budget_seconds: options.BudgetSeconds = None,
+    langsmith: options.LangSmith = False,
+    upload_references: options.UploadReferences = False,
     dry_run: options.DryRun = False,
     out: options.Out = None,
     home: Home = None,
@@ -97,6 +103,8 @@ def carried_out(ctx: typer.Context, entries: tuple[Entry, ...], command: str, **
     if given["dry_run"]:
         typer.echo(estimated(request, folder).text)
         return
+    if request.langsmith != "off":
+        langsmith_address()  # there must be one before anything is written
     with started(request, folder, out=given["out"]) as run:
         _go(run)
 
@@ -118,14 +126,27 @@ def requested(given: Mapping[str, Any], entries: tuple[Entry, ...], command: str
             "entries": entries,
             "split": SPLITS[given["split"]],
             "models": model_names(given),
+            "rubric": given["rubric"] and rubric_text(given["rubric"]),
             "budget": Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
             **{
                 name: given[name]
                 for name in ("grader", "tasks", "seed", "concurrency", "calls_per_task", "grading_timeout")
             },
+            "langsmith": told_langsmith(given),
             **more,
         }
     )
+
+
+def told_langsmith(given: Mapping[str, Any]) -> str:
+    """What of an evaluation LangSmith is told.
+
+    Raises:
+        ConfigError: references are to be uploaded, and nothing else is.
+    """
+    if given["upload_references"] and not given["langsmith"]:
+        raise ConfigError("--upload-references says what --langsmith uploads; give both, or neither")
+    return "references" if given["upload_references"] else "questions" if given["langsmith"] else "off"
 
 
 def model_names(given: Mapping[str, Any]) -> ModelNames:
@@ -146,11 +167,11 @@ def model_names(given: Mapping[str, Any]) -> ModelNames:
 
 def _go(run: Evaluation) -> None:
     out, asked = output.console(), run.request
-    for notice in run.notices:
-        out.print(notice)
     names = ", ".join(entry.target for entry in asked.entries)
     out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
-    with _words_at_the_end(run):
+    with _words_at_the_end(run), telling(run):
+        for notice in run.notices:
+            out.print(notice)
         _evolve(run)
         with EvaluationProgress(out) as progress:
             lines = run_sync(run.go(progress))
@@ -211,6 +232,11 @@ def show_table(run: Evaluation, lines: tuple[Line, ...]) -> None:
         for what, count in (("errors", line.errors), ("tasks over the cap of calls, which score 0", line.capped)):
             if count:
                 out.print(f"{line.contestant.name}: {count} {what}")
+    for line, row in zip(lines, rows, strict=True):
+        if told := [f"{name} {line.figures[name]:.3f}" for name in run.benchmark.figures if name in line.figures]:
+            out.print(f"{row[0]}: {', '.join(told)}")
+    if run.benchmark.aside is not None:
+        out.print("\n".join(run_sync(run.benchmark.aside())))
     if asked.models.is_offline:
         out.print(STAMP)
 
@@ -219,7 +245,7 @@ def _says_something(name: str, column: list[str], rows: list[tuple[str, ...]]) -
     """Columns in which nothing stands are left out, and the share of solved tasks where it is the score."""
     if name == "solved [95 %]":
         return column != [row[HEAD.index("score [95 %]")] for row in rows]
-    silent = {"difference [95 %]": "-", "over cap": "0", "evolution": "none", "S": "n/a"}
+    silent = {"difference [95 %]": "-", "over cap": "0", "evolution": "none", "S": "n/a", "own judge right": "-"}
     return name not in silent or any(cell != silent[name] for cell in column)
 
 

@@ -22,7 +22,7 @@ from selfwire.evals.recording import code_hash
 from selfwire.evals.runs import SUMMARY
 from selfwire.evals.version import installed_version
 from selfwire.graphs.evolution.phases import ELAPSED
-from selfwire.graphs.evolution.rollouts import Ground, roll_through
+from selfwire.graphs.evolution.rollouts import Ground, Roll, roll_through
 from selfwire.runtime.budget import Ledger, Purse, deadline
 from selfwire.runtime.journal import Journal, body_hash
 from selfwire.runtime.sync import run_sync
@@ -56,6 +56,7 @@ class Evaluation:
         embedder: its name.
         out: where the results go.
         notices: what the user should know.
+        roll_for: what puts the tasks to a contestant; `experiments.attached` lends one that tells LangSmith.
     """
 
     request: EvaluationRequest
@@ -69,6 +70,7 @@ class Evaluation:
     embedder: str
     out: Path
     notices: tuple[str, ...] = ()
+    roll_for: Callable[[Entrant], Roll] = lambda one: roll_through
     _told: float = field(default=0.0, init=False)
 
     @property
@@ -181,7 +183,7 @@ class Evaluation:
             )  # fmt: skip
 
         todo = [task for task in self.tasks if task.id not in done]
-        await roll_through(self.ground, one.play, one.workflow, todo, scope, keep)
+        await self.roll_for(one)(self.ground, one.play, one.workflow, todo, scope, keep)
 
     async def _done(self, one: Entrant) -> dict[str, float]:
         """Scores of the tasks whose rows stand."""

@@ -133,6 +133,29 @@ async def test_without_the_gate_every_candidate_is_kept() -> None:
     assert not [phase for phase, _ in method.seen if phase == "gate"]
 
 
+@dataclass(frozen=True)
+class Learning(Scripted):
+    """Changes nothing but what it has learned; `gated` says whether that decides how the team runs."""
+
+    gated: bool = True
+
+    async def evolve(
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
+    ) -> Evolved:
+        return Evolved(workflow=workflow.learned(lessons=scope.iteration + 1), gated=self.gated)
+
+    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+        return kept
+
+
+@pytest.mark.parametrize("gated", [True, False])
+async def test_what_is_learned_is_compared_where_it_decides_how_the_team_runs(gated: bool) -> None:
+    method = Learning(gated=gated)
+    final = await evolved(parts(method, margin=0.5, iterations=1))
+    assert bool([phase for phase, _ in method.seen if phase == "gate"]) is gated
+    assert final.memory.get("lessons") == (None if gated else 1)
+
+
 async def test_dear_ties_are_accepted_as_often_as_patience_says_then_pruning_is_tried() -> None:
     made = parts(Scripted(calls=lambda number: 1 if number == 99 else number + 1), patience=2, iterations=3)
     final = await evolved(made)

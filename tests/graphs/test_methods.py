@@ -1,0 +1,218 @@
+"""What holds for every method, whatever it learns; a name in `METHODS` is all that a new one needs to be held to it."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from pydantic import PrivateAttr
+
+from selfwire.core.errors import BudgetError, ConfigError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question, Task
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Budget
+from selfwire.core.values import thawed
+from selfwire.core.workflow import Workflow
+from selfwire.evals.benchmarks.archive import archive
+from selfwire.graphs.evolution.rollouts import Ground, graded, roll_out
+from selfwire.graphs.method import Evolved, Method
+from selfwire.graphs.methods import METHODS, method
+from selfwire.graphs.team import LENIENT
+from selfwire.runtime.budget import Ledger
+from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.journalled import journalled
+from selfwire.runtime.metered import CallPolicy, MeteredModel
+from selfwire.runtime.offline.faults import OfflineError
+from selfwire.runtime.offline.model import OfflineChat
+
+ARCHIVE = archive(size=60)
+TASKS = ARCHIVE.splits(0, train=3, gate=0, test=0).train
+PLAIN = Question(id="plain", input="Who am I?")
+QUICK: dict[str, dict[str, Any]] = {
+    "tacomas": {"rounds": 3, "lessons": True},
+    "dytopo": {"rounds": 3},
+}
+"""Knobs that make a method's runs short, or let it learn at all; none is needed."""
+
+pytestmark = pytest.mark.parametrize("name", METHODS)
+
+
+class CountingChat(OfflineChat):
+    """The stand-in, with a count of what it was asked; it is down where `down`."""
+
+    down: bool = False
+    _asked: list[int] = PrivateAttr(default_factory=list)
+
+    def _said(self, *args: Any, **kwargs: Any) -> AIMessage:
+        self._asked.append(1)
+        if self.down:
+            raise OfflineError("the provider is down", 400)
+        return super()._said(*args, **kwargs)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A method with a model that counts, a journal and a budget."""
+
+    name: str
+    chat: CountingChat = field(default_factory=CountingChat)
+    journal: Journal = field(default_factory=Journal.memory)
+    budget: Budget = field(default_factory=Budget)
+    seed: int = 0
+
+    @cached_property
+    def ground(self) -> Ground:
+        endless = Ledger(Budget())  # what is stopped is stopped in the midst of its calls
+        return Ground(
+            ARCHIVE.environment, self.journal, endless, concurrency=2, calls_per_task=1, keep_errors_below=1.0
+        )
+
+    @cached_property
+    def method(self) -> Method:
+        ledger = Ledger(self.budget, spent=self.journal.spend())
+        model = MeteredModel(self.chat, journal=self.journal, ledger=ledger, policy=CallPolicy(retries=0))
+        tools = journalled(ARCHIVE.toolbox, self.journal)
+        return method(
+            self.name, model=model, toolbox=tools, embedder=HashingEmbedder(), config=QUICK.get(self.name, {})
+        )
+
+    @property
+    def start(self) -> Workflow:
+        return self.method.seed(ARCHIVE.tools)
+
+    @property
+    def asked(self) -> int:
+        return len(self.chat._asked)
+
+    async def explored(self, tasks: Sequence[Task] = TASKS) -> list[Trajectory]:
+        async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+            return await self.method.explore(workflow, question, scope=scope)
+
+        return await roll_out(self.ground, play, self.start, tasks, self.scope("rollout"), lambda done: None)
+
+    async def evolved(self, found: Sequence[Trajectory]) -> Evolved:
+        tasks = {task.id: task for task in TASKS}
+
+        async def grade(done: Trajectory, at: Scope) -> Trajectory:
+            return await graded(self.ground, tasks[done.question.id], done, at)
+
+        return await self.method.evolve(self.start, found, scope=self.scope("evolve"), grade=grade)
+
+    async def iteration(self) -> str:
+        """One whole iteration, as text to compare: what ran, what was graded, what became of the workflow."""
+        found = await self.explored()
+        evolved = await self.evolved(found)
+        return compared([*found, evolved, evolved.workflow.fingerprint])
+
+    def scope(self, phase: str) -> Scope:
+        return Scope(run="r", seed=self.seed, phase=phase)
+
+
+def compared(values: Sequence[Any]) -> str:
+    """Values as text, without how long anything took."""
+    bodies = [value if isinstance(value, str) else value.model_dump(mode="json") for value in values]
+    return re.sub(r'"seconds": [^,}]+', '"seconds": 0', json.dumps(bodies, indent=0, sort_keys=True))
+
+
+async def test_the_seed_workflow_is_valid_and_round_trips(name: str) -> None:
+    made = Bench(name)
+    for tools in ((), ARCHIVE.tools):
+        seed = made.method.seed(tools)
+        assert seed.method == made.method.name == name
+        assert seed.lineage.parent is None
+        assert seed.topology.problems(LENIENT) == ()
+        assert {tool for agent in seed.agents for tool in agent.tools} <= set(tools)
+        assert Workflow.model_validate_json(seed.model_dump_json()) == seed
+        assert made.method.adopted(seed).fingerprint == seed.fingerprint
+
+
+async def test_a_plain_question_is_answered_without_labels(name: str) -> None:
+    made = Bench(name)
+    done = await made.method.solve(made.method.seed(), PLAIN, scope=made.scope("run"))
+    assert done.error is None
+    assert done.answer
+    assert done.feedback is None
+    assert done.workflow == made.method.seed().fingerprint
+    assert done.usage.calls == made.asked > 0
+    assert Trajectory.model_validate_json(done.model_dump_json()) == done
+
+
+async def test_what_evolves_is_a_valid_workflow_whose_parent_is_recorded(name: str) -> None:
+    made = Bench(name)
+    found = await made.explored()
+    assert {done.question.id for done in found} == {task.id for task in TASKS}
+    assert all(done.feedback is not None for done in found)
+    evolved, seed = await made.evolved(found), made.start
+    now = evolved.workflow
+    assert now.topology.problems(LENIENT) == ()
+    assert Workflow.model_validate_json(now.model_dump_json()) == now
+    assert made.method.adopted(now).fingerprint == now.fingerprint
+    if now.fingerprint != seed.fingerprint:
+        assert now.lineage.parent == seed.fingerprint
+    assert json.loads(evolved.model_dump_json())["notes"] == thawed(evolved.notes)
+    again = await made.method.solve(now, TASKS[0].question, scope=made.scope("gate"))
+    assert again.workflow == now.fingerprint
+    assert again.answer is not None
+
+
+async def test_what_is_rejected_leaves_the_team_and_what_is_pruned_is_legal(name: str) -> None:
+    made = Bench(name)
+    evolved = (await made.evolved(await made.explored())).workflow
+    kept = made.method.keep_learned(made.start, await made.method.learn_held_out(evolved, ()))
+    assert (kept.agents, kept.topology) == (made.start.agents, made.start.topology)
+    if (removal := made.method.pruned(evolved)) is not None:
+        assert evolved.apply(removal).topology.problems(LENIENT) == ()
+
+
+@pytest.mark.slow
+async def test_the_same_seed_gives_the_same_trajectories(name: str) -> None:
+    first, second = await Bench(name).iteration(), await Bench(name).iteration()
+    assert first == second
+
+
+@pytest.mark.slow
+async def test_it_goes_on_after_a_stop_and_sends_no_request_twice(name: str) -> None:
+    whole = Bench(name)
+    expected = await whole.iteration()
+    for share in (0.3, 0.8):
+        first = Bench(name, budget=Budget(calls=int(share * whole.journal.spend().calls)))
+        with pytest.raises(BudgetError):
+            await first.iteration()
+        lost, _ = first.journal.unknown()
+        assert 0 < first.asked < whole.asked
+        second = Bench(name, journal=first.journal)
+        assert await second.iteration() == expected
+        assert whole.asked <= first.asked + second.asked <= whole.asked + lost
+    replayed = Bench(name, journal=whole.journal)
+    assert await replayed.iteration() == expected
+    assert replayed.asked == 0
+
+
+async def test_a_knob_that_cannot_be_is_named(name: str) -> None:
+    def wired(config: dict[str, Any]) -> None:
+        made = Bench(name)
+        method(name, model=made.chat, toolbox={}, embedder=HashingEmbedder(), config=config)  # type: ignore[arg-type]
+
+    with pytest.raises(ConfigError, match=f"config of {name}: nonsense: .*; knobs are ") as complaint:
+        wired({"nonsense": 1})
+    for knob in str(complaint.value).partition("knobs are ")[2].split(", "):
+        outer, _, inner = knob.partition(".")
+        with pytest.raises(ConfigError, match=f"config of {name}: {re.escape(knob)}"):
+            wired({outer: {inner: {"no": "such"}} if inner else {"no": "such"}})
+
+
+async def test_a_failing_model_ends_as_an_error_and_teaches_nothing(name: str) -> None:
+    made = Bench(name, chat=CountingChat(down=True))
+    found = await made.explored()
+    assert made.asked > 0
+    for done in found:
+        assert "the provider is down" in (done.error or "")
+        assert done.answer is None
+        assert done.feedback is None
+    assert (await made.evolved(found)).workflow.fingerprint == made.start.fingerprint

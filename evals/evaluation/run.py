@@ -16,7 +16,7 @@ from selfwire.evals.evaluation.contestants import Entrant, Found, trivial
 from selfwire.evals.evaluation.evolving import Evolution, left, without
 from selfwire.evals.evaluation.grading import TimedEnvironment
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
-from selfwire.evals.evaluation.rows import Header, TaskRow, task_row, write_results
+from selfwire.evals.evaluation.rows import Header, ResultsFile, TaskRow, task_row
 from selfwire.evals.evaluation.table import Line, Tally
 from selfwire.evals.recording import code_hash
 from selfwire.evals.runs import SUMMARY
@@ -24,7 +24,7 @@ from selfwire.evals.version import installed_version
 from selfwire.graphs.evolution.phases import ELAPSED
 from selfwire.graphs.evolution.rollouts import Ground, Roll, roll_through
 from selfwire.runtime.budget import Ledger, Purse, deadline
-from selfwire.runtime.journal import Journal
+from selfwire.runtime.journal import Journal, body_hash
 from selfwire.runtime.sync import run_sync
 
 ROWS = "rows"
@@ -149,11 +149,12 @@ class Evaluation:
     async def written(self, *, complete: bool) -> tuple[Line, ...]:
         """Write what there is to the file of results; return the table's lines."""
         tallies = {one.name: Tally(one.contestant) for one in self.entrants}
-        rows = list[TaskRow]()
+        file, oracle = ResultsFile(self.out), False
         async for row in self.rows():
             tallies[row.target].add(row)
-            rows.append(row)
-        write_results(self.out, self._header(any(row.oracle for row in rows), complete=complete), rows)
+            file.add(row)
+            oracle = oracle or row.oracle
+        file.finish(self._header(oracle, complete=complete))
         return tuple(tally.line(self.tasks) for tally in tallies.values())
 
     async def rows(self) -> AsyncIterator[TaskRow]:
@@ -167,7 +168,7 @@ class Evaluation:
     async def _run(self, one: Entrant, number: int, on_event: Callable[[Event], None]) -> None:
         """Every task of a contestant that has no row or an error."""
         scope = Scope(run=f"{self.run}/{one.name}", seed=self.request.seed, phase=PHASE)
-        done = await self._done(one)
+        done, targets = await self._done(one), len(self.request.entries) + 1
         count = Count(done=len(done), errors=0, score=sum(done.values()))
 
         async def keep(task: Task, found: Sequence[Trajectory]) -> None:
@@ -176,7 +177,7 @@ class Evaluation:
             await self._note_time()
             on_event(
                 {
-                    "target": one.name, "number": number, "targets": len(self.entrants), "done": count.done,
+                    "target": one.name, "number": number, "targets": targets, "done": count.done,
                     "total": len(self.tasks), "score": count.mean, "errors": count.errors, "spend": self.ledger.spent,
                 }
             )  # fmt: skip
@@ -197,9 +198,9 @@ class Evaluation:
         spent = done.usage
         if done.feedback is None or done.notes.get(CUT):  # what failed has no steps and was paid for
             spent = await self.journal.spend_at(run=scope.run, iteration=0, phase=PHASE, task=task.id)
-        body = await self.journal.put_body(done.model_dump(mode="json"))
-        row = task_row(one.name, task.question, done, spent, body)
-        await self.journal.note(_note(one.name, task.id), row.model_dump(mode="json"))
+        body = done.model_dump_json(exclude_defaults=True)
+        row = task_row(one.name, task.question, done, spent, body_hash(body))
+        await self.journal.keep(_note(one.name, task.id), row.model_dump_json(), body)
         return row
 
     async def _note_time(self) -> None:

@@ -12,10 +12,11 @@ from selfwire.evals import drawing
 from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import output
 from selfwire.evals.cli.faults import STOPPED
-from selfwire.evals.cli.options import Home, Knobs, Without, knobs, local_folder
+from selfwire.evals.cli.options import GraderName, Home, Knobs, Rubric, Without, knobs, local_folder
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.estimate import estimated
 from selfwire.evals.evolutions import OpenRun, resumed, started
+from selfwire.evals.judge import rubric_text
 from selfwire.evals.recording import short_name
 from selfwire.evals.report import STAMP, Line, Report, reported
 from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
@@ -41,7 +42,7 @@ def register(app: typer.Typer) -> None:
 def evolve(
     ctx: typer.Context,
     method: Method = None,
-    benchmark: Annotated[str | None, typer.Option(help="archive, plancraft, or a .jsonl file of tasks.")] = None,
+    benchmark: Annotated[str | None, typer.Option(help="Its name, or a .jsonl file of tasks.")] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this run; only budgets may be given anew.")] = None,
     name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
     model: Annotated[str, typer.Option(help="Agents' model: offline, openai:gpt-4o-mini, provider:name.")] = "offline",
@@ -60,7 +61,8 @@ def evolve(
     seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
     concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
     seed_team: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
-    grader: Annotated[str, typer.Option(help="For .jsonl tasks: a named grader or module:function.")] = "exact",
+    grader: GraderName = "exact",
+    rubric: Rubric = None,
     config: Knobs = None,
     without: Without = None,
     budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
@@ -125,6 +127,7 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
         method=method,
         benchmark=str(Path(benchmark).resolve()) if is_file(benchmark) else benchmark,  # resumed from anywhere
         grader=given["grader"],
+        rubric=given["rubric"] and rubric_text(given["rubric"]),
         models=ModelNames(
             agent=given["model"],
             meta=given["meta_model"],

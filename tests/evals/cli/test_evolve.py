@@ -111,6 +111,9 @@ def test_methods_that_rewire_while_they_work_show_every_round(tmp_path: Path, me
     assert "round 2: " in result.stdout
     assert told in result.stdout
     assert "Answer:" in result.stdout
+    last = result.stdout.partition("topology that ran last\n")[2]
+    assert "(answers)" in last or " -> " in last
+    assert "flowchart TD" in last
 
 
 def test_hera_shows_how_it_planned(tmp_path: Path) -> None:
@@ -150,4 +153,6 @@ def test_teams_that_rewire_while_they_work_evolve_too(tmp_path: Path, method: st
     said: list[str] = []
     exec(snippet, {"print": said.append})
     assert len(said) == 1
+    judged = re.search(r"own answers was the environment's in \d+ of \d+ cases", result.output)
+    assert (judged is not None) == (method == "tacomas"), "only TacoMAS has a judge"
     assert f"{method}-archive" in invoked(tmp_path, "history", "mine").output

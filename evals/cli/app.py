@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from selfwire.evals.cli import ablate, about, evaluate, evolve, run, runs, train, workflows
+from selfwire.evals.cli import ablate, about, evaluate, evolve, run, runs, selection, train, workflows
 from selfwire.evals.cli.faults import GuardedGroup
 
 TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
     evolve.register,
     train.register,
+    selection.register,
     run.register,
     evaluate.register,
     ablate.register,

@@ -161,9 +161,7 @@ class Evomas:
         if self.config.adapter != "learned" or not episodes:
             return Evolved(workflow=workflow)
         learned, _, update = await updated(workflow, episodes, self.config, self.config.train, self.embedder)
-        return Evolved(
-            workflow=learned.descended_from(workflow, ()), notes={"update": update.model_dump(mode="json")}
-        )
+        return Evolved(workflow=learned.descended_from(workflow, ()), notes={"update": update.model_dump(mode="json")})
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
         """Nothing is fitted to held-out tasks."""

@@ -5,7 +5,20 @@ from typing import Annotated
 
 import typer
 
-from selfwire.evals.cli import ablate, about, evaluate, evolve, run, runs, train, workflows
+from selfwire.evals.cli import (
+    ablate,
+    about,
+    compare,
+    evaluate,
+    evolve,
+    insights,
+    measures,
+    recall,
+    run,
+    runs,
+    train,
+    workflows,
+)
 from selfwire.evals.cli.faults import GuardedGroup
 
 TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
@@ -13,9 +26,13 @@ TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
     train.register,
     run.register,
     evaluate.register,
+    compare.register,
     ablate.register,
     workflows.register,
+    insights.register,
     runs.register,
+    measures.register,
+    recall.register,
     about.register,
 )
 """What adds commands, in the order of the help text."""

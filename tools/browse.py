@@ -71,7 +71,8 @@ class BrowseTool:
         """Titles with words in common, those with most of them first."""
         wanted = set(_key(title).split())
         shared = {one.title: len(wanted & set(key.split())) for key, one in self._pages.items()}
-        return sorted((one for one, count in shared.items() if count), key=lambda one: (-shared[one], one))[:SUGGESTIONS]
+        found = [one for one, count in shared.items() if count]
+        return sorted(found, key=lambda one: (-shared[one], one))[:SUGGESTIONS]
 
 
 def with_pages(tools: Toolbox) -> dict[str, Tool]:

@@ -98,7 +98,7 @@ def started(request: EvolveRequest, home: Path | None = None, *, run: str | None
     """
     trial = checked(request, home)
     name = run or f"{request.method}-{short_name(request.benchmark)}-{secrets.token_hex(3)}"
-    told = facts(request, _splits(request), trial.embeds.name)
+    told = facts(request, splits(request), trial.embeds.name)
     journal = Journal.create(runs_folder(home) / name / JOURNAL, run=name, facts=told)
     try:
         run_sync(_begun(journal, request, trial.seed))
@@ -124,7 +124,7 @@ def resumed(run: str, home: Path | None = None, *, limits: Mapping[str, float] |
     path = run_folder(home, run) / JOURNAL
     request = with_limits(asked(path, EvolveRequest), limits or {})
     embeds, notice = embedder(embedder_name(request.models))
-    journal = Journal.open(path, facts(request, _splits(request), embeds.name))
+    journal = Journal.open(path, facts(request, splits(request), embeds.name))
     try:
         with _opened(request, journal, home, embeds, (notice,) if notice else ()) as opened:
             run_sync(journal.note(REQUEST, request.model_dump(mode="json")))
@@ -156,7 +156,7 @@ def checked(request: EvolveRequest, home: Path | None) -> Trial:
     try:
         model = metered(request.models, journal=journal, ledger=Ledger(request.budget), home=home)
         bench = _benchmark(request)
-        _splits(request)
+        splits(request)
         embeds, notice = embedder(embedder_name(request.models))
         made = method(request.method, model=model, toolbox=bench.toolbox, embedder=embeds, config=request.config)
         with open_library(home, create=False) as library:
@@ -175,7 +175,7 @@ def _opened(
     model = metered(request.models, journal=journal, ledger=ledger, probe=True, home=home).labelled(
         method=request.method
     )
-    bench = _benchmark(request)
+    bench = _benchmark(request).with_model(model)
     toolbox = journalled(bench.toolbox, journal)
     made = method(request.method, model=model, toolbox=toolbox, embedder=embeds, config=request.config)
     seed = run_sync(journal.get_body(run_sync(journal.noted(SEED))))
@@ -185,7 +185,7 @@ def _opened(
             config=request.evolution,
             method=with_random_edits(made, request.random_edits) if request.random_edits is not None else made,
             environment=bench.environment,
-            splits=_splits(request),
+            splits=splits(request) if request.tested else splits(request).replace(test=()),
             seed_workflow=Workflow.model_validate(seed),  # a name in the library may mean another by now
             library=library,
             journal=journal,
@@ -202,10 +202,17 @@ def _opened(
 def _benchmark(request: EvolveRequest) -> Benchmark:
     sizes = request.sizes
     wanted = 4 * (sizes.train + sizes.gate + sizes.test)  # generated tasks share entities, so many are left over
-    return load_benchmark(request.benchmark, seed=request.evolution.seed, size=wanted, grader=request.grader)
+    return load_benchmark(
+        request.benchmark, seed=request.evolution.seed, size=wanted, grader=request.grader, rubric=request.rubric
+    )
 
 
-def _splits(request: EvolveRequest) -> Splits:
+def splits(request: EvolveRequest) -> Splits:
+    """The tasks that an evolution learns from, is chosen by and is tested on.
+
+    Raises:
+        ConfigError: there are not enough, or the gate has none.
+    """
     sizes = request.sizes
     if request.evolution.gate == "paired" and not sizes.gate and request.evolution.iterations:
         raise ConfigError("the paired gate needs gate tasks; give --gate-size above 0, or --gate off")

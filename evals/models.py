@@ -41,8 +41,13 @@ def prices(names: ModelNames, home: Path | None) -> Prices:
     Raises:
         ConfigError: the file cannot be used.
     """
+    return Prices.load(price_file(names, home))
+
+
+def price_file(names: ModelNames, home: Path | None) -> Path | None:
+    """The file of prices that the user has given or laid into the home folder; None if there is none."""
     own = home_folder(home) / PRICES
-    return Prices.load(Path(names.prices) if names.prices else own if own.exists() else None)
+    return Path(names.prices) if names.prices else own if own.exists() else None
 
 
 def embedder_name(names: ModelNames) -> str:

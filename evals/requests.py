@@ -59,13 +59,15 @@ class Request(Value):
 
     Args:
         benchmark: name of a benchmark, or the path of a JSONL file with tasks.
-        grader: for JSONL tasks, a named grader or `module:function`.
+        grader: for JSONL tasks, a named grader, `judge` or `module:function`.
+        rubric: for the judge, what a good answer is, as a text.
         models: who plays which role.
         budget: of the whole run.
     """
 
     benchmark: str
     grader: str = "exact"
+    rubric: str | None = None
     models: ModelNames = ModelNames()
     budget: Budget = Budget()
 
@@ -80,6 +82,7 @@ class EvolveRequest(Request):
         config: the method's own knobs, as JSON.
         seed_team: a saved workflow, or a JSON file of one, to start from instead of the method's seed.
         baselines: whether the baselines are run at the end.
+        tested: whether the test split is opened at the end; else somebody else opens it.
         random_edits: replaces the method's rewirings by random legal ones, that many in each iteration.
     """
 
@@ -89,4 +92,5 @@ class EvolveRequest(Request):
     config: FrozenJson = Field(default_factory=FrozenMap)
     seed_team: str | None = None
     baselines: bool = True
+    tested: bool = True
     random_edits: tuple[int, ...] | None = None

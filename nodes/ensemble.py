@@ -54,9 +54,7 @@ def ensemble_act(model: Model, prompts: Prompts, *, temperature: float | None = 
         agent: Agent, question: Question, solutions: Mapping[str, str], scope: Scope
     ) -> tuple[str, Usage]:
         shown = "\n\n".join(f"{letter}.\n{text}" for letter, text in solutions.items())
-        messages = prompts.messages(
-            "ensemble", prompt=agent.prompt, task=_plain(question.input), solutions=_plain(shown)
-        )
+        messages = prompts.messages("ensemble", prompt=agent.prompt, task=question.input, solutions=shown)
         try:
             choice, usage = await model.ask(Choice, messages, scope=scope, role="agent", temperature=temperature)
         except ReplyError as error:
@@ -76,10 +74,3 @@ def lettered(inbox: Sequence[Message]) -> dict[str, str]:
 def most_common(solutions: Mapping[str, str]) -> str:
     """The solution that stands there most often, word for word; the first among equals."""
     return Counter(solutions.values()).most_common(1)[0][0]
-
-
-def _plain(text: str) -> str:
-    """A text that cannot forge the prompt's tags."""
-    for name in ("task", "solutions"):
-        text = text.replace(f"<{name}>", f"[{name}]").replace(f"</{name}>", f"[/{name}]")
-    return text

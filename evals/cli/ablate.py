@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from selfwire.evals.cli import output
+from selfwire.evals.cli import options, output
 from selfwire.evals.requests import ModelNames, Sizes
 from selfwire.evals.study.ablation import ablate as run_study
 from selfwire.evals.study.plan import Study
 from selfwire.evals.study.table import table
+from selfwire.evals.study.variants import VARIANTS
 
 DEFAULTS = Study()
 
@@ -22,10 +23,10 @@ def register(app: typer.Typer) -> None:
 
 
 def ablate(
-    method: Annotated[str, typer.Argument(help="Method: hiva or evomas.")] = DEFAULTS.method,
-    benchmark: Annotated[str, typer.Option(help="archive, plancraft, or a .jsonl file.")] = DEFAULTS.benchmark,
+    method: Annotated[str, typer.Argument(help=f"Method: {', '.join(VARIANTS)}.")] = DEFAULTS.method,
+    benchmark: Annotated[str, typer.Option(help="Its name, or a .jsonl file of tasks.")] = DEFAULTS.benchmark,
     variants: Annotated[str, typer.Option(help="Names with commas between them, such as full,no-tev; all.")] = "",
-    seeds: Annotated[int, typer.Option(min=1, help="Evolutions per variant.")] = DEFAULTS.seeds,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs per variant.")] = DEFAULTS.seeds,
     iterations: Annotated[int, typer.Option(min=1, help="Rewritings of the workflow.")] = DEFAULTS.iterations,
     batch: Annotated[int, typer.Option(min=1, help="Train tasks per iteration.")] = DEFAULTS.batch,
     gate_tasks: Annotated[int, typer.Option(min=1, help="Gate tasks per comparison.")] = DEFAULTS.gate_tasks,
@@ -34,15 +35,23 @@ def ablate(
     test: Annotated[int, typer.Option(min=1, help="Test tasks.")] = DEFAULTS.sizes.test,
     model: Annotated[str, typer.Option(help="Agents' model.")] = "offline",
     meta_model: Annotated[str | None, typer.Option(help="Critics' and evolvers' model; the agents' if none.")] = None,
+    judge_model: options.JudgeModel = None,
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    prices: options.PriceFile = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
-    out: Annotated[Path | None, typer.Option(help="JSONL of results; evolutions in it are not run again.")] = None,
+    out: Annotated[Path | None, typer.Option(help="JSONL of results; what is in it is not run again.")] = None,
 ) -> None:
-    """Compare a method with its ablations, no gate and random edits, over seeds; prints a table in Markdown."""
+    """Compare a method with its ablations and controls, over seeds; prints a table in Markdown."""
     study = Study(
         method=method,
         benchmark=benchmark,
-        models=ModelNames(agent=model, meta=meta_model, base_url=base_url),
+        models=ModelNames(
+            agent=model,
+            meta=meta_model,
+            judge=judge_model,
+            base_url=base_url,
+            prices=None if prices is None else str(prices.resolve()),
+        ),
         sizes=Sizes(train=train, gate=gate_size, test=test),
         variants=tuple(name.strip() for name in variants.split(",") if name.strip()),
         seeds=seeds,

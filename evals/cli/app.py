@@ -5,7 +5,21 @@ from typing import Annotated
 
 import typer
 
-from selfwire.evals.cli import ablate, about, evaluate, evolve, run, runs, selection, train, workflows
+from selfwire.evals.cli import (
+    ablate,
+    about,
+    compare,
+    evaluate,
+    evolve,
+    insights,
+    measures,
+    recall,
+    run,
+    runs,
+    selection,
+    train,
+    workflows,
+)
 from selfwire.evals.cli.faults import GuardedGroup
 
 TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
@@ -14,9 +28,13 @@ TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
     selection.register,
     run.register,
     evaluate.register,
+    compare.register,
     ablate.register,
     workflows.register,
+    insights.register,
     runs.register,
+    measures.register,
+    recall.register,
     about.register,
 )
 """What adds commands, in the order of the help text."""

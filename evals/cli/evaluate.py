@@ -16,12 +16,14 @@ from selfwire.evals.cli import options, output
 from selfwire.evals.cli.evolve import LIMITS, new_limits
 from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.options import Home, Knobs, knobs, local_folder
-from selfwire.evals.cli.progress import EvaluationProgress, told_spend
+from selfwire.evals.cli.progress import EvaluationProgress, EvolutionProgress, told_spend
 from selfwire.evals.evaluation.estimate import estimated
+from selfwire.evals.evaluation.evolving import Evolution
 from selfwire.evals.evaluation.opening import resumed, started
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.run import Evaluation
 from selfwire.evals.evaluation.table import HEAD, Line, cells, reference
+from selfwire.evals.judge import rubric_text
 from selfwire.evals.recording import short_name
 from selfwire.evals.report import STAMP
 from selfwire.evals.requests import ModelNames
@@ -56,6 +58,7 @@ def evaluate(
     embedder: options.EmbedderName = "auto",
     prices: options.PriceFile = None,
     grader: options.GraderName = "exact",
+    rubric: options.Rubric = None,
     grading_timeout: options.GradingTimeout = 60.0,
     concurrency: options.Concurrency = 8,
     budget_calls: options.BudgetCalls = None,
@@ -117,6 +120,7 @@ def requested(given: Mapping[str, Any], entries: tuple[Entry, ...], command: str
             "entries": entries,
             "split": SPLITS[given["split"]],
             "models": model_names(given),
+            "rubric": given["rubric"] and rubric_text(given["rubric"]),
             "budget": Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
             **{
                 name: given[name]
@@ -150,9 +154,28 @@ def _go(run: Evaluation) -> None:
     names = ", ".join(entry.target for entry in asked.entries)
     out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
     with _words_at_the_end(run):
+        _evolve(run)
         with EvaluationProgress(out) as progress:
             lines = run_sync(run.go(progress))
         show_table(run, lines)
+
+
+def _evolve(run: Evaluation) -> None:
+    """Evolve who is to be evolved first, with the progress of an evolution."""
+    out = output.console()
+    shown: dict[str, EvolutionProgress] = {}
+    with contextlib.ExitStack() as stack:
+
+        def tell(evolution: Evolution, event: dict[str, Any]) -> None:
+            name = evolution.entry.name
+            if name not in shown:
+                stack.close()  # the bar of the one before
+                out.print(f"evolving {name}")
+                progress = EvolutionProgress(evolution.asked.evolution.iterations, out)
+                shown[name] = stack.enter_context(progress)
+            shown[name](event)
+
+        run.evolve(tell)
 
 
 @contextlib.contextmanager
@@ -191,6 +214,11 @@ def show_table(run: Evaluation, lines: tuple[Line, ...]) -> None:
         for what, count in (("errors", line.errors), ("tasks over the cap of calls, which score 0", line.capped)):
             if count:
                 out.print(f"{line.contestant.name}: {count} {what}")
+    for line, row in zip(lines, rows, strict=True):
+        if told := [f"{name} {line.figures[name]:.3f}" for name in run.benchmark.figures if name in line.figures]:
+            out.print(f"{row[0]}: {', '.join(told)}")
+    if run.benchmark.aside is not None:
+        out.print("\n".join(run_sync(run.benchmark.aside())))
     if asked.models.is_offline:
         out.print(STAMP)
 
@@ -199,7 +227,7 @@ def _says_something(name: str, column: list[str], rows: list[tuple[str, ...]]) -
     """Columns in which nothing stands are left out, and the share of solved tasks where it is the score."""
     if name == "solved [95 %]":
         return column != [row[HEAD.index("score [95 %]")] for row in rows]
-    silent = {"difference [95 %]": "-", "over cap": "0", "evolution": "none", "S": "n/a"}
+    silent = {"difference [95 %]": "-", "over cap": "0", "evolution": "none", "S": "n/a", "own judge right": "-"}
     return name not in silent or any(cell != silent[name] for cell in column)
 
 
@@ -207,7 +235,7 @@ def _last_words(run: Evaluation, *, finished: bool) -> None:
     out = output.console()
     rows, tokens = run.journal.unknown()
     lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
-    out.print(f"spent: {told_spend(run.journal.spend())}{lost}")
+    out.print(f"spent: {told_spend(run.ledger.spent)}{lost}")
     if not finished:
         out.print(f"go on with: selfwire {run.request.command} --resume {run.run}")
     out.print(f"results{'' if finished else ' so far'} are in {run.out}; look at a task with `selfwire show {run.run}`")

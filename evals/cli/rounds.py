@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import thawed
+from selfwire.evals import drawing
 from selfwire.evals.cli import output
 from selfwire.evolvers.evomas.plans import Layered
-from selfwire.evolvers.evomas.stages import Stage, change, running
+from selfwire.evolvers.evomas.stages import Stage, running
 from selfwire.evolvers.tacomas.rounds import Round
 
 
@@ -38,7 +40,7 @@ def staged(one: Stage) -> list[str]:
     if one.assessment:
         told = f"{one.assessment.verdict} ({one.assessment.confidence:.2f}): {output.short(one.assessment.feedback)}"
         lines.append(f"  verdict: {told}")
-    lines += [f"  plan: {moved}" for moved in change(one.before, one.state)] if one.state else []
+    lines += [f"  plan: {moved}" for moved in one.changes]
     return [*lines, f"  {one.usage.calls} calls, {one.usage.tokens:,} tokens"]
 
 
@@ -51,6 +53,14 @@ def layers_told(layered: Layered) -> list[str]:
         told = f"  (of {', '.join(f'{name} {share:.2f}' for name, share in ranked)})" if ranked else ""
         lines.append(f"  layer {number + 1}: {', '.join(layer)}{told}")
     return lines
+
+
+def show_topology(done: Trajectory) -> None:
+    """Print the topology that ran last, as text and as Mermaid; nothing where a run's notes hold none."""
+    if "topology" not in done.notes:
+        return
+    ran = Topology.model_validate(thawed(done.notes["topology"]))
+    output.console().print(f"\ntopology that ran last\n{drawing.text(ran)}\n\n{drawing.mermaid(ran)}\n")
 
 
 def matched(number: int, one: Mapping[str, Any]) -> list[str]:

@@ -1,6 +1,7 @@
 """From names to what can be put questions to: methods, baselines, saved workflows, and the benchmark's own rule."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
-from selfwire.evals.baselines.single import single_workflow
+from selfwire.evals.baselines.single import CUT, single_workflow
 from selfwire.evals.baselines.table import BASELINES, baseline
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark
 from selfwire.evals.evaluation.request import Entry
@@ -127,7 +128,7 @@ def entrant(entry: Entry, one: Found, wiring: Wiring) -> Entrant:
         learned=one.learned,
         evolution=one.evolution,
     )
-    return Entrant(contestant, one.workflow, _capped(made))
+    return Entrant(contestant, one.workflow, _capped(made, lambda rounds: _with_rounds(entry, one, wiring, rounds)))
 
 
 def trivial(rule: Baseline) -> Entrant:
@@ -140,14 +141,32 @@ def trivial(rule: Baseline) -> Entrant:
     return Entrant(contestant, single_workflow(()), play)
 
 
-def _capped(made: Solver) -> Play:
-    """One answer per question; calls that are used up before there is one are no fault of the infrastructure."""
+def _with_rounds(entry: Entry, one: Found, wiring: Wiring, rounds: int) -> Solver:
+    return wiring.solver(one.workflow.method, {**entry.config, "rounds": rounds})
+
+
+def _capped(made: Solver, shorter: Callable[[int], Solver]) -> Play:
+    """One answer per question; calls that are used up before there is one are no fault of the infrastructure.
+
+    A method that works in rounds gives the answer of the rounds that its calls sufficed for: it is asked again with
+    a round less, as often as needed, and what it had asked before comes out of the journal and costs nothing.
+
+    Args:
+        made: the method.
+        shorter: the method with so many rounds at most.
+    """
+    most = getattr(getattr(made, "config", None), "rounds", 1)
 
     async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
         try:
             return [await made.solve(workflow, question, scope=scope)]
         except ShareError as error:
-            blank = Trajectory(question=question, workflow=workflow.fingerprint, notes={CAPPED: True})
-            return [blank.failed(str(error))]
+            why = str(error)
+        for rounds in range(most - 1, 0, -1):
+            with suppress(ShareError):
+                done = await shorter(rounds).solve(workflow, question, scope=scope)
+                return [done.replace(notes={**done.notes, CUT: True})]
+        blank = Trajectory(question=question, workflow=workflow.fingerprint, notes={CAPPED: True})
+        return [blank.failed(why)]
 
     return play

@@ -1,8 +1,8 @@
 """Starts and resumes evaluations: from a request to the live parts, and back from a run's files."""
 
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,9 +11,11 @@ from selfwire.core.ports import Embedder
 from selfwire.core.task import Task
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
-from selfwire.evals.evaluation.contestants import TRIVIAL, Found, Wiring, entrant, found, trivial
-from selfwire.evals.evaluation.request import EvaluationRequest
-from selfwire.evals.evaluation.run import Evaluation
+from selfwire.evals.evaluation.contestants import TRIVIAL, Entrant, Found, Wiring, entrant, found
+from selfwire.evals.evaluation.evolving import evolutions_of
+from selfwire.evals.evaluation.request import Entry, EvaluationRequest
+from selfwire.evals.evaluation.run import WORKFLOWS, Evaluation, noted_workflows
+from selfwire.evals.evaluation.seen import Seen, seen
 from selfwire.evals.models import embedder_name, metered
 from selfwire.evals.recording import REQUEST, asked, corpus, facts, short_name, with_limits
 from selfwire.evals.runs import JOURNAL, run_folder, runs_folder
@@ -29,8 +31,8 @@ RESULTS = "results.jsonl"
 """Name of the file of results in a run's folder."""
 OUT = "out"
 """Name of the journal's note that says where else the results go."""
-WORKFLOWS = "workflows"
-"""Name of the journal's note that holds every contestant's workflow, as hashes by name."""
+SEEN = "seen"
+"""Name of the journal's note that holds marks of the tasks that contestants have learned from."""
 
 
 class Trial(NamedTuple):
@@ -41,6 +43,7 @@ class Trial(NamedTuple):
     embeds: Embedder
     notices: tuple[str, ...]
     workflows: Mapping[str, Found]
+    known: Seen
 
 
 @contextmanager
@@ -63,8 +66,8 @@ def started(
     told = facts(request, corpus(trial.tasks), trial.embeds.name)
     journal = Journal.create(runs_folder(home) / name / JOURNAL, run=name, facts=told)
     try:
-        run_sync(_begun(journal, request, trial.workflows, out and out.resolve()))
-        with _opened(request, journal, home, trial, trial.workflows) as opened:
+        run_sync(_begun(journal, request, trial, out and out.resolve()))
+        with _opened(request, journal, home, trial) as opened:
             yield opened
     finally:
         journal.close()
@@ -86,13 +89,13 @@ def resumed(run: str, home: Path | None = None, *, limits: Mapping[str, float] |
     path = run_folder(home, run) / JOURNAL
     request = with_limits(asked(path, EvaluationRequest), limits or {})
     embeds, notice = embedder(embedder_name(request.models))
-    bench = bench_of(request)
-    trial = Trial(bench, tasks_of(request, bench), embeds, (notice,) if notice else (), {})
+    workflows, known = begun_with(path)
+    bench, tasks = tasks_of(request, known)
+    trial = Trial(bench, tasks, embeds, (notice,) if notice else (), workflows, known)
     journal = Journal.open(path, facts(request, corpus(trial.tasks), embeds.name))
     try:
-        workflows = run_sync(_begun_with(journal))
         run_sync(journal.note(REQUEST, request.model_dump(mode="json")))
-        with _opened(request, journal, home, trial, workflows) as opened:
+        with _opened(request, journal, home, trial) as opened:
             yield opened
     finally:
         journal.close()
@@ -106,72 +109,100 @@ def checked(request: EvaluationRequest, home: Path | None) -> Trial:
     """
     if any(entry.name == TRIVIAL for entry in request.entries):
         raise ConfigError(f"{TRIVIAL!r} is the benchmark's own rule, which is always printed; call it something else")
+    for evolution in evolutions_of(request, runs_folder(home) / "none", home):
+        evolution.checked()
     journal = Journal.memory()
     try:
         model = metered(request.models, journal=journal, ledger=Ledger(request.budget), home=home)
-        bench = bench_of(request)
-        tasks = tasks_of(request, bench)
         embeds, notice = embedder(embedder_name(request.models))
+        bench, _ = tasks_of(request, Seen())
         wiring = Wiring(model, bench.toolbox, embeds, request.calls_per_task)
         with open_library(home, create=False) as library:
             workflows = {entry.name: run_sync(found(entry, wiring, bench, library)) for entry in request.entries}
-        return Trial(bench, tasks, embeds, (notice,) if notice else (), workflows)
+    finally:
+        journal.close()
+    known = seen(workflows.values(), request, home)
+    bench, tasks = tasks_of(request, known)
+    notices = (*([notice] if notice else ()), *_cautions(request, tasks, known))
+    return Trial(bench, tasks, embeds, notices, workflows, known)
+
+
+def _cautions(request: EvaluationRequest, tasks: Sequence[Task], known: Seen) -> Iterator[str]:
+    if len(tasks) < request.tasks:
+        yield (
+            f"{request.tasks - len(tasks)} of {request.tasks} tasks are left out: a contestant has learned from them, "
+            f"and there are no others"
+        )
+    for run in known.unknown:
+        yield f"run {run} is gone, so nobody knows whether these tasks are among those that it has learned from"
+
+
+def tasks_of(request: EvaluationRequest, known: Seen) -> tuple[Benchmark, tuple[Task, ...]]:
+    """The benchmark, and the tasks of the split that no contestant has learned from, in their order.
+
+    Raises:
+        ConfigError: there are not enough tasks.
+    """
+    with suppress(ConfigError):
+        return _tasks(request, known, known.tasks)
+    return _tasks(request, known, 0)
+
+
+def _tasks(request: EvaluationRequest, known: Seen, more: int) -> tuple[Benchmark, tuple[Task, ...]]:
+    evolving = request.evolving
+    others = {"train": evolving.train, "gate": evolving.gate} if evolving else {"train": 0, "gate": 0}
+    sizes = {**others, "test": 0, request.split: request.tasks + more}
+    wanted = 4 * sum(sizes.values())  # generated tasks share entities, so some are left over
+    bench = load_benchmark(
+        request.benchmark, seed=request.seed, size=wanted, grader=request.grader, rubric=request.rubric
+    )
+    tasks: tuple[Task, ...] = getattr(bench.splits(request.seed, **sizes), request.split)
+    fresh = [task for task in tasks if not known.holds(task)]
+    if not fresh:
+        raise ConfigError(f"a contestant has learned from all {len(tasks)} tasks; choose another --seed or --split")
+    return bench, tuple(fresh[: request.tasks])
+
+
+async def _begun(journal: Journal, request: EvaluationRequest, trial: Trial, out: Path | None) -> None:
+    await journal.note(REQUEST, request.model_dump(mode="json"))
+    await journal.note(OUT, None if out is None else str(out))
+    await journal.note(SEEN, [sorted(trial.known.marks), trial.known.tasks])
+    await noted_workflows(journal, trial.workflows)
+
+
+def begun_with(path: Path) -> tuple[dict[str, Found], Seen]:
+    """The workflows of the start, as a name in the library may mean another by now, and what they had learned from."""
+    journal = Journal.reading(path)
+    try:
+        bodies = run_sync(journal.noted(WORKFLOWS))
+        marks, tasks = run_sync(journal.noted(SEEN))
+        workflows = {name: Found.model_validate(run_sync(journal.get_body(body))) for name, body in bodies.items()}
+        return workflows, Seen(frozenset(marks), tasks)
     finally:
         journal.close()
 
 
-def bench_of(request: EvaluationRequest) -> Benchmark:
-    """The benchmark with enough tasks."""
-    wanted = 4 * request.tasks  # generated tasks share entities, so some are left over
-    return load_benchmark(request.benchmark, seed=request.seed, size=wanted, grader=request.grader)
-
-
-def tasks_of(request: EvaluationRequest, bench: Benchmark) -> tuple[Task, ...]:
-    """The tasks of the split, in the order of their numbers.
-
-    Raises:
-        ConfigError: there are not enough.
-    """
-    sizes = {"train": 0, "gate": 0, "test": 0, request.split: request.tasks}
-    found: tuple[Task, ...] = getattr(bench.splits(request.seed, **sizes), request.split)
-    return found
-
-
-async def _begun(
-    journal: Journal, request: EvaluationRequest, workflows: Mapping[str, Found], out: Path | None
-) -> None:
-    await journal.note(REQUEST, request.model_dump(mode="json"))
-    await journal.note(OUT, None if out is None else str(out))
-    bodies = {name: await journal.put_body(one.model_dump(mode="json")) for name, one in workflows.items()}
-    await journal.note(WORKFLOWS, bodies)
-
-
-async def _begun_with(journal: Journal) -> dict[str, Found]:
-    """The workflows of the start: a name in the library may mean another by now."""
-    bodies = await journal.noted(WORKFLOWS)
-    return {name: Found.model_validate(await journal.get_body(body)) for name, body in bodies.items()}
-
-
 @contextmanager
-def _opened(
-    request: EvaluationRequest, journal: Journal, home: Path | None, trial: Trial, workflows: Mapping[str, Found]
-) -> Iterator[Evaluation]:
-    elapsed = run_sync(journal.noted(ELAPSED)) or 0.0
-    ledger = Ledger(request.budget, spent=journal.spend(), elapsed=elapsed)
+def _opened(request: EvaluationRequest, journal: Journal, home: Path | None, trial: Trial) -> Iterator[Evaluation]:
+    evolutions = evolutions_of(request, runs_folder(home) / journal.run, home)
+    before = sum((one.spent for one in evolutions), journal.spend())
+    ledger = Ledger(request.budget, spent=before, elapsed=run_sync(journal.noted(ELAPSED)) or 0.0)
     model = metered(request.models, journal=journal, ledger=ledger, probe=True, home=home)
-    toolbox = journalled(trial.bench.toolbox, journal)
-    entrants = [trivial(trial.bench.baseline)]
-    for entry in request.entries:
-        one = workflows[entry.name]
+    bench = trial.bench.with_model(model)
+    toolbox = journalled(bench.toolbox, journal)
+
+    def entered(entry: Entry, one: Found) -> Entrant:
         labelled = model.labelled(method=one.workflow.method, workflow=one.workflow.fingerprint)
-        wiring = Wiring(labelled, toolbox, trial.embeds, request.calls_per_task)
-        entrants.append(entrant(entry, one, wiring))
+        return entrant(entry, one, Wiring(labelled, toolbox, trial.embeds, request.calls_per_task))
+
     out = run_sync(journal.noted(OUT))
     try:
         yield Evaluation(
             request=request,
-            benchmark=trial.bench,
-            entrants=entrants,
+            benchmark=bench,
+            workflows=dict(trial.workflows),
+            entered=entered,
+            evolutions=evolutions,
             tasks=trial.tasks,
             journal=journal,
             ledger=ledger,

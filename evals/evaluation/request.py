@@ -22,6 +22,23 @@ class Entry(Value):
     config: FrozenJson = Field(default_factory=FrozenMap)
 
 
+class Evolving(Value):
+    """Which contestants are evolved before they are measured, and at which sizes.
+
+    Args:
+        names: of entries whose targets are methods.
+        train, gate: tasks of these splits.
+        iterations, batch, gate_tasks: as in `EvolutionConfig`.
+    """
+
+    names: tuple[Id, ...] = Field(min_length=1)
+    train: int = Field(default=60, ge=1)
+    gate: int = Field(default=60, ge=1)
+    iterations: int = Field(default=10, ge=1)
+    batch: int = Field(default=10, ge=1)
+    gate_tasks: int = Field(default=20, ge=1)
+
+
 class EvaluationRequest(Request):
     """Everything that decides what an evaluation does.
 
@@ -35,6 +52,7 @@ class EvaluationRequest(Request):
         concurrency: tasks that are worked on at the same time.
         calls_per_task: most model calls of a task, for every contestant; None for no cap.
         grading_timeout: seconds until the grading of an answer is given up.
+        evolving: who is evolved first, on tasks of other splits; None for nobody.
     """
 
     command: Literal["eval", "compare"] = "eval"
@@ -46,6 +64,7 @@ class EvaluationRequest(Request):
     concurrency: int = Field(default=8, ge=1)
     calls_per_task: int | None = Field(default=None, ge=1)
     grading_timeout: float = Field(default=60.0, gt=0)
+    evolving: Evolving | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -54,4 +73,8 @@ class EvaluationRequest(Request):
             raise ValueError(f"{twice[0]!r} stands twice among the contestants; give each a name, as in mine=hiva")
         if self.against and self.against not in names:
             raise ValueError(f"nobody is called {self.against!r}; contestants are {', '.join(names)}")
+        if self.evolving and (unknown := set(self.evolving.names) - set(names)):
+            raise ValueError(f"nobody is called {min(unknown)!r} who could be evolved; there are {', '.join(names)}")
+        if self.evolving and self.split != "test":
+            raise ValueError("who is evolved learns from the train and val splits; measure on the test split")
         return self

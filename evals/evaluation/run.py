@@ -1,8 +1,9 @@
 """Runs an evaluation: every contestant on every task, each row kept in the journal as it comes."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.baselines.single import CUT
 from selfwire.evals.benchmarks.benchmark import Benchmark
-from selfwire.evals.evaluation.contestants import Entrant
+from selfwire.evals.evaluation.contestants import Entrant, Found, trivial
+from selfwire.evals.evaluation.evolving import Evolution, left, without
 from selfwire.evals.evaluation.grading import TimedEnvironment
-from selfwire.evals.evaluation.request import EvaluationRequest
+from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.rows import Header, TaskRow, task_row, write_results
 from selfwire.evals.evaluation.table import Line, Tally
 from selfwire.evals.recording import code_hash
@@ -21,11 +23,14 @@ from selfwire.evals.runs import SUMMARY
 from selfwire.evals.version import installed_version
 from selfwire.graphs.evolution.phases import ELAPSED
 from selfwire.graphs.evolution.rollouts import Ground, roll_through
-from selfwire.runtime.budget import Ledger, deadline
+from selfwire.runtime.budget import Ledger, Purse, deadline
 from selfwire.runtime.journal import Journal
+from selfwire.runtime.sync import run_sync
 
 ROWS = "rows"
 """Notes are called rows/<contestant>/<task>."""
+WORKFLOWS = "workflows"
+"""Name of the journal's note that holds every contestant's workflow, as hashes by name."""
 PHASE = "eval"
 DEFAULT_SHARE = 60
 """Calls that are set aside for a task under a budget of calls, where there is no cap."""
@@ -43,7 +48,9 @@ class Evaluation:
     Attributes:
         request: what was asked.
         benchmark: its tasks, tools and environment.
-        entrants: the benchmark's own rule, then the contestants.
+        workflows: of the contestants, by name; `evolve` replaces those that evolve.
+        entered: makes a contestant of its entry and workflow.
+        evolutions: of contestants that are evolved first.
         tasks: in order.
         journal, ledger: of the run.
         embedder: its name.
@@ -53,7 +60,9 @@ class Evaluation:
 
     request: EvaluationRequest
     benchmark: Benchmark
-    entrants: Sequence[Entrant]
+    workflows: dict[str, Found]
+    entered: Callable[[Entry, Found], Entrant]
+    evolutions: Sequence[Evolution]
     tasks: Sequence[Task]
     journal: Journal
     ledger: Ledger
@@ -68,6 +77,12 @@ class Evaluation:
         return self.journal.run
 
     @property
+    def entrants(self) -> list[Entrant]:
+        """The benchmark's own rule, then the contestants."""
+        entries = self.request.entries
+        return [trivial(self.benchmark.baseline), *(self.entered(one, self.workflows[one.name]) for one in entries)]
+
+    @property
     def ground(self) -> Ground:
         """Where the contestants are run and graded."""
         asked = self.request
@@ -80,6 +95,22 @@ class Evaluation:
             keep_errors_below=1.0,
             capped=asked.calls_per_task is not None,
         )
+
+    def evolve(self, on_event: Callable[[Evolution, Event], None] = lambda evolution, event: None) -> None:
+        """Evolve who is to be evolved and has not been, one after another; blocks.
+
+        Raises:
+            BudgetError, OutageError, ModelError: it stopped early and can be resumed.
+        """
+        for one in self.evolutions:
+            before = one.spent
+            try:
+                if not one.is_finished:
+                    one.run(left(self.request.budget, self.ledger.spent, before), partial(on_event, one))
+            finally:
+                self.ledger.settle(Purse(), without(one.spent, before))
+            self.workflows[one.entry.name] = one.result(self.run)
+        run_sync(noted_workflows(self.journal, self.workflows))
 
     async def go(self, on_event: Callable[[Event], None] = lambda event: None) -> tuple[Line, ...]:
         """Run what has no row yet, or ended as an error; write the file of results; return the table's lines.
@@ -214,6 +245,12 @@ class Count:
         """Of the graded ones so far."""
         graded = self.done - self.errors
         return self.score / graded if graded else None
+
+
+async def noted_workflows(journal: Journal, workflows: Mapping[str, Found]) -> None:
+    """Keep the contestants' workflows in the journal."""
+    bodies = {name: await journal.put_body(one.model_dump(mode="json")) for name, one in workflows.items()}
+    await journal.note(WORKFLOWS, bodies)
 
 
 def _note(name: str, task: str = "") -> str:

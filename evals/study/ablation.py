@@ -1,4 +1,4 @@
-"""Runs a study: independent evolutions in a pool of processes, each result kept as it comes."""
+"""Runs a study: independent evolutions or evaluations in a pool of processes, each result kept as it comes."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -6,36 +6,39 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from multiprocessing import get_context
 from pathlib import Path
 
-from selfwire.evals.evolutions import checked
+from selfwire.evals import evolutions
+from selfwire.evals.evaluation import opening
+from selfwire.evals.study.evaluation import evaluation
 from selfwire.evals.study.evolution import evolution
 from selfwire.evals.study.plan import Study
-from selfwire.evals.study.rows import Row, append_row, read_rows, unfinished
+from selfwire.evals.study.rows import EvaluationRow, EvolutionRow, Row, append_row, read_rows, unfinished
 from selfwire.evals.study.variants import FULL, RANDOM
 
 
 def ablate(
     study: Study, out: Path, *, workers: int = 2, tell: Callable[[str], None] = lambda line: None
 ) -> tuple[Row, ...]:
-    """Run every evolution of a study that has no row yet, in processes of their own.
+    """Run what has no row yet of a study, in processes of their own.
 
     Args:
         study: what to run.
-        out: JSONL of the rows; evolutions that it holds are not run again.
+        out: JSONL of the rows; what it holds is not run again.
         workers: processes.
-        tell: hears a line when an evolution has ended.
+        tell: hears a line when a run has ended.
 
     Returns:
         The rows of the chosen variants and seeds, variant by variant.
 
     Raises:
         ConfigError: the study or the file cannot be used.
-        BudgetError, ModelError: an evolution stopped; the rows of the others are in the file.
+        BudgetError, ModelError: a run stopped; the rows of the others are in the file.
     """
     key, wanted = study.key, [(name, seed) for name in study.chosen for seed in range(study.seeds)]
-    checked(study.request(FULL, 0), None)
-    rows = {row.key: row for row in read_rows(out, key)}
+    _check(study)
+    rows: dict[tuple[str, int], Row] = {row.key: row for row in read_rows(out, key, kind_of(study))}
     todo = unfinished(wanted, list(rows.values()))
-    tell(f"{len(wanted)} evolutions, {len(wanted) - len(todo)} of them done, {workers} at a time")
+    what = "evolutions" if study.evolves else "evaluations"
+    tell(f"{len(wanted)} {what}, {len(wanted) - len(todo)} of them done, {workers} at a time")
     since = time.monotonic()
 
     def keep(row: Row) -> None:
@@ -49,13 +52,40 @@ def ablate(
 
 
 def progress_line(row: Row, made: int, total: int, seconds: float) -> str:
-    """How an evolution ended, and how long the rest may take."""
+    """How a run ended, and how long the rest may take."""
     left = seconds / made * (total - made)
+    came = f"{row.after:.2f}"
+    if isinstance(row, EvolutionRow):
+        came = (
+            f"{row.before:.2f} -> {row.after:.2f}, {row.nodes} nodes, {row.accepted} accepted, {row.rejected} rejected"
+        )
     return (
-        f"[{made}/{total}] {row.variant} seed {row.seed}: {row.before:.2f} -> {row.after:.2f}, {row.nodes} nodes, "
-        f"{row.calls:.1f} calls/task, {row.accepted} accepted, {row.rejected} rejected, {row.seconds:.0f} s; "
+        f"[{made}/{total}] {row.variant} seed {row.seed}: {came}, {row.calls:.1f} calls/task, {row.seconds:.0f} s; "
         f"about {left / 60:.0f} min left"
     )
+
+
+def kind_of(study: Study) -> type[Row]:
+    """What rows of a study are."""
+    return EvolutionRow if study.evolves else EvaluationRow
+
+
+def measured(study: Study, key: str, name: str, seed: int, edits: tuple[int, ...] | None = None) -> Row:
+    """Run one variant with one seed."""
+    return evolution(study, key, name, seed, edits) if study.evolves else evaluation(study, key, name, seed)
+
+
+def _check(study: Study) -> None:
+    if study.evolves:
+        evolutions.checked(study.request(FULL, 0), None)
+    else:
+        opening.checked(study.evaluation(FULL, 0), None)
+
+
+def _edits(full: Row) -> tuple[int, ...]:
+    if not isinstance(full, EvolutionRow):
+        raise TypeError(f"only evolutions have edits, not {full!r}")
+    return full.edits
 
 
 def _run(
@@ -75,8 +105,8 @@ def _run(
             ready = [] if faults else [one for one in waiting if one[0] != RANDOM or (FULL, one[1]) in rows]
             for name, seed in ready[: workers - len(running)]:
                 waiting.remove((name, seed))
-                edits = rows[FULL, seed].edits if name == RANDOM else None
-                running.add(pool.submit(evolution, study, key, name, seed, edits))
+                edits = _edits(rows[FULL, seed]) if name == RANDOM else None
+                running.add(pool.submit(measured, study, key, name, seed, edits))
             ended, running = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:
                 fault = future.exception()

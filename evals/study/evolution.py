@@ -18,7 +18,7 @@ from selfwire.evals.evolutions import OpenRun, started
 from selfwire.evals.report import cost_efficiency, kept
 from selfwire.evals.statistics import mean
 from selfwire.evals.study.plan import NAME, Study
-from selfwire.evals.study.rows import Row
+from selfwire.evals.study.rows import EvolutionRow
 from selfwire.graphs.evolution.phases import trajectories_note
 from selfwire.graphs.evolution.rollouts import spent
 from selfwire.runtime.sync import run_sync
@@ -35,7 +35,7 @@ SIDES = (
 """Phases and sides of which an evolution keeps trajectories."""
 
 
-def evolution(study: Study, key: str, name: str, seed: int, edits: tuple[int, ...] | None = None) -> Row:
+def evolution(study: Study, key: str, name: str, seed: int, edits: tuple[int, ...] | None = None) -> EvolutionRow:
     """Run one evolution in a home folder that is removed afterwards.
 
     Args:
@@ -49,7 +49,7 @@ def evolution(study: Study, key: str, name: str, seed: int, edits: tuple[int, ..
         with started(study.request(name, seed, edits), Path(home), run=NAME) as run:
             final = run_sync(run.go())
             found = run_sync(_measured(run, dict(final)))
-    return Row(study=key, variant=name, seed=seed, seconds=round(time.monotonic() - since, 2), **found)
+    return EvolutionRow(study=key, variant=name, seed=seed, seconds=round(time.monotonic() - since, 2), **found)
 
 
 async def _measured(run: OpenRun, final: Mapping[str, Any]) -> dict[str, Any]:

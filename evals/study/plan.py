@@ -1,8 +1,10 @@
-"""What a study compares: a method, its ablations, no gate and random edits, over seeds.
+"""What a study compares: a method, its ablations and controls, over seeds.
 
-Every (variant, seed) is one evolution from the same seed workflow on the same tasks; the seed decides the tasks,
-the splits and every draw. The random control makes as many rewirings per iteration as the full method made
-with the same seed, under the same gate and caps; so it waits for the full method's row.
+The seed decides the tasks, the splits and every draw. Methods that learn between runs: every (variant, seed) is one
+evolution from the same seed workflow, measured afterwards. Methods that rewire themselves while they answer: every
+(variant, seed) is one evaluation of the seed workflow, on the same tasks. The random control of an evolution makes as
+many rewirings per iteration as the full method made with the same seed, under the same gate and caps; so it waits for
+the full method's row.
 """
 
 from collections.abc import Mapping
@@ -12,9 +14,10 @@ from pydantic import Field
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Budget
 from selfwire.core.values import Value, fingerprint
+from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.recording import code_hash
 from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
-from selfwire.evals.study.variants import FULL, RANDOM, VARIANTS, Variant
+from selfwire.evals.study.variants import EVOLVED, FULL, RANDOM, VARIANTS, Variant
 from selfwire.graphs.evolution.config import EvolutionConfig
 
 NAME = "study"
@@ -25,10 +28,11 @@ class Study(Value):
     """What is compared, at which sizes.
 
     Args:
-        method, benchmark, models, sizes, budget: as in `EvolveRequest`, of each evolution.
+        method, benchmark, models, sizes, budget: as in `EvolveRequest`, of each evolution or evaluation.
         variants: names in `VARIANTS`; none for all of the method.
-        seeds: evolutions per variant, of seeds 0, 1, ...
-        iterations, batch, gate_tasks, concurrency: as in `EvolutionConfig`.
+        seeds: runs per variant, of seeds 0, 1, ...
+        iterations, batch, gate_tasks: as in `EvolutionConfig`; nothing to a method that does not evolve.
+        concurrency: tasks that are worked on at the same time.
     """
 
     method: str = "hiva"
@@ -53,6 +57,11 @@ class Study(Value):
         if self.method not in VARIANTS:
             raise ConfigError(f"no ablations of {self.method!r}; there are those of {', '.join(VARIANTS)}")
         return VARIANTS[self.method]
+
+    @property
+    def evolves(self) -> bool:
+        """Whether the variants are evolved before they are measured."""
+        return self.method in EVOLVED
 
     @property
     def chosen(self) -> tuple[str, ...]:
@@ -100,4 +109,16 @@ class Study(Value):
                 concurrency=self.concurrency,
                 seed=seed,
             ),
+        )
+
+    def evaluation(self, name: str, seed: int) -> EvaluationRequest:
+        """The evaluation of a variant and a seed, for methods that do not evolve."""
+        return EvaluationRequest(
+            benchmark=self.benchmark,
+            models=self.models,
+            budget=self.budget,
+            entries=(Entry(name=NAME, target=self.method, config=self.known[name].config),),
+            tasks=self.sizes.test,
+            seed=seed,
+            concurrency=self.concurrency,
         )

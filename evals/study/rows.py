@@ -1,8 +1,9 @@
-"""Results of a study as JSONL: one row per evolution, appended as it ends, so that a stopped study goes on."""
+"""Results of a study as JSONL: one row per run, appended as it ends, so that a stopped study goes on."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -11,22 +12,16 @@ from selfwire.core.values import Value
 
 
 class Row(Value):
-    """What one evolution came to.
+    """What one run of a study came to.
 
     Args:
         study: fingerprint of everything that the rows of a study share, the code among it.
-        variant, seed: which evolution.
-        before, after: mean score of seed and evolved workflow over the test tasks that both finished.
+        variant, seed: which run.
+        after: mean score over the test tasks that count.
         compared: how many those are.
-        errors: test runs of either that ended as infrastructure errors.
-        nodes: of the evolved workflow.
-        calls_before, calls: model calls per test task of seed and evolved workflow.
-        tokens: per test task of the evolved workflow.
+        errors: test runs that ended as infrastructure errors.
+        calls, tokens: per test task.
         efficiency: S = 100 P / (C + 0.01), C in dollars per task; None at no dollars or an unknown price.
-        evolution_calls, dollars: of the whole evolution, its tests apart; dollars None for an unknown price.
-        edits: rewirings that were applied to the candidate of each iteration, repairs left out.
-        accepted, rejected, unchanged: iterations by what became of them.
-        workflow: fingerprint of the evolved workflow.
         paths: fingerprint of what the teams did, by phase.
         seconds: wall time.
     """
@@ -34,22 +29,12 @@ class Row(Value):
     study: str
     variant: str
     seed: int = Field(ge=0)
-    before: float = Field(ge=0, le=1)
     after: float = Field(ge=0, le=1)
     compared: int = Field(ge=1)
     errors: int = Field(ge=0)
-    nodes: int = Field(ge=1)
-    calls_before: float = Field(ge=0)
     calls: float = Field(ge=0)
     tokens: float = Field(ge=0)
     efficiency: float | None = Field(ge=0)
-    evolution_calls: int = Field(ge=0)
-    dollars: float | None = Field(ge=0)
-    edits: tuple[int, ...]
-    accepted: int = Field(ge=0)
-    rejected: int = Field(ge=0)
-    unchanged: int = Field(ge=0)
-    workflow: str
     paths: dict[str, str]
     seconds: float = Field(ge=0)
 
@@ -64,7 +49,45 @@ class Row(Value):
         return 100 * self.after / max(self.calls, 1)
 
 
-def read_rows(path: Path, study: str) -> list[Row]:
+class EvolutionRow(Row):
+    """What one evolution came to; its tasks are those that seed and evolved workflow both finished.
+
+    Args:
+        before: mean score of the seed workflow.
+        nodes: of the evolved workflow.
+        calls_before: model calls per test task of the seed workflow.
+        evolution_calls, dollars: of the whole evolution, its tests apart; dollars None for an unknown price.
+        edits: rewirings that were applied to the candidate of each iteration, repairs left out.
+        accepted, rejected, unchanged: iterations by what became of them.
+        workflow: fingerprint of the evolved workflow.
+    """
+
+    before: float = Field(ge=0, le=1)
+    nodes: int = Field(ge=1)
+    calls_before: float = Field(ge=0)
+    evolution_calls: int = Field(ge=0)
+    dollars: float | None = Field(ge=0)
+    edits: tuple[int, ...]
+    accepted: int = Field(ge=0)
+    rejected: int = Field(ge=0)
+    unchanged: int = Field(ge=0)
+    workflow: str
+
+
+class EvaluationRow(Row):
+    """What one evaluation came to.
+
+    Args:
+        rounds: per test task; None for a method without rounds.
+    """
+
+    rounds: float | None = Field(ge=0)
+
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+def read_rows(path: Path, study: str, schema: type[AnyRow]) -> list[AnyRow]:
     """The rows of a study's file, none if there is no file.
 
     What a kill left of a last line is cut off.
@@ -78,7 +101,7 @@ def read_rows(path: Path, study: str) -> list[Row]:
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
         os.truncate(path, len(whole.encode()))
-    return [_row(path, number, line, study) for number, line in enumerate(whole.splitlines(), start=1)]
+    return [_row(path, number, line, study, schema) for number, line in enumerate(whole.splitlines(), start=1)]
 
 
 def append_row(path: Path, row: Row) -> None:
@@ -94,9 +117,9 @@ def unfinished(wanted: Sequence[tuple[str, int]], rows: Sequence[Row]) -> list[t
     return [key for key in wanted if key not in done]
 
 
-def _row(path: Path, number: int, line: str, study: str) -> Row:
+def _row(path: Path, number: int, line: str, study: str, schema: type[AnyRow]) -> AnyRow:
     try:
-        row = Row.model_validate_json(line)
+        row = schema.model_validate_json(line)
     except ValidationError as error:
         fault = error.errors()[0]["msg"]
         raise ConfigError(f"line {number} of {path} is no result of a study: {fault}; choose another --out") from None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from selfwire.evals.report import STAMP
 from selfwire.evals.statistics import Estimate, mean, paired, sd
 from selfwire.evals.study.plan import Study
-from selfwire.evals.study.rows import Row
+from selfwire.evals.study.rows import EvaluationRow, EvolutionRow, Row
 from selfwire.evals.study.variants import FULL
 
 HEAD = (
@@ -23,6 +23,19 @@ HEAD = (
     "calls of the evolution",
 )
 
+MEASURED_HEAD = (
+    "variant",
+    "score, mean ± sd",
+    "range",
+    "full − variant [95 %]",
+    "calls/task",
+    "tokens/task",
+    "rounds/task",
+    "score per 100 calls",
+    "S",
+    "errors",
+)
+
 KINDS = ("accepted", "rejected", "unchanged")
 
 
@@ -37,19 +50,28 @@ def table(study: Study, rows: Sequence[Row], command: str = "") -> str:
         command: that made them.
     """
     by_variant = {name: [row for row in rows if row.variant == name] for name in study.chosen}
-    seeds = len({row.seed for row in rows})
-    lines = [_line(HEAD), _line(["---"] * len(HEAD)), _seed_line(rows)]
+    evolved = [row for row in rows if isinstance(row, EvolutionRow)]
+    head = HEAD if study.evolves else MEASURED_HEAD
+    lines = [_line(head), _line(["---"] * len(head)), *([_seed_line(evolved)] if evolved else [])]
     full = by_variant.get(FULL, [])
     lines += [_line(_cells(study, name, found, full)) for name, found in by_variant.items() if found]
-    sizes = study.sizes
     told = [
-        f"{study.method} on {study.benchmark}, {seeds} seeds per variant, {study.iterations} iterations of "
-        f"{study.batch} train tasks, {study.gate_tasks} gate tasks per comparison, splits {sizes.train}/{sizes.gate}/"
-        f"{sizes.test} (train/gate/test), scores on the test split.",
+        _sizes(study, len({row.seed for row in rows})),
         *([f"{STAMP}."] if study.models.is_offline else []),
         *([f"Made with `{command}`."] if command else []),
     ]
     return "\n\n".join(["\n".join(told), "\n".join(lines), "\n".join(_notes(rows))]) + "\n"
+
+
+def _sizes(study: Study, seeds: int) -> str:
+    sizes = study.sizes
+    if not study.evolves:
+        return f"{study.method} on {study.benchmark}, {seeds} seeds per variant, {sizes.test} test tasks each."
+    return (
+        f"{study.method} on {study.benchmark}, {seeds} seeds per variant, {study.iterations} iterations of "
+        f"{study.batch} train tasks, {study.gate_tasks} gate tasks per comparison, splits {sizes.train}/{sizes.gate}/"
+        f"{sizes.test} (train/gate/test), scores on the test split."
+    )
 
 
 def difference(less: Sequence[Row], more: Sequence[Row]) -> Estimate | None:
@@ -59,32 +81,33 @@ def difference(less: Sequence[Row], more: Sequence[Row]) -> Estimate | None:
     return paired([first[seed] for seed in shared], [second[seed] for seed in shared]) if len(shared) > 1 else None
 
 
-def gain(rows: Sequence[Row]) -> Estimate | None:
+def gain(rows: Sequence[EvolutionRow]) -> Estimate | None:
     """Mean of after − before over seeds, with its interval; None with fewer than two."""
     return paired([row.before for row in rows], [row.after for row in rows]) if len(rows) > 1 else None
 
 
 def _cells(study: Study, name: str, rows: Sequence[Row], full: Sequence[Row]) -> list[str]:
+    """A line under `HEAD`, or under `MEASURED_HEAD` for a method that does not evolve."""
     after = [row.after for row in rows]
+    evolved = [row for row in rows if isinstance(row, EvolutionRow)]
     efficiency = [row.efficiency for row in rows if row.efficiency is not None]
-    versus = difference(rows, full) if name != FULL else None
-    return [
-        study.known[name].title,
-        f"{mean(after):.3f} ± {sd(after):.3f}",
-        f"{min(after):.2f}–{max(after):.2f}",
-        told(gain(rows)),
-        told(versus),
-        f"{mean([row.nodes for row in rows]):.1f}",
-        f"{mean([row.calls for row in rows]):.1f}",
-        f"{mean([row.tokens for row in rows]):,.0f}",
-        f"{mean([row.per_hundred_calls for row in rows]):.1f}",
-        f"{mean(efficiency):.1f}" if len(efficiency) == len(rows) else "n/a",
-        " / ".join(f"{mean([float(getattr(row, kind)) for row in rows]):.1f}" for kind in KINDS),
-        f"{mean([row.evolution_calls for row in rows]):,.0f}",
-    ]
+    versus = told(difference(rows, full)) if name != FULL else told(None)
+    score, span = f"{mean(after):.3f} ± {sd(after):.3f}", f"{min(after):.2f}–{max(after):.2f}"
+    calls, tokens = f"{mean([row.calls for row in rows]):.1f}", f"{mean([row.tokens for row in rows]):,.0f}"
+    bought = f"{mean([row.per_hundred_calls for row in rows]):.1f}"
+    share = f"{mean(efficiency):.1f}" if len(efficiency) == len(rows) else "n/a"
+    if not evolved:
+        rounds = [row.rounds for row in rows if isinstance(row, EvaluationRow) and row.rounds is not None]
+        took, errors = f"{mean(rounds):.1f}" if rounds else "—", str(sum(row.errors for row in rows))
+        return [study.known[name].title, score, span, versus, calls, tokens, took, bought, share, errors]
+    nodes = f"{mean([row.nodes for row in evolved]):.1f}"
+    outcomes = " / ".join(f"{mean([float(getattr(row, kind)) for row in evolved]):.1f}" for kind in KINDS)
+    cost = f"{mean([row.evolution_calls for row in evolved]):,.0f}"
+    title = study.known[name].title
+    return [title, score, span, told(gain(evolved)), versus, nodes, calls, tokens, bought, share, outcomes, cost]
 
 
-def _seed_line(rows: Sequence[Row]) -> str:
+def _seed_line(rows: Sequence[EvolutionRow]) -> str:
     """The seed workflow: one score per seed, as the full method's runs and the others' measured it."""
     first = {row.seed: row for row in rows if row.variant == FULL} or {row.seed: row for row in rows}
     before, calls = [row.before for row in first.values()], [row.calls_before for row in first.values()]
@@ -96,10 +119,11 @@ def _seed_line(rows: Sequence[Row]) -> str:
 
 def _notes(rows: Sequence[Row]) -> list[str]:
     errors, minutes = sum(row.errors for row in rows), sum(row.seconds for row in rows) / 60
+    gates = "Without the gate the weights of the knowledge distance stay uniform, as nothing is held out."
     return [
         "Intervals: Student's t at 95 %, over seeds, paired by seed. S = 100 P / (C + 0.01), C in dollars per task, is "
-        "n/a at $0. Without the gate the weights of the knowledge distance stay uniform, as nothing is held out.",
-        f"Infrastructure errors, counted apart from scores: {errors}. Evolutions took {minutes:.0f} minutes together.",
+        f"n/a at $0.{f' {gates}' if any(row.variant == 'no-gate' for row in rows) else ''}",
+        f"Infrastructure errors, counted apart from scores: {errors}. All runs took {minutes:.0f} minutes together.",
     ]
 
 

@@ -35,6 +35,24 @@ VARIANTS: Mapping[str, Mapping[str, Variant]] = {
         "no-gate": Variant(title="no gate", gate="off"),
         RANDOM: Variant(title="random edits", random=True),
     },
+    "tacomas": {
+        FULL: Variant(title="full"),
+        "no-capability": Variant(title="topology only", config={"capability": False}),
+        "no-topology": Variant(title="capability only", config={"topology": False}),
+        "one-scale": Variant(title="K = 1", config={"interval": 1}),
+        "no-budget": Variant(title="no edit budget", config={"slow": {"budgeted": False}}),
+        "fixed": Variant(title="fixed team", config={"capability": False, "topology": False}),
+    },
+    "dytopo": {
+        FULL: Variant(title="semantic, tau = 0.3"),
+        "random-topology": Variant(title="random topology", config={"topology": "random"}),
+        "broadcast": Variant(title="broadcast", config={"topology": "broadcast"}),
+        "single-turn": Variant(title="single turn", config={"rounds": 1, "topology": "none", "manager": False}),
+        **{
+            f"tau-0{tenth}": Variant(title=f"tau = 0.{tenth}", config={"threshold": tenth / 10})
+            for tenth in (1, 2, 4, 5, 6, 7, 8, 9)
+        },
+    },
     "evomas": {
         FULL: Variant(title="full"),
         "no-state": Variant(title="w/o task state", config={"task_state": False}),
@@ -47,8 +65,17 @@ VARIANTS: Mapping[str, Mapping[str, Variant]] = {
             title="fixed workflow w/o task state", config={"adapter": "fixed", "task_state": False}
         ),
     },
+    "hera": {
+        FULL: Variant(title="full"),
+        "no-library": Variant(title="w/o library", config={"library": False}),
+        "no-rope": Variant(title="w/o RoPE", config={"rope": False}),
+        "no-mutation": Variant(title="w/o mutation", config={"mutation": False}),
+        "no-gate": Variant(title="no gate", gate="off"),
+    },
 }
-"""Variants by method and name; every method has `full`, and `random` if it rewires its team."""
+"""Variants by method and name; every method has `full`, and `random` if random edits are a control for it."""
+EVOLVED = frozenset({"hiva", "hera", "evomas"})
+"""Methods whose variants are evolved before they are measured; those of the others are measured as they are."""
 
 PREFIX = "no-"
 """Of the names of variants that switch a part off."""

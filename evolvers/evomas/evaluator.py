@@ -7,8 +7,8 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.evolvers.accounts import shortened
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.evomas.asks import Assessed, LastAnswer
-from selfwire.evolvers.evomas.meta import Meta
 from selfwire.evolvers.evomas.state import ARTIFACT_LENGTH, FEEDBACK_LENGTH, Assessment, TaskState, full_text
 
 NOT_JUDGED = "The outcome could not be judged."
@@ -23,7 +23,7 @@ class Judged(NamedTuple):
     fell_back: bool = False
 
 
-async def evaluate(state: TaskState, outcome: str, meta: Meta, *, checks: str = "", scope: Scope) -> Judged:
+async def evaluate(state: TaskState, outcome: str, coach: Coach, *, checks: str = "", scope: Scope) -> Judged:
     """e_t: verdict, confidence and feedback on the active subtask.
 
     Without a valid reply the subtask is sent back (a reward of 0 that may be refined): nothing is passed unseen.
@@ -31,13 +31,13 @@ async def evaluate(state: TaskState, outcome: str, meta: Meta, *, checks: str = 
     Args:
         state: before the update, with an active subtask.
         outcome: what the workflow came to.
-        meta: asks the judge.
+        coach: asks the judge.
         checks: what was looked up to verify the outcome; "" if nothing.
         scope: place of the stage.
     """
     goal = state.current.goal if state.current else state.objective
     try:
-        reply, usage = await meta.ask(
+        reply, usage = await coach.ask(
             Assessed,
             "evaluator",
             scope=scope.at(node="evaluator"),
@@ -66,7 +66,7 @@ def nobody_answered(why: str) -> Assessment:
     return Assessment(verdict="refine", feedback=shortened(f"{NO_OUTCOME}: {why}", FEEDBACK_LENGTH))
 
 
-async def last_answer(state: TaskState, attempts: Sequence[str], meta: Meta, *, scope: Scope) -> tuple[str, Usage]:
+async def last_answer(state: TaskState, attempts: Sequence[str], coach: Coach, *, scope: Scope) -> tuple[str, Usage]:
     """The answer of a run in which no subtask succeeded, put together once out of what was tried.
 
     Without a valid reply it is the last attempt as it stands.
@@ -74,13 +74,13 @@ async def last_answer(state: TaskState, attempts: Sequence[str], meta: Meta, *, 
     Args:
         state: at the end.
         attempts: what the stages came to, oldest first; at least one.
-        meta: asks the model.
+        coach: asks the model.
         scope: place of the run.
     """
     share = 2 * ARTIFACT_LENGTH // len(attempts)
     shown = [shortened(text, share) for text in attempts]
     try:
-        reply, usage = await meta.ask(
+        reply, usage = await coach.ask(
             LastAnswer,
             "synthesis",
             scope=scope.at(node="synthesis"),

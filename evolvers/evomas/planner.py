@@ -11,8 +11,8 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.evolvers.accounts import shortened
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.evomas.asks import Plan, PlannedSubtask
-from selfwire.evolvers.evomas.meta import Meta
 from selfwire.evolvers.evomas.state import (
     FEEDBACK_LENGTH,
     GOAL_LENGTH,
@@ -32,13 +32,13 @@ class Planned(NamedTuple):
     fell_back: bool = False
 
 
-async def plan(state: TaskState, outcome: str, meta: Meta, *, tools: str, agents: str, scope: Scope) -> Planned:
+async def plan(state: TaskState, outcome: str, coach: Coach, *, tools: str, agents: str, scope: Scope) -> Planned:
     """Ask the planner for an updated plan; without a valid reply the plan goes on as it is (`unplanned`).
 
     Args:
         state: after the last stage.
         outcome: what the last stage came to; "" before the first one.
-        meta: asks the model.
+        coach: asks the model.
         tools, agents: what there is to work with, one line each.
         scope: place of the stage.
     """
@@ -47,7 +47,7 @@ async def plan(state: TaskState, outcome: str, meta: Meta, *, tools: str, agents
     if state.replan:
         assessment += "\nThe subtask has failed for good; plan another way."
     try:
-        reply, usage = await meta.ask(
+        reply, usage = await coach.ask(
             Plan,
             "planner",
             scope=scope.at(node="planner"),

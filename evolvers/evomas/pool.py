@@ -25,7 +25,14 @@ ROLES = {
     EARLY_EXIT: "Ends the work: what has been completed is enough for the final answer.",
     "ensemble": "Chooses among several solutions the one on which most of them agree.",
 }
-KINDS = {"io": "knowledge", EARLY_EXIT: "signal", "ensemble": "ensemble", "self_refine": "refiner"}
+KINDS = {
+    "io": "knowledge",
+    "self_refine": "refiner",
+    "web_search": "searcher",
+    "web_browser": "searcher",
+    EARLY_EXIT: "signal",
+    "ensemble": "ensemble",
+}
 """What sort of agent acts, where it is no plain worker."""
 
 FIXED = ("io", "web_search", "ensemble")

@@ -27,7 +27,7 @@ class Stage(Value):
         error: why nobody answered.
         assessment: what the evaluator said, or what stands for it.
         fell_back: who gave no valid reply, so that a safe default took its place.
-        before: the task state that the workflow was chosen for.
+        changes: what the update did to the plan, see `change`.
         state: after the update.
         usage: what the stage cost, plan and evaluation included.
     """
@@ -41,7 +41,7 @@ class Stage(Value):
     error: str | None = None
     assessment: Assessment | None = None
     fell_back: tuple[str, ...] = ()
-    before: TaskState | None = None
+    changes: tuple[str, ...] = ()
     state: TaskState | None = None
     usage: Usage = Usage()
 
@@ -102,9 +102,9 @@ def episode(stages: Sequence[Stage]) -> Episode | None:
     )
 
 
-def change(before: TaskState | None, after: TaskState) -> tuple[str, ...]:
+def change(before: TaskState, after: TaskState) -> tuple[str, ...]:
     """What a stage changed in the plan, one line per subtask that was passed, sent back or has failed."""
-    had = {one.id: one for one in before.subtasks} if before else {}
+    had = {one.id: one for one in before.subtasks}
     lines = []
     for one in after.subtasks:
         was = had.get(one.id, one)

@@ -20,6 +20,7 @@ from selfwire.graphs.wiring import Wiring
 from selfwire.runtime.library import Library
 from selfwire.tools.browse import with_pages
 from selfwire.tools.langchain import toolbox
+from selfwire.tools.search import Document, SearchTool, read_documents
 
 EvomasWiring = Wiring[Evomas, EvomasConfig]
 
@@ -30,6 +31,7 @@ def build(
     meta: str | BaseChatModel | None = None,
     judge: str | BaseChatModel | None = None,
     tools: Sequence[BaseTool | Tool] = (),
+    corpus: str | Path | Sequence[Document] = (),
     seed: Workflow | str | Path | None = None,
     name: str = METHOD,
     library: Library | None = None,
@@ -45,7 +47,8 @@ def build(
         model: plays the agents; a name as for `chat_model`, or a ready model.
         meta: plans; by default `model`.
         judge: evaluates; by default `meta`.
-        tools: what searcher and browser hold; a local search brings a page reader with it.
+        tools: what searcher and browser hold, such as a search of the web; a local search brings a page reader.
+        corpus: documents for a local search and page reader, or a JSONL file of them with title and text.
         seed: the pool with its router: a workflow, a reference in the library or the path of an exported one. By
             default the head of `name` in the library, else the pool of the config with an untrained router.
         name: of the pool in the library.
@@ -56,10 +59,12 @@ def build(
             ready one. Beside the offline model `auto` is hashing.
 
     Raises:
-        ConfigError: a model, a tool, the pool or its weights cannot be used.
+        ConfigError: a model, a tool, the corpus or the pool cannot be used.
         LibraryError: the seed is not to be found or corrupt.
     """
-    wiring = wired(config, model, meta, judge, toolbox(tools), budget, embedder)
+    documents = read_documents(Path(corpus)) if isinstance(corpus, str | Path) else tuple(corpus)
+    local = [SearchTool(documents)] if documents else []
+    wiring = wired(config, model, meta, judge, toolbox([*tools, *local]), budget, embedder)
     start = wiring.start(seed, name, library)
 
     async def begins(context: EvomasContext) -> Workflow:

@@ -28,7 +28,7 @@ from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.evaluator import evaluate, last_answer, nobody_answered
 from selfwire.evolvers.evomas.planner import plan, single
 from selfwire.evolvers.evomas.pool import EARLY_EXIT
-from selfwire.evolvers.evomas.stages import Stage, masked, running, settled_answer, stop_reason
+from selfwire.evolvers.evomas.stages import Stage, change, masked, running, settled_answer, stop_reason
 from selfwire.evolvers.evomas.state import TaskState, rows
 from selfwire.evolvers.evomas.updater import updated
 from selfwire.graphs.choices import chosen, context_schema, edited
@@ -107,7 +107,7 @@ class Steps:
         found = await plan(
             before,
             (stages[-1].outcome or "") if stages else "",
-            self.evomas.meta,
+            self.evomas.coach,
             agents="\n".join(f"{agent.id}: {agent.role}" for agent in pool.agents),
             tools=self._tools(pool),
             scope=_scope(state, number),
@@ -128,8 +128,7 @@ class Steps:
         seen, scope = rows(task, whole=self.evomas.config.task_state), _scope(state, stage.number)
         chooser = await self.evomas.chooser(await self._source(state))
         layered = await chooser(seen, pool.agents, masked=masked(task, pool.pool), scope=scope.at(node="adapt"))
-        decided = stage.replace(rows=seen, agents=tuple(pool.pool), layered=layered, before=task)
-        return {"stage": _json(decided)}
+        return {"stage": _json(stage.replace(rows=seen, agents=tuple(pool.pool), layered=layered))}
 
     async def _source(self, state: EvomasState) -> Workflow:
         """The workflow whose router the run has begun with: the state names it, as weights are large."""
@@ -164,7 +163,7 @@ class Steps:
         scope, checks, usage = _scope(state, stage.number), "", Usage()
         if self.evomas.config.verify:
             checks, usage = await self.evomas.verified(pool_in(state), _question(state), stage.outcome, scope)
-        judged = await evaluate(task, stage.outcome, self.evomas.meta, checks=checks, scope=scope)
+        judged = await evaluate(task, stage.outcome, self.evomas.coach, checks=checks, scope=scope)
         usage += judged.usage
         fell_back = (*stage.fell_back, *(("evaluator",) if judged.fell_back else ()))
         stage = stage.replace(assessment=judged.assessment, fell_back=fell_back, usage=stage.usage + usage)
@@ -175,7 +174,8 @@ class Steps:
         stage, task = stage_in(state), task_in(state)
         if _running(stage) and stage.assessment is not None:
             limit = self.evomas.config.refinements
-            task = updated(task, _running(stage), stage.outcome, stage.assessment, refinements=limit)
+            after = updated(task, _running(stage), stage.outcome, stage.assessment, refinements=limit)
+            stage, task = stage.replace(changes=change(task, after)), after
         stage = stage.replace(state=task)
         stages = [*stages_in(state), stage]
         status = stop_reason(stages, limit=self.evomas.config.stages) or ""
@@ -192,7 +192,7 @@ class Steps:
             why = stages[-1].error if stages else "the planner left nothing to do"
             return {"answer": None, "error": f"no stage came to an outcome; the last one: {why}"}
         task = task_in(state) if self.evomas.config.task_state else TaskState(objective=state["question"])
-        answer, usage = await last_answer(task, attempts, self.evomas.meta, scope=_scope(state, len(stages)))
+        answer, usage = await last_answer(task, attempts, self.evomas.coach, scope=_scope(state, len(stages)))
         return {"answer": answer, "error": None, **self._spent(state, usage)}
 
     def _tools(self, pool: Workflow) -> str:

@@ -17,16 +17,16 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.usage import Usage, total
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.meta import Meta
 from selfwire.evolvers.evomas.plans import Chooser
 from selfwire.evolvers.evomas.pool import METHOD, browsing, seed
-from selfwire.evolvers.evomas.stages import Stage, episode
+from selfwire.evolvers.evomas.stages import Stage, episode, running
 from selfwire.evolvers.evomas.state import TaskState
 from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.graphs.evomas.adapters import Adapters
 from selfwire.graphs.evomas.learning import episode_of, updated
-from selfwire.graphs.evomas.stage import StageRun
+from selfwire.graphs.evomas.stage import StageRun, layered_topology
 from selfwire.graphs.method import Evolved, Grade
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
@@ -59,9 +59,9 @@ class Evomas:
         return METHOD
 
     @cached_property
-    def meta(self) -> Meta:
+    def coach(self) -> Coach:
         """Planner and evaluator with EvoMAS's prompts."""
-        return Meta(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
+        return Coach(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
 
     @cached_property
     def tools(self) -> dict[str, Tool]:
@@ -104,7 +104,8 @@ class Evomas:
         Returns:
             The steps of all stages (`visit` is the stage) and the final answer; planning, judging and the last
             synthesis are its overhead. `notes` hold `episode` (decisions and the evaluator's rewards, its utility
-            open), `stages` and `status`. A model that fails outside the team ends it as an error.
+            open), `stages`, `status` and the `topology` that ran last. A model that fails outside the team ends it as
+            an error.
 
         Raises:
             BudgetError: the run must stop.
@@ -193,6 +194,8 @@ def result(final: Mapping[str, Any], workflow: Workflow, question: Question, sco
         "stages": final["stages"],
         "status": final["status"],
     }
+    if drawn := [one.layered for one in stages if one.layered is not None and running(one.layered).layers]:
+        notes["topology"] = layered_topology(running(drawn[-1]).layers).model_dump(mode="json")
     spent = Usage.model_validate(final["usage"])
     return done.replace(overhead=_without(spent, total(step.usage for step in done.steps)), notes=notes)
 

@@ -156,7 +156,7 @@ def marked(agent: Agent, step: Step) -> Step:
         return step
     if agent.kind == "knowledge" and not _OWN.search(step.output):
         return step.replace(output=f"{step.output}\n\n{OWN_KNOWLEDGE}")
-    if step.tools and not _SOURCES.search(step.output):
+    if (step.tools or agent.kind == "searcher") and not _SOURCES.search(step.output):
         return step.replace(output=f"{step.output}\n\nSources: {'; '.join(sources(step.tools))}")
     return step
 
@@ -166,4 +166,4 @@ def sources(uses: Sequence[ToolUse]) -> tuple[str, ...]:
     good = [use for use in uses if not use.error]
     found = (match[1] or match[0] for use in good for match in _SOURCE.finditer(use.result))
     told = tuple(dict.fromkeys(text.strip() for text in found))[:MOST_SOURCES]
-    return told or tuple(dict.fromkeys(use.name for use in good)) or ("none; no tool gave a result",)
+    return told or tuple(dict.fromkeys(use.name for use in good)) or ("none, as no tool gave a result",)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from selfwire.runtime.offline import coevolution, gradients, rounds, stages
+from selfwire.runtime.offline import coevolution, gradients, orchestration, rounds, rubric, stages
 from selfwire.runtime.offline.brief import Brief, Critic
 from selfwire.runtime.offline.neutral import neutral
 from selfwire.runtime.offline.worker import Said
@@ -19,6 +19,8 @@ CRITICS: Mapping[frozenset[str], Critic] = {
     **coevolution.CRITICS,
     **rounds.CRITICS,
     **stages.CRITICS,
+    **rubric.CRITICS,
+    **orchestration.CRITICS,
 }
 """Who fills an object, by the names of its fields."""
 

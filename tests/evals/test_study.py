@@ -11,9 +11,10 @@ from selfwire.core.errors import ConfigError
 from selfwire.evals.cli.app import build
 from selfwire.evals.requests import Sizes
 from selfwire.evals.study.ablation import ablate
+from selfwire.evals.study.evaluation import evaluation
 from selfwire.evals.study.evolution import evolution
 from selfwire.evals.study.plan import Study
-from selfwire.evals.study.rows import Row, append_row, read_rows
+from selfwire.evals.study.rows import EvaluationRow, EvolutionRow, append_row, read_rows
 from selfwire.evals.study.table import difference, gain, table
 from selfwire.evals.study.variants import FULL, RANDOM, VARIANTS
 
@@ -21,7 +22,7 @@ SMALL = Study(sizes=Sizes(train=12, gate=18, test=2), iterations=3, batch=4, gat
 TINY = Study(sizes=Sizes(train=4, gate=4, test=2), iterations=1, batch=2, gate_tasks=2, seeds=1)
 
 
-def row(variant: str = FULL, seed: int = 0, **changes: Any) -> Row:
+def row(variant: str = FULL, seed: int = 0, **changes: Any) -> EvolutionRow:
     fields: dict[str, Any] = {
         "study": "k",
         "before": 0.25,
@@ -43,16 +44,16 @@ def row(variant: str = FULL, seed: int = 0, **changes: Any) -> Row:
         "paths": {},
         "seconds": 1.0,
     }
-    return Row(variant=variant, seed=seed, **{**fields, **changes})
+    return EvolutionRow(variant=variant, seed=seed, **{**fields, **changes})
 
 
-def behaviour(found: Row) -> dict[str, str]:
+def behaviour(found: EvolutionRow) -> dict[str, str]:
     """What the teams did on train tasks and, evolved, on test tasks; gates differ by there being one."""
     return {name: hash_ for name, hash_ in found.paths.items() if "rollout" in name or name.endswith("after")}
 
 
 @cache
-def full(seed: int) -> Row:
+def full(seed: int) -> EvolutionRow:
     return evolution(SMALL, "k", FULL, seed)
 
 
@@ -67,6 +68,20 @@ def differs(name: str, seed: int) -> bool:
 def test_every_switch_changes_what_the_teams_do(name: str) -> None:
     # not at every seed: a gate that rejects nothing, or a router with no choice, changes nothing in three iterations
     assert any(differs(name, seed) for seed in range(4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["no-library", "no-rope", "no-mutation"])
+def test_every_switch_of_hera_changes_what_its_teams_do(name: str) -> None:
+    study = Study(
+        method="hera", sizes=Sizes(train=8, gate=1, test=6), iterations=2, batch=4, gate_tasks=1, seeds=1
+    )
+
+    def differs(seed: int) -> bool:
+        whole, part = (evolution(study, "k", one, seed) for one in (FULL, name))
+        return behaviour(whole) != behaviour(part)
+
+    assert any(differs(seed) for seed in range(4))
 
 
 @pytest.mark.slow
@@ -88,7 +103,8 @@ def test_a_study_goes_on_where_it_stopped_and_random_counts_the_edits_of_full(tm
     study = TINY.replace(variants=(RANDOM,))
     rows = ablate(study, out, workers=1, tell=told.append)
     assert [one.key for one in rows] == [(FULL, 0), (RANDOM, 0)]
-    assert rows[1].edits == rows[0].edits
+    first, second = (one.edits for one in rows if isinstance(one, EvolutionRow))
+    assert first == second
     written = out.read_text()
     assert ablate(study, out, tell=told.append) == rows
     assert out.read_text() == written
@@ -100,19 +116,19 @@ def test_a_line_that_a_kill_cut_is_dropped_and_the_rest_is_kept(tmp_path: Path) 
     append_row(path, row(seed=0))
     with path.open("a") as file:
         file.write('{"study": "k", "vari')
-    assert read_rows(path, "k") == [row(seed=0)]
+    assert read_rows(path, "k", EvolutionRow) == [row(seed=0)]
     append_row(path, row(seed=1))
-    assert read_rows(path, "k") == [row(seed=0), row(seed=1)]
+    assert read_rows(path, "k", EvolutionRow) == [row(seed=0), row(seed=1)]
 
 
 def test_rows_of_another_study_and_lines_that_are_no_rows_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     append_row(path, row())
     with pytest.raises(ConfigError, match=r"line 1 .* choose another --out"):
-        read_rows(path, "other")
+        read_rows(path, "other", EvolutionRow)
     path.write_text('{"seed": 1}\n')
     with pytest.raises(ConfigError, match=r"line 1 .* is no result"):
-        read_rows(path, "k")
+        read_rows(path, "k", EvolutionRow)
 
 
 def test_random_brings_full_and_an_unknown_variant_is_named() -> None:
@@ -157,6 +173,56 @@ def test_the_table_gives_every_variant_its_line_and_says_what_it_is() -> None:
     assert "| +0.125 [-1.463, +1.713] | 3.0 | 10.0 | 1,000 | 6.2 | n/a |" in lines["w/o TEV"]
     assert "offline stand-in model" in text
     assert "`selfwire ablate hiva`" in text
+
+
+MEASURED = Study(sizes=Sizes(train=1, gate=0, test=3), seeds=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        *(("tacomas", name) for name in VARIANTS["tacomas"] if name != FULL),
+        *(("dytopo", name) for name in ("random-topology", "broadcast", "single-turn", "tau-09")),
+    ],
+)
+def test_every_switch_of_a_method_that_does_not_evolve_changes_what_its_team_does(method: str, name: str) -> None:
+    study = MEASURED.replace(method=method)
+    assert any(evaluation(study, "k", name, seed).paths != whole(method, seed).paths for seed in range(4))
+
+
+@cache
+def whole(method: str, seed: int) -> EvaluationRow:
+    return evaluation(MEASURED.replace(method=method), "k", FULL, seed)
+
+
+def test_methods_that_do_not_evolve_are_measured_with_rounds_calls_and_tokens(tmp_path: Path) -> None:
+    study = MEASURED.replace(method="dytopo", variants=("full", "single-turn"), seeds=1)
+    rows = ablate(study, tmp_path / "rows.jsonl", workers=1)
+    full, turn = (row for row in rows if isinstance(row, EvaluationRow))
+    assert turn.rounds == 1.0
+    assert turn.calls == 4.0
+    assert (full.rounds or 0) > 1
+    assert full.calls > turn.calls
+    assert read_rows(tmp_path / "rows.jsonl", study.key, EvaluationRow) == [full, turn]
+
+
+def test_the_table_of_a_method_that_does_not_evolve_pairs_the_seeds_too() -> None:
+    study = Study(method="tacomas", variants=(FULL, "fixed"), seeds=2)
+    rows = [
+        EvaluationRow(
+            study="k", variant=name, seed=seed, after=after, compared=4, errors=seed, calls=10, tokens=1000,
+            efficiency=None, paths={}, seconds=1, rounds=rounds,
+        )
+        for name, rounds, scores in ((FULL, 3.0, (0.5, 1.0)), ("fixed", 2.0, (0.25, 0.75)))
+        for seed, after in enumerate(scores)
+    ]  # fmt: skip
+    text = table(study, rows)
+    line = next(line for line in text.splitlines() if line.startswith("| fixed team"))
+    cells = "0.500 ± 0.354 | 0.25–0.75 | +0.250 [+0.250, +0.250] | 10.0 | 1,000 | 2.0 | 5.0 | n/a | 1"
+    assert line == f"| fixed team | {cells} |"
+    assert "seed workflow" not in text
+    assert "before" not in text
 
 
 def test_the_command_refuses_an_unknown_variant_and_writes_nothing(tmp_path: Path) -> None:

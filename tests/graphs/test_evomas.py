@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,7 +76,7 @@ def scripted(*assessed: dict[str, Any], plans: Sequence[dict[str, Any]] = (TWO, 
 
 
 def config(*layers: Sequence[str], **knobs: Any) -> EvomasConfig:
-    plan = [list(layer) for layer in layers] or [["io"], ["web_search"]]
+    plan = [list(layer) for layer in layers] or [["io"], ["multi_generate"]]
     return EvomasConfig.model_validate({"adapter": "fixed", "plan": plan, **knobs})
 
 
@@ -96,7 +97,7 @@ async def test_a_stage_per_subtask_and_the_answer_of_the_last_one(form: str) -> 
     result = await run(form, built(scripted()), ASKED)
     first, second = stages(result)
     assert (first.goal, second.goal) == ("Find the lengths.", "Compare them.")
-    assert nodes(result) == [(0, "L1-io"), (0, "L2-web_search"), (1, "L1-io"), (1, "L2-web_search")]
+    assert nodes(result) == [(0, "L1-io"), (0, "L2-multi_generate"), (1, "L1-io"), (1, "L2-multi_generate")]
     assert (result["answer"], result["error"], result["status"]) == ("answer 4", None, "done")
     assert second.state is not None
     assert [one.artifact for one in second.state.completed] == ["answer 2", "answer 4"]
@@ -106,10 +107,10 @@ def test_the_router_sees_the_state_that_the_updater_left() -> None:
     _, second = stages(built(scripted(HALF)).invoke(ASKED))[:2]
     assert second.rows[:2] == ("Active subtask: Find the lengths.", "Refinement: try 2; one is missing")
     assert "Last verdict: refine, confidence 0.6: one is missing" in second.rows
-    assert "History: s1: io > web_search: refine" in second.rows
+    assert "History: s1: io > multi_generate: refine" in second.rows
 
 
-def test_two_refinements_then_failed_then_another_plan() -> None:
+def test_d13_two_refinements_then_failed_then_another_plan() -> None:
     other = planning(item("", "s1"), item("", "s2"), item("Ask the engineers."), active="Ask the engineers.")
     model = scripted(HALF, HALF, HALF, plans=(TWO, SAME, SAME, other, SAME))
     result = built(model).invoke(ASKED)
@@ -125,7 +126,7 @@ def test_a_dead_end_is_replaced_at_once() -> None:
     assert [one.goal for one in stages(result)] == ["Find the lengths.", "Ask the engineers."]
 
 
-def test_where_nothing_succeeds_one_synthesis_of_the_attempts_answers() -> None:
+def test_d15_where_nothing_succeeds_one_synthesis_of_the_attempts_answers() -> None:
     model = scripted(*[HALF] * 9)
     result = built(model, stages=3).invoke(ASKED)
     assert (result["answer"], result["status"]) == ("put together", "stages")
@@ -140,21 +141,21 @@ def test_where_something_succeeded_nothing_is_put_together() -> None:
     assert "LastAnswer" not in model.objects
 
 
-def test_early_exit_is_masked_until_a_subtask_is_done_and_then_ends_the_run() -> None:
+def test_d11_early_exit_is_masked_until_a_subtask_is_done_and_then_ends_the_run() -> None:
     three = planning(item("one"), item("two"), item("three"))
-    result = built(scripted(plans=(three, SAME)), ["io"], ["early_exit", "web_search"], ["ensemble"]).invoke(ASKED)
+    result = built(scripted(plans=(three, SAME)), ["io"], ["early_exit", "multi_generate"], ["ensemble"]).invoke(ASKED)
     first, second = stages(result)
     assert first.layered is not None
     assert first.layered.masked == ("early_exit",)
-    assert first.layered.layers == (("io",), ("web_search",), ("ensemble",))
+    assert first.layered.layers == (("io",), ("multi_generate",), ("ensemble",))
     assert second.exits
-    assert [node for visit, node in nodes(result) if visit == 1] == ["L1-io", "L2-web_search"]  # its layer finishes
+    assert [node for visit, node in nodes(result) if visit == 1] == ["L1-io", "L2-multi_generate"]  # its layer finishes
     assert (result["status"], result["answer"]) == ("early_exit", "answer 4")
     assert second.state is not None
     assert [one.status for one in second.state.subtasks] == ["completed", "completed", "pending"]  # update has run
 
 
-def test_early_exit_alone_runs_and_judges_nothing() -> None:
+def test_d17_early_exit_alone_runs_and_judges_nothing() -> None:
     model = scripted()
     result = built(model, ["early_exit"], ["io"]).invoke(ASKED)
     first, second = stages(result)
@@ -186,7 +187,7 @@ def test_agents_read_the_whole_state_and_know_their_subtask() -> None:
         assert part in second
 
 
-def test_without_a_task_state_nobody_plans_and_every_stage_begins_anew() -> None:
+def test_d18_without_a_task_state_nobody_plans_and_every_stage_begins_anew() -> None:
     model = scripted(HALF, HALF)
     result = built(model, task_state=False).invoke(ASKED)
     assert [one.rows for one in stages(result)] == [("Objective: Which bridge is longer?",)] * 3
@@ -233,6 +234,23 @@ def test_searching_works_over_a_tool_of_ones_own_and_names_its_sources() -> None
         assert [use["name"] for use in step["tools"]] == ["look"]
 
 
+def test_a_searcher_without_a_source_says_so() -> None:
+    result = built(scripted(), ["web_search"]).invoke(ASKED)
+    assert result["steps"][0]["output"] == "answer 1\n\nSources: none, as no tool gave a result"
+
+
+async def test_a_corpus_is_searched_and_browsed_by_default(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"title": "Long Bridge", "text": "It is 1,280 m long."}\n')
+    model = scripted(calls_tool=("browse", {"title": "Long Bridge"}))
+    graph = evomas.build(model, corpus=corpus, config=config(["web_browser"]), embedder="hashing")
+    result = await graph.compile().ainvoke(ASKED)
+    assert model.heard[0] == "[1] Long Bridge\nIt is 1,280 m long."
+    assert result["steps"][0]["output"].endswith("Sources: Long Bridge")
+    held = {agent["id"]: agent["tools"] for agent in result["pool"]["agents"]}
+    assert (held["web_search"], held["web_browser"], held["io"]) == (["search"], ["browse", "search"], [])
+
+
 def test_an_agent_that_fails_is_left_out_and_the_stage_goes_on() -> None:
     model = scripted(failing={SEARCH: 99})
     result = built(model, ["io", "web_search"], ["multi_generate"]).invoke(ASKED)
@@ -241,7 +259,7 @@ def test_an_agent_that_fails_is_left_out_and_the_stage_goes_on() -> None:
     assert result["status"] == "done"
 
 
-def test_where_all_agents_fail_the_stage_may_be_tried_again_unjudged() -> None:
+def test_d14_where_all_agents_fail_the_stage_may_be_tried_again_unjudged() -> None:
     model = scripted(failing={SEARCH: 1})
     result = built(model, ["web_search"]).invoke(ASKED)
     first = stages(result)[0]
@@ -258,7 +276,7 @@ def test_where_nobody_ever_answers_the_run_ends_as_an_error() -> None:
     assert "the provider is down" in result["error"]
 
 
-def test_replies_that_are_none_are_replaced_by_safe_defaults() -> None:
+def test_d14_replies_that_are_none_are_replaced_by_safe_defaults() -> None:
     model = Script(script={**SCRIPT, "Plan": {"no": 1}, "Assessed": {"no": 1}, "LastAnswer": {}, "Choice": {}})
     result = built(model, ["io", "multi_generate"], ["ensemble"], stages=2).invoke(ASKED)
     for one in stages(result):
@@ -269,7 +287,7 @@ def test_replies_that_are_none_are_replaced_by_safe_defaults() -> None:
     assert result["answer"] == stages(result)[-1].outcome
 
 
-def test_the_evaluator_may_look_things_up_before_it_judges() -> None:
+def test_d16_the_evaluator_may_look_things_up_before_it_judges() -> None:
     model = scripted(calls_tool=("look", {"query": "Rome"}))
     built(model, tools=[look], verify=True).invoke(ASKED)
     assert len(model.shown("You check the result")) == 2 * 2  # a tool call and an answer, at two stages
@@ -304,7 +322,7 @@ def test_inner_steps_are_streamed() -> None:
     graph = built(scripted())
     seen = [(path, set(update)) for path, update in graph.stream(ASKED, stream_mode="updates", subgraphs=True)]
     inner = [name for path, names in seen if path for name in names]
-    assert inner == ["task_state", "L1-io", "L2-web_search", "outcome"] * 2
+    assert inner == ["task_state", "L1-io", "L2-multi_generate", "outcome"] * 2
     outer = [name for path, names in seen if not path for name in names]
     assert outer == ["begin", *["plan", "adapt", "layers", "evaluate", "update_state"] * 2, "conclude"]
 

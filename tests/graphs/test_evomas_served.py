@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from blockbuster import blockbuster_ctx
+from langgraph_sdk import get_sync_client
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
@@ -21,6 +22,7 @@ from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.library import open_library
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
+from tests.graphs.dev_server import dev_server
 from tests.graphs.test_serving import ASKED, drawn, home, served
 
 __all__ = ["home"]  # a fixture
@@ -104,6 +106,23 @@ async def test_weights_of_another_pool_are_refused_unless_asked_for() -> None:
         await evomas.build(seed=other).compile().ainvoke(ASKED)
     graph = evomas.build(seed=other, config=EvomasConfig(transfer=True, stages=1)).compile()
     assert (await graph.ainvoke(ASKED))["answer"]
+
+
+@pytest.mark.slow
+def test_langgraph_dev_draws_and_streams_it(tmp_path: Path) -> None:
+    with dev_server(tmp_path / "cwd", tmp_path / "home") as address, get_sync_client(url=address) as client:
+        found: Any = client.assistants.get_graph("evomas", xray=True)["nodes"]
+        assert {"adapt", "layers:L1-io", "layers:outcome"} <= {str(node["id"]) for node in found}
+        thread = client.threads.create()["thread_id"]
+        parts = client.runs.stream(
+            thread, "evomas", input=ASKED, context={"stages": 1}, stream_mode="updates", stream_subgraphs=True
+        )
+        told: dict[str, Any] = {}
+        for part in parts:
+            assert part.event != "error", part.data
+            told |= part.data if part.event.startswith("updates") else {}
+    assert {"begin", "plan", "adapt", "task_state", "outcome", "evaluate", "update_state", "conclude"} <= set(told)
+    assert told["conclude"]["answer"]
 
 
 async def test_corrupt_weights_are_told() -> None:

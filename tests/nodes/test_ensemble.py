@@ -12,7 +12,7 @@ from selfwire.core.trajectory import Message, Step
 from selfwire.core.usage import Usage
 from selfwire.graphs.prompts import load_prompts
 from selfwire.nodes.ensemble import LETTERS, NOTHING, Choice, ensemble_act, lettered
-from tests.evolvers.tacomas.doubles import ScriptedModel
+from tests.scripted import ScriptedModel
 
 AGENT = Agent(id="ensemble", prompt="You choose.", kind="ensemble")
 
@@ -51,7 +51,7 @@ async def test_without_a_valid_reply_the_most_common_solution_stands_and_is_paid
     assert (step.output, step.usage.calls) == ("b", 2)
 
 
-async def test_one_solution_needs_no_choice_and_none_says_so() -> None:
+async def test_d19_one_solution_needs_no_choice_and_none_says_so() -> None:
     alone, model = await acted(AssertionError, "only", " ")
     assert (alone.output, alone.usage, model.asked) == ("only", Usage(), [])
     nothing, model = await acted(AssertionError)

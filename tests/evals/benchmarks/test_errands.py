@@ -1,11 +1,13 @@
 """Errands: splits that share no sentence, a world that follows its rules, exact figures against simulation."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from selfwire.evals.benchmarks.errands import POOL, RELAY, RIGHT, STAGES, errands, settling_chances, worked
 from selfwire.evals.benchmarks.errands_wordings import SITUATIONS
-from selfwire.evals.study.errand_runs import best_constant, best_fixed, by_agent, by_chance, played
+from selfwire.evals.study.errand_runs import Integers, Stage, best_constant, best_fixed, by_agent, by_chance, played
 
 IDS = [agent.id for agent in POOL]
 
@@ -62,11 +64,13 @@ def test_who_knows_the_truth_solves_all_and_chance_few() -> None:
 
 def test_the_best_constant_is_found_by_looking_at_every_plan() -> None:
     tasks = errands(40, length=2, seed=0)
-    always = [
-        float(played(tasks, by_agent(lambda s, i=i: np.full(len(s.rows), i)), np.random.default_rng(0))[0].mean())
-        for i in range(6)
-    ]  # type: ignore[misc]
+    plain = [by_agent(partial(_constant, agent=agent)) for agent in range(RELAY)]
+    always = [float(played(tasks, choose, np.random.default_rng(0))[0].mean()) for choose in plain]
     best = best_constant(tasks, tasks)
     assert max(always) < best < 1
     assert best >= 0.3
     assert max(always) <= best_fixed(tasks) + 1e-9
+
+
+def _constant(stage: Stage, agent: int) -> Integers:
+    return np.full(len(stage.rows), agent)

@@ -1,26 +1,17 @@
 """Doubles for EvoMAS's tests: prompts as they are, states and pools by hand."""
 
-from importlib.resources import files
-
-from selfwire.core.prompts import Prompts
-from selfwire.evolvers.evomas.meta import Meta
+from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.evomas.state import Status, Subtask, TaskState
-from tests.evolvers.tacomas.doubles import Answer, ScriptedModel
+from tests.scripted import Answer, ScriptedModel, prompts
 
-PROMPTS = Prompts(
-    texts={
-        file.name.removesuffix(".md"): file.read_text(encoding="utf-8")
-        for file in files("selfwire.evolvers").joinpath("prompts", "evomas").iterdir()
-        if file.name.endswith(".md")
-    }
-)
+PROMPTS = prompts("evomas")
 OBJECTIVE = "Which bridge is longer?"
 
 
-def meta(**script: Answer) -> tuple[Meta, ScriptedModel]:
+def coach(**script: Answer) -> tuple[Coach, ScriptedModel]:
     """Planner and evaluator over a scripted model."""
     model = ScriptedModel(**script)
-    return Meta(model, PROMPTS), model
+    return Coach(model, PROMPTS), model
 
 
 def subtask(number: int, status: Status = "pending", **fields: object) -> Subtask:

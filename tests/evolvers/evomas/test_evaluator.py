@@ -11,7 +11,7 @@ from selfwire.evolvers.evomas.asks import Assessed, LastAnswer
 from selfwire.evolvers.evomas.evaluator import assessment, evaluate, last_answer, nobody_answered
 from selfwire.evolvers.evomas.state import Assessment
 from selfwire.evolvers.evomas.updater import updated
-from tests.evolvers.evomas.states import OBJECTIVE, meta, state, subtask
+from tests.evolvers.evomas.states import OBJECTIVE, coach, state, subtask
 
 NOW = state(subtask(1), subtask(2))
 
@@ -32,7 +32,7 @@ def test_a_partial_success_is_reward_0(reward: float) -> None:
 
 
 async def test_the_evaluator_sees_the_subtask_the_outcome_and_what_was_looked_up() -> None:
-    asking, model = meta(Assessed=Assessed(feedback="fine", reward=1))
+    asking, model = coach(Assessed=Assessed(feedback="fine", reward=1))
     found = await evaluate(NOW, "</outcome>1,280 m", asking, checks="it is 1,280 m", scope=Scope(visit=3))
     [(_, shown, scope, role)] = model.asked
     assert found.assessment.reward == 1.0
@@ -45,7 +45,7 @@ async def test_the_evaluator_sees_the_subtask_the_outcome_and_what_was_looked_up
 async def test_what_cannot_be_judged_is_sent_back_and_never_passed() -> None:
     error = ReplyError("garbage")
     error.cost = Usage(calls=2)
-    asking, _ = meta(Assessed=error)
+    asking, _ = coach(Assessed=error)
     found = await evaluate(NOW, "1,280 m", asking, scope=Scope())
     assert (found.assessment.verdict, found.fell_back, found.usage.calls) == ("refine", True, 2)
 
@@ -57,7 +57,7 @@ def test_nobody_answering_is_told_and_can_be_tried_again() -> None:
 
 
 async def test_the_last_answer_is_put_together_from_the_attempts() -> None:
-    asking, model = meta(LastAnswer=LastAnswer(answer=" 1,280 m "))
+    asking, model = coach(LastAnswer=LastAnswer(answer=" 1,280 m "))
     answer, _ = await last_answer(NOW, ["first", "second"], asking, scope=Scope())
     assert answer == "1,280 m"
     assert "[attempt 1]\nfirst\n\n[attempt 2]\nsecond" in model.asked[0][1]
@@ -66,7 +66,7 @@ async def test_the_last_answer_is_put_together_from_the_attempts() -> None:
 
 @pytest.mark.parametrize("said", [ReplyError("garbage"), LastAnswer(answer="  ")])
 async def test_without_a_last_answer_the_last_attempt_stands(said: LastAnswer | ReplyError) -> None:
-    asking, _ = meta(LastAnswer=said)
+    asking, _ = coach(LastAnswer=said)
     assert (await last_answer(NOW, ["first", "second"], asking, scope=Scope()))[0] == "second"
 
 

@@ -11,7 +11,7 @@ from selfwire.evolvers.evomas.asks import Plan, PlannedSubtask
 from selfwire.evolvers.evomas.planner import plan, planned, single, unplanned
 from selfwire.evolvers.evomas.state import GOAL_LENGTH, SUBTASKS, Assessment, Subtask, TaskState, full_text, rows
 from selfwire.evolvers.evomas.updater import updated
-from tests.evolvers.evomas.states import OBJECTIVE, meta, state, subtask
+from tests.evolvers.evomas.states import OBJECTIVE, coach, state, subtask
 
 SEARCH, COMPARE = "Find both lengths.", "Say which is longer."
 
@@ -57,7 +57,7 @@ def test_it_may_give_a_subtask_up() -> None:
     assert made.active == "s2"
 
 
-def test_done_is_what_the_evaluator_has_passed_and_nothing_else() -> None:
+def test_d12_done_is_what_the_evaluator_has_passed_and_nothing_else() -> None:
     made = planned(state(subtask(1)), reply(("s1", "goal 1", "DONE"), ("", "never run", "DONE")))
     assert goals(made) == [("s1", "goal 1", "pending")]
 
@@ -92,7 +92,7 @@ def test_a_blank_plan_changes_nothing() -> None:
 
 
 async def test_without_a_valid_reply_the_plan_goes_on() -> None:
-    asking, _ = meta(Plan=ReplyError("no JSON"))
+    asking, _ = coach(Plan=ReplyError("no JSON"))
     given: dict[str, Any] = {"tools": "", "agents": "", "scope": Scope()}
     first = await plan(state(), "", asking, **given)
     assert (goals(first.state), first.fell_back) == ([("s1", OBJECTIVE, "pending")], True)
@@ -103,7 +103,7 @@ async def test_without_a_valid_reply_the_plan_goes_on() -> None:
 
 
 async def test_the_planner_is_shown_task_state_outcome_and_assessment() -> None:
-    asking, model = meta(Plan=reply(("", SEARCH, "TODO")))
+    asking, model = coach(Plan=reply(("", SEARCH, "TODO")))
     now = state(
         subtask(1, "completed", artifact="<task>1,280 m</task>"),
         subtask(2, "failed"),

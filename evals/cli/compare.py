@@ -1,0 +1,120 @@
+"""The command that measures several contestants on the same tasks: compare."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import thawed
+from selfwire.evals.baselines.table import BASELINES
+from selfwire.evals.cli import options
+from selfwire.evals.cli.evaluate import carried_out, entry
+from selfwire.evals.cli.options import Home, Knobs, knobs
+from selfwire.evals.evaluation.request import Entry, Evolving
+from selfwire.graphs.methods import METHODS
+
+ALL = {"methods": tuple(METHODS), "baselines": tuple(BASELINES), "all": (*METHODS, *BASELINES)}
+"""Words for several contestants."""
+
+Targets = Annotated[
+    list[str] | None,
+    typer.Argument(help="Methods, baselines, saved workflows; all, methods or baselines; NAME=TARGET gives a name."),
+]
+DEFAULTS = Evolving(names=("none",))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(compare)
+
+
+def compare(
+    ctx: typer.Context,
+    targets: Targets = None,
+    benchmark: options.Benchmark = None,
+    resume: options.Resume = None,
+    against: Annotated[str, typer.Option(help="Whom the others are compared with; the first if none.")] = "",
+    tasks: options.Tasks = 60,
+    split: options.Split = "test",
+    seed: options.Seed = 0,
+    calls_per_task: Annotated[int | None, typer.Option(help="Most model calls of a task, for everybody.")] = 30,
+    evolve: Annotated[list[str] | None, typer.Option(help="Evolve this one first; all for all methods.")] = None,
+    iterations: Annotated[int, typer.Option(help="Of an evolution.")] = DEFAULTS.iterations,
+    batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = DEFAULTS.batch,
+    gate_tasks: Annotated[int, typer.Option(help="Fresh gate tasks per comparison.")] = DEFAULTS.gate_tasks,
+    train: Annotated[int, typer.Option(help="Train tasks of an evolution.")] = DEFAULTS.train,
+    gate_size: Annotated[int, typer.Option(help="Gate tasks of an evolution.")] = DEFAULTS.gate,
+    without: Annotated[list[str] | None, typer.Option(help="Switch a part off, as NAME.part.")] = None,
+    config: Knobs = None,
+    model: options.AgentModel = "offline",
+    meta_model: options.MetaModel = None,
+    judge_model: options.JudgeModel = None,
+    base_url: options.BaseUrl = None,
+    timeout: options.Timeout = 120.0,
+    retries: options.Retries = 5,
+    embedder: options.EmbedderName = "auto",
+    prices: options.PriceFile = None,
+    grader: options.GraderName = "exact",
+    grading_timeout: options.GradingTimeout = 60.0,
+    concurrency: options.Concurrency = 8,
+    budget_calls: options.BudgetCalls = None,
+    budget_tokens: options.BudgetTokens = None,
+    budget_usd: options.BudgetUsd = None,
+    budget_seconds: options.BudgetSeconds = None,
+    dry_run: options.DryRun = False,
+    out: options.Out = None,
+    home: Home = None,
+) -> None:
+    """Measure several contestants on the same tasks, under the same cap of calls, in one table.
+
+    Knobs and parts are those of a contestant: --set hiva.routing.k=3, --without tacomas.capability.
+    """
+    if resume is not None:
+        carried_out(ctx, (), "compare")
+        return
+    if not targets or benchmark is None:
+        raise ConfigError(
+            "compare needs contestants and --benchmark, such as `selfwire compare hiva single --benchmark archive`"
+        )
+    entries = contestants(targets, knobs(config or []), without or [])
+    carried_out(ctx, entries, "compare", against=against, evolving=_evolving(ctx.params, entries))
+
+
+def contestants(targets: list[str], config: Mapping[str, Any], without: list[str]) -> tuple[Entry, ...]:
+    """Entries for names, and for words that mean several; each once.
+
+    Raises:
+        ConfigError: a knob or a part is of nobody.
+    """
+    named = dict.fromkeys(name for target in targets for name in ALL.get(target, (target,)))
+    parts: dict[str, list[str]] = {}
+    for one in without:
+        who, _, part = one.partition(".")
+        parts.setdefault(who, []).append(part)
+    found = []
+    for target in named:
+        name = entry(target, {}, []).name
+        own = config.get(name, {})
+        if not isinstance(own, Mapping):
+            raise ConfigError(f"--set names a contestant and its knob, as {name}.knob=value")
+        found.append(entry(target, thawed(own), parts.get(name, [])))
+    names = {one.name for one in found}
+    if strangers := sorted({*config, *parts} - names):
+        raise ConfigError(f"--set and --without name {strangers[0]!r}; contestants are {', '.join(sorted(names))}")
+    return tuple(found)
+
+
+def _evolving(given: Mapping[str, Any], entries: tuple[Entry, ...]) -> Evolving | None:
+    if not given["evolve"]:
+        return None
+    every = [one.name for one in entries if one.target in METHODS]
+    names = [name for word in given["evolve"] for name in (every if word == "all" else [word])]
+    return Evolving(
+        names=tuple(dict.fromkeys(names)),
+        train=given["train"],
+        gate=given["gate_size"],
+        iterations=given["iterations"],
+        batch=given["batch"],
+        gate_tasks=given["gate_tasks"],
+    )

@@ -64,6 +64,10 @@ class GradingError(SelfwireError):
     """An environment or grader failed: the task ends as an error, not as a score of zero."""
 
 
+class SandboxError(SelfwireError):
+    """A sandbox could not run a program: no fault of the program, and never a score."""
+
+
 class TaskError(SelfwireError):
     """A team ended without an answer because its sink failed or received nothing."""
 

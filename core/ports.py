@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
+from selfwire.core.execution import Execution, Limits
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.trajectory import Message, Routing, Step
@@ -88,6 +89,18 @@ class Tool(Protocol):
 
 Toolbox = Mapping[str, Tool]
 """Tools by the name that agents hold."""
+
+
+class Sandbox(Protocol):
+    """Runs Python programs that nobody has read: no network, no files but its own, bounded in everything."""
+
+    async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
+        """Run a program to its end, or to the first limit that it meets.
+
+        Raises:
+            SandboxError: the sandbox failed; nothing is known of the program.
+        """
+        ...
 
 
 class Environment(Protocol):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from string import Template
 
 from selfwire.core.chat import ChatMessage
@@ -27,13 +28,7 @@ class Prompts(Value):
         Raises:
             ConfigError: there is no such prompt, or the template has a variable without a value.
         """
-        if name not in self.texts:
-            raise ConfigError(f"there is no prompt {name!r}; prompts are {', '.join(sorted(self.texts))}")
-        try:
-            return Template(self.texts[name]).substitute({key: str(value) for key, value in values.items()})
-        except (KeyError, ValueError) as error:
-            given = ", ".join(sorted(values))
-            raise ConfigError(f"prompt {name!r} cannot be filled: {error!r}; given {given}") from None
+        return _filled(name, self._found(name), values)
 
     def messages(self, name: str, /, **values: object) -> tuple[ChatMessage, ...]:
         """Fill a prompt and split it into a system and a user message.
@@ -43,19 +38,36 @@ class Prompts(Value):
         Raises:
             ConfigError: as `text`, or the prompt has no divider.
         """
-        if name in self.texts and DIVIDER not in self.texts[name]:
+        system, divider, user = self._found(name).partition(DIVIDER)
+        if not divider:
             raise ConfigError(f"prompt {name!r} has no line of three dashes between system and user part")
-        self.text(name, **values)
         values = {key: quoted(str(value), self.texts[name]) for key, value in values.items()}
-        system, user = self.texts[name].split(DIVIDER, 1)
-        halves = Prompts(texts={"system": system, "user": user})
         return (
-            ChatMessage.system(halves.text("system", **values).strip()),
-            ChatMessage.user(halves.text("user", **values).strip()),
+            ChatMessage.system(_filled(name, system, values).strip()),
+            ChatMessage.user(_filled(name, user, values).strip()),
         )
+
+    def _found(self, name: str) -> str:
+        if name not in self.texts:
+            raise ConfigError(f"there is no prompt {name!r}; prompts are {', '.join(sorted(self.texts))}")
+        return self.texts[name]
 
 
 def quoted(text: str, template: str) -> str:
     """The text with every tag of the template in square brackets instead, so that none is mistaken for ours."""
-    tags = "|".join(sorted(set(re.findall(r"<(\w+)>", template))))
-    return re.sub(rf"<(/?\s*(?:{tags})\s*)>", r"[\1]", text, flags=re.IGNORECASE) if tags else text
+    tags = _tags(template)
+    return tags.sub(r"[\1]", text) if tags else text
+
+
+@cache
+def _tags(template: str) -> re.Pattern[str] | None:
+    names = "|".join(sorted(set(re.findall(r"<(\w+)>", template))))
+    return re.compile(rf"<(/?\s*(?:{names})\s*)>", re.IGNORECASE) if names else None
+
+
+def _filled(name: str, template: str, values: Mapping[str, object]) -> str:
+    try:
+        return Template(template).substitute(values)
+    except (KeyError, ValueError) as error:
+        given = ", ".join(sorted(values))
+        raise ConfigError(f"prompt {name!r} cannot be filled: {error!r}; given {given}") from None

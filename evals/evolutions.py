@@ -175,7 +175,7 @@ def _opened(
     model = metered(request.models, journal=journal, ledger=ledger, probe=True, home=home).labelled(
         method=request.method
     )
-    bench = _benchmark(request)
+    bench = _benchmark(request).with_model(model)
     toolbox = journalled(bench.toolbox, journal)
     made = method(request.method, model=model, toolbox=toolbox, embedder=embeds, config=request.config)
     seed = run_sync(journal.get_body(run_sync(journal.noted(SEED))))
@@ -202,7 +202,9 @@ def _opened(
 def _benchmark(request: EvolveRequest) -> Benchmark:
     sizes = request.sizes
     wanted = 4 * (sizes.train + sizes.gate + sizes.test)  # generated tasks share entities, so many are left over
-    return load_benchmark(request.benchmark, seed=request.evolution.seed, size=wanted, grader=request.grader)
+    return load_benchmark(
+        request.benchmark, seed=request.evolution.seed, size=wanted, grader=request.grader, rubric=request.rubric
+    )
 
 
 def splits(request: EvolveRequest) -> Splits:

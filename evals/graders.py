@@ -170,10 +170,10 @@ def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:
         return GradedEnvironment(name, _against_references(name), solved_at=solved_at)
     module, colon, function = name.partition(":")
     if not (module and colon and function):
-        close = get_close_matches(name, NAMED)
+        close = get_close_matches(name, (*NAMED, "judge"))
         hint = f"did you mean {close[0]}? " if close else ""
         raise ConfigError(
-            f"there is no grader {name!r}; {hint}graders are {', '.join(NAMED)}, or your own as module:function"
+            f"there is no grader {name!r}; {hint}graders are {', '.join(NAMED)}, judge, or your own as module:function"
         )
     return GradedEnvironment(name, _imported(name, module, function), solved_at=solved_at)
 

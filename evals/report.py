@@ -12,6 +12,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines.single import SingleAgent, single_workflow
+from selfwire.evals.evaluation.rows import opinion
 from selfwire.evals.evolutions import OpenRun
 from selfwire.evals.statistics import Estimate, paired, wilson
 from selfwire.graphs.evolution.phases import EvolutionState, trajectories_note
@@ -95,15 +96,17 @@ async def _compared(run: OpenRun, final: EvolutionState, progress: Callable[[str
         lines=lines,
         gain=_difference(lines[2], lines[3]),
         over_single=_difference(lines[1], lines[3]),
-        critic=await _agreement(run),
+        critic=await _agreement(run, [done for side in sides.values() for done in side]),
     )
 
 
-async def _agreement(run: OpenRun) -> tuple[int, int]:
-    """(agreed, judged) of the team's opinions of its own answers, over the whole run."""
+async def _agreement(run: OpenRun, tested: Sequence[Trajectory]) -> tuple[int, int]:
+    """(agreed, judged) of the team's opinions of its own answers, over the whole run and the tests."""
     history = await run.parts.library.history(run.parts.config.name)
     notes = [v.facts.get("notes", {}) for v in history.versions if v.run == run.parts.run]
-    return sum(n.get("agreed", 0) for n in notes), sum(n.get("judged", 0) for n in notes)
+    told = [(opinion(done), done.feedback.solved) for done in tested if done.feedback]
+    right = [judged == solved for judged, solved in told if judged is not None]
+    return sum(n.get("agreed", 0) for n in notes) + sum(right), sum(n.get("judged", 0) for n in notes) + len(right)
 
 
 async def kept(run: OpenRun, side: str, tasks: Sequence[Task]) -> list[Trajectory]:

@@ -59,13 +59,15 @@ class Request(Value):
 
     Args:
         benchmark: name of a benchmark, or the path of a JSONL file with tasks.
-        grader: for JSONL tasks, a named grader or `module:function`.
+        grader: for JSONL tasks, a named grader, `judge` or `module:function`.
+        rubric: for the judge, what a good answer is, as a text.
         models: who plays which role.
         budget: of the whole run.
     """
 
     benchmark: str
     grader: str = "exact"
+    rubric: str | None = None
     models: ModelNames = ModelNames()
     budget: Budget = Budget()
 

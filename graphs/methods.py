@@ -28,6 +28,13 @@ def _hiva(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[st
     return Hiva(model=model, toolbox=toolbox, embedder=embedder, config=knobs("hiva", HivaConfig, config))
 
 
+def _hera(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
+    from selfwire.evolvers.hera.config import HeraConfig
+    from selfwire.graphs.hera.method import Hera
+
+    return Hera(model=model, toolbox=toolbox, embedder=embedder, config=knobs("hera", HeraConfig, config))
+
+
 def _tacomas(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
     from selfwire.evolvers.tacomas.config import TacomasConfig
     from selfwire.graphs.tacomas.method import Tacomas
@@ -42,7 +49,7 @@ def _dytopo(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[
     return Dytopo(model=model, toolbox=toolbox, embedder=embedder, config=knobs("dytopo", DytopoConfig, config))
 
 
-METHODS: Mapping[str, Maker] = {"hiva": _hiva, "tacomas": _tacomas, "dytopo": _dytopo}
+METHODS: Mapping[str, Maker] = {"hiva": _hiva, "hera": _hera, "tacomas": _tacomas, "dytopo": _dytopo}
 """All methods: each can be asked, served and evolved."""
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from selfwire.runtime.sync import run_sync
 
@@ -12,6 +12,26 @@ State = TypeVar("State")
 DETACHED: RunnableConfig = {"configurable": {"__pregel_checkpointer": None, "__pregel_durability": "exit"}}
 """Config of an inner graph that runs many times in one node: LangGraph would tell the runs apart by the order
 in which they start, which a resumed run does not repeat; such runs are recovered from the journal instead."""
+
+
+class _Choice(Runnable[State, str]):
+    """Decides in both forms; a RunnableLambda would open a traced run."""
+
+    name = "choice"
+
+    def __init__(self, decide: Callable[[State], str]) -> None:
+        self.decide = decide
+
+    def invoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> str:
+        return self.decide(input)
+
+    async def ainvoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> str:
+        return self.decide(input)
+
+
+def choice(decide: Callable[[State], str]) -> Runnable[State, str]:
+    """A conditional edge's choice; LangGraph would hand a plain function to a thread, and wait for it, every time."""
+    return _Choice(decide)
 
 
 def both_forms(step: Callable[[State], Awaitable[Any]]) -> RunnableLambda[State, Any]:

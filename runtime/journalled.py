@@ -39,5 +39,8 @@ class JournalledTool:
 
 
 def journalled(toolbox: Toolbox, journal: Journal) -> Toolbox:
-    """Every tool of a toolbox, journalled."""
-    return {name: JournalledTool(tool, journal) for name, tool in toolbox.items()}
+    """Every tool of a toolbox, journalled but for those that rebuild their state by being run again."""
+    return {
+        name: tool if getattr(tool, "rebuilds", False) else JournalledTool(tool, journal)
+        for name, tool in toolbox.items()
+    }

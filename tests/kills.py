@@ -30,6 +30,8 @@ SMALL = (
     "--iterations", "3", "--batch", "6", "--gate-tasks", "6", "--train", "18", "--gate-size", "18", "--test", "10",
 )  # fmt: skip
 TINY = ("--iterations", "1", "--batch", "4", "--gate-tasks", "4", "--train", "8", "--gate-size", "8", "--test", "4")
+METHOD = ("hiva",)
+"""What is killed where nothing else is said: the method, and maybe knobs."""
 
 
 class Result(NamedTuple):
@@ -64,10 +66,10 @@ class Killed(NamedTuple):
         return not self.differs and self.extra <= sum(self.open_calls)
 
 
-def beginning(server: WireServer, sizes: Sequence[str]) -> tuple[str, ...]:
+def beginning(server: WireServer, sizes: Sequence[str], method: Sequence[str] = METHOD) -> tuple[str, ...]:
     """Arguments that start an evolution."""
     model = ("--model", "openai:gpt-4o-mini", "--base-url", server.url, "--embedder", "hashing")
-    return ("evolve", "hiva", "--benchmark", "archive", "--name", NAME, *model, *sizes)
+    return ("evolve", *method, "--benchmark", "archive", "--name", NAME, *model, *sizes)
 
 
 def resumption(home: Path) -> tuple[str, ...]:
@@ -151,19 +153,28 @@ def killed_after(process: "subprocess.Popen[str]", server: WireServer, replies: 
     process.communicate()
 
 
-def whole(home: Path, server: WireServer, sizes: Sequence[str]) -> tuple[Result, int]:
+def whole(
+    home: Path, server: WireServer, sizes: Sequence[str], method: Sequence[str] = METHOD
+) -> tuple[Result, int]:
     """The run that nobody kills; returns its result and its requests."""
     before = len(server.asked)
-    ended(start(home, *beginning(server, sizes)))
+    ended(start(home, *beginning(server, sizes, method)))
     return asyncio.run(result(home)), len(server.asked) - before
 
 
-def killed(home: Path, server: WireServer, sizes: Sequence[str], points: Sequence[int], expected: Result) -> Killed:
+def killed(
+    home: Path,
+    server: WireServer,
+    sizes: Sequence[str],
+    points: Sequence[int],
+    expected: Result,
+    method: Sequence[str] = METHOD,
+) -> Killed:
     """Kill at each point, resume, and compare; `points` are replies since the beginning of the evolution."""
     before, asked = server.replied, len(server.asked)
     replies, in_flight = [], []
     for point in points:
-        process = start(home, *(resumption(home) if (home / "runs").exists() else beginning(server, sizes)))
+        process = start(home, *(resumption(home) if (home / "runs").exists() else beginning(server, sizes, method)))
         killed_after(process, server, before + point)
         replies.append(server.replied - before)
         in_flight.append(asyncio.run(open_calls(home)))
@@ -189,13 +200,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--method", default="hiva")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, WireServer(served(chat_model("offline"))) as server:
-        expected, requests = whole(Path(folder) / "whole", server, SMALL)
+        expected, requests = whole(Path(folder) / "whole", server, SMALL, [given.method])
         told(f"not killed: workflow {expected.workflow}, {requests} requests, spend {expected.spend}")
         failed = 0
         for number, points in enumerate(drawn(given.seed, given.points, requests)):
-            found = killed(Path(folder) / f"killed-{number}", server, SMALL, points, expected)
+            found = killed(Path(folder) / f"killed-{number}", server, SMALL, points, expected, [given.method])
             found = found._replace(extra=found.extra - requests)
             failed += not found.holds
             verdict = "equal" if found.holds else f"DIFFERS in {', '.join(found.differs) or 'requests'}"

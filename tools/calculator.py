@@ -18,6 +18,9 @@ LONGEST = 200
 LARGEST = 10**15
 """Absolute value of any number on the way."""
 
+DIGITS = 15
+"""Most places that `round` counts, before and behind the point: more would build numbers of that many digits."""
+
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -27,7 +30,23 @@ _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
     ast.Pow: operator.pow,
 }
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {"abs": abs, "round": round, "min": min, "max": max, "sqrt": math.sqrt}
+
+_SYNTAX = "numbers without units or thousands separators, + - * / // % **, brackets, abs, round, min, max, sqrt"
+
+
+def _rounded(value: Number, digits: Number = 0) -> Number:
+    if not isinstance(digits, int) or abs(digits) > DIGITS:
+        raise ToolError(f"round takes a whole number of digits from -{DIGITS} to {DIGITS}, not {digits}")
+    return round(value, digits) if digits else round(value)
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "abs": abs,
+    "round": _rounded,
+    "min": lambda *values: min(values),
+    "max": lambda *values: max(values),
+    "sqrt": math.sqrt,
+}
 
 
 class CalculatorTool:
@@ -65,7 +84,9 @@ def calculated(expression: str) -> Number:
         raise ToolError(f"the expression has {len(expression)} characters; at most {LONGEST} are read")
     try:
         return _value(ast.parse(expression.strip(), mode="eval").body)
-    except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError) as error:
+    except SyntaxError as error:
+        raise ToolError(f"{expression!r} cannot be read: {error.msg}; use {_SYNTAX}") from None
+    except (ValueError, TypeError, ArithmeticError, RecursionError, MemoryError) as error:
         raise ToolError(f"{expression!r} cannot be calculated: {error}") from None
 
 
@@ -84,14 +105,10 @@ def _value(node: ast.expr) -> Number:
         if node.keywords:
             raise ToolError(f"{node.func.id} takes plain arguments only")
         return _bounded(_FUNCTIONS[node.func.id](*map(_value, node.args)))
-    raise ToolError(f"{ast.unparse(node)!r} is not arithmetic; use numbers, + - * / // % **, brackets, {_names()}")
+    raise ToolError(f"{ast.unparse(node)!r} is not arithmetic; use {_SYNTAX}")
 
 
 def _bounded(value: Any) -> Number:
     if not isinstance(value, int | float) or not abs(value) <= LARGEST:
         raise ToolError(f"a value on the way is not a real number below {LARGEST:.0e}")
     return value
-
-
-def _names() -> str:
-    return ", ".join(_FUNCTIONS)

@@ -1,22 +1,21 @@
-"""Search over a corpus: BM25 over titles and texts, a few passages per query."""
+"""Search over a corpus: a few passages per query, by BM25 over titles and texts unless told otherwise."""
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from pydantic import ValidationError
-from rank_bm25 import BM25Okapi
+from pydantic import BaseModel, ValidationError
 
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, ToolError
+from selfwire.core.ports import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.values import Value, fingerprint
+from selfwire.tools.retrievers import NAMES, Bm25Retriever, DenseRetriever, HybridRetriever, Retriever
 
-_WORD = re.compile(r"\w+")
+PER_STEP, SINGLE_TURN = 5, 10
+"""Passages of a search by one agent of a team, and of the one search of a single turn (HERA, Sec. 4)."""
 
 
 class Document(Value):
@@ -30,18 +29,21 @@ class SearchTool:
     """A search tool over documents; the same query always finds the same passages.
 
     Args:
-        documents: the corpus; the index is built at the first search.
+        documents: the corpus.
         k: how many passages a search returns, at least 1.
         name: what agents call it.
+        retriever: ranks the documents, see `retriever`; None for BM25.
     """
 
-    def __init__(self, documents: Sequence[Document], k: int = 3, name: str = "search") -> None:
+    def __init__(
+        self, documents: Sequence[Document], k: int = 3, name: str = "search", retriever: Retriever | None = None
+    ) -> None:
         if k < 1:
             raise ValueError(f"a search returns at least 1 passage, not {k}")
         self.documents = tuple(documents)
         self.k = k
         self.name = name
-        self._columns: dict[str, tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]] = {}
+        self._retriever = retriever or over_words(self.documents)
 
     @property
     def spec(self) -> ToolSpec:
@@ -70,77 +72,74 @@ class SearchTool:
         query = arguments.get("query")
         if not isinstance(query, str) or not query.strip():
             raise ToolError('search needs an object {"query": "..."} with a text that is not empty')
-        found = self.passages(query)
+        found = await self.passages(query)
         blocks = [f"[{number}] {one.title}\n{one.text}" for number, one in enumerate(found, start=1)]
         return "\n\n".join(blocks) or "No passage matches."
 
-    def passages(self, query: str) -> tuple[Document, ...]:
-        """The best passages, best first; ties go to the earlier document, those without a common word are left out."""
-        columns = [self._column(word) for word in sorted(set(_words(query)))]
-        if not any(len(ids) for ids, _ in columns):
-            return ()
-        scores = np.full(len(self.documents), -np.inf)
-        for ids, weights in columns:
-            scores[ids] = np.where(np.isneginf(scores[ids]), 0, scores[ids]) + weights
-        best = np.argsort(-scores, kind="stable")[: self.k]
-        return tuple(self.documents[i] for i in best if not np.isneginf(scores[i]))
-
-    def _column(self, word: str) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
-        """Documents that have the word, and what it adds to their BM25 score; rank-bm25 scores one at a time."""
-        if word not in self._columns:
-            ids = self._postings.get(word, [])
-            parts = [self._part(word, i) for i in ids]
-            self._columns[word] = (np.array(ids, dtype=np.intp), np.array(parts, dtype=np.float64))
-        return self._columns[word]
-
-    def _part(self, word: str, i: int) -> float:
-        index = self._index
-        count, length = index.doc_freqs[i][word], index.doc_len[i] / index.avgdl
-        norm = count + index.k1 * (1 - index.b + index.b * length)
-        return float(index.idf[word] * count * (index.k1 + 1) / norm)
-
-    @cached_property
-    def _texts(self) -> list[list[str]]:
-        # The title counts twice: a question about a thing wants the document of that name.
-        return [_words(f"{one.title} {one.title} {one.text}") for one in self.documents]
-
-    @cached_property
-    def _postings(self) -> dict[str, list[int]]:
-        """Documents by word; words of more than half of a large corpus say nothing and are left out."""
-        found: dict[str, list[int]] = {}
-        for i, words in enumerate(self._texts):
-            for word in set(words):
-                found.setdefault(word, []).append(i)
-        most = max(len(self.documents) / 2, 20)
-        return {word: ids for word, ids in found.items() if len(ids) <= most}
-
-    @cached_property
-    def _index(self) -> BM25Okapi:
-        return BM25Okapi(self._texts)
+    async def passages(self, query: str) -> tuple[Document, ...]:
+        """The best passages, best first; ties go to the earlier document."""
+        return tuple(self.documents[i] for i in await self._retriever.ranked(query, self.k))
 
 
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
+def over_words(documents: Sequence[Document]) -> Retriever:
+    """BM25 over documents."""
+    # The title counts twice: a question about a thing wants the document of that name.
+    return Bm25Retriever([f"{one.title} {one.title} {one.text}" for one in documents])
+
+
+def retriever(name: str, documents: Sequence[Document], embedder: Embedder | None = None) -> Retriever:
+    """A retriever over documents by name; see `selfwire.tools.retrievers`.
+
+    Args:
+        name: bm25, dense or hybrid.
+        documents: the corpus.
+        embedder: for dense and hybrid.
+
+    Raises:
+        ConfigError: there is none of this name, or it needs an embedder and none is given.
+    """
+    if name not in NAMES:
+        raise ConfigError(f"there is no retriever {name!r}; choose {', '.join(NAMES)}")
+    by_words = over_words(documents)
+    if name == "bm25":
+        return by_words
+    if embedder is None:
+        raise ConfigError(f"retriever {name!r} compares embeddings and was given no embedder; pass one or choose bm25")
+    by_meaning = DenseRetriever([f"{one.title}\n{one.text}" for one in documents], embedder)
+    return by_meaning if name == "dense" else HybridRetriever(by_words, by_meaning)
 
 
 def read_documents(path: Path) -> tuple[Document, ...]:
-    """A corpus out of a JSONL file with `title` and `text`.
+    """A corpus out of a JSONL file: an object with the texts `title` and `text` on each line; other fields are ignored.
 
     Raises:
         ConfigError: the file cannot be read, is empty, or a line is no document; the line is named.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"corpus {path} cannot be read: {error}; give a JSONL file with title and text") from None
-    found = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            found.append(Document.model_validate_json(line))
-        except ValidationError as error:
-            raise ConfigError(f"{path}, line {number} is no document: {error.errors()[0]['msg']}") from None
+    found = tuple(_document(path, number, line) for number, line in enumerate(lines, 1) if line.strip())
     if not found:
         raise ConfigError(f"corpus {path} has no documents; write one JSON object with title and text per line")
-    return tuple(found)
+    return found
+
+
+class _Line(BaseModel):
+    """A line of a corpus: at least a document."""
+
+    title: str
+    text: str
+
+
+def _document(path: Path, number: int, line: str) -> Document:
+    try:
+        told = _Line.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = f"{first['loc'][0]}: " if first["loc"] else ""
+        raise ConfigError(
+            f"{path}, line {number} is no document ({where}{first['msg']}); "
+            'write an object such as {"title": "...", "text": "..."} on each line'
+        ) from None
+    return Document(title=told.title, text=told.text)

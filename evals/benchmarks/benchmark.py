@@ -1,11 +1,12 @@
 """What a benchmark is to the rest of selfwire: tasks, an environment, tools and a baseline."""
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.ports import Environment, Toolbox
+from selfwire.core.ports import Environment, Model, Toolbox
 from selfwire.core.task import Splits, Task
 
 
@@ -22,6 +23,15 @@ class Baseline:
     answer: Callable[[str], str]
 
 
+@runtime_checkable
+class NeedsModel(Protocol):
+    """An environment that asks a model, which only a run can lend."""
+
+    def with_model(self, model: Model) -> Environment:
+        """The same environment with a model."""
+        ...
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """A named set of tasks with what is needed to work on them and to score answers.
@@ -34,6 +44,8 @@ class Benchmark:
         toolbox: tools by the name that agents hold.
         tools: names of the tools that a seed team's agents hold.
         baseline: the trivial baseline that results are printed beside.
+        figures: names of the environment's details whose means are printed beside scores, such as em.
+        aside: what else is printed beside results and does not depend on a team, such as recall of the search.
     """
 
     name: str
@@ -43,6 +55,8 @@ class Benchmark:
     toolbox: Toolbox
     tools: tuple[str, ...]
     baseline: Baseline
+    figures: tuple[str, ...] = ()
+    aside: Callable[[], Coroutine[Any, Any, Sequence[str]]] | None = None
 
     def splits(self, seed: int, *, train: int, gate: int, test: int) -> Splits:
         """Splits of the asked sizes, the same for the same seed.
@@ -53,6 +67,11 @@ class Benchmark:
         if min(train, gate, test) < 0:
             raise ConfigError(f"sizes of splits are at least 0, not train={train}, gate={gate}, test={test}")
         return self.load(seed, train, gate, test)
+
+    def with_model(self, model: Model) -> "Benchmark":
+        """The benchmark with a model lent to its environment, if that needs one; else itself."""
+        found = self.environment
+        return replace(self, environment=found.with_model(model)) if isinstance(found, NeedsModel) else self
 
 
 def disjoint_splits(tasks: Sequence[Task], seed: int, train: int, gate: int, test: int) -> Splits:

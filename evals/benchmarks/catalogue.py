@@ -1,26 +1,52 @@
 """Benchmarks by name, and the user's own tasks as one."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.ports import Embedder
 from selfwire.core.task import Splits
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
+from selfwire.runtime.embeddings import MiniLMEmbedder
+from selfwire.runtime.kept_embeddings import KeptEmbedder
 
-NAMES = ("archive", "plancraft")
+NAMES = (
+    "archive",
+    "plancraft",
+    "humaneval",
+    "mbpp",
+    "apps",
+    "math500",
+    "gsm8k",
+    "bbh",
+    "deepresearcher",
+    "workbench",
+    "hotpotqa",
+    "2wikimultihopqa",
+)
 
 
-def benchmark(name: str, *, seed: int = 0, size: int | None = None, grader: str = "exact") -> Benchmark:
+def benchmark(
+    name: str, *, seed: int = 0, size: int | None = None, grader: str = "exact", rubric: str | None = None
+) -> Benchmark:
     """A benchmark.
 
     Args:
-        name: one of `NAMES`, or the path of a JSONL file with tasks of one's own.
+        name: one of `NAMES`, or the path of a JSONL file with tasks of one's own; `hotpotqa` and `2wikimultihopqa`
+            search by words, or as `hotpotqa:dense` and `hotpotqa:hybrid` by MiniLM embeddings too.
         seed: of generated tasks.
         size: how many tasks to generate at least, where they are generated.
-        grader: for tasks of one's own, a named grader or `module:function`.
+        grader: for tasks of one's own, a named grader, `judge` or `module:function`.
+        rubric: for the judge, what a good answer is; None for agreement with the reference.
 
     Raises:
-        ConfigError: there is no such benchmark, file or grader.
+        ConfigError: there is no such benchmark, file or grader; the benchmark needs a sandbox and none works here;
+            or there is a rubric and no judge.
     """
+    if rubric is not None and not (is_file(name) and grader == "judge"):
+        raise ConfigError(
+            "a rubric is for tasks of your own and their judge; give it with a .jsonl file, --grader judge"
+        )
     if name == "archive":
         from selfwire.evals.benchmarks.archive import archive
 
@@ -30,8 +56,24 @@ def benchmark(name: str, *, seed: int = 0, size: int | None = None, grader: str 
 
         return PLANCRAFT
     if is_file(name):
-        return own_tasks(name, grader)
+        return own_tasks(name, grader, rubric)
+    if name in (published := _published()):
+        return published[name]()
+    if name.partition(":")[0] in ("hotpotqa", "2wikimultihopqa"):
+        from selfwire.evals.benchmarks.multihop import multihop
+
+        return multihop(*retrieving(name))
     raise ConfigError(f"unknown benchmark {name!r}; choose {', '.join(NAMES)}, or give the path of a .jsonl file")
+
+
+def retrieving(name: str) -> tuple[str, str, Embedder | None]:
+    """A benchmark, its retriever and its embedder, out of a name such as `hotpotqa:hybrid`.
+
+    MiniLM embeds whatever the machine has, so that a name means the same passages everywhere.
+    """
+    benchmark, _, retriever = name.partition(":")
+    retriever = retriever or "bm25"
+    return benchmark, retriever, None if retriever == "bm25" else KeptEmbedder(MiniLMEmbedder())
 
 
 def is_file(name: str) -> bool:
@@ -39,13 +81,31 @@ def is_file(name: str) -> bool:
     return name.endswith((".jsonl", ".json"))
 
 
-def own_tasks(path: str, grader: str) -> Benchmark:
-    """The user's own tasks, with a grader as the environment and no tools.
+def _published() -> Mapping[str, Callable[[], Benchmark]]:
+    """Benchmarks over published data, by name; programs run in the sandbox that works here."""
+    from selfwire.evals.benchmarks import apps, bbh, deepresearcher, gsm8k, humaneval, math500, mbpp, workbench
+    from selfwire.runtime.sandbox import found_sandbox
+
+    return {
+        "humaneval": lambda: humaneval.humaneval(found_sandbox()),
+        "mbpp": lambda: mbpp.mbpp(found_sandbox()),
+        "apps": lambda: apps.apps(found_sandbox()),
+        "math500": math500.math500,
+        "gsm8k": gsm8k.gsm8k,
+        "bbh": bbh.bbh,
+        "deepresearcher": deepresearcher.deepresearcher,
+        "workbench": workbench.workbench,
+    }
+
+
+def own_tasks(path: str, grader: str, rubric: str | None = None) -> Benchmark:
+    """The user's own tasks, with a grader or a judge as the environment and no tools.
 
     Raises:
         ConfigError: the file or the grader cannot be used.
     """
     from selfwire.evals.graders import load_grader
+    from selfwire.evals.judge import JUDGE, JudgeEnvironment
     from selfwire.evals.tasks import read_tasks
 
     tasks = read_tasks(Path(path))
@@ -57,7 +117,7 @@ def own_tasks(path: str, grader: str) -> Benchmark:
         name=path,
         description=f"{len(tasks)} tasks of {path}, graded by {grader}",
         load=load,
-        environment=load_grader(grader),
+        environment=JudgeEnvironment(rubric) if grader == JUDGE else load_grader(grader),
         toolbox={},
         tools=(),
         baseline=Baseline("empty answer", lambda question: "-"),

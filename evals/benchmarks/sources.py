@@ -17,7 +17,7 @@ from functools import cache
 from http.client import HTTPException
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from platformdirs import user_cache_path
 from pydantic import TypeAdapter
@@ -190,3 +190,12 @@ def _write(path: Path, content: bytes) -> None:
         raise ConfigError(
             f"the download cannot be kept at {path}: {error.strerror}; name data in {VARIABLE}"
         ) from error
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    """The objects of a source of JSON lines, in order.
+
+    Raises:
+        ConfigError: as `source`.
+    """
+    return [json.loads(line) for line in source(name).read_bytes().splitlines() if line.strip()]

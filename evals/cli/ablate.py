@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 def ablate(
     method: Annotated[str, typer.Argument(help=f"Method: {', '.join(VARIANTS)}.")] = DEFAULTS.method,
-    benchmark: Annotated[str, typer.Option(help="archive, plancraft, or a .jsonl file.")] = DEFAULTS.benchmark,
+    benchmark: Annotated[str, typer.Option(help="Its name, or a .jsonl file of tasks.")] = DEFAULTS.benchmark,
     variants: Annotated[str, typer.Option(help="Names with commas between them, such as full,no-tev; all.")] = "",
     seeds: Annotated[int, typer.Option(min=1, help="Runs per variant.")] = DEFAULTS.seeds,
     iterations: Annotated[int, typer.Option(min=1, help="Rewritings of the workflow.")] = DEFAULTS.iterations,

@@ -5,7 +5,19 @@ from typing import Annotated
 
 import typer
 
-from selfwire.evals.cli import ablate, about, compare, evaluate, evolve, run, runs, workflows
+from selfwire.evals.cli import (
+    ablate,
+    about,
+    compare,
+    evaluate,
+    evolve,
+    insights,
+    measures,
+    recall,
+    run,
+    runs,
+    workflows,
+)
 from selfwire.evals.cli.faults import GuardedGroup
 
 TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
@@ -15,7 +27,10 @@ TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
     compare.register,
     ablate.register,
     workflows.register,
+    insights.register,
     runs.register,
+    measures.register,
+    recall.register,
     about.register,
 )
 """What adds commands, in the order of the help text."""

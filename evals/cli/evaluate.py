@@ -25,6 +25,7 @@ from selfwire.evals.evaluation.run import Evaluation
 from selfwire.evals.evaluation.table import HEAD, Line, cells, reference
 from selfwire.evals.experiments.attached import telling
 from selfwire.evals.experiments.connection import langsmith_address
+from selfwire.evals.judge import rubric_text
 from selfwire.evals.recording import short_name
 from selfwire.evals.report import STAMP
 from selfwire.evals.requests import ModelNames
@@ -59,6 +60,7 @@ def evaluate(
     embedder: options.EmbedderName = "auto",
     prices: options.PriceFile = None,
     grader: options.GraderName = "exact",
+    rubric: options.Rubric = None,
     grading_timeout: options.GradingTimeout = 60.0,
     concurrency: options.Concurrency = 8,
     budget_calls: options.BudgetCalls = None,
@@ -124,6 +126,7 @@ def requested(given: Mapping[str, Any], entries: tuple[Entry, ...], command: str
             "entries": entries,
             "split": SPLITS[given["split"]],
             "models": model_names(given),
+            "rubric": given["rubric"] and rubric_text(given["rubric"]),
             "budget": Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
             **{
                 name: given[name]
@@ -229,6 +232,11 @@ def show_table(run: Evaluation, lines: tuple[Line, ...]) -> None:
         for what, count in (("errors", line.errors), ("tasks over the cap of calls, which score 0", line.capped)):
             if count:
                 out.print(f"{line.contestant.name}: {count} {what}")
+    for line, row in zip(lines, rows, strict=True):
+        if told := [f"{name} {line.figures[name]:.3f}" for name in run.benchmark.figures if name in line.figures]:
+            out.print(f"{row[0]}: {', '.join(told)}")
+    if run.benchmark.aside is not None:
+        out.print("\n".join(run_sync(run.benchmark.aside())))
     if asked.models.is_offline:
         out.print(STAMP)
 
@@ -237,7 +245,7 @@ def _says_something(name: str, column: list[str], rows: list[tuple[str, ...]]) -
     """Columns in which nothing stands are left out, and the share of solved tasks where it is the score."""
     if name == "solved [95 %]":
         return column != [row[HEAD.index("score [95 %]")] for row in rows]
-    silent = {"difference [95 %]": "-", "over cap": "0", "evolution": "none", "S": "n/a"}
+    silent = {"difference [95 %]": "-", "over cap": "0", "evolution": "none", "S": "n/a", "own judge right": "-"}
     return name not in silent or any(cell != silent[name] for cell in column)
 
 

@@ -12,13 +12,15 @@ from selfwire.evals import drawing
 from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import output
 from selfwire.evals.cli.faults import STOPPED
-from selfwire.evals.cli.options import Home, Knobs, knobs, local_folder
+from selfwire.evals.cli.options import GraderName, Home, Knobs, Rubric, Without, knobs, local_folder
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.estimate import estimated
 from selfwire.evals.evolutions import OpenRun, resumed, started
+from selfwire.evals.judge import rubric_text
 from selfwire.evals.recording import short_name
 from selfwire.evals.report import STAMP, Line, Report, reported
 from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.evals.study.variants import without as switched_off
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.methods import METHODS
 from selfwire.runtime.sync import run_sync
@@ -40,7 +42,7 @@ def register(app: typer.Typer) -> None:
 def evolve(
     ctx: typer.Context,
     method: Method = None,
-    benchmark: Annotated[str | None, typer.Option(help="archive, plancraft, or a .jsonl file of tasks.")] = None,
+    benchmark: Annotated[str | None, typer.Option(help="Its name, or a .jsonl file of tasks.")] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this run; only budgets may be given anew.")] = None,
     name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
     model: Annotated[str, typer.Option(help="Agents' model: offline, openai:gpt-4o-mini, provider:name.")] = "offline",
@@ -59,8 +61,10 @@ def evolve(
     seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
     concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
     seed_team: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
-    grader: Annotated[str, typer.Option(help="For .jsonl tasks: a named grader or module:function.")] = "exact",
+    grader: GraderName = "exact",
+    rubric: Rubric = None,
     config: Knobs = None,
+    without: Without = None,
     budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
     budget_tokens: Annotated[int | None, typer.Option(help="Most tokens.")] = None,
     budget_usd: Annotated[float | None, typer.Option(help="Most US dollars.")] = None,
@@ -123,6 +127,7 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
         method=method,
         benchmark=str(Path(benchmark).resolve()) if is_file(benchmark) else benchmark,  # resumed from anywhere
         grader=given["grader"],
+        rubric=given["rubric"] and rubric_text(given["rubric"]),
         models=ModelNames(
             agent=given["model"],
             meta=given["meta_model"],
@@ -135,7 +140,7 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
         evolution=EvolutionConfig(
             name=given["name"] or f"{method}-{short_name(benchmark)}", **{name: given[name] for name in same}
         ),
-        config=knobs(given["config"] or []),
+        config=switched_off(method, given["without"] or [], knobs(given["config"] or [])),
         budget=Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
         seed_team=given["seed_team"],
         baselines=given["baselines"],

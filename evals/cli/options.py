@@ -49,7 +49,8 @@ EmbedderName = Annotated[str, typer.Option(help="auto, minilm or hashing.")]
 PriceFile = Annotated[
     Path | None, typer.Option(help='JSON: {"openai:x": {"input": $, "output": $}}, per million tokens.')
 ]
-GraderName = Annotated[str, typer.Option(help="For .jsonl tasks: a named grader or module:function.")]
+GraderName = Annotated[str, typer.Option(help="For .jsonl tasks: a named grader, judge or module:function.")]
+Rubric = Annotated[str | None, typer.Option(help="For the judge: what a good answer is, as text or .md file.")]
 GradingTimeout = Annotated[float, typer.Option(help="Seconds until the grading of an answer is given up.")]
 Concurrency = Annotated[int, typer.Option(help="Tasks that are worked on at the same time.")]
 BudgetCalls = Annotated[int | None, typer.Option(help="Most model calls.")]

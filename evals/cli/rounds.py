@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import thawed
+from selfwire.evals import drawing
 from selfwire.evals.cli import output
 from selfwire.evolvers.tacomas.rounds import Round
 
@@ -15,6 +17,14 @@ def show_rounds(method: str, done: Trajectory) -> None:
     for number, one in enumerate(rounds, 1):
         lines = coevolved(Round.model_validate(one)) if method == "tacomas" else matched(number, one)
         output.console().print("\n".join(["", *lines]))
+
+
+def show_topology(done: Trajectory) -> None:
+    """Print the topology that ran last, as text and as Mermaid; nothing where a run's notes hold none."""
+    if "topology" not in done.notes:
+        return
+    ran = Topology.model_validate(thawed(done.notes["topology"]))
+    output.console().print(f"\ntopology that ran last\n{drawing.text(ran)}\n\n{drawing.mermaid(ran)}\n")
 
 
 def matched(number: int, one: Mapping[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from selfwire.core.errors import BudgetError, ConfigError, LibraryError, TaskError
-from selfwire.core.ports import Toolbox
+from selfwire.core.ports import Embedder, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
@@ -18,8 +18,9 @@ from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
 from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.options import Home, Knobs, knobs
+from selfwire.evals.cli.plans import show_plan
 from selfwire.evals.cli.progress import told_spend
-from selfwire.evals.cli.rounds import show_rounds
+from selfwire.evals.cli.rounds import show_rounds, show_topology
 from selfwire.evals.cli.trajectories import show_trajectory
 from selfwire.evals.models import embedder_name, metered
 from selfwire.evals.report import STAMP
@@ -30,10 +31,12 @@ from selfwire.graphs.methods import method as wired
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.embeddings import embedder as load_embedder
 from selfwire.runtime.journal import Journal
+from selfwire.runtime.kept_embeddings import KeptEmbedder
 from selfwire.runtime.library import open_library
 from selfwire.runtime.sync import run_sync
 from selfwire.tools.calculator import CalculatorTool
 from selfwire.tools.search import SearchTool, read_documents
+from selfwire.tools.search import retriever as retriever_of
 
 
 def register(app: typer.Typer) -> None:
@@ -57,8 +60,9 @@ def run(
     model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
     embedder: Annotated[str, typer.Option(help="auto, minilm or hashing.")] = "auto",
-    benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark: archive or plancraft.")] = None,
+    benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark, such as archive.")] = None,
     corpus: Annotated[Path | None, typer.Option(help="Documents to search: JSONL with title and text.")] = None,
+    retriever: Annotated[str | None, typer.Option(help="Of --corpus: bm25, dense or hybrid; bm25.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
     budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
     config: Knobs = None,
@@ -70,8 +74,11 @@ def run(
     if not text:
         raise ConfigError("the question is empty; write one, or - and give it on standard input")
     models = ModelNames(agent=model, base_url=base_url, embedder=embedder)
-    tools, limits = _tools(benchmark, corpus), Budget(calls=budget_calls)
-    bench = _bench(method, workflow, models, tools, limits, knobs(config or []), home)
+    embeds, notice = load_embedder(embedder_name(models))
+    if notice:
+        typer.echo(notice, err=True)
+    tools, limits = _tools(benchmark, corpus, retriever, embeds), Budget(calls=budget_calls)
+    bench = _bench(method, workflow, models, embeds, tools, limits, knobs(config or []), home)
     scope = Scope(run="run", seed=seed, phase="run")
     asked = Question(id=fingerprint(text), input=text)
     try:
@@ -80,8 +87,10 @@ def run(
         typer.echo(f"stopped: {error}".replace(" and resume the run", ""), err=True)
         raise typer.Exit(STOPPED) from None
     if show:
+        show_plan(done)
         show_trajectory(done)
         show_rounds(method, done)
+        show_topology(done)
     if done.answer is None:
         raise TaskError(f"{done.error}; look at the steps with --show, then try again")
     typer.echo(done.answer)
@@ -92,6 +101,7 @@ def _bench(
     name: str,
     workflow: str | None,
     models: ModelNames,
+    embeds: Embedder,
     toolbox: Toolbox,
     budget: Budget,
     config: Mapping[str, Any],
@@ -99,9 +109,6 @@ def _bench(
 ) -> Bench:
     ledger = Ledger(budget)
     model = metered(models, journal=Journal.memory(), ledger=ledger).labelled(method=name)
-    embeds, notice = load_embedder(embedder_name(models))
-    if notice:
-        typer.echo(notice, err=True)
     made = wired(name, model=model, toolbox=toolbox, embedder=embeds, config=config)
     if workflow is None:
         return Bench(made, made.seed(sorted(toolbox)), ledger)
@@ -117,8 +124,12 @@ def _bench(
     return Bench(made, loaded, ledger)
 
 
-def _tools(benchmark: str | None, corpus: Path | None) -> Toolbox:
+def _tools(benchmark: str | None, corpus: Path | None, retriever: str | None, embeds: Embedder) -> Toolbox:
     tools = dict(load_benchmark(benchmark).toolbox) if benchmark else {}
+    if corpus is None and retriever is not None:
+        raise ConfigError("--retriever ranks the documents of --corpus; give a corpus, or leave it out")
     if corpus is not None:
-        tools["search"] = SearchTool(read_documents(corpus))
+        documents = read_documents(corpus)
+        ranks = retriever_of(retriever or "bm25", documents, KeptEmbedder(embeds))
+        tools["search"] = SearchTool(documents, retriever=ranks)
     return tools or {"calculator": CalculatorTool()}

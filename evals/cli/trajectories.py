@@ -7,6 +7,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.evals.cli import output
 from selfwire.evals.cli.progress import told_spend
+from selfwire.evals.evaluation.rows import opinion
 from selfwire.evals.evaluation.run import ROWS
 from selfwire.evals.runs import JOURNAL, run_folder
 from selfwire.runtime.journal import Journal
@@ -27,6 +28,9 @@ def show_trajectory(done: Trajectory) -> None:
     if done.feedback:
         solved = "solved" if done.feedback.solved else "not solved"
         out.print(f"feedback: {solved}, score {done.feedback.score:.3g}: {done.feedback.text}")
+        if (judged := opinion(done)) is not None:
+            right = "rightly" if judged == done.feedback.solved else "wrongly"
+            out.print(f"the team's own judge {'passed' if judged else 'did not pass'} it, {right}")
     out.print(f"spent: {told_spend(done.usage)}")
 
 
@@ -62,15 +66,7 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
     Raises:
         ConfigError: there is no such run, task or place.
     """
-
-    async def read() -> list[tuple[str, Trajectory]]:
-        journal = await asyncio.to_thread(Journal.reading, run_folder(home, run) / JOURNAL)
-        try:
-            return [found async for found in _trajectories(journal, task, where)]
-        finally:
-            await asyncio.to_thread(journal.close)
-
-    found = asyncio.run(read())
+    found = read_trajectories(home, run, task, where)
     if not found:
         raise ConfigError(
             f"run {run!r} has no trajectory of task {task!r} at {where or 'any place'}; "
@@ -82,6 +78,28 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
     place, done = found[-1]
     output.console().print(f"{run}, {place} (of {len(found)})")
     show_trajectory(done)
+
+
+def read_trajectories(
+    home: str | None, run: str, task: str | None = None, where: str | None = None
+) -> list[tuple[str, Trajectory]]:
+    """A run's trajectories with their places, such as `2/rollout`, in the order in which they came.
+
+    Args:
+        home, run, task, where: as for `show_run`.
+
+    Raises:
+        ConfigError: there is no such run.
+    """
+
+    async def read() -> list[tuple[str, Trajectory]]:
+        journal = await asyncio.to_thread(Journal.reading, run_folder(home, run) / JOURNAL)
+        try:
+            return [found async for found in _trajectories(journal, task, where)]
+        finally:
+            await asyncio.to_thread(journal.close)
+
+    return asyncio.run(read())
 
 
 async def _trajectories(journal: Journal, task: str | None, where: str | None) -> AsyncIterator[tuple[str, Trajectory]]:

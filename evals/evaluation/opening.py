@@ -153,7 +153,9 @@ def _tasks(request: EvaluationRequest, known: Seen, more: int) -> tuple[Benchmar
     others = {"train": evolving.train, "gate": evolving.gate} if evolving else {"train": 0, "gate": 0}
     sizes = {**others, "test": 0, request.split: request.tasks + more}
     wanted = 4 * sum(sizes.values())  # generated tasks share entities, so some are left over
-    bench = load_benchmark(request.benchmark, seed=request.seed, size=wanted, grader=request.grader)
+    bench = load_benchmark(
+        request.benchmark, seed=request.seed, size=wanted, grader=request.grader, rubric=request.rubric
+    )
     tasks: tuple[Task, ...] = getattr(bench.splits(request.seed, **sizes), request.split)
     fresh = [task for task in tasks if not known.holds(task)]
     if not fresh:
@@ -186,7 +188,8 @@ def _opened(request: EvaluationRequest, journal: Journal, home: Path | None, tri
     before = sum((one.spent for one in evolutions), journal.spend())
     ledger = Ledger(request.budget, spent=before, elapsed=run_sync(journal.noted(ELAPSED)) or 0.0)
     model = metered(request.models, journal=journal, ledger=ledger, probe=True, home=home)
-    toolbox = journalled(trial.bench.toolbox, journal)
+    bench = trial.bench.with_model(model)
+    toolbox = journalled(bench.toolbox, journal)
 
     def entered(entry: Entry, one: Found) -> Entrant:
         labelled = model.labelled(method=one.workflow.method, workflow=one.workflow.fingerprint)
@@ -196,7 +199,7 @@ def _opened(request: EvaluationRequest, journal: Journal, home: Path | None, tri
     try:
         yield Evaluation(
             request=request,
-            benchmark=trial.bench,
+            benchmark=bench,
             workflows=dict(trial.workflows),
             entered=entered,
             evolutions=evolutions,

@@ -32,6 +32,7 @@ class TaskRow(Value):
         seconds: its calls took together; they overlap.
         answer: None if there is none.
         rounds: that a method with rounds took.
+        judged: whether the contestant's own judge passed the answer; None if it has none or said nothing.
         oracle: whether labels of this task were used to answer it.
         details: figures of the environment.
         trajectory: hash of what the team did, in the run's journal.
@@ -51,6 +52,7 @@ class TaskRow(Value):
     seconds: float = Field(ge=0)
     answer: str | None = None
     rounds: int | None = None
+    judged: bool | None = None
     oracle: bool = False
     details: FrozenJson = Field(default_factory=FrozenMap)
     trajectory: str = ""
@@ -147,10 +149,17 @@ def task_row(target: str, question: Question, done: Trajectory, spent: Usage, bo
         seconds=spent.seconds,
         answer=done.answer,
         rounds=None if rounds is None else len(rounds),
+        judged=opinion(done),
         oracle=bool(done.notes.get("oracle")),
         details=feedback.details if feedback else {},
         trajectory=body,
     )
+
+
+def opinion(done: Trajectory) -> bool | None:
+    """Whether the team's own judge passed the answer that it gave; None if it has none or said nothing."""
+    judged: bool | None = done.notes.get("figures", {}).get("judged")
+    return judged
 
 
 def write_results(path: Path, header: Header, rows: Iterable[TaskRow]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from selfwire.core.task import Task
 from selfwire.core.usage import Usage
@@ -21,6 +22,8 @@ class Line(Value):
         capped: tasks whose calls were used up before there was an answer; they score 0.
         spend: on all tasks.
         rounds: of all tasks together; None for a contestant without rounds.
+        figures: means of the environment's numeric details, over the tasks for which it tells them.
+        judged, agreed: graded tasks on which the contestant's own judge spoke, and where it was right.
     """
 
     contestant: Contestant
@@ -29,6 +32,9 @@ class Line(Value):
     capped: int
     spend: Usage
     rounds: int | None = None
+    figures: Mapping[str, float] = {}
+    judged: int = 0
+    agreed: int = 0
 
     @property
     def graded(self) -> tuple[float, ...]:
@@ -78,6 +84,9 @@ class Tally:
     capped: int = 0
     spend: Usage = field(default_factory=Usage)
     rounds: int | None = None
+    figures: dict[str, list[float]] = field(default_factory=dict)
+    judged: int = 0
+    agreed: int = 0
 
     def add(self, row: TaskRow) -> None:
         """Take a row."""
@@ -87,6 +96,12 @@ class Tally:
         self.spend += row.usage
         if row.rounds is not None:
             self.rounds = (self.rounds or 0) + row.rounds
+        for name, figure in row.details.items():
+            if type(figure) in (int, float):
+                self.figures.setdefault(name, []).append(figure)
+        if row.judged is not None and row.solved is not None:
+            self.judged += 1
+            self.agreed += row.judged == row.solved
 
     def line(self, tasks: Sequence[Task]) -> Line:
         """The sum, its scores in the order of the tasks."""
@@ -98,6 +113,9 @@ class Tally:
             capped=self.capped,
             spend=self.spend,
             rounds=self.rounds,
+            figures={name: fmean(found) for name, found in self.figures.items()},
+            judged=self.judged,
+            agreed=self.agreed,
         )
 
 
@@ -129,6 +147,7 @@ HEAD = (
     "s/task",
     "score per 100 calls",
     "S",
+    "own judge right",
     "evolution",
 )
 
@@ -150,6 +169,7 @@ def cells(line: Line, against: Line) -> tuple[str, ...]:
         f"{cost.seconds / n:.1f}",
         "-" if line.per_hundred_calls is None else f"{line.per_hundred_calls:.1f}",
         _efficiency(line),
+        f"{line.agreed} of {line.judged}" if line.judged else "-",
         _evolution(line.contestant),
     )
 

@@ -53,9 +53,16 @@ VARIANTS: Mapping[str, Mapping[str, Variant]] = {
             for tenth in (1, 2, 4, 5, 6, 7, 8, 9)
         },
     },
+    "hera": {
+        FULL: Variant(title="full"),
+        "no-library": Variant(title="w/o library", config={"library": False}),
+        "no-rope": Variant(title="w/o RoPE", config={"rope": False}),
+        "no-mutation": Variant(title="w/o mutation", config={"mutation": False}),
+        "no-gate": Variant(title="no gate", gate="off"),
+    },
 }
-"""Variants by method and name; every method has `full`."""
-EVOLVED = frozenset({"hiva"})
+"""Variants by method and name; every method has `full`, and `random` if random edits are a control for it."""
+EVOLVED = frozenset({"hiva", "hera"})
 """Methods whose variants are evolved before they are measured; those of the others are measured as they are."""
 
 PREFIX = "no-"

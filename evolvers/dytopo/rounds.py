@@ -6,11 +6,13 @@ from pydantic import Field
 
 from selfwire.core.ports import Embedder
 from selfwire.core.scope import Scope
+from selfwire.core.topology import Caps, Edge, Node, Topology
 from selfwire.core.trajectory import Message
 from selfwire.core.usage import Usage, total
 from selfwire.core.values import Id, Value
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import Dropped
+from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.induction import Induced, induced, random_edges, similarities, wired
 from selfwire.evolvers.dytopo.said import Managed, Said
 from selfwire.evolvers.dytopo.tuning import Setting
@@ -59,6 +61,17 @@ class Round(Value):
         """What was said, in order sigma."""
         place = {agent: at for at, agent in enumerate(self.graph.order)}
         return tuple(sorted(self.said, key=lambda one: place.get(one.worker, len(place))))
+
+    def topology(self, domain: Domain) -> Topology:
+        """The graph of the round as a topology, in which the first of those who answer is entry and sink."""
+        answerer, size = domain.answerers[0], len(self.graph.order)
+        return Topology(
+            nodes=tuple(Node(id=agent, agent=agent) for agent in self.graph.order),
+            edges=tuple(Edge(source=edge.source, target=edge.target) for edge in self.graph.edges),
+            entry=answerer,
+            sink=answerer,
+            caps=Caps(nodes=size, successors=size),
+        )
 
     def drawn(self) -> str:
         """The graph of the round as Mermaid."""

@@ -1,6 +1,6 @@
 """What is kept of every round, which round is the best, and the figures of a run (Alg. 1, App. C.3-C.7)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import sqrt
 from typing import Literal
@@ -8,7 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from selfwire.core.edits import Rewiring
-from selfwire.core.trajectory import Message
+from selfwire.core.topology import Topology
+from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, Value
 from selfwire.evolvers.tacomas.asks import TimeControl
@@ -34,6 +35,7 @@ class Round(Value):
         weights: w_v per agent after the replicator's update of this round.
         mean: m_t; None where nobody was scored.
         nodes, edges: size of the topology that ran.
+        topology: the one that ran.
         slow: whether a slow update followed.
         applied: its rewirings.
         refused: what it proposed and was not done, with reasons.
@@ -56,6 +58,7 @@ class Round(Value):
     mean: float | None = None
     nodes: int = 0
     edges: int = 0
+    topology: Topology | None = None
     slow: bool = False
     applied: tuple[Rewiring, ...] = ()
     refused: tuple[Refusal, ...] = ()
@@ -79,7 +82,10 @@ class Figures(Value):
         standard_error: of that mean; None with fewer than two changes.
         slow_updates: how many slow updates were made.
         nodes, edges: size of the topology per round.
+        topology: the one that ran last.
         first_score, best_score: the judge's.
+        judged: the judge's word on the answer that was given: whether it is confirmed as good; None if it was not
+            scored.
         calls: model calls of the question.
         oracle: whether labels were used; never, as none are within reach.
     """
@@ -93,8 +99,10 @@ class Figures(Value):
     slow_updates: int
     nodes: tuple[int, ...]
     edges: tuple[int, ...]
+    topology: Topology | None
     first_score: float | None
     best_score: float | None
+    judged: bool | None
     calls: int
     oracle: Literal[False] = False
 
@@ -184,7 +192,29 @@ def figures(rounds: Sequence[Round], *, stop: StopReason, calls: int) -> Figures
         slow_updates=sum(done.slow for done in rounds),
         nodes=tuple(done.nodes for done in rounds),
         edges=tuple(done.edges for done in rounds),
+        topology=rounds[-1].topology,
         first_score=rounds[0].score,
         best_score=None if best is None else rounds[best].score,
+        judged=None if best is None or rounds[best].score is None else rounds[best].confirmed,
         calls=calls,
     )
+
+
+def agreement(trajectories: Iterable[Trajectory]) -> dict[str, int]:
+    """How often the judge's word on the answer given was the environment's, where both have spoken.
+
+    Args:
+        trajectories: graded results of `solve`.
+
+    Returns:
+        `judged` cases, `agreed` ones, and the two ways to be wrong: `passed_wrong` and `failed_right`.
+    """
+    graded = [(done.notes.get("figures", {}), done.feedback) for done in trajectories if done.feedback]
+    words = [(told.get("judged"), feedback.solved) for told, feedback in graded]
+    known = [(judged, solved) for judged, solved in words if judged is not None]
+    return {
+        "judged": len(known),
+        "agreed": sum(judged == solved for judged, solved in known),
+        "passed_wrong": sum(judged and not solved for judged, solved in known),
+        "failed_right": sum(solved and not judged for judged, solved in known),
+    }

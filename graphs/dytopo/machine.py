@@ -37,7 +37,7 @@ from selfwire.graphs.choices import chosen, context_schema, edited
 from selfwire.graphs.dytopo.method import Dytopo
 from selfwire.graphs.dytopo.round import RoundRun, compile_workers, run_workers
 from selfwire.graphs.dytopo.state import DytopoContext, DytopoInput, DytopoState, Report
-from selfwire.graphs.nodes import both_forms
+from selfwire.graphs.nodes import both_forms, choice
 from selfwire.graphs.team import embedded
 from selfwire.runtime.budget import Ledger
 
@@ -106,7 +106,7 @@ class Steps:
             domain=Remembered.of(workflow).domain,
             scope=_scope(state),
         )
-        return {"said": [one.model_dump(mode="json") for one in await run_workers(run)]}
+        return {"said": await run_workers(run)}
 
     async def induce_topology(self, state: DytopoState) -> DytopoState:
         """The graph of the round (phases 2 and 3)."""
@@ -272,8 +272,8 @@ def _assembled(
     graph.add_edge("begin", "workers")
     graph.add_edge("workers", "induce_topology")
     graph.add_edge("induce_topology", "deliver")
-    graph.add_conditional_edges("deliver", steps.after_delivery)
-    graph.add_conditional_edges("manager", after_manager)
+    graph.add_conditional_edges("deliver", choice(steps.after_delivery), ["manager", "workers", "conclude"])
+    graph.add_conditional_edges("manager", choice(after_manager), ["workers", "conclude"])
     graph.add_edge("conclude", END)
     return graph
 

@@ -12,7 +12,6 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
 
-from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError, SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -20,7 +19,6 @@ from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.delivery import Memory
 from selfwire.evolvers.dytopo.domain import Domain
-from selfwire.evolvers.dytopo.said import Said
 from selfwire.evolvers.dytopo.seed import members
 from selfwire.evolvers.dytopo.team import Team, roster
 from selfwire.runtime.sync import run_sync
@@ -81,12 +79,12 @@ class RoundRun:
     fellows: _Fellows = field(default_factory=_Fellows, repr=False)
 
     @cached_property
-    def _members(self) -> tuple[Agent, ...]:
-        return members(self.workflow)
+    def _roster(self) -> dict[Id, str]:
+        return {agent.id: roster([agent]) for agent in members(self.workflow)}
 
     def others(self, worker: Id) -> str:
         """The rest of the team, one line per member."""
-        return roster([agent for agent in self._members if agent.id != worker])
+        return "\n".join(line for name, line in self._roster.items() if name != worker)
 
 
 def _joined(said: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
@@ -113,8 +111,8 @@ def compile_workers(names: tuple[Id, ...]) -> Workers:
     return graph.compile(name="workers")
 
 
-async def run_workers(run: RoundRun, config: RunnableConfig | None = None) -> tuple[Said, ...]:
-    """Let every worker speak once, all at the same moment; in agent order.
+async def run_workers(run: RoundRun, config: RunnableConfig | None = None) -> list[dict[str, Any]]:
+    """Let every worker speak once, all at the same moment: what they `Said`, in agent order and as JSON.
 
     Args:
         run: what the round runs with.
@@ -125,7 +123,7 @@ async def run_workers(run: RoundRun, config: RunnableConfig | None = None) -> tu
     """
     names = tuple(agent.id for agent in members(run.workflow))
     state = await compile_workers(names).ainvoke({"_said": {}}, config, context=run)
-    return tuple(Said.model_validate(state["_said"][name]) for name in names)
+    return [state["_said"][name] for name in names]
 
 
 class _Worker(Runnable[RoundState, dict[str, Any]]):

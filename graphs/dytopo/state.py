@@ -6,9 +6,12 @@ from pydantic import Field
 from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
 from selfwire.core.task import Question
+from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.core.usage import Usage, total
 from selfwire.core.values import Value
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.dytopo.domain import Remembered
 from selfwire.evolvers.dytopo.rounds import Round
 from selfwire.graphs.choices import Choices
 
@@ -68,21 +71,25 @@ class Report(Value):
         error: why there is none.
         stopped: "complete" if the manager's word was confirmed, else "rounds".
         rounds: with goal, what was said, edges with scores, order, density, messages, tokens.
+        topology: the last round's, over which its messages were delivered.
     """
 
     answer: str | None
     error: str | None = None
     stopped: str
     rounds: tuple[Round, ...]
+    topology: Topology
 
     @classmethod
     def of(cls, state: DytopoState) -> "Report":
         """Read a run off its final state."""
+        rounds = tuple(Round.model_validate(one) for one in state["rounds"])
         return cls(
             answer=state["answer"],
             error=state["error"],
             stopped=state["stopped"],
-            rounds=tuple(Round.model_validate(one) for one in state["rounds"]),
+            rounds=rounds,
+            topology=rounds[-1].topology(Remembered.of(Workflow.model_validate(state["workflow"])).domain),
         )
 
     @property
@@ -115,7 +122,11 @@ class Report(Value):
             error=self.error,
             sample=sample,
             overhead=total(one.managed.usage for one in self.rounds if one.managed),
-            notes={"stopped": self.stopped, "rounds": [_noted(one) for one in self.rounds]},
+            notes={
+                "stopped": self.stopped,
+                "rounds": [_noted(one) for one in self.rounds],
+                "topology": self.topology.model_dump(mode="json"),
+            },
         )
 
 

@@ -9,15 +9,15 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import StateGraph
 
 from selfwire.core.ports import Embedder, Tool
-from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget
-from selfwire.core.values import fingerprint, is_id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.seed import METHOD
-from selfwire.graphs.hiva.machine import Assess, Saver, Steps, machine
+from selfwire.graphs import saving
+from selfwire.graphs.hiva.machine import Assess, Steps, machine
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.hiva.state import HivaContext, HivaState
+from selfwire.graphs.saving import Saver
 from selfwire.graphs.wiring import Wiring
 from selfwire.runtime.library import Library
 from selfwire.tools.langchain import toolbox
@@ -78,16 +78,4 @@ def build(
 
 def saver(library: Library, name: str, wiring: HivaWiring) -> Saver:
     """Saves what a run evolves as a version of `name`, keyed by thread and step."""
-
-    async def save(workflow: Workflow, scope: Scope, step: int) -> None:
-        run = scope.run if is_id(scope.run) else fingerprint(scope.run)
-        taken: dict[str, str] = {}
-        if name in await library.names():
-            taken = {v.version: v.fingerprint for v in (await library.history(name)).versions}
-        while taken.get(f"{run}.{step}", workflow.fingerprint) != workflow.fingerprint:
-            step += 1  # a fork of the thread has been there
-        facts = {"method": METHOD, "question": scope.task, "embedder": wiring.method.embedder.name}
-        await library.save(name, workflow, run=run, step=step, facts=facts)
-
-    return save
-
+    return saving.saver(library, name, METHOD, wiring.method.embedder.name)

@@ -42,6 +42,7 @@ from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.hiva.state import HivaContext, HivaInput, HivaState, edited
 from selfwire.graphs.method import Evolved
 from selfwire.graphs.nodes import DETACHED, both_forms
+from selfwire.graphs.saving import Saver
 from selfwire.graphs.team import Team, compile_team, embedded
 from selfwire.runtime.budget import Ledger
 
@@ -53,9 +54,6 @@ Begin = Callable[[HivaContext, Workflow | None], Awaitable[Workflow]]
 
 Wire = Callable[[HivaContext, Usage], Awaitable[tuple[Hiva, Ledger]]]
 """Wires the method as a run has chosen it, and opens the ledger that pays from what was spent on the question."""
-
-Saver = Callable[[Workflow, Scope, int], Awaitable[None]]
-"""Keeps an evolved workflow; the number grows from save to save within a thread."""
 
 
 @dataclass(frozen=True)

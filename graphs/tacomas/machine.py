@@ -125,6 +125,7 @@ class Steps:
             weights=state["weights"],
             nodes=len(topology.nodes),
             edges=len(topology.edges),
+            topology=topology,
             usage=done.usage,
         )
         return {

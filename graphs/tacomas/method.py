@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
@@ -19,6 +20,7 @@ from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.lessons import MEMORY, with_lessons
 from selfwire.evolvers.tacomas.messages import weighed
+from selfwire.evolvers.tacomas.rounds import agreement
 from selfwire.evolvers.tacomas.seed import METHOD, seed
 from selfwire.graphs.method import Evolved, Grade
 from selfwire.graphs.nodes import DETACHED
@@ -70,7 +72,8 @@ class Tacomas:
 
         Returns:
             The best round's steps and answer; what the other rounds and the coaching cost is its overhead, and
-            `notes` holds `rounds`, `figures`, the `checklist`, the last `workflow`'s fingerprint, and `oracle`.
+            `notes` holds `rounds`, `figures`, the `topology` that ran last, the `checklist`, the last `workflow`'s
+            fingerprint, and `oracle`.
             A model that fails outside the team ends it as an error.
 
         Raises:
@@ -137,11 +140,15 @@ class Tacomas:
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
     ) -> Evolved:
-        """Structural lessons, if the config keeps any; the team that questions start with stays as it is."""
+        """Structural lessons, if the config keeps any; the team that questions start with stays as it is.
+
+        Its notes say how often the judge agreed with the environment.
+        """
+        notes = agreement(trajectories)
         if not self.config.lessons:
-            return Evolved(workflow=workflow)
+            return Evolved(workflow=workflow, notes=notes)
         taught = with_lessons(workflow, trajectories, tools=tuple(self.offered(workflow)))
-        return Evolved(workflow=workflow if taught == workflow else taught.descended_from(workflow, ()))
+        return Evolved(workflow=workflow if taught == workflow else taught.descended_from(workflow, ()), notes=notes)
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
         """Nothing is fitted."""
@@ -175,13 +182,14 @@ def coached(agent: Agent, notes: Sequence[str]) -> Agent:
     return agent.replace(memory=(*agent.memory, *notes)[-MEMORY_NOTES:]) if notes else agent
 
 
-def _result(final: Mapping[str, object], workflow: Workflow) -> Trajectory:
+def _result(final: Mapping[str, Any], workflow: Workflow) -> Trajectory:
     chosen = final["best"] or final["done"]
     best = Trajectory.model_validate(chosen)
-    spent = Usage.model_validate(final["usage"])
+    spent, figures = Usage.model_validate(final["usage"]), final["figures"]
     notes = {
         "rounds": final["rounds"],
-        "figures": final["figures"],
+        "figures": figures,
+        "topology": figures["topology"],
         "checklist": final["checklist"],
         "workflow": Workflow.model_validate(final["workflow"]).fingerprint,
         "oracle": final["oracle"],

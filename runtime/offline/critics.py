@@ -9,12 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from selfwire.runtime.offline import coevolution, gradients, rounds
+from selfwire.runtime.offline import coevolution, gradients, orchestration, rounds, rubric
 from selfwire.runtime.offline.brief import Brief, Critic
 from selfwire.runtime.offline.neutral import neutral
 from selfwire.runtime.offline.worker import Said
 
-CRITICS: Mapping[frozenset[str], Critic] = {**gradients.CRITICS, **coevolution.CRITICS, **rounds.CRITICS}
+CRITICS: Mapping[frozenset[str], Critic] = {
+    **gradients.CRITICS,
+    **coevolution.CRITICS,
+    **rounds.CRITICS,
+    **rubric.CRITICS,
+    **orchestration.CRITICS,
+}
 """Who fills an object, by the names of its fields."""
 
 

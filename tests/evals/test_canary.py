@@ -30,6 +30,8 @@ from tests.wire.server import WireServer, served
 pytestmark = pytest.mark.slow
 CANARY = "zanzibarquux"
 NUMBER = 7_319_465_028
+HIVA, SELF, HERA = ("hiva",), ("hiva", "--set", "environment=false"), ("hera", "--set", "group=2")
+"""Methods; SELF is HiVA that learns from its own criticism."""
 HIDDEN = {
     "optimal_path": [CANARY], "optimal_path_length": NUMBER, "inventory_trace": [{CANARY: NUMBER}],
     "items_used": NUMBER, "unique_items_used": NUMBER, "complexity": NUMBER, "complexity_bin": NUMBER,
@@ -91,10 +93,12 @@ def traced(runs: Iterable[Run]) -> Iterator[str]:
         yield from traced(run.child_runs)
 
 
-@pytest.mark.parametrize("variant", [(), ("--set", "environment=false")], ids=["environment", "self-criticism"])
-@pytest.mark.parametrize("name", ["archive", "plancraft"])
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [(HIVA, "archive"), (SELF, "archive"), (HIVA, "plancraft"), (SELF, "plancraft"), (HERA, "archive")],
+)
 def test_a_planted_reference_appears_nowhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, variant: tuple[str, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, method: tuple[str, ...]
 ) -> None:
     environment = Watched(benchmark(name).environment, name)
     events: list[str] = []
@@ -111,8 +115,8 @@ def test_a_planted_reference_appears_nowhere(
     monkeypatch.setattr(EvolutionProgress, "__call__", heard)
     monkeypatch.setenv("SELFWIRE_HOME", str(tmp_path))
     with WireServer(served(chat_model("offline"))) as server, collect_runs() as traces:
-        arguments = [name if word == "archive" else word for word in kills.beginning(server, kills.TINY)]
-        called = CliRunner().invoke(build(), [*arguments, *variant], catch_exceptions=False)
+        arguments = [name if word == "archive" else word for word in kills.beginning(server, kills.TINY, method)]
+        called = CliRunner().invoke(build(), arguments, catch_exceptions=False)
         asked = [json.dumps(one.body) for one in server.asked]
     assert called.exit_code == 0, called.output
     places = {

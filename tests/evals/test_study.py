@@ -71,6 +71,20 @@ def test_every_switch_changes_what_the_teams_do(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["no-library", "no-rope", "no-mutation"])
+def test_every_switch_of_hera_changes_what_its_teams_do(name: str) -> None:
+    study = Study(
+        method="hera", sizes=Sizes(train=8, gate=1, test=6), iterations=2, batch=4, gate_tasks=1, seeds=1
+    )
+
+    def differs(seed: int) -> bool:
+        whole, part = (evolution(study, "k", one, seed) for one in (FULL, name))
+        return behaviour(whole) != behaviour(part)
+
+    assert any(differs(seed) for seed in range(4))
+
+
+@pytest.mark.slow
 def test_variants_start_from_the_same_seed_workflow_on_the_same_tasks() -> None:
     found = evolution(SMALL, "k", "no-tev", 0)
     assert found.paths["0/rollout"] == full(0).paths["0/rollout"]

@@ -17,7 +17,9 @@ from selfwire.core.errors import BudgetError, ConfigError, TaskError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import Budget
+from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
+from selfwire.evals.drawing import mermaid
 from selfwire.evolvers.dytopo.config import DytopoConfig, baseline
 from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.seed import alone, team
@@ -25,8 +27,10 @@ from selfwire.graphs import dytopo
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.dytopo import Dytopo, Report
 from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.library import open_library
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
+from selfwire.runtime.sync import run_sync
 from tests.graphs.rounds import MATH, Script, SpokenChat, SpokenModel, section
 
 ASK = Question(id="t1", input="What is 3 + 4?")
@@ -344,6 +348,37 @@ def test_it_draws_its_workers_and_streams_their_steps() -> None:
     assert sorted(inner) == sorted(["ProblemParser", "Solver", "Verifier"] * 3)
     outer = [node for path, update in chunks if not path for node in update]
     assert outer == ["begin", *["workers", "induce_topology", "deliver", "manager"] * 3, "conclude"]
+
+
+def test_each_rounds_graph_is_streamed_and_the_last_one_drawn_right_after_the_run() -> None:
+    graph = dytopo.build(SpokenChat(), seed="math", embedder="hashing").compile()
+    chunks: list[Any] = list(graph.stream(ASKED, subgraphs=True, stream_mode=["updates", "values"]))
+    graphs = [part["induce_topology"]["graph"] for path, kind, part in chunks if "induce_topology" in part and not path]
+    edges = [{(edge["source"], edge["target"]) for edge in one["edges"]} for one in graphs]
+    assert edges[:2] == [{("ProblemParser", "Solver")}, {("Solver", "Verifier")}]
+    final = next(part for path, kind, part in reversed(chunks) if kind == "values" and not path)
+    ran = Report.of(final).topology
+    assert {(edge.source, edge.target) for edge in ran.edges} == edges[-1]
+    assert (set(ran.agents), ran.sink) == ({"ProblemParser", "Solver", "Verifier"}, "Solver")
+    assert mermaid(ran).startswith("flowchart TD")
+
+
+def test_a_team_that_was_changed_streams_its_new_workers() -> None:
+    with open_library(":memory:") as library:
+        graph = dytopo.build("offline", library=library).compile()
+        team = Workflow.model_validate(graph.invoke(ASKED, context={"rounds": 1})["workflow"])
+        before = inner_steps(graph)
+        changed = team.model_dump_json().replace('"Researcher"', '"Librarian"')
+        run_sync(library.save("dytopo", Workflow.model_validate_json(changed), run="r", step=1))
+        after = inner_steps(graph, workflow="dytopo")
+    assert before == {"Analyst", "Researcher", "Reasoner", "Writer"}
+    assert after == {"Analyst", "Librarian", "Reasoner", "Writer"}
+
+
+def inner_steps(graph: Any, **context: Any) -> set[str]:
+    """Names of the inner nodes of a run of one round, as they are streamed."""
+    chunks = graph.stream(ASKED, context={"rounds": 1, **context}, subgraphs=True, stream_mode="updates")
+    return {node for path, update in chunks if path for node in update}
 
 
 @FORMS

@@ -9,6 +9,7 @@ from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
 
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hera.seed import CHAIN
 from selfwire.runtime.library import open_library
 from selfwire.runtime.sync import run_sync
 from tests.graphs.dev_server import dev_server
@@ -110,6 +111,18 @@ def test_teams_that_rewire_while_they_work_are_drawn_streamed_and_taken_up(serve
     assert "librarian" in streamed(client, method, rounds=1)
     assert "rounds" in streamed(client, method, rounds=0)["error"]["message"]
     assert "BlockingError" not in log.read_text()
+
+
+@pytest.mark.slow
+def test_hera_is_drawn_with_its_default_chain_and_streams_the_team_that_it_planned(server: Server) -> None:
+    client = server.client
+    assert nodes(client, "hera") == set(CHAIN)
+    assert prompts(client, "hera")["prompt_calculator"]["langgraph_nodes"] == ["rollout"]
+    parts = streamed(client, "hera")
+    assert {"begin", "characterize", "retrieve_insights", "sample_topologies", "rollout"} <= set(parts)
+    assert {"answer_generator", "conclude_agent"} & set(parts)  # inner steps
+    assert parts["rollout"]["answer"]
+    assert "nothing says what its answers are worth" in streamed(client, "hera", evolve=True)["error"]["message"]
 
 
 @pytest.mark.slow

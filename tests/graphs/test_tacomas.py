@@ -16,11 +16,12 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
-from selfwire.core.topology import Edge
+from selfwire.core.topology import Edge, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
+from selfwire.evals.drawing import mermaid
 from selfwire.evolvers.tacomas.config import SlowConfig, TacomasConfig
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.graphs import tacomas
@@ -282,6 +283,28 @@ def test_inner_steps_of_every_round_are_streamed() -> None:
     chunks: list[Any] = list(graph.stream(ASKED, subgraphs=True, stream_mode="updates"))
     inner = [node for path, update in chunks if path for node in update]
     assert sorted(inner) == sorted(NAMES * 2)
+
+
+def test_a_team_that_was_rewired_streams_its_new_nodes_and_is_drawn_right_after_the_run() -> None:
+    critic = {"role": "critic", "goal": "You doubt.", "tools": []}
+    swap = {**NOTHING, "birth_death_pairs": [{"v_dead": "searcher", "v_new": None}, {"v_dead": None, "v_new": critic}]}
+    swap["graph_edit"] = [{"op": "edge_add", "source": "planner", "target": "critic"}]
+    graph = tacomas.build(scripted(SlowUpdate=[swap, NOTHING]), config=TacomasConfig(rounds=3)).compile()
+    inner, rounds, last = set[str](), list[set[str]](), dict[str, Any]()
+    chunks: list[Any] = list(graph.stream(ASKED, subgraphs=True, stream_mode="updates"))
+    for path, update in chunks:
+        if path:
+            inner |= set(update)
+        elif "round" in update:
+            rounds.append(inner)
+            inner = set()
+        last |= {} if path else next(iter(update.values())) or {}
+    assert rounds == [set(NAMES), set(NAMES), {*NAMES, "critic"} - {"searcher"}]
+    ran = Topology.model_validate(last["figures"]["topology"])
+    assert set(ran.agents) == rounds[-1]
+    assert "critic" in mermaid(ran)
+    drawn = [Topology.model_validate(one["topology"]) for one in last["rounds"]]
+    assert [set(one.agents) for one in drawn] == rounds
 
 
 async def test_it_resumes_after_a_round_that_was_interrupted() -> None:

@@ -17,6 +17,9 @@ from selfwire.tools.calculator import CalculatorTool, calculated
         ("round(2.567, 1)", 2.6),
         ("2 ** -2", 0.25),
         ("1 ** 99999", 1),
+        ("round(1234, -2) + round(2.4)", 1202),
+        ("max(3)", 3),
+        ("(" * 99 + "1" + ")" * 99, 1),
     ],
 )
 def test_arithmetic(expression: str, value: float) -> None:
@@ -43,10 +46,35 @@ def test_arithmetic(expression: str, value: float) -> None:
         "sqrt(-1)",
         "1e999",
         "lambda: 1",
+        "round(5, -10 ** 14)",
+        "round(0.5, 10 ** 14)",
+        "round(1.5, 0.5)",
+        "2 ** 0.5 ** -300",
+        "0.001 ** -400",
+        "max()",
+        "nan",
+        "12 × 3",
+        "1,000 + 2",
+        "\x00",
     ],
 )
 def test_what_is_no_bounded_arithmetic_is_refused(expression: str) -> None:
     with pytest.raises(ToolError):
+        calculated(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("9 ** 9 ** 9", "is too large"),
+        ("round(5, -10 ** 14)", "digits from -15 to 15"),
+        ("5 km + 2", "without units"),
+        ("1 / 0", "division by zero"),
+        ("2 ^ 3", r"use numbers .* \*\*"),
+    ],
+)
+def test_a_refusal_says_what_would_be_read(expression: str, told: str) -> None:
+    with pytest.raises(ToolError, match=told):
         calculated(expression)
 
 

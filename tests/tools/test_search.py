@@ -1,11 +1,12 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from selfwire.core.errors import ToolError
+from selfwire.core.errors import ConfigError, ToolError
 from selfwire.core.ports import Tool
 from selfwire.core.scope import Scope
-from selfwire.tools.search import Document, SearchTool
+from selfwire.tools.search import Document, SearchTool, read_documents
 
 DOCUMENTS = (
     Document(title="Brol Works", text="Brol Works was founded in 1901 by Ada Tron."),
@@ -22,8 +23,9 @@ async def test_passages_come_best_first_as_numbered_blocks() -> None:
     )
 
 
-def test_a_title_counts_more_than_a_mention() -> None:
-    assert SearchTool(DOCUMENTS, k=1).passages("Vask")[0].title == "Vask"
+async def test_a_title_counts_more_than_a_mention() -> None:
+    (found,) = await SearchTool(DOCUMENTS, k=1).passages("Vask")
+    assert found.title == "Vask"
 
 
 async def test_nothing_in_common_finds_nothing() -> None:
@@ -45,3 +47,40 @@ def test_the_fingerprint_is_that_of_the_documents() -> None:
 def test_a_search_returns_at_least_one_passage() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         SearchTool(DOCUMENTS, k=0)
+
+
+def test_a_corpus_is_read_line_by_line(tmp_path: Path) -> None:
+    """Blank lines and other fields are passed over; a line separator within a text ends no line."""
+    file = tmp_path / "corpus.jsonl"
+    file.write_text(
+        '\ufeff{"title": "Vask", "text": "A city.\u2028By the sea.", "id": 7}\r\n\n{"title": "", "text": "x"}\n',
+        encoding="utf-8",
+    )
+    assert read_documents(file) == (
+        Document(title="Vask", text="A city.\u2028By the sea."), Document(title="", text="x"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("not json", "line 2 is no document"),
+        ('{"title": "Vask"}', "line 2 is no document \\(text: Field required"),
+        ('{"title": 3, "text": "x"}', "line 2 is no document \\(title: Input should be a valid string"),
+        ('["Vask", "x"]', "line 2 is no document"),
+        ("[" * 100_000, "line 2 is no document"),
+    ],
+)
+def test_a_line_that_is_no_document_is_named(tmp_path: Path, line: str, told: str) -> None:
+    file = tmp_path / "corpus.jsonl"
+    file.write_text('{"title": "a", "text": "b"}\n' + line)
+    with pytest.raises(ConfigError, match=told):
+        read_documents(file)
+
+
+def test_a_corpus_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n\n")
+    (tmp_path / "latin").write_bytes(b"\xff\xfe\x00")
+    for name, told in (("empty", "has no documents"), ("latin", "cannot be read"), ("none", "cannot be read")):
+        with pytest.raises(ConfigError, match=told):
+            read_documents(tmp_path / name)

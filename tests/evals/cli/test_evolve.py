@@ -111,12 +111,30 @@ def test_methods_that_rewire_while_they_work_show_every_round(tmp_path: Path, me
     assert "round 2: " in result.stdout
     assert told in result.stdout
     assert "Answer:" in result.stdout
+    last = result.stdout.partition("topology that ran last\n")[2]
+    assert "(answers)" in last or " -> " in last
+    assert "flowchart TD" in last
+
+
+def test_hera_shows_how_it_planned(tmp_path: Path) -> None:
+    question = benchmark("archive").splits(0, train=1, gate=0, test=1).test[0].input
+    result = invoked(tmp_path, "run", "hera", question, "--benchmark", "archive", "--show")
+    assert result.exit_code == 0, result.output
+    for part in ("profile: ", "insights shown: none", "plan:", "(answers)", "Answer:"):
+        assert part in result.stdout
+
+
+def test_a_part_can_be_switched_off_and_an_unknown_one_is_named(tmp_path: Path) -> None:
+    given = ("evolve", "hera", "--benchmark", "archive", "--dry-run", *SMALL)
+    assert invoked(tmp_path, *given, "--without", "library", "--without", "rope").exit_code == 0
+    told = invoked(tmp_path, *given, "--without", "magic").stderr
+    assert "hera has no part 'magic' to do without; it has library, rope, mutation" in told
 
 
 def test_run_knows_its_methods(tmp_path: Path) -> None:
-    result = invoked(tmp_path, "run", "hera", "Who?")
+    result = invoked(tmp_path, "run", "hora", "Who?")
     assert result.exit_code == 2
-    assert "unknown method 'hera'; methods are hiva, tacomas, dytopo" in result.stderr
+    assert "unknown method 'hora'; methods are hiva, hera, tacomas, dytopo" in result.stderr
 
 
 @pytest.mark.slow
@@ -135,4 +153,6 @@ def test_teams_that_rewire_while_they_work_evolve_too(tmp_path: Path, method: st
     said: list[str] = []
     exec(snippet, {"print": said.append})
     assert len(said) == 1
+    judged = re.search(r"own answers was the environment's in \d+ of \d+ cases", result.output)
+    assert (judged is not None) == (method == "tacomas"), "only TacoMAS has a judge"
     assert f"{method}-archive" in invoked(tmp_path, "history", "mine").output

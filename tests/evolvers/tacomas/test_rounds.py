@@ -4,7 +4,9 @@ from math import sqrt
 
 import pytest
 
-from selfwire.evolvers.tacomas.rounds import Round, best_round, changes, figures, is_slow, stop_reason
+from selfwire.core.task import Feedback, Question
+from selfwire.core.trajectory import Trajectory
+from selfwire.evolvers.tacomas.rounds import Round, agreement, best_round, changes, figures, is_slow, stop_reason
 
 
 def rounds(*scores: float | None) -> list[Round]:
@@ -74,3 +76,21 @@ def test_figures_of_a_run() -> None:
     assert (found.best, found.best_score, found.first_score, found.slow_updates) == (1, 0.75, 0.25, 1)
     assert (found.nodes, found.edges, found.calls, found.oracle) == ((5, 6), (5, 7), 31, False)
     assert found.mean_change == pytest.approx(0.2)
+    assert found.judged is False
+    assert figures([first, second.replace(confirmed=True)], stop="threshold", calls=9).judged is True
+    assert figures([first.replace(score=None)], stop="rounds", calls=9).judged is None
+
+
+def graded(judged: bool | None, solved: bool) -> Trajectory:
+    done = Trajectory(question=Question(id="q", input="Who?"), workflow="w", answer="x")
+    return done.replace(
+        notes={"figures": {"judged": judged}}, feedback=Feedback(score=float(solved), solved=solved, text="")
+    )
+
+
+def test_the_judges_agreement_with_the_truth_is_counted_where_both_have_spoken() -> None:
+    silent = Trajectory(question=Question(id="q", input="Who?"), workflow="w", error="down")
+    found = [graded(True, True), graded(True, False), graded(False, True), graded(False, False), graded(None, True)]
+    assert agreement([*found, graded(True, True), silent]) == {
+        "judged": 5, "agreed": 3, "passed_wrong": 1, "failed_right": 1,
+    }  # fmt: skip

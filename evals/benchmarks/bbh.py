@@ -1,0 +1,103 @@
+"""BIG-Bench Hard: 27 tasks on which models once failed, 6,511 questions (Suzgun et al., 2023).
+
+Answers are letters of options, closed words such as yes or invalid, whole numbers, or free: sorted words,
+closing brackets. Each is compared in the normal form of its kind. There is no official split.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from selfwire.core.errors import GradingError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Task
+from selfwire.evals.benchmarks.archive import final_answer
+from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
+from selfwire.evals.benchmarks.sources import source, table
+from selfwire.tools.calculator import CalculatorTool
+
+FORM = "End with a line that starts with 'Answer:' and gives only the answer."
+OPTION_FORM = "End with a line that starts with 'Answer:' and gives only the letter of the right option, as in (A)."
+
+_LETTER = re.compile(r"\(([A-Z])\)|([A-Z])(?=$|[).:])", re.IGNORECASE)
+_CLOSED = ("yes", "no", "true", "false", "valid", "invalid")
+_BRACKETS = re.compile(r"[\s()\[\]{}<>]+")
+
+
+@cache
+def tasks() -> tuple[Task, ...]:
+    """All questions; the kind is the name of the task that they belong to."""
+    return tuple(task for name in table() if name.startswith("bbh/") for task in _questions(name))
+
+
+def _questions(name: str) -> Iterator[Task]:
+    kind = name.removeprefix("bbh/").removesuffix(".json")
+    for number, one in enumerate(json.loads(source(name).read_text(encoding="utf-8"))["examples"]):
+        form = OPTION_FORM if "(A)" in one["input"] else FORM
+        text = f"{one['input']}\n{form}"
+        yield Task(id=f"bbh-{kind}-{number}", input=text, kind=kind, reference=one["target"])
+
+
+def normalised(answer: str, gold: str) -> str:
+    """The normal form of an answer, as the kind of the gold answer asks for it."""
+    text = " ".join(answer.split()).strip(" .")
+    if re.fullmatch(r"\([A-Z]\)", gold):
+        letter = _LETTER.match(text)
+        return f"({(letter[1] or letter[2]).upper()})" if letter else text
+    if gold.lower() in _CLOSED:
+        return re.split(r"[^a-z]", text.lower(), maxsplit=1)[0]
+    if re.fullmatch(r"-?\d+", gold):
+        return text.replace(",", "")
+    if _BRACKETS.fullmatch(gold):
+        return "".join(answer.split())
+    return " ".join(text.lower().replace(",", " ").split())
+
+
+class BbhEnvironment:
+    """Normalised exact match on the last line that starts with "Answer:"."""
+
+    name = "bbh"
+
+    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+        """Score 1 for the reference, else 0.
+
+        Raises:
+            GradingError: the task has no text as its reference.
+        """
+        gold = task.reference
+        if not isinstance(gold, str):
+            raise GradingError(f"BBH task {task.id!r} has no text as reference: {gold!r}")
+        given = final_answer(answer)
+        if given is None:
+            text = "Format fault: there is no line that starts with 'Answer:' and gives an answer."
+            return Feedback(score=0.0, solved=False, text=text)
+        if normalised(given, gold) == normalised(gold, gold):
+            return Feedback(score=1.0, solved=True, text="The answer is right.")
+        if OPTION_FORM in task.input and not _LETTER.match(given):
+            return Feedback(score=0.0, solved=False, text="The answer is wrong, and it is no letter of an option.")
+        return Feedback(score=0.0, solved=False, text="The answer is wrong.")
+
+
+def first_option(question: str) -> str:
+    """The trivial baseline: the first of the options that the question names, else 0."""
+    if OPTION_FORM in question:
+        return "Answer: (A)"
+    if "- Yes" in question or "plausible" in question or "tell the truth" in question:
+        return "Answer: Yes"
+    if "- valid" in question:
+        return "Answer: valid"
+    return "Answer: True" if re.search(r"\b(?:True|False)\b", question) else "Answer: 0"
+
+
+def bbh() -> Benchmark:
+    """The benchmark."""
+    return Benchmark(
+        name="bbh",
+        description="27 tasks of reasoning, each answer compared in the normal form of its kind.",
+        load=lambda seed, train, gate, test: disjoint_splits(tasks(), seed, train, gate, test),
+        environment=BbhEnvironment(),
+        toolbox={"calculator": CalculatorTool()},
+        tools=("calculator",),
+        baseline=Baseline("first option", first_option),
+    )

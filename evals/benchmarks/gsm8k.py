@@ -1,0 +1,81 @@
+"""GSM8K: school arithmetic in words, graded by its own rule (Cobbe et al., 2021).
+
+The answer is the number behind "####", thousands separators apart. The 1,319 tasks are the authors' test set;
+train and gate are drawn from it too, and share none.
+"""
+
+import re
+from decimal import Decimal, InvalidOperation
+from functools import cache
+
+from selfwire.core.errors import GradingError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Task
+from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
+from selfwire.evals.benchmarks.sources import rows
+from selfwire.tools.calculator import CalculatorTool
+
+FORM = "End with a line that holds '#### ' and then only the number."
+_MARKED = re.compile(r"####\s*\$?\s*(-?[0-9.,]+)")
+
+
+@cache
+def tasks() -> tuple[Task, ...]:
+    """The test set; the reference is the number behind the mark, as a text."""
+    return tuple(
+        Task(
+            id=f"gsm8k-{number}",
+            input=f"{one['question']}\n{FORM}",
+            kind="arithmetic",
+            reference=one["answer"].rpartition("####")[2].strip(),
+        )
+        for number, one in enumerate(rows("gsm8k/test.jsonl"))
+    )
+
+
+def marked_number(answer: str) -> Decimal | None:
+    """The number behind the last mark; None if there is none."""
+    found = _MARKED.findall(answer)
+    return _number(found[-1]) if found else None
+
+
+def _number(text: str) -> Decimal | None:
+    try:
+        return Decimal(text.replace(",", "").rstrip("."))
+    except InvalidOperation:
+        return None
+
+
+class Gsm8kEnvironment:
+    """Compares the number behind the mark with the reference."""
+
+    name = "gsm8k"
+
+    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+        """Score 1 for the right number, else 0.
+
+        Raises:
+            GradingError: the task has no number as its reference.
+        """
+        gold = _number(task.reference) if isinstance(task.reference, str) else None
+        if gold is None:
+            raise GradingError(f"GSM8K task {task.id!r} has no number as reference: {task.reference!r}")
+        given = marked_number(answer)
+        if given is None:
+            return Feedback(score=0.0, solved=False, text="Format fault: there is no number behind '####'.")
+        if given == gold:
+            return Feedback(score=1.0, solved=True, text="The answer is right.")
+        return Feedback(score=0.0, solved=False, text="The answer is wrong.")
+
+
+def gsm8k() -> Benchmark:
+    """The benchmark."""
+    return Benchmark(
+        name="gsm8k",
+        description="School arithmetic in words; the number behind '####' is compared.",
+        load=lambda seed, train, gate, test: disjoint_splits(tasks(), seed, train, gate, test),
+        environment=Gsm8kEnvironment(),
+        toolbox={"calculator": CalculatorTool()},
+        tools=("calculator",),
+        baseline=Baseline("always 5", lambda question: "#### 5"),
+    )

@@ -1,0 +1,90 @@
+"""MBPP: short functions to be written from a sentence and three tests (Austin et al., 2021).
+
+Splits are the authors': task_id 11-510 test, 511-600 gate (their validation), 601-974 train; 1-10 are their
+examples for prompts. As in the paper, the tests stand in the question.
+"""
+
+import builtins
+import random
+import re
+from functools import cache
+from typing import Any
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.ports import Sandbox
+from selfwire.core.task import Splits, Task
+from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark
+from selfwire.evals.benchmarks.programs import CODE_FORM, UnitTests
+from selfwire.evals.benchmarks.sources import rows
+from selfwire.tools.python import PythonTool
+
+RANGES = {"train": (601, 974), "gate": (511, 600), "test": (11, 510)}
+"""First and last task_id of each split."""
+
+
+@cache
+def problems() -> tuple[dict[str, Any], ...]:
+    """The 974 problems: task_id, text, code, test_setup_code and test_list."""
+    return tuple(rows("mbpp/mbpp.jsonl"))
+
+
+def task_of(problem: dict[str, Any]) -> Task:
+    """A problem as a task."""
+    setup = [problem["test_setup_code"]] if problem["test_setup_code"].strip() else []
+    tests = "\n".join([*setup, *problem["test_list"]])
+    return Task(
+        id=f"mbpp-{problem['task_id']}",
+        input=f"{problem['text']}\nYour code must pass these tests:\n\n```python\n{tests}\n```\n\n{CODE_FORM}",
+        kind="function",
+        reference={"before": "", "name": "", "tests": tests},
+        entities=(" ".join(problem["text"].lower().split()),),
+    )
+
+
+@cache
+def tasks(split: str) -> tuple[Task, ...]:
+    """The tasks of a split; those of train and gate whose sentence stands in a later split too are left out."""
+    first, last = RANGES[split]
+    found = tuple(task_of(one) for one in problems() if first <= one["task_id"] <= last)
+    later = {"train": ("gate", "test"), "gate": ("test",), "test": ()}[split]
+    taken = {entity for other in later for task in tasks(other) for entity in task.entities}
+    return tuple(task for task in found if not taken.intersection(task.entities))
+
+
+def splits(seed: int, train: int, gate: int, test: int) -> Splits:
+    """Tasks of the authors' splits, shuffled by the seed.
+
+    Raises:
+        ConfigError: a split has fewer tasks.
+    """
+    sizes = {"train": train, "gate": gate, "test": test}
+    return Splits(**{split: _drawn(seed, split, size) for split, size in sizes.items()})
+
+
+def _drawn(seed: int, split: str, size: int) -> tuple[Task, ...]:
+    shuffled = list(tasks(split))
+    if size > len(shuffled):
+        raise ConfigError(f"MBPP's split for {split!r} has {len(shuffled)} tasks, not {size}; ask for fewer")
+    random.Random(f"mbpp {split} {seed}").shuffle(shuffled)
+    return tuple(shuffled[:size])
+
+
+def empty_function(question: str) -> str:
+    """The trivial baseline: a function of the name that the first test calls, with nothing in it."""
+    test = re.search(r"^assert\b(.*)", question, re.MULTILINE)
+    called = re.findall(r"([a-zA-Z_]\w*)\s*\(", test[1] if test else "")
+    own = [name for name in called if not hasattr(builtins, name) and name != "math"]
+    return f"```python\ndef {own[0] if own else 'f'}(*_):\n    pass\n```"
+
+
+def mbpp(sandbox: Sandbox) -> Benchmark:
+    """The benchmark, with programs run in a sandbox."""
+    return Benchmark(
+        name="mbpp",
+        description="Short Python functions to write from a sentence and three unit tests, in the authors' splits.",
+        load=splits,
+        environment=UnitTests("mbpp", sandbox),
+        toolbox={"python": PythonTool(sandbox)},
+        tools=("python",),
+        baseline=Baseline("empty function", empty_function),
+    )

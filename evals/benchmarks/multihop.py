@@ -1,0 +1,233 @@
+"""Multi-hop questions over real passages: HotpotQA (Yang et al., 2018) and 2WikiMultihopQA (Ho et al., 2020).
+
+hotpotqa         100 questions of the validation set; the corpus is their paragraphs, ten for each, pooled.
+2wikimultihopqa  97 questions of the validation set over 6,119 passages. The file holds neither the questions' types
+                 nor their supporting passages, so a kind is read off a question's form.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from selfwire.core.errors import ConfigError, GradingError
+from selfwire.core.ports import Embedder
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Task
+from selfwire.evals.benchmarks.archive import final_answer
+from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
+from selfwire.evals.benchmarks.sources import source
+from selfwire.evals.graders import contains, em, f1, normalised, references
+from selfwire.tools.calculator import CalculatorTool
+from selfwire.tools.search import PER_STEP, Document, SearchTool, retriever
+
+NAMES = ("hotpotqa", "2wikimultihopqa")
+
+FORM = "End with a line that starts with 'Answer:' and gives only the name, date, number or phrase, or yes or no."
+"""Stands below every question, so that any model knows what is graded."""
+
+SOLVED_AT = 0.8
+"""F1 from which an answer counts as solved; an exact match always does. "Barack Obama" for "Barack Hussein Obama"
+has 0.8, while two titles that share half of their words have less."""
+
+_CLOSED = ("yes", "no")
+_AUXILIARIES = ("are", "is", "was", "were", "do", "does", "did", "has", "have", "had", "can")
+_OPTIONS = (
+    # Which came first, A or B?  Which of A and B has more?  Was A or B born first?
+    re.compile(r", (?P<first>[^,]+(?:, [^,]+)*?),? or (?P<second>[^?]+)\?"),
+    re.compile(r"(?:out of|^which of|^who of|between) (?P<first>.+?) (?:and|or) (?P<second>.+?)[ ?]", re.IGNORECASE),
+    re.compile(r"^(?:is|was|did|has) (?P<first>.+?) or (?P<second>.+?) ", re.IGNORECASE),
+)
+_COMPARED = re.compile(r"\b(?:both|same|earlier|older|younger|later|longer|first|last|more|out of)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Questions and the passages in which their answers are to be found.
+
+    Attributes:
+        name: of the benchmark.
+        tasks: the questions with their answers.
+        documents: the corpus, by title.
+        gold: titles of the passages that a question needs, by task; empty where the data does not tell.
+    """
+
+    name: str
+    tasks: tuple[Task, ...]
+    documents: tuple[Document, ...]
+    gold: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+class MultihopEnvironment:
+    """F1 with SQuAD's normal form and HotpotQA's rule for yes and no, on the last line that starts with "Answer:".
+
+    Args:
+        name: of the benchmark.
+        solved_at: F1 from which an answer counts as solved, in (0, 1]; an exact match always does.
+    """
+
+    def __init__(self, name: str, solved_at: float = SOLVED_AT) -> None:
+        if not 0 < solved_at <= 1:
+            raise ConfigError(f"an answer is solved at an F1 above 0 and up to 1, not at {solved_at}")
+        self.name, self.solved_at = name, solved_at
+
+    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+        """Score an answer with its F1; without an answer line the whole text counts as the answer.
+
+        `details` holds em, f1 and accuracy: whether the answer contains the reference as whole words (a reference
+        yes or no must be all of it).
+
+        Raises:
+            GradingError: the task has no reference.
+        """
+        golds = references(task)
+        if not golds:
+            raise GradingError(f"{self.name} task {task.id!r} has no answer as its reference: {task.reference!r}")
+        line = final_answer(answer)
+        given = answer if line is None else line
+        details = {
+            "em": max(em(given, gold) for gold in golds),
+            "f1": max(f1(given, gold) for gold in golds),
+            "accuracy": max(accuracy(given, gold) for gold in golds),
+        }
+        solved = details["em"] == 1 or details["f1"] >= self.solved_at
+        said = "The answer is right." if solved else complaint(task.input, line, details["f1"])
+        return Feedback(score=details["f1"], solved=solved, text=said, details=details)
+
+
+def multihop(name: str, retrieval: str = "bm25", embedder: Embedder | None = None, k: int = PER_STEP) -> Benchmark:
+    """One of `NAMES` as a benchmark.
+
+    Args:
+        name: hotpotqa or 2wikimultihopqa.
+        retrieval: bm25, dense or hybrid.
+        embedder: for dense and hybrid.
+        k: passages that a search returns.
+
+    Raises:
+        ConfigError: there is no such benchmark or retriever, or the data cannot be had.
+    """
+    found = collection(name)
+    told = "the paragraphs of all questions" if name == "hotpotqa" else f"{len(found.documents):,} passages"
+    search = SearchTool(found.documents, k=k, retriever=retriever(retrieval, found.documents, embedder))
+    return Benchmark(
+        name=name,
+        description=f"{len(found.tasks)} multi-hop questions over {told}, with a search tool; scored by F1.",
+        load=partial(disjoint_splits, found.tasks),
+        environment=MultihopEnvironment(name),
+        toolbox={"search": search, "calculator": CalculatorTool()},
+        tools=("search", "calculator"),
+        baseline=Baseline("first option", first_option),
+        figures=("em", "f1", "accuracy"),
+        aside=partial(_recall, found, retrieval, embedder),
+    )
+
+
+async def _recall(found: Collection, retrieval: str, embedder: Embedder | None) -> list[str]:
+    from selfwire.evals.retrieval import lines, recall  # which measures collections, so it stands above this module
+
+    return lines([await recall(found, retrieval, embedder)])
+
+
+@cache
+def collection(name: str) -> Collection:
+    """The questions and passages of one of `NAMES`.
+
+    Raises:
+        ConfigError: there is no such benchmark, or the data cannot be had.
+    """
+    if name == "hotpotqa":
+        return hotpotqa(source("hotpotqa/validate_100.jsonl"))
+    if name == "2wikimultihopqa":
+        folder = "2wikimultihopqa"
+        return two_wiki(source(f"{folder}/questions.json"), source(f"{folder}/corpus.json"))
+    raise ConfigError(f"there is no multi-hop benchmark {name!r}; choose {', '.join(NAMES)}")
+
+
+def hotpotqa(path: Path) -> Collection:
+    """HotpotQA from its JSON lines: the supporting facts name the paragraphs that a question needs."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    gold = {f"hotpotqa-{row['_id']}": frozenset(title for title, _ in row["supporting_facts"]) for row in rows}
+    tasks = [_task("hotpotqa", row["_id"], row, row["type"], gold[f"hotpotqa-{row['_id']}"]) for row in rows]
+    pooled = {(title, _flat("".join(sentences))) for row in rows for title, sentences in row["context"]}
+    return Collection("hotpotqa", tuple(tasks), _documents(pooled), gold)
+
+
+def two_wiki(questions: Path, corpus: Path) -> Collection:
+    """2WikiMultihopQA from its questions and the corpus of HippoRAG."""
+    rows = json.loads(questions.read_text(encoding="utf-8"))
+    tasks = [_task("2wikimultihopqa", row["id"], row, form_of(row["question"]), frozenset()) for row in rows]
+    passages = json.loads(corpus.read_text(encoding="utf-8"))
+    return Collection("2wikimultihopqa", tuple(tasks), _documents({(p["title"], _flat(p["text"])) for p in passages}))
+
+
+def asked(question: str) -> str:
+    """A task's input without the line that says which form its answer takes."""
+    return question.removesuffix(FORM).strip()
+
+
+def form_of(question: str) -> str:
+    """Comparison if a question sets two things side by side, else bridge."""
+    return "comparison" if _options(question) or (_is_closed(question) and _COMPARED.search(question)) else "bridge"
+
+
+def accuracy(answer: str, reference: str) -> float:
+    """1 if the answer contains the reference; yes and no must be the whole answer, as they occur in any text."""
+    return em(answer, reference) if normalised(reference) in _CLOSED else contains(answer, reference)
+
+
+def complaint(question: str, given: str | None, score: float) -> str:
+    """What is wrong with an answer, as far as question, answer and F1 tell."""
+    if given is None:
+        return "Format fault: there is no line that starts with 'Answer:' and gives an answer."
+    if normalised(given) in ("unknown", "not known", "i do not know", "na", "none", "noanswer"):
+        return "The answer leaves the question open."
+    closed, wanted = normalised(given) in _CLOSED, _is_closed(asked(question))
+    if closed != wanted:
+        return f"The question {'asks' if wanted else 'does not ask'} for yes or no."
+    if score:
+        return f"The answer is partly right: F1 {score:.2f}. Give all that is asked for, and nothing else."
+    return "The answer is wrong."
+
+
+def first_option(question: str) -> str:
+    """The trivial baseline: the first of two options, yes where the question asks for it, else a fixed guess."""
+    bare = asked(question)
+    options = _options(bare)
+    guess = options[0] if options else "yes" if _is_closed(bare) else "unknown"
+    return f"Answer: {guess}"
+
+
+def _options(question: str) -> tuple[str, str] | None:
+    if _is_closed(question):
+        return None
+    found = next((match for pattern in _OPTIONS if (match := pattern.search(question))), None)
+    return (found["first"], found["second"]) if found else None
+
+
+def _is_closed(question: str) -> bool:
+    """Whether a question asks for yes or no: it begins with an auxiliary verb and offers no choice."""
+    words = question.lower().split()
+    return bool(words) and words[0] in _AUXILIARIES and ("or" not in words or "both" in words)
+
+
+def _task(benchmark: str, name: str, row: Mapping[str, Any], kind: str, entities: frozenset[str]) -> Task:
+    return Task(
+        id=f"{benchmark}-{name}",
+        input=f"{_flat(row['question'])}\n{FORM}",
+        kind=kind,
+        reference=row["answer"],
+        entities=tuple(sorted(entities)),
+    )
+
+
+def _documents(passages: set[tuple[str, str]]) -> tuple[Document, ...]:
+    """In an order that says nothing of the questions."""
+    return tuple(Document(title=title, text=text) for title, text in sorted(passages))
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())

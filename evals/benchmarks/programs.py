@@ -1,0 +1,98 @@
+"""What the code benchmarks share: the program in an answer, and unit tests that run behind it in the sandbox.
+
+A program counts as right if it ends after its tests have passed (pass@1). Tests run in the program's own process,
+as the benchmarks' authors do it: a program that leaves early does not pass, for a word that only the grader knows
+is written after the last test; one whose objects claim to equal everything would.
+"""
+
+import builtins
+import re
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from selfwire.core.errors import GradingError
+from selfwire.core.execution import Execution, Limits
+from selfwire.core.ports import Sandbox
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Task
+from selfwire.core.values import thawed
+
+CODE_FORM = "Answer with one Python code block that holds the whole program, and nothing after it."
+LIMITS = Limits(seconds=30, processor=12)
+"""Of one run of a program under test."""
+
+_FENCED = re.compile(r"^[ \t]*```[ \t]*(\w*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
+_RAISED = re.compile(r"^(?:[\w.]+\.)?([A-Za-z_]\w*)(?::|$)")
+
+
+def program_in(answer: str) -> str:
+    """The program of an answer: its last code block, or all of it if it has none."""
+    blocks = [body for language, body in _FENCED.findall(answer) if language.lower() in ("", "python", "py", "python3")]
+    return blocks[-1] if blocks else answer
+
+
+def defines(program: str, name: str) -> bool:
+    """Whether a function or variable of that name is made at the top level of a program."""
+    return bool(
+        re.search(rf"^(?:(?:async\s+)?def|class)\s+{re.escape(name)}\b|^{re.escape(name)}\s*[:=]", program, re.M)
+    )
+
+
+class UnitTests:
+    """Runs a program with its tests behind it; the reference is {"before", "name", "tests"}.
+
+    `before` is code that the program may build on, `name` the function that it is about, "" for none. A program
+    that does not define it is read as the rest of `before`, as HumanEval's completions are.
+
+    Args:
+        name: of the benchmark.
+        sandbox: where programs run.
+    """
+
+    def __init__(self, name: str, sandbox: Sandbox) -> None:
+        self.name, self._sandbox = name, sandbox
+
+    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+        """Score 1 if every test passes, else 0 with what went wrong; hidden tests are not quoted.
+
+        Raises:
+            GradingError: the task has no tests.
+            SandboxError: the sandbox failed.
+        """
+        reference = _tests_of(task)
+        word = secrets.token_hex(8)  # decides nothing; it only must not be known to the program
+        done = await self._sandbox.run(assembled(reference, program_in(answer), word), limits=LIMITS)
+        if done.exit_status == 0 and word in done.stdout:
+            return Feedback(score=1.0, solved=True, text="All tests pass.")
+        return Feedback(score=0.0, solved=False, text=complaint(done, LIMITS))
+
+
+def assembled(reference: Mapping[str, Any], program: str, word: str) -> str:
+    """The program between what stands before it and its tests, which write a word when they have passed."""
+    gap = "\n\n" if not reference["name"] or defines(program, reference["name"]) else ""
+    return f"{reference['before']}{gap}{program}\n\n{reference['tests']}\n__import__('os').write(1, b'{word}')\n"
+
+
+def complaint(done: Execution, limits: Limits) -> str:
+    """Why a program did not pass, without a word of its tests."""
+    if done.timed_out:
+        return f"The program took longer than {limits.processor} seconds."
+    if done.truncated:
+        return f"The program was stopped after it had written {limits.output:,} bytes."
+    if done.exit_status == 0:
+        return "The program ended before its tests did; it must not exit."
+    raised = _RAISED.match(done.stderr.strip().rpartition("\n")[2])
+    if raised is None:
+        return "The program ended with an error status."
+    if raised[1] == "AssertionError":
+        return "The program runs, but a test fails."
+    # A name or number that the program makes up could carry what a hidden test gave it, so only known ones are told.
+    return f"The program raised {raised[1] if hasattr(builtins, raised[1]) else 'an error of its own'}."
+
+
+def _tests_of(task: Task) -> dict[str, str]:
+    found = thawed(task.reference)
+    if not isinstance(found, dict) or not {"before", "name", "tests"} <= found.keys():
+        raise GradingError(f"task {task.id!r} has no tests as its reference")
+    return found

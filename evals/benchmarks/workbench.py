@@ -1,0 +1,196 @@
+"""WorkBench: requests of an office worker, graded by what they leave in the tables (Styles et al., 2024).
+
+The 480 requests of one domain each. What counts are the calls that an answer lists: they are run on a fresh copy
+of the tables, the right ones on another, and the two are compared, text in lower case but for status, list_name
+and board. A request may want nothing changed, so doing nothing scores too: see the baseline.
+
+Agents work on desks of their own (`tools/workbench/desk.py`), and every change tells them the call to list. The
+answer alone is graded, and not what was done at desks: so answers can be voted on, drawn twice, revised by a
+colleague, replayed from a journal; and a call that was tried and regretted does no harm.
+"""
+
+import ast
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from selfwire.core.errors import ConfigError, GradingError, ToolError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Task
+from selfwire.core.values import thawed
+from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
+from selfwire.evals.benchmarks.sources import source
+from selfwire.tools.workbench.calls import OPERATIONS, Call, parsed
+from selfwire.tools.workbench.desk import desk_tools
+from selfwire.tools.workbench.tables import NOW, Row, Tables
+
+DOMAINS = ("analytics", "calendar", "customer_relationship_manager", "email", "project_management")
+COMPARED = ("events", "emails", "plots", "tasks", "customers")
+EXACT = ("status", "list_name", "board")
+"""Fields whose case counts."""
+
+FORM = f"""\
+You are Sam's assistant. It is Thursday, {NOW}. Meetings lie between 09:00 and 18:00. Analytics \
+end on the day before today. Look up what you need with the tools and carry the request out; if it sets a condition \
+that is not met, change nothing.
+End with the line "Calls:" and below it every call that changes something, one per line, in order, as the tools tell \
+them, or with "Calls: none" if nothing is to be changed. Only the calls below that line are carried out. Such as:
+Calls:
+calendar_delete_event(event_id="00000000")"""
+
+MOST_CALLS = 100
+_CALLS = re.compile(r"^[\s*_#>`-]*calls[\s*_]*:[\s*_]*(.*)$", re.IGNORECASE | re.MULTILINE)
+_DECORATION = re.compile(r"^(?:[-*>]\s+|\d{1,3}[.)]\s+)?`*|[`;.\s]*$")
+
+
+@cache
+def office() -> Tables:
+    """The tables as every request finds them; copy before changing.
+
+    Raises:
+        ConfigError: the data cannot be had.
+    """
+    return Tables(
+        events=_rows("processed/calendar_events.csv"),
+        emails=_rows("processed/emails.csv"),
+        tasks=_rows("processed/project_tasks.csv"),
+        customers=_rows("processed/customer_relationship_manager_data.csv"),
+        visits=tuple(_rows("processed/analytics_data.csv")),
+        directory=tuple(source("workbench/raw/email_addresses.csv").read_text(encoding="utf-8").split()),
+    )
+
+
+def _rows(name: str) -> list[Row]:
+    with source(f"workbench/{name}").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@cache
+def tasks() -> tuple[Task, ...]:
+    """All requests of one domain; the reference is the list of right calls.
+
+    Requests that ask the same in other words share an entity: template and what fills it.
+    """
+    return tuple(task for domain in DOMAINS for task in _requests(domain))
+
+
+def _requests(domain: str) -> Iterator[Task]:
+    for number, row in enumerate(_rows(f"processed/queries_and_answers/{domain}_queries_and_answers.csv")):
+        calls = [str(parsed(text)) for text in ast.literal_eval(row["answer"])]
+        yield Task(
+            id=f"workbench-{domain}-{number}",
+            input=f"{row['query']}\n\n{FORM}",
+            kind=domain,
+            reference=calls,
+            entities=(f"{row['base_template']} {sorted(_filling(row['chosen_template'], row['query']).items())}",),
+        )
+
+
+def _filling(template: str, query: str) -> dict[str, str]:
+    """What stands in the places of a template; the whole query under "" if it does not fit."""
+    names: list[str] = []
+
+    def place(match: re.Match[str]) -> str:
+        if match[1] in names:
+            return f"(?P=_{names.index(match[1])})"
+        names.append(match[1])
+        return f"(?P<_{len(names) - 1}>.+?)"
+
+    pattern = re.sub(r"\\\{(\w+)\\\}", place, re.escape(template))
+    found = re.fullmatch(pattern, query, re.DOTALL)
+    return {name: found[f"_{index}"] for index, name in enumerate(names)} if found else {"": query}
+
+
+def listed_calls(answer: str) -> list[str] | None:
+    """The lines below the last "Calls:", or behind it; None if there is no such line."""
+    marks = list(_CALLS.finditer(answer))
+    if not marks:
+        return None
+    lines = [_DECORATION.sub("", line.strip()) for line in f"{marks[-1][1]}\n{answer[marks[-1].end() :]}".splitlines()]
+    return [line for line in lines if line and line.lower().strip("[]()") not in ("", "none", "python")]
+
+
+class WorkbenchEnvironment:
+    """Runs the calls that an answer lists and compares the tables."""
+
+    name = "workbench"
+
+    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+        """Score 1 if the tables are as the right calls leave them, else 0.
+
+        Raises:
+            GradingError: the task has no list of calls as its reference, or one of them cannot be run.
+        """
+        wanted = _right(task)
+        lines = listed_calls(answer)
+        if lines is None:
+            return _unsolved('Format fault: there is no line "Calls:".')
+        if len(lines) > MOST_CALLS:
+            return _unsolved(f"Format fault: {len(lines)} calls are listed; no request needs more than {MOST_CALLS}.")
+        try:
+            calls = [parsed(line) for line in lines]
+        except ToolError as error:
+            return _unsolved(f"Format fault: {error}.")
+        tables, refusals = _after(calls)
+        if same_state(tables, wanted):
+            return Feedback(score=1.0, solved=True, text="The tables are as the request wants them.")
+        told = "".join(f" {refusal}." for refusal in refusals[:3])
+        changed = sum(OPERATIONS[one.name].changes for one in calls)
+        return _unsolved(f"After the {changed} listed changes the tables are not as the request wants them.{told}")
+
+
+def _right(task: Task) -> Tables:
+    """The tables after the right calls."""
+    found = thawed(task.reference)
+    if not (isinstance(found, list) and all(isinstance(text, str) for text in found)):
+        raise GradingError(f"WorkBench task {task.id!r} has no list of calls as reference: {found!r}")
+    try:
+        tables, refusals = _after([parsed(text) for text in found])
+    except (ToolError, ConfigError) as error:
+        raise GradingError(f"the right calls of WorkBench task {task.id!r} cannot be run: {error}") from error
+    if refusals:
+        raise GradingError(f"the right calls of WorkBench task {task.id!r} are refused: {refusals[0]}")
+    return tables
+
+
+def _after(calls: Sequence[Call]) -> tuple[Tables, list[str]]:
+    """The tables after some calls, and what was refused."""
+    tables, refusals = office().copy(), list[str]()
+    for one in calls:
+        try:
+            one.run(tables)
+        except ToolError as error:
+            refusals.append(f"{one.name} was refused: {error}")
+    return tables, refusals
+
+
+def same_state(tables: Tables, others: Tables) -> bool:
+    """Whether the tables that can be changed say the same, in the same order of rows."""
+    return all(_same_rows(getattr(tables, name), getattr(others, name)) for name in COMPARED)
+
+
+def _same_rows(rows: Sequence[Row], others: Sequence[Row]) -> bool:
+    pairs = zip(rows, others, strict=False)
+    return len(rows) == len(others) and all(row is other or _lowered(row) == _lowered(other) for row, other in pairs)
+
+
+def _lowered(row: Row) -> dict[str, str]:
+    return {field: text if field in EXACT else text.lower() for field, text in row.items()}
+
+
+def _unsolved(text: str) -> Feedback:
+    return Feedback(score=0.0, solved=False, text=text)
+
+
+def workbench() -> Benchmark:
+    """The benchmark."""
+    return Benchmark(
+        name="workbench",
+        description="Requests of an office worker over real tables, graded by what they leave in them.",
+        load=lambda seed, train, gate, test: disjoint_splits(tasks(), seed, train, gate, test),
+        environment=WorkbenchEnvironment(),
+        toolbox=desk_tools(office),
+        tools=tuple(OPERATIONS),
+        baseline=Baseline("do nothing", lambda question: "Calls: none"),
+    )

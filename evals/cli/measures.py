@@ -1,0 +1,31 @@
+"""The command that measures how a run's teams changed while they learned: measures."""
+
+from typing import Annotated
+
+import typer
+
+from selfwire.core.errors import ConfigError
+from selfwire.evals.cli.options import Home
+from selfwire.evals.cli.trajectories import read_trajectories
+from selfwire.evolvers.hera.measures import WINDOW, lines, run_measures
+
+TRAIN = "/rollout"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(measures)
+
+
+def measures(
+    run: Annotated[str, typer.Argument(help="Name of a run, of any method.")],
+    window: Annotated[int, typer.Option(min=1, help="Queries of a window of the transition entropy.")] = WINDOW,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the measures as JSON.")] = False,
+    home: Home = None,
+) -> None:
+    """Show the topology measures of a run's training, by quarter and by sort of question."""
+    found = [done for place, done in read_trajectories(home, run) if place.endswith(TRAIN)]
+    if not found:
+        raise ConfigError(f"run {run!r} has no trajectories of training yet; look with `selfwire show {run}`")
+    measured = run_measures(found, window)
+    typer.echo(measured.model_dump_json(indent=2) if as_json else "\n".join(lines(measured)))

@@ -1,0 +1,132 @@
+"""What HERA asks a model for: one schema per step, with the paper's fields (App. B)."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+QueryType = Literal["bridge", "intersection", "comparison", "temporal", "causal", "ambiguous", "other"]
+"""The paper's types of question (App. D.1), and one for whatever is none of them."""
+Difficulty = Literal["easy", "medium", "hard"]
+Operation = Literal["ADD", "MERGE", "PRUNE", "KEEP"]
+
+
+class Ask(BaseModel):
+    """A reply with exactly these fields."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class QueryProfile(Ask):
+    """What sort of question it is (Alg. 4, CharacterizeQuery)."""
+
+    query_type: QueryType
+    difficulty: Difficulty
+    summary: str = Field(description="What it takes to answer such a question, in one sentence without its names.")
+
+
+class PlanStep(Ask):
+    """One step of a plan. Types are loose, as every plan is repaired anyway."""
+
+    step: int = Field(description="Its number, from 1.")
+    agent: str = Field(description="Name of an agent.")
+    depends_on: list[int | str] = Field(default=[], description="Numbers of the steps whose outputs it reads.")
+    mode: str = Field(default="sequential", description="sequential or parallel.")
+
+
+class TopologyPlan(Ask):
+    """A topology as the orchestrator writes it (App. B, topology sampling)."""
+
+    query_profile: str = Field(default="", description="What sort of question it is, in one sentence.")
+    selected_agents: list[str] = []
+    execution_order: list[PlanStep]
+
+
+class NewInsight(Ask):
+    """One thing that a comparison taught."""
+
+    query_type: str = Field(description="The type of question that it applies to.")
+    insight: str = Field(min_length=1, description="What to do for such questions, without names of this one.")
+
+
+class Reflection(Ask):
+    """A group compared (App. B, semantic advantage extraction)."""
+
+    success_factors: list[str] = []
+    failure_modes: list[str] = []
+    insights: list[NewInsight] = []
+
+
+class LibraryOperation(Ask):
+    """What to do with one new insight."""
+
+    operation: Operation
+    new_insight: str = Field(description="Its text, as given.")
+    target_entry_ids: list[str] = Field(default=[], description="Entries to merge with or to prune.")
+    merged_insight: str | None = Field(default=None, description="The combined text, for MERGE.")
+    rationale: str = ""
+
+
+class LibraryOperations(Ask):
+    """Consolidation of the library (App. B, experience library operations)."""
+
+    operations: list[LibraryOperation]
+
+
+class FailedAgent(Ask):
+    """Who is the primary cause of a failure (Alg. 1, IdentifyFailedAgents)."""
+
+    agent: str = Field(description="Name of one agent that ran.")
+    cause: str = Field(default="", description="What it did wrong or left out, in one sentence.")
+
+
+class Mutation(Ask):
+    """Two ways to change a topology that keeps failing (Alg. 6)."""
+
+    alternative: str = Field(description="Name of the agent that could take the failed agent's place.")
+    name: str = Field(description="Name of a new agent, of one to four words.")
+    role: str = Field(description="What the new agent is for, in one line.")
+    instruction: str = Field(description="Its whole prompt, in the second person.")
+    tools: list[str] = Field(default=[], description="Names out of the tools on offer.")
+
+
+class PromptVariant(Ask):
+    """A prompt varied along one axis (Alg. 5, GenerateVariant)."""
+
+    instructions: list[str] = Field(description="One to three instructions that the variant adds to the prompt.")
+
+
+class Rule(Ask):
+    """A short-term correction."""
+
+    rule: str
+    derived_from: str = ""
+
+
+class Principle(Ask):
+    """A long-term strategy."""
+
+    principle: str
+    derived_from: str = ""
+
+
+class Contrast(Ask):
+    """What re-executions with prompt variants show (App. B, contrastive analysis)."""
+
+    operational_rules: list[Rule] = []
+    behavioral_principles: list[Principle] = []
+
+
+class Replacement(Ask):
+    """An instruction in the place of another one."""
+
+    old: str
+    new: str
+
+
+class PromptDiff(Ask):
+    """How to integrate proposals into a prompt (App. B, prompt integration)."""
+
+    added_rules: list[str] = []
+    added_principles: list[str] = []
+    deleted: list[str] = []
+    replaced: list[Replacement] = []

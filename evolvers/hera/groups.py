@@ -1,0 +1,86 @@
+"""Group-relative comparison: what a group's trajectories are worth beside each other (Sec. 3.1, Alg. 2)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import total
+from selfwire.core.values import Value
+
+Outcome = Literal["mixed", "zero", "other"]
+"""Success and failure are both there; every score is 0; neither."""
+
+
+class Group(Value):
+    """The graded trajectories of one question.
+
+    Args:
+        question: its id.
+        order: places of the trajectories in the batch, the best first.
+        outcome: what the group teaches.
+        failed: place of the best-ranked failed trajectory; None if all succeeded.
+    """
+
+    question: str
+    order: tuple[int, ...]
+    outcome: Outcome
+    failed: int | None = None
+
+
+def score(done: Trajectory) -> float | None:
+    """A trajectory's score; None for an infrastructure error, which teaches nothing."""
+    return done.feedback.score if done.feedback is not None and done.error is None else None
+
+
+def tokens(done: Trajectory) -> int:
+    """Tokens sent and received by all agents; what the orchestrator spends is not theirs."""
+    return total(step.usage for step in done.steps).tokens
+
+
+def ranking(trajectories: Sequence[Trajectory], places: Sequence[int]) -> tuple[int, ...]:
+    """Places by score, then by fewer tokens; ties by sample.
+
+    Args:
+        trajectories: of the batch.
+        places: of the graded ones of a group.
+    """
+
+    def key(place: int) -> tuple[float, int, int]:
+        done = trajectories[place]
+        return -(score(done) or 0.0), tokens(done), done.sample
+
+    return tuple(sorted(places, key=key))
+
+
+def outcome(scores: Sequence[float], success_at: float) -> Outcome:
+    """What a group's scores teach; an empty group teaches nothing."""
+    if any(one >= success_at for one in scores) and any(one < success_at for one in scores):
+        return "mixed"
+    return "zero" if scores and all(one == 0 for one in scores) else "other"
+
+
+def groups(trajectories: Sequence[Trajectory], success_at: float) -> tuple[Group, ...]:
+    """The groups of a batch, in the order of their questions; ungraded trajectories are left out."""
+    places: dict[str, list[int]] = {}
+    for place, done in enumerate(trajectories):
+        if score(done) is not None:
+            places.setdefault(done.question.id, []).append(place)
+    return tuple(_group(question, found, trajectories, success_at) for question, found in places.items())
+
+
+def _group(question: str, places: Sequence[int], trajectories: Sequence[Trajectory], success_at: float) -> Group:
+    order = ranking(trajectories, places)
+    scores = [score(trajectories[place]) or 0.0 for place in order]
+    failed = next((place for place, one in zip(order, scores, strict=True) if one < success_at), None)
+    return Group(question=question, order=order, outcome=outcome(scores, success_at), failed=failed)
+
+
+def uses(trajectories: Sequence[Trajectory], success_at: float) -> Mapping[str, tuple[int, int]]:
+    """(uses, successes) of every insight that graded rollouts were shown, by its id."""
+    counted: dict[str, tuple[int, int]] = {}
+    for done in trajectories:
+        reached = score(done)
+        for one in done.notes.get("insights", ()) if reached is not None else ():
+            n, s = counted.get(one["id"], (0, 0))
+            counted[one["id"]] = n + 1, s + ((reached or 0.0) >= success_at)
+    return counted

@@ -1,0 +1,175 @@
+"""The experience library E of (profile c, insight z, utility u), as a value in the workflow's memory (Sec. 3.2).
+
+A saved version of the workflow carries it, keyed by run and step; an insight names the trajectories that it came
+from by iteration, question and sample. The run is that of the version which holds the insight first, and is
+written into the source only where an insight leaves its library.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import sqrt
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from selfwire.core.values import Value, fingerprint, thawed
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hera.config import LibraryConfig
+from selfwire.evolvers.hera.profile import Profile
+
+MEMORY = "experience"
+"""Name of the library in a workflow's memory."""
+TEXT_LENGTH = 400
+SOURCES = 16
+"""Most trajectories that an insight names; the oldest go first."""
+
+
+class Source(Value):
+    """A trajectory that an insight came from.
+
+    Args:
+        question: its id.
+        sample: which of the group.
+        iteration: of the evolution.
+        run: where it ran, for insights that came from another library; "" for the run that saved this one.
+    """
+
+    question: str
+    sample: int = Field(default=0, ge=0)
+    iteration: int = Field(default=0, ge=0)
+    run: str = ""
+
+    def __str__(self) -> str:
+        """Write it as run/iteration/question#sample."""
+        place = f"{self.iteration}/{self.question}#{self.sample}"
+        return f"{self.run}/{place}" if self.run else place
+
+
+class Insight(Value):
+    """An entry (c, z, u) of the library.
+
+    Args:
+        profile: c, of the question that it was learned on.
+        text: z.
+        uses: n, rollouts that were shown it.
+        successes: s, those of them that succeeded.
+        sources: trajectories that it came from, oldest first.
+    """
+
+    profile: Profile
+    text: str = Field(min_length=1, max_length=TEXT_LENGTH)
+    uses: int = Field(default=0, ge=0)
+    successes: int = Field(default=0, ge=0)
+    sources: tuple[Source, ...] = ()
+
+    @field_validator("sources")
+    @classmethod
+    def _bounded(cls, sources: tuple[Source, ...]) -> tuple[Source, ...]:
+        return tuple(dict.fromkeys(sources))[-SOURCES:]
+
+    @property
+    def id(self) -> str:
+        """Follows from type and text, so that it is the same wherever the insight goes."""
+        return fingerprint([self.profile.type, self.text])[:8]
+
+    @property
+    def utility(self) -> float:
+        """U = (s + 1) / (n + 2): the success rate, drawn toward 1/2 where there is little evidence."""
+        return (self.successes + 1) / (self.uses + 2)
+
+    @property
+    def rank(self) -> float:
+        """What orders retrieval: utility, and a bonus for rarely used insights, 0.1 / sqrt(1 + n)."""
+        return self.utility + 0.1 / sqrt(1 + self.uses)
+
+    def used(self, uses: int, successes: int) -> "Insight":
+        """The insight after further rollouts that were shown it."""
+        return self.replace(uses=self.uses + uses, successes=self.successes + successes)
+
+    def merged(self, other: "Insight", text: str) -> "Insight":
+        """Both in one: counts are added, sources joined."""
+        return self.used(other.uses, other.successes).replace(text=text, sources=(*self.sources, *other.sources))
+
+
+Library = tuple[Insight, ...]
+"""Insights, each id once, in the order in which they came."""
+
+
+def library_of(workflow: Workflow) -> Library:
+    """What the workflow remembers."""
+    return tuple(Insight.model_validate(thawed(one)) for one in workflow.memory.get(MEMORY, ()))
+
+
+def with_library(workflow: Workflow, library: Library) -> Workflow:
+    """The workflow with another library; one that is empty and was never there leaves no trace."""
+    if not library and MEMORY not in workflow.memory:
+        return workflow
+    return workflow.learned(**{MEMORY: [one.model_dump(mode="json") for one in library]})
+
+
+def insight(profile: Profile, text: str, sources: Iterable[Source] = ()) -> Insight | None:
+    """A fresh insight out of a model's words; None where they are blank."""
+    flat = " ".join(text.split())[:TEXT_LENGTH]
+    return Insight(profile=profile, text=flat, sources=tuple(sources)) if flat else None
+
+
+def added(library: Library, new: Insight, size: int) -> Library:
+    """ADD; an insight that is there already gets the new one's evidence. The worst goes where there are too many."""
+    if any(one.id == new.id for one in library):
+        return tuple(one.merged(new, one.text) if one.id == new.id else one for one in library)
+    return bounded((*library, new), size)
+
+
+def merged(library: Library, new: Insight, targets: Sequence[str], text: str, size: int) -> Library:
+    """MERGE: the targets and the new insight become one, in the place of the first target."""
+    into = [one for one in library if one.id in targets]
+    if not into:
+        return added(library, new, size)
+    whole = into[0]
+    for other in (*into[1:], new):
+        whole = whole.merged(other, text)
+    kept = tuple(whole if one is into[0] else one for one in library if one is into[0] or one.id not in targets)
+    twin = next((one for one in kept if one is not whole and one.id == whole.id), None)
+    if twin is not None:  # the merged text says word for word what another entry says
+        kept = tuple(one.merged(whole, one.text) if one is twin else one for one in kept if one is not whole)
+    return kept
+
+
+def prunable(library: Library, matches: Sequence[Insight], config: LibraryConfig) -> Library:
+    """Matching entries that may be pruned: used often enough, and of lower utility than what they conflict with.
+
+    They conflict with a new insight, whose utility without evidence is 1/2, and maybe with better entries.
+    """
+    best = max([0.5, *(one.utility for one in matches)])
+    return tuple(one for one in library if one in matches and one.uses >= config.proven and one.utility < best)
+
+
+def without(library: Library, ids: Iterable[str]) -> Library:
+    """PRUNE."""
+    gone = set(ids)
+    return tuple(one for one in library if one.id not in gone)
+
+
+def bounded(library: Library, size: int) -> Library:
+    """At most `size` insights: the lowest utilities go first, among equals the oldest."""
+    excess = len(library) - size
+    if excess <= 0:
+        return library
+    worst = sorted(range(len(library)), key=lambda place: (library[place].utility, place))[:excess]
+    return tuple(one for place, one in enumerate(library) if place not in worst)
+
+
+def evidenced(library: Library, shown: Mapping[str, tuple[int, int]]) -> Library:
+    """Utilities after rollouts: (uses, successes) by the id of each insight that they were shown."""
+    return tuple(one.used(*shown[one.id]) if one.id in shown else one for one in library)
+
+
+def imported(library: Library, others: Library, size: int) -> Library:
+    """One library taken into another; what both hold has the evidence of both."""
+    for one in others:
+        library = added(library, one, size)
+    return library
+
+
+def as_json(library: Library) -> list[dict[str, Any]]:
+    """The library as it is shown and exported."""
+    return [{"id": one.id, "utility": round(one.utility, 6), **one.model_dump(mode="json")} for one in library]

@@ -1,0 +1,265 @@
+"""Topology measures over a run (HERA, Sec. 5.4): how a team's paths change while it learns.
+
+A trajectory is a graph whose vertices V are agents and whose edges are the messages between them; nodes of one agent
+are one vertex. In the paper's order:
+
+    transition entropy   H = -sum p_ij ln p_ij       over joint shares of transitions i -> j in a window of queries
+    agents               |V|                         agents that acted
+    node efficiency      F1 / |V|
+    self-loops           transitions i -> i
+    cycles               closed paths through two agents or more, each counted once
+    diameter             longest shortest path       directed, over pairs of which the second can be reached
+
+The paper writes H with conditional probabilities, of which it does not say how they are weighted; joint shares weight
+each transition alike. Nothing here is HERA's alone: any method's trajectories can be measured.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby, islice, pairwise
+
+import networkx as nx
+from pydantic import Field
+
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import Value
+
+WINDOW = 20
+"""Queries of a window of the transition entropy."""
+
+MOST_CYCLES = 1000
+"""Cycles beyond which none are counted: twenty agents who all write to each other close more than 10^17."""
+
+PHASES = ("initial", "exploration", "refinement", "optimization")
+"""Quarters of training, as the paper names them."""
+
+Transition = tuple[str, str]
+"""The agents that sent and received a message."""
+
+
+class Measured(Value):
+    """The measures of one trajectory.
+
+    Args:
+        question: id of the question.
+        kind: sort of the question, see `kind_of`.
+        transitions: all messages, as pairs of agents, in order.
+        agents: agents that acted, |V|.
+        steps: agent calls.
+        self_loops: transitions of an agent to itself.
+        cycles: closed paths through at least two agents, at most `MOST_CYCLES`.
+        diameter: longest shortest path in edges; 0 if no agent reaches another.
+        f1: the environment's F1, or its score where it tells no F1; None if the trajectory ended as an error.
+        tokens: that it cost.
+    """
+
+    question: str
+    kind: str
+    transitions: tuple[Transition, ...]
+    agents: int = Field(ge=0)
+    steps: int = Field(ge=0)
+    self_loops: int = Field(ge=0)
+    cycles: int = Field(ge=0)
+    diameter: int = Field(ge=0)
+    f1: float | None
+    tokens: int = Field(ge=0)
+
+    @property
+    def efficiency(self) -> float | None:
+        """F1 / |V|; None where there is no F1, or nobody acted."""
+        return None if self.f1 is None or not self.agents else self.f1 / self.agents
+
+
+class Group(Value):
+    """Means over the trajectories of a phase of training or a sort of question; None where nothing can be averaged.
+
+    Args:
+        name: of the phase or sort.
+        queries: how many questions were put; each may have several trajectories.
+        trajectories: how many there are.
+        entropy: transition entropy: of a phase the mean over the windows that end in it, where one ends in every phase;
+            else over all transitions of the group.
+        agents, efficiency, self_loops, cycles, diameter, f1, tokens: means.
+    """
+
+    name: str
+    queries: int
+    trajectories: int
+    entropy: float | None
+    agents: float | None
+    efficiency: float | None
+    self_loops: float | None
+    cycles: float | None
+    diameter: float | None
+    f1: float | None
+    tokens: float | None
+
+
+class RunMeasures(Value):
+    """A run's measures.
+
+    Args:
+        window: queries of a window.
+        entropies: transition entropy of each full window, by the query that ends it; one value if none is full.
+        phases: quarters of training, in order; empty ones are left out.
+        kinds: sorts of questions, by name.
+        whole: all trajectories.
+    """
+
+    window: int
+    entropies: tuple[float, ...]
+    phases: tuple[Group, ...]
+    kinds: tuple[Group, ...]
+    whole: Group
+
+
+def measured(trajectory: Trajectory) -> Measured:
+    """The measures of one trajectory."""
+    found = transitions(trajectory)
+    acted = {step.agent for step in trajectory.steps}
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(sorted(acted))
+    graph.add_edges_from((a, b) for a, b in found if a != b)
+    return Measured(
+        question=trajectory.question.id,
+        kind=kind_of(trajectory),
+        transitions=found,
+        agents=len(acted),
+        steps=len(trajectory.steps),
+        self_loops=sum(a == b for a, b in found),
+        cycles=sum(1 for _ in islice(nx.simple_cycles(graph), MOST_CYCLES)),
+        diameter=diameter(graph),
+        f1=_f1(trajectory),
+        tokens=trajectory.usage.tokens,
+    )
+
+
+def transitions(trajectory: Trajectory) -> tuple[Transition, ...]:
+    """Messages as pairs of agents, in order; those to or from a node that never acted are left out."""
+    agents = {step.node: step.agent for step in trajectory.steps}
+    return tuple((agents[a], agents[b]) for a, b in trajectory.edges if a in agents and b in agents)
+
+
+def entropy(found: Iterable[Transition]) -> float | None:
+    """H over the joint shares of the transitions, in nats; None if there are none."""
+    counts = Counter(found)
+    n = counts.total()
+    return math.fsum(count / n * math.log(n / count) for count in counts.values()) if n else None
+
+
+def diameter(graph: "nx.DiGraph[str]") -> int:
+    """Longest shortest path over pairs of which the second can be reached from the first; 0 if there is none."""
+    return max((max(lengths.values()) for _, lengths in nx.all_pairs_shortest_path_length(graph)), default=0)
+
+
+def kind_of(trajectory: Trajectory) -> str:
+    """The profile that the method noted, as type and difficulty; else the benchmark's kind; else "any"."""
+    profile = trajectory.notes.get("profile")
+    if isinstance(profile, dict) and profile.get("type"):
+        return ", ".join(str(profile[name]) for name in ("type", "difficulty") if profile.get(name))
+    return trajectory.question.kind or "any"
+
+
+def run_measures(
+    trajectories: Sequence[Trajectory], window: int = WINDOW, kind: Callable[[Measured], str] = lambda one: one.kind
+) -> RunMeasures:
+    """A run's measures, by quarter of training and by sort of question.
+
+    Args:
+        trajectories: in the order of training; those of one query, such as a group, stand side by side.
+        window: queries of a window of the transition entropy, at least 1.
+        kind: sorts trajectories.
+    """
+    if window < 1:
+        raise ValueError(f"a window has at least 1 query, not {window}")
+    every = [measured(one) for one in trajectories]
+    queries = [tuple(some) for _, some in groupby(every, key=lambda one: one.question)]
+    windows = sliding_entropies(queries, window)
+    kinds = [_group(name, _of_kind(queries, kind, name)) for name in sorted({kind(one) for one in every})]
+    told = tuple(value for value in windows.values() if value is not None)
+    whole = _group("all", queries)
+    return RunMeasures(
+        window=window,
+        entropies=told or (() if whole.entropy is None else (whole.entropy,)),
+        phases=_phases(queries, windows),
+        kinds=tuple(kinds),
+        whole=whole,
+    )
+
+
+def sliding_entropies(queries: Sequence[Sequence[Measured]], window: int) -> dict[int, float | None]:
+    """Transition entropy of each full window, by the place of the query that ends it."""
+    ends = range(window - 1, len(queries))
+    return {end: entropy(_transitions(queries[end - window + 1 : end + 1])) for end in ends}
+
+
+def lines(found: RunMeasures) -> list[str]:
+    """The measures as a table for people, one line per phase and sort of question."""
+    head = ("", "queries", "entropy", "agents", "F1/|V|", "self-loops", "cycles", "diameter", "F1", "tokens")
+    rows = [head, *(_row(group) for group in (*found.phases, *found.kinds, found.whole))]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(head))]
+    shown = [
+        "  ".join(cell.ljust(width) if not place else cell.rjust(width) for place, (cell, width) in enumerate(pairs))
+        for pairs in (list(zip(row, widths, strict=True)) for row in rows)
+    ]
+    return [*shown, f"entropy: of agent-to-agent transitions in nats, over windows of {found.window} queries"]
+
+
+def _phases(queries: Sequence[Sequence[Measured]], windows: Mapping[int, float | None]) -> tuple[Group, ...]:
+    """Quarters; their entropies come from windows only if one ends in each, or they could not be compared."""
+    bounds = [len(queries) * quarter // len(PHASES) for quarter in range(len(PHASES) + 1)]
+    quarters = [(name, *ends) for name, ends in zip(PHASES, pairwise(bounds), strict=True) if ends[0] < ends[1]]
+    ended = [_mean([windows.get(end) for end in range(first, last)]) for _, first, last in quarters]
+    full = all(value is not None for value in ended)
+    return tuple(
+        _group(name, queries[first:last], value if full else None)
+        for (name, first, last), value in zip(quarters, ended, strict=True)
+    )
+
+
+def _group(name: str, queries: Sequence[Sequence[Measured]], windowed: float | None = None) -> Group:
+    every = [one for some in queries for one in some]
+    return Group(
+        name=name,
+        queries=len(queries),
+        trajectories=len(every),
+        entropy=entropy(_transitions(queries)) if windowed is None else windowed,
+        agents=_mean([one.agents for one in every]),
+        efficiency=_mean([one.efficiency for one in every]),
+        self_loops=_mean([one.self_loops for one in every]),
+        cycles=_mean([one.cycles for one in every]),
+        diameter=_mean([one.diameter for one in every]),
+        f1=_mean([one.f1 for one in every]),
+        tokens=_mean([one.tokens for one in every]),
+    )
+
+
+def _of_kind(
+    queries: Sequence[Sequence[Measured]], kind: Callable[[Measured], str], name: str
+) -> list[list[Measured]]:
+    found = [[one for one in some if kind(one) == name] for some in queries]
+    return [some for some in found if some]
+
+
+def _transitions(queries: Iterable[Sequence[Measured]]) -> list[Transition]:
+    return [pair for some in queries for one in some for pair in one.transitions]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None
+
+
+def _f1(trajectory: Trajectory) -> float | None:
+    if trajectory.feedback is None:
+        return None
+    return float(trajectory.feedback.details.get("f1", trajectory.feedback.score))
+
+
+def _row(group: Group) -> tuple[str, ...]:
+    means = (
+        group.entropy, group.agents, group.efficiency, group.self_loops, group.cycles, group.diameter, group.f1,
+    )  # fmt: skip
+    tokens = "-" if group.tokens is None else f"{group.tokens:,.0f}"
+    return (group.name, str(group.queries), *("-" if one is None else f"{one:.3f}" for one in means), tokens)

@@ -1,0 +1,165 @@
+"""Topology mutation: what is tried where a whole group scores nothing (Sec. 3.5, Alg. 6)."""
+
+from collections.abc import Sequence
+
+from selfwire.core.agent import Agent
+from selfwire.core.edits import AddAgent, Rewiring
+from selfwire.core.errors import ModelError
+from selfwire.core.scope import Scope
+from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import Value, is_id
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.accounts import trace
+from selfwire.evolvers.coach import Coach
+from selfwire.evolvers.hera.asks import Mutation
+from selfwire.evolvers.hera.failures import Blame, told
+from selfwire.evolvers.hera.planning import described, listed, written
+from selfwire.evolvers.hera.rules import plain
+
+MEMORY = "mutated"
+"""Name of the list of questions that had their second group, in a workflow's memory."""
+REMEMBERED = 500
+
+
+class Candidate(Value):
+    """A mutated topology.
+
+    Args:
+        kind: replace, or insert.
+        topology: Gamma'.
+        newcomer: the agent that an insertion brings; not in the pool before it has helped.
+        why: for people.
+    """
+
+    kind: str
+    topology: Topology
+    newcomer: Agent | None = None
+    why: str = ""
+
+
+async def mutations(
+    done: Trajectory,
+    topology: Topology,
+    blame: Blame,
+    workflow: Workflow,
+    orchestrator: Coach,
+    *,
+    tools: Sequence[str],
+    pool: int,
+    scope: Scope,
+) -> tuple[tuple[Candidate, ...], Usage]:
+    """The failed agent replaced by an alternative, and a new agent inserted after it.
+
+    Args:
+        done: the best-ranked trajectory of the group, which failed.
+        topology: Gamma, that it ran.
+        blame: whose failure it is.
+        workflow: whose agents are N.
+        orchestrator: selects and creates; without a valid reply a seeded draw selects, and nothing is created.
+        tools: what a new agent may hold.
+        pool: most agents.
+        scope: of the question.
+
+    Raises:
+        BudgetError: the run must stop.
+    """
+    others = [agent.id for agent in workflow.agents if agent.id != blame.agent]
+    try:
+        reply, usage = await orchestrator.ask(
+            Mutation,
+            "mutate",
+            scope=scope.at(node="mutate"),
+            task=done.question.input,
+            plan=written(topology),
+            agent=blame.agent,
+            agents=described(workflow.agents),
+            trace=trace(done),
+            feedback=told(done),
+            tools=listed(list(tools)),
+        )
+    except ModelError as error:
+        reply, usage = None, error.cost or Usage()
+    found = []
+    alternative = reply.alternative.strip().lower().replace(" ", "_") if reply else ""
+    if alternative not in others and others:
+        alternative = others[int(scope.at(node="mutate").random("alternative").integers(len(others)))]
+    if alternative in others:
+        why = f"{alternative} in the place of {blame.agent}"
+        found.append(Candidate(kind="replace", topology=replaced(topology, blame.agent, alternative), why=why))
+    newcomer = _created(reply, workflow, tools) if reply and len(workflow.agents) < pool else None
+    if newcomer is not None:
+        inside = inserted(topology, blame.agent, newcomer.id)
+        why = f"{newcomer.id} after {blame.agent}: {newcomer.role}"
+        found.append(Candidate(kind="insert", topology=inside, newcomer=newcomer, why=why))
+    return tuple(found), usage
+
+
+def replaced(topology: Topology, agent: str, alternative: str) -> Topology:
+    """The topology with another agent on every node of one; nodes that carry the agent's name are renamed."""
+    taken = set(topology.agents)
+    names: dict[str, str] = {}
+    for node, own in topology.agents.items():
+        names[node] = _free(alternative, taken) if own == agent else node
+        taken.add(names[node])
+    return topology.replace(
+        nodes=tuple(
+            Node(id=names[node.id], agent=alternative if node.agent == agent else node.agent) for node in topology.nodes
+        ),
+        edges=tuple(Edge(source=names[edge.source], target=names[edge.target]) for edge in topology.edges),
+        entry=names[topology.entry],
+        sink=names[topology.sink],
+    )
+
+
+def inserted(topology: Topology, agent: str, newcomer: str) -> Topology:
+    """The topology with a new agent after the last node of one: it reads that node and writes to its successors."""
+    after = [node for node in topology.order() if topology.agents[node] == agent][-1]
+    name = _free(newcomer, set(topology.agents))
+    moved = tuple(edge.replace(source=name) if edge.source == after else edge for edge in topology.edges)
+    return topology.replace(
+        nodes=(*topology.nodes, Node(id=name, agent=newcomer)),
+        edges=(*moved, Edge(source=after, target=name)),
+        sink=name if topology.sink == after else topology.sink,
+    )
+
+
+def joining(candidate: Candidate, score: float) -> Rewiring | None:
+    """What takes a newcomer into the pool that has helped (D8)."""
+    if candidate.newcomer is None:
+        return None
+    why = f"{candidate.why}; a group that had scored nothing came to {score:.2f} with it"
+    return Rewiring(AddAgent(candidate.newcomer), why=why, operation="MUTATE", by="mutate_topology")
+
+
+def mutated_of(workflow: Workflow) -> tuple[str, ...]:
+    """Questions that had their second group."""
+    return tuple(workflow.memory.get(MEMORY, ()))
+
+
+def with_mutated(workflow: Workflow, questions: Sequence[str]) -> Workflow:
+    """The workflow that remembers further questions; the oldest are forgotten where there are too many."""
+    if not questions:
+        return workflow
+    known = dict.fromkeys((*mutated_of(workflow), *questions))
+    return workflow.learned(**{MEMORY: list(known)[-REMEMBERED:]})
+
+
+def _created(reply: Mutation, workflow: Workflow, tools: Sequence[str]) -> Agent | None:
+    """CreateNewAgent; None where name or prompt are unusable."""
+    base = "_".join("".join(c if c.isalnum() and c.isascii() else " " for c in reply.name.lower()).split())[:40]
+    name = _free(base, set(workflow.pool)) if base else ""
+    if not is_id(name) or not reply.instruction.strip():
+        return None
+    held = tuple(dict.fromkeys(tool for tool in reply.tools if tool in tools))
+    return Agent(id=name, role=plain(reply.role), prompt=reply.instruction.strip()[:4000], tools=held)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name that is not taken yet: the name itself, else with a number."""
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        free = f"{name}-{number}"
+    return free

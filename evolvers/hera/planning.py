@@ -1,0 +1,159 @@
+"""The orchestrator's plan as a topology; what is wrong with it is repaired and recorded, and nothing crashes.
+
+A plan is untrusted: unknown agents, steps that depend on nothing or on each other in a circle, no step that
+answers, fifty steps. What cannot be repaired is replaced by the workflow's own topology, the default chain.
+"""
+
+from collections.abc import Sequence
+
+from selfwire.core.agent import Agent
+from selfwire.core.errors import ReplyError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.usage import Usage
+from selfwire.core.values import Value
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.coach import Coach
+from selfwire.evolvers.hera.asks import TopologyPlan
+from selfwire.evolvers.hera.library import Library
+from selfwire.evolvers.hera.profile import Profile
+from selfwire.evolvers.hera.steps import Draft, acyclic, drafted, joined_up, resolved
+
+ANSWERS = "aggregator"
+"""Kind of the agents that a plan may end with, beside the one that the default chain ends with."""
+
+
+class Plan(Value):
+    """A plan that can run.
+
+    Args:
+        topology: Gamma.
+        repairs: what had to be mended, for people; empty where the plan was sound.
+        default: whether the default chain took its place.
+        profile: what the orchestrator said of the question.
+    """
+
+    topology: Topology
+    repairs: tuple[str, ...] = ()
+    default: bool = False
+    profile: str = ""
+
+
+async def sampled(
+    question: Question,
+    workflow: Workflow,
+    profile: Profile,
+    insights: Library,
+    orchestrator: Coach,
+    *,
+    steps: int,
+    scope: Scope,
+) -> tuple[Plan, Usage]:
+    """SampleTopology: Gamma ~ pi(. | q, E_rel, N); an invalid reply is answered by the default chain.
+
+    Args:
+        question: q.
+        workflow: whose agents are N, and whose topology is the default chain.
+        profile: c.
+        insights: E_rel, best first.
+        orchestrator: pi, at its temperature.
+        steps: most steps of a plan.
+        scope: place; `sample` tells the samples of a group apart.
+
+    Raises:
+        ModelError, BudgetError: the call failed.
+    """
+    try:
+        reply, usage = await orchestrator.ask(
+            TopologyPlan,
+            "plan",
+            scope=scope.at(task=question.id, node="plan"),
+            task=question.input,
+            profile=profile.text,
+            agents=described(workflow.agents),
+            insights=shown(insights),
+            limits=f"at most {steps} steps",
+        )
+    except ReplyError as error:
+        return default_plan(workflow, f"no valid plan: {error}"), error.cost or Usage()
+    return planned(reply, workflow, steps=steps), usage
+
+
+def planned(reply: TopologyPlan, workflow: Workflow, *, steps: int) -> Plan:
+    """A plan's topology, repaired where it has to be."""
+    repairs: list[str] = []
+    known = resolved(reply.execution_order, workflow.agents, repairs)
+    if len(known) > steps:
+        repairs.append(f"{len(known)} steps are more than {steps}; the first {steps} are kept")
+        known = known[:steps]
+    if not known:
+        return default_plan(workflow, *repairs, "no step is left")
+    try:
+        topology = _topology(drafted(known, repairs), workflow, repairs)
+    except ValueError as error:
+        return default_plan(workflow, *repairs, f"it cannot be made a topology: {error}")
+    if problems := topology.problems():
+        return default_plan(workflow, *repairs, *map(str, problems))
+    return Plan(topology=topology, repairs=tuple(repairs), profile=reply.query_profile[:300])
+
+
+def default_plan(workflow: Workflow, *repairs: str) -> Plan:
+    """The default chain, and why."""
+    return Plan(topology=workflow.topology, repairs=(*repairs, "the default chain took its place"), default=True)
+
+
+def _topology(steps: Sequence[Draft], workflow: Workflow, repairs: list[str]) -> Topology:
+    """Nodes and edges with one entry and one sink (D5)."""
+    default = workflow.topology
+    first, last = default.agents[default.entry], default.agents[default.sink]
+    answering = {last, *(agent.id for agent in workflow.agents if agent.kind == ANSWERS)}
+    steps = joined_up(acyclic(steps, repairs), first, last, answering, repairs)
+    nodes = _named([step.agent for step in steps])
+    return Topology(
+        nodes=tuple(Node(id=node, agent=step.agent) for node, step in zip(nodes, steps, strict=True)),
+        edges=tuple(
+            Edge(source=nodes[source], target=nodes[place])
+            for place, step in enumerate(steps)
+            for source in sorted(step.after)
+        ),
+        entry=nodes[0],
+        sink=nodes[-1],
+    )
+
+
+def _named(agents: Sequence[str]) -> list[str]:
+    """A node's id per step: the agent's, and a number where the agent comes again."""
+    names: list[str] = []
+    for agent in agents:
+        name, number = agent, 1
+        while name in names:
+            number += 1
+            name = f"{agent[:58]}-{number}"
+        names.append(name)
+    return names
+
+
+def described(agents: Sequence[Agent]) -> str:
+    """Agents as the orchestrator sees them, one per line."""
+    return "\n".join(f"{agent.id}: {agent.role}" for agent in agents)
+
+
+def shown(insights: Library) -> str:
+    """Insights as the orchestrator sees them (App. B)."""
+    return listed([f"- ({one.profile.type}, utility {one.utility:.2f}) {one.text}" for one in insights])
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Texts as lines, or that there are none."""
+    return "\n".join(texts) or "(none)"
+
+
+def written(topology: Topology) -> str:
+    """A topology as models read it: one node per line with what it reads."""
+    rows = []
+    for node in topology.order():
+        agent, sources = topology.agents[node], topology.predecessors[node]
+        name = node if node == agent else f"{node} (agent {agent})"
+        rows.append(f"{name} reads {', '.join(sources)}" if sources else name)
+    return "\n".join(rows)

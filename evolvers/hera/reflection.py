@@ -1,0 +1,211 @@
+"""What a mixed group teaches, and how it enters the library (ReflectOnGroup; Alg. 3)."""
+
+from collections.abc import Sequence
+
+from selfwire.core.errors import ModelError
+from selfwire.core.ports import Embedder
+from selfwire.core.scope import Scope
+from selfwire.core.topology import Topology
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import Value, thawed
+from selfwire.evolvers.accounts import shortened, work
+from selfwire.evolvers.coach import Coach
+from selfwire.evolvers.hera.asks import LibraryOperation, LibraryOperations, Operation, Reflection
+from selfwire.evolvers.hera.config import LibraryConfig
+from selfwire.evolvers.hera.groups import Group, score, tokens
+from selfwire.evolvers.hera.library import (
+    TEXT_LENGTH,
+    Insight,
+    Library,
+    Source,
+    added,
+    insight,
+    merged,
+    prunable,
+    without,
+)
+from selfwire.evolvers.hera.planning import listed, written
+from selfwire.evolvers.hera.profile import Profile, query_type
+from selfwire.evolvers.hera.retrieval import matching
+
+STEP_LENGTH = 500
+INSIGHTS = 5
+"""Most insights that one group may teach."""
+
+
+class Change(Value):
+    """What became of one new insight.
+
+    Args:
+        operation: what was done in the end.
+        insight: the new insight's text.
+        targets: ids of the entries that it met.
+        why: the model's reason, or why something else was done than it wanted.
+    """
+
+    operation: Operation
+    insight: str
+    targets: tuple[str, ...] = ()
+    why: str = ""
+
+
+def profile_of(done: Trajectory) -> Profile:
+    """The profile that was noted of a trajectory's question."""
+    return Profile.model_validate(thawed(done.notes["profile"])) if "profile" in done.notes else Profile()
+
+
+def topology_of(done: Trajectory) -> Topology | None:
+    """The topology that a trajectory ran; None where it was not noted."""
+    noted = done.notes.get("topology")
+    return Topology.model_validate(thawed(noted)) if noted else None
+
+
+async def reflect(
+    group: Group, trajectories: Sequence[Trajectory], orchestrator: Coach, *, iteration: int, scope: Scope
+) -> tuple[tuple[Insight, ...], Usage]:
+    """The insights of a mixed group; a group on which no valid reply comes teaches nothing.
+
+    Args:
+        group: ranked.
+        trajectories: of the batch.
+        orchestrator: compares.
+        iteration: for the sources.
+        scope: of the step.
+
+    Raises:
+        BudgetError: the run must stop.
+    """
+    best = trajectories[group.order[0]]
+    profile = profile_of(best)
+    try:
+        found, usage = await orchestrator.ask(
+            Reflection,
+            "reflect",
+            scope=scope.at(task=group.question, node="reflect"),
+            task=best.question.input,
+            profile=profile.text,
+            group="\n\n".join(account(trajectories[at], rank) for rank, at in enumerate(group.order, 1)),
+        )
+    except ModelError as error:
+        return (), error.cost or Usage()
+    sources = [
+        Source(question=group.question, sample=trajectories[at].sample, iteration=iteration)
+        for at in sorted(group.order)
+    ]
+    made = []
+    for one in found.insights[:INSIGHTS]:
+        kind = query_type(one.query_type) or profile.type
+        fresh = insight(profile.replace(type=kind), one.insight, sources)
+        made += [fresh] if fresh else []
+    return tuple(made), usage
+
+
+def account(done: Trajectory, rank: int) -> str:
+    """One trajectory as the orchestrator compares it: topology, what each agent did, score and tokens."""
+    topology = topology_of(done)
+    told = written(topology).replace("\n", "; ") if topology else ", ".join(step.node for step in done.steps)
+    steps = "\n".join(f"[{step.node}] {work(step, STEP_LENGTH)}" for step in done.steps)
+    answer = shortened((done.answer or "").strip(), STEP_LENGTH)
+    return (
+        f"trajectory {rank}: score {score(done) or 0.0:.2f}, {tokens(done)} tokens\ntopology: {told}\n"
+        f"{steps}\nfinal answer: {answer}"
+    )
+
+
+async def consolidated(
+    library: Library,
+    new: Sequence[Insight],
+    orchestrator: Coach,
+    embedder: Embedder,
+    config: LibraryConfig,
+    *,
+    scope: Scope,
+) -> tuple[Library, tuple[Change, ...], Usage]:
+    """ExperienceLibraryUpdate: ADD what matches nothing; the model decides about the rest.
+
+    Args:
+        library: E.
+        new: insights of one group.
+        orchestrator: decides.
+        embedder: finds matches.
+        config: bounds and thresholds.
+        scope: of the group.
+
+    Raises:
+        BudgetError: the run must stop.
+    """
+    matches = {one.id: await matching(library, one, embedder, config) for one in new}
+    met = [one for one in new if matches[one.id]]
+    wanted, usage = await _operations(met, matches, orchestrator, scope) if met else ({}, Usage())
+    changes = []
+    for one in new:
+        if not matches[one.id]:
+            library = added(library, one, config.size)
+            changes.append(Change(operation="ADD", insight=one.text, why="it matches no entry"))
+        else:
+            library, change = applied(library, one, matches[one.id], wanted.get(one.text), config)
+            changes.append(change)
+    return library, tuple(changes), usage
+
+
+def applied(
+    library: Library, new: Insight, matches: Library, wanted: LibraryOperation | None, config: LibraryConfig
+) -> tuple[Library, Change]:
+    """One operation as far as it is legal; without a valid one the new insight is added beside the others.
+
+    PRUNE removes only matching entries that were used often enough and did worse; the new insight takes their
+    place. Where one of those it conflicts with stays, the new insight is left out, as the proven one counts more.
+    """
+    there = {one.id for one in library}
+    targets = [one for one in matches if wanted and one.id in wanted.target_entry_ids and one.id in there]
+    ids = tuple(one.id for one in targets)
+    why = " ".join(wanted.rationale.split())[:300] if wanted else "no valid operation came; added"
+    operation = wanted.operation if wanted else "ADD"
+    if any(one.id == new.id for one in library):
+        return added(library, new, config.size), Change(operation="KEEP", insight=new.text, why="it is there already")
+    if operation == "MERGE" and targets:
+        text = " ".join(((wanted.merged_insight if wanted else "") or targets[0].text).split())[:TEXT_LENGTH]
+        whole = merged(library, new, ids, text or targets[0].text, config.size)
+        return whole, Change(operation="MERGE", insight=new.text, targets=ids, why=why)
+    if operation == "PRUNE" and targets:
+        return _pruned(library, new, targets, why, config)
+    if operation == "KEEP":
+        return library, Change(operation="KEEP", insight=new.text, why=why)
+    return added(library, new, config.size), Change(operation="ADD", insight=new.text, why=why)
+
+
+def _pruned(
+    library: Library, new: Insight, targets: Sequence[Insight], why: str, config: LibraryConfig
+) -> tuple[Library, Change]:
+    gone = {one.id for one in prunable(library, targets, config)}
+    left = without(library, gone)
+    if stays := [one.id for one in targets if one.id not in gone]:
+        told = f"{why}; {', '.join(stays)} is not proven worse, so it stays and the new one is left out"
+        operation: Operation = "PRUNE" if gone else "KEEP"
+        return left, Change(operation=operation, insight=new.text, targets=tuple(sorted(gone)), why=told)
+    ids = tuple(one.id for one in targets)
+    return added(left, new, config.size), Change(operation="PRUNE", insight=new.text, targets=ids, why=why)
+
+
+async def _operations(
+    new: Sequence[Insight], matches: dict[str, Library], orchestrator: Coach, scope: Scope
+) -> tuple[dict[str, LibraryOperation], Usage]:
+    """Operations by the text of the new insight."""
+    entries = {one.id: one for found in matches.values() for one in found}
+    try:
+        reply, usage = await orchestrator.ask(
+            LibraryOperations,
+            "consolidate",
+            scope=scope.at(node="consolidate"),
+            library=listed([_entry(one) for one in entries.values()]),
+            new=listed([f"- ({one.profile.type}) {one.text}" for one in new]),
+        )
+    except ModelError as error:
+        return {}, error.cost or Usage()
+    by_text = {" ".join(one.new_insight.split()): one for one in reply.operations}
+    return {one.text: by_text[one.text] for one in new if one.text in by_text}, usage
+
+
+def _entry(one: Insight) -> str:
+    return f"[{one.id}] ({one.profile.type}, utility {one.utility:.2f} over {one.uses} uses) {one.text}"

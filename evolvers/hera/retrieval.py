@@ -1,0 +1,73 @@
+"""Which insights the orchestrator is shown (Alg. 4), and which ones a new insight meets (Alg. 3)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from selfwire.core.ports import Embedder
+from selfwire.evolvers.hera.config import LibraryConfig
+from selfwire.evolvers.hera.library import Insight, Library
+from selfwire.evolvers.hera.profile import Profile
+
+
+def ranked(library: Library) -> Library:
+    """By descending rank (utility, and a bonus for the rarely used); ties by id."""
+    return tuple(sorted(library, key=lambda one: (-round(one.rank, 6), one.id)))
+
+
+async def retrieved(library: Library, profile: Profile, embedder: Embedder, config: LibraryConfig) -> Library:
+    """The best insights that are similar to c and not redundant with those taken before.
+
+    Args:
+        library: E.
+        profile: c, of the question.
+        embedder: compares profiles and insights.
+        config: how many, and the thresholds.
+    """
+    found = await similar(library, profile, embedder, config)
+    order = ranked(found)
+    cosines = await _cosines([one.text for one in order], embedder)
+    taken: list[int] = []
+    for place in range(len(order)):
+        if len(taken) < config.shown and all(cosines[place][other] < config.redundant for other in taken):
+            taken.append(place)
+    return tuple(order[place] for place in taken)
+
+
+async def similar(library: Library, profile: Profile, embedder: Embedder, config: LibraryConfig) -> Library:
+    """Insights of the same type of question, or with a summary of what it takes that is close to this one's.
+
+    "other" is no type: two questions that are none of the paper's sorts need not have anything in common.
+    """
+    if not library:
+        return ()
+    close = (await _cosines([profile.summary, *(one.profile.summary for one in library)], embedder))[0]
+    return tuple(
+        one
+        for one, cosine in zip(library, close[1:], strict=True)
+        if (one.profile.type == profile.type != "other") or cosine >= config.similar
+    )
+
+
+async def matching(library: Library, new: Insight, embedder: Embedder, config: LibraryConfig) -> Library:
+    """What a new insight may complement or contradict, which the model decides: the closest on similar questions.
+
+    Args:
+        library: E.
+        new: z with its profile.
+        embedder: compares insights.
+        config: at most as many as are shown, at least one.
+    """
+    found = await similar(library, new.profile, embedder, config)
+    if not found:
+        return ()
+    cosines = (await _cosines([new.text, *(one.text for one in found)], embedder))[0][1:]
+    nearest = sorted(range(len(found)), key=lambda place: (-cosines[place], found[place].id))
+    return tuple(found[place] for place in nearest[: max(config.shown, 1)])
+
+
+async def _cosines(texts: Sequence[str], embedder: Embedder) -> npt.NDArray[np.float64]:
+    """Cosines of shape (len(texts), len(texts)), rounded to six decimals."""
+    rows = (await embedder.embed(texts)).astype(np.float64)
+    return np.round(rows @ rows.T, 6)

@@ -1,0 +1,209 @@
+"""Role-aware prompt evolution: variants of a failing agent's prompt, replays, what they teach (Sec. 3.4, Alg. 5)."""
+
+from collections.abc import Sequence
+
+from selfwire.core.agent import Agent
+from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.core.errors import ModelError
+from selfwire.core.scope import Scope
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import Value
+from selfwire.evolvers.accounts import shortened, work
+from selfwire.evolvers.coach import Coach
+from selfwire.evolvers.hera.asks import Contrast, PromptDiff, PromptVariant
+from selfwire.evolvers.hera.config import Axis, PromptConfig
+from selfwire.evolvers.hera.failures import Blame, Failure, told
+from selfwire.evolvers.hera.groups import score, tokens
+from selfwire.evolvers.hera.planning import listed
+from selfwire.evolvers.hera.rules import Diff, Prompt, plain, projected
+
+ADDED = 3
+"""Most instructions that a variant adds."""
+PROPOSED = 4
+"""Most rules, and most principles, that one contrast may propose."""
+STEP_LENGTH = 500
+
+AXES: dict[Axis, str] = {
+    "efficiency": "efficiency: do the same with fewer words, calls and detours",
+    "thoroughness": "thoroughness: leave out no step that the work needs, and check that it is complete",
+    "risk_sensitivity": "risk sensitivity: commit to nothing that is not supported, and say how sure each point is",
+    "error_correction": "error correction: look for the mistakes of the failures and undo them",
+    "heuristic_injection": "heuristics: follow a rule of thumb that experts use for such work",
+}
+"""What each axis means, as the model is told."""
+
+
+class Variant(Value):
+    """One prompt variant.
+
+    Args:
+        axis: along which the prompt is varied.
+        instructions: what it adds.
+        prompt: the whole prompt.
+    """
+
+    axis: Axis
+    instructions: tuple[str, ...]
+    prompt: str
+
+
+class Lesson(Value):
+    """Delta rho of one agent: operational rules and behavioural principles.
+
+    Args:
+        rules: short-term corrections.
+        principles: long-term strategies.
+        derived_from: what each rests on, in the model's words, in the same order.
+    """
+
+    rules: tuple[str, ...] = ()
+    principles: tuple[str, ...] = ()
+    derived_from: tuple[str, ...] = ()
+
+
+def chosen(blames: Sequence[Blame], most: int) -> tuple[Blame, ...]:
+    """Whose prompts evolve: the agents that are blamed most, each by its last failure (D7); ties by id."""
+    last = {blame.agent: blame for blame in blames}
+    counts = {agent: sum(blame.agent == agent for blame in blames) for agent in last}
+    order = sorted(last, key=lambda agent: (-counts[agent], agent))
+    return tuple(last[agent] for agent in order[:most])
+
+
+async def variant(
+    agent: Agent, axis: Axis, failures: Sequence[Failure], orchestrator: Coach, *, scope: Scope
+) -> tuple[Variant | None, Usage]:
+    """GenerateVariant: the prompt with some instructions more; None where no valid reply comes.
+
+    Args:
+        agent: whose prompt is varied.
+        axis: in which direction.
+        failures: its buffer.
+        orchestrator: writes.
+        scope: of the step.
+
+    Raises:
+        BudgetError: the run must stop.
+    """
+    try:
+        reply, usage = await orchestrator.ask(
+            PromptVariant,
+            "variant",
+            scope=scope.at(node=f"variant {agent.id} {axis}"),
+            agent=agent.id,
+            role=agent.role,
+            prompt=agent.prompt,
+            axis=AXES[axis],
+            failures="\n\n".join(one.text for one in failures),
+        )
+    except ModelError as error:
+        return None, error.cost or Usage()
+    fresh = tuple(text for text in map(plain, reply.instructions[:ADDED]) if text)
+    if not fresh:
+        return None, usage
+    prompt = Prompt.of(agent.prompt)
+    return Variant(axis=axis, instructions=fresh, prompt=prompt.replace(rules=(*prompt.rules, *fresh)).text), usage
+
+
+async def contrast(
+    agent: Agent,
+    original: Trajectory,
+    control: Trajectory,
+    replays: Sequence[tuple[Variant, Trajectory]],
+    failures: Sequence[Failure],
+    orchestrator: Coach,
+    *,
+    scope: Scope,
+) -> tuple[Lesson, Usage]:
+    """ExtractOperationalRules and ExtractBehavioralPrinciples; nothing where no replay was graded.
+
+    Args:
+        agent: whose prompt was varied.
+        original: the failed trajectory.
+        control: its replay with the original prompt (D12).
+        replays: what each variant came to; those with an infrastructure error teach nothing.
+        failures: its buffer.
+        orchestrator: compares.
+        scope: of the step.
+
+    Raises:
+        BudgetError: the run must stop.
+    """
+    graded = [(varied, done) for varied, done in replays if score(done) is not None]
+    if not graded:
+        return Lesson(), Usage()
+    try:
+        reply, usage = await orchestrator.ask(
+            Contrast,
+            "contrast",
+            scope=scope.at(node=f"contrast {agent.id}"),
+            agent=agent.id,
+            role=agent.role,
+            prompt=agent.prompt,
+            variants="\n\n".join(
+                [
+                    f"original prompt: {_result(original, agent.id)}",
+                    *([f"original prompt, repeated: {_result(control, agent.id)}"] if control.feedback else []),
+                    *(
+                        f"variant {varied.axis}\n{listed([f'adds: {one}' for one in varied.instructions])}\n"
+                        f"{_result(done, agent.id)}"
+                        for varied, done in graded
+                    ),
+                ]
+            ),
+            failures="\n\n".join(one.text for one in failures),
+        )
+    except ModelError as error:
+        return Lesson(), error.cost or Usage()
+    rules, principles = reply.operational_rules[:PROPOSED], reply.behavioral_principles[:PROPOSED]
+    return Lesson(
+        rules=tuple(plain(one.rule) for one in rules),
+        principles=tuple(plain(one.principle) for one in principles),
+        derived_from=(*(plain(one.derived_from) for one in rules), *(plain(one.derived_from) for one in principles)),
+    ), usage
+
+
+async def integrated(
+    agent: Agent, lesson: Lesson, orchestrator: Coach, config: PromptConfig, *, scope: Scope
+) -> tuple[Rewiring | None, Diff, Usage]:
+    """Prompt consolidation: the model integrates, Pi_C holds it to the limits; None where nothing changes.
+
+    Without a valid reply the proposals are added as they are.
+
+    Args:
+        agent: whose prompt it is.
+        lesson: delta rho.
+        orchestrator: finds what is redundant or contradicts.
+        config: C.
+        scope: of the step.
+
+    Raises:
+        BudgetError: the run must stop.
+    """
+    if not (lesson.rules or lesson.principles):
+        return None, Diff(), Usage()
+    try:
+        wanted, usage = await orchestrator.ask(
+            PromptDiff,
+            "integrate",
+            scope=scope.at(node=f"integrate {agent.id}"),
+            prompt=agent.prompt,
+            proposed=listed(
+                [*(f"rule: {one}" for one in lesson.rules), *(f"principle: {one}" for one in lesson.principles)]
+            ),
+            limits=f"at most {config.rules} rules, at most {config.length} characters",
+        )
+    except ModelError as error:
+        usage = error.cost or Usage()
+        wanted = PromptDiff(added_rules=list(lesson.rules), added_principles=list(lesson.principles))
+    after, diff = projected(Prompt.of(agent.prompt), wanted, rules=config.rules, length=config.length)
+    if not diff:
+        return None, diff, usage
+    why = f"{diff} (from {'; '.join(dict.fromkeys(lesson.derived_from)) or 'replays with prompt variants'})"
+    return Rewiring(RewritePrompt(agent.id, after.text), why=why, operation="ROPE", by=agent.id), diff, usage
+
+
+def _result(done: Trajectory, agent: str) -> str:
+    own = "\n".join(f"[{step.node}] {work(step, STEP_LENGTH)}" for step in done.steps if step.agent == agent)
+    answer = shortened((done.answer or "").strip(), STEP_LENGTH)
+    return f"{told(done)} ({tokens(done)} tokens)\n{own}\nfinal answer: {answer}"

@@ -1,0 +1,154 @@
+"""A prompt in three parts: core, operational rules, behavioural principles; and Pi_C, which keeps it within limits.
+
+The core says who the agent is and how it uses its tools; nothing in HERA changes it (constraint 3 of App. B). Rules
+and principles stand below it under fixed headings, one per line, so that the prompt stays one text that people read
+and edit.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from selfwire.core.values import Value
+from selfwire.evolvers.hera.asks import PromptDiff
+
+RULES, PRINCIPLES = "Rules learned from failures:", "Principles:"
+LINE_LENGTH = 300
+
+class Prompt(Value):
+    """A prompt taken apart.
+
+    Args:
+        core: role and tool instructions.
+        principles: long-term strategies, oldest first.
+        rules: short-term corrections, oldest first.
+    """
+
+    core: str
+    principles: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: str) -> "Prompt":
+        """Take a text apart; one without our headings is all core."""
+        text, rules = _cut(text, RULES)
+        core, principles = _cut(text, PRINCIPLES)
+        return cls(core=core, principles=principles, rules=rules)
+
+    @property
+    def text(self) -> str:
+        """The prompt as the agent reads it."""
+        parts = [(PRINCIPLES, self.principles), (RULES, self.rules)]
+        return "\n\n".join([self.core, *(f"{head}\n{_bullets(some)}" for head, some in parts if some)])
+
+
+class Diff(Value):
+    """What differs between two prompts, as instructions.
+
+    Args:
+        added, deleted: instructions.
+        replaced: (old, new) pairs.
+        left_out: what was proposed and not taken, with reasons.
+    """
+
+    added: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    replaced: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether anything changes."""
+        return bool(self.added or self.deleted or self.replaced)
+
+    def __str__(self) -> str:
+        """The diff in one line."""
+        parts = [f"+ {one}" for one in self.added] + [f"- {one}" for one in self.deleted]
+        return "; ".join([*parts, *(f"{old} -> {new}" for old, new in self.replaced)])
+
+
+def plain(text: str) -> str:
+    """An instruction as one line without a bullet."""
+    return " ".join(text.split()).lstrip("-* ").strip()[:LINE_LENGTH].strip()
+
+
+def projected(prompt: Prompt, wanted: PromptDiff, *, rules: int, length: int) -> tuple[Prompt, Diff]:
+    """Rho' = Pi_C(rho + delta rho): the wanted diff as far as C allows it.
+
+    The core stays. Principles may be reworded, but go for no rule. Of rules the oldest go where there are more than
+    `rules` or the prompt grows beyond `length`; what does not fit even then is left out.
+
+    Args:
+        prompt: rho.
+        wanted: delta rho, as the model integrates it.
+        rules: most operational rules.
+        length: most characters.
+    """
+    left_out: list[str] = []
+    found = _reworded(prompt, wanted, left_out)
+    found = _extended(found, wanted, length, left_out)
+    kept = list(found.rules)
+    while kept and (len(kept) > rules or len(found.replace(rules=tuple(kept)).text) > length):
+        oldest = kept.pop(0)
+        if oldest not in prompt.rules:
+            left_out.append(f"{oldest}: no room for it")
+    found = found.replace(rules=tuple(kept))
+    return found, _difference(prompt, found, wanted, left_out)
+
+
+def _reworded(prompt: Prompt, wanted: PromptDiff, left_out: list[str]) -> Prompt:
+    """Replacements and deletions."""
+    rules, principles = list(prompt.rules), list(prompt.principles)
+    for one in wanted.replaced:
+        old, new = plain(one.old), plain(one.new)
+        place = next((some for some in (rules, principles) if old in some), None)
+        if place is None or not new or new in (*rules, *principles):
+            left_out.append(f"{old} -> {new}: there is nothing to replace, or nothing to put in its place")
+        else:
+            place[place.index(old)] = new
+    for text in map(plain, wanted.deleted):
+        if text in rules:
+            rules.remove(text)
+        else:
+            left_out.append(f"deletion of {text}: only rules are deleted")
+    return prompt.replace(rules=tuple(rules), principles=tuple(principles))
+
+
+def _extended(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[str]) -> Prompt:
+    """New principles, as long as core and principles fit; then new rules."""
+    for text in _new(wanted.added_principles, (*prompt.principles, *prompt.rules)):
+        more = prompt.replace(principles=(*prompt.principles, text))
+        if len(more.replace(rules=()).text) > length:
+            left_out.append(f"{text}: no room for it")
+        else:
+            prompt = more
+    fresh = _new(wanted.added_rules, (*prompt.principles, *prompt.rules))
+    return prompt.replace(rules=(*prompt.rules, *fresh))
+
+
+def _difference(before: Prompt, after: Prompt, wanted: PromptDiff, left_out: Sequence[str]) -> Diff:
+    old, new = (*before.principles, *before.rules), (*after.principles, *after.rules)
+    pairs = [(plain(one.old), plain(one.new)) for one in wanted.replaced]
+    replaced = tuple((a, b) for a, b in pairs if a in old and a not in new and b in new and b not in old)
+    moved = {text for pair in replaced for text in pair}
+    return Diff(
+        added=tuple(text for text in new if text not in old and text not in moved),
+        deleted=tuple(text for text in old if text not in new and text not in moved),
+        replaced=replaced,
+        left_out=tuple(left_out),
+    )
+
+
+def _new(texts: Iterable[str], there: Sequence[str]) -> list[str]:
+    known = {text.lower() for text in there}
+    return [text for text in dict.fromkeys(map(plain, texts)) if text and text.lower() not in known]
+
+
+def _cut(text: str, heading: str) -> tuple[str, tuple[str, ...]]:
+    """A text without the list below a heading at its end, and the list; what is no such list stays."""
+    before, _, after = text.rpartition(f"\n\n{heading}\n")
+    listed = after.rstrip().split("\n")
+    if not before or not all(line.startswith("- ") for line in listed):
+        return text, ()
+    return before, tuple(line.removeprefix("- ") for line in listed)
+
+
+def _bullets(texts: Sequence[str]) -> str:
+    return "\n".join(f"- {text}" for text in texts)

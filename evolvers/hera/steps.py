@@ -1,0 +1,164 @@
+"""Repair of a plan's steps, one defect after the other; every repair is recorded in words."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from selfwire.core.agent import Agent
+from selfwire.core.topology import greedy_order
+from selfwire.evolvers.hera.asks import PlanStep
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A step on its way to a node.
+
+    Attributes:
+        agent: an agent of the pool.
+        after: places of the steps whose outputs it reads.
+    """
+
+    agent: str
+    after: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Known:
+    """A step whose agent is in the pool; what it depends on is as the plan says it."""
+
+    number: int
+    agent: str
+    depends_on: tuple[int | str, ...]
+    parallel: bool
+
+
+def resolved(steps: Sequence[PlanStep], agents: Sequence[Agent], repairs: list[str]) -> list[Known]:
+    """The steps of agents that exist; whoever depends on another step depends on what that one depended on."""
+    names = {_plain(agent.id): agent.id for agent in agents}
+    inherited: dict[int, tuple[int | str, ...]] = {}
+    known: list[Known] = []
+    for step in steps:
+        wanted: list[int | str] = []
+        for one in step.depends_on:
+            wanted += inherited.get(one, (one,)) if isinstance(one, int) else (one,)
+        if _plain(step.agent) in names:
+            agent = names[_plain(step.agent)]
+            known.append(Known(step.step, agent, tuple(wanted), step.mode.strip().lower() == "parallel"))
+        else:
+            repairs.append(f"step {step.step}: there is no agent {step.agent[:60]!r}; the step is left out")
+            inherited[step.step] = tuple(wanted)
+    return known
+
+
+def drafted(steps: Sequence[Known], repairs: list[str]) -> list[Draft]:
+    """Dependencies as places in the list; those on steps that do not exist are left out.
+
+    A sequential step that names no dependency follows the step before it.
+    """
+    numbers: dict[int, int] = {}
+    for place, step in enumerate(steps):
+        if step.number in numbers:
+            repairs.append(f"two steps are numbered {step.number}; dependencies mean the first")
+        numbers.setdefault(step.number, place)
+    found = []
+    for place, step in enumerate(steps):
+        after = {_place(one, place, steps, numbers) for one in step.depends_on}
+        if missing := [str(one) for one in step.depends_on if _place(one, place, steps, numbers) is None]:
+            repairs.append(f"step {step.number} ({step.agent}) depends on {', '.join(missing)[:80]}, which is no step")
+        places = {one for one in after if one is not None}
+        if place in places:
+            repairs.append(f"step {step.number} ({step.agent}) depends on itself")
+        places -= {place}
+        if not places and place and not step.parallel:
+            places = {place - 1}
+        found.append(Draft(step.agent, frozenset(places)))
+    return found
+
+
+def acyclic(steps: Sequence[Draft], repairs: list[str]) -> list[Draft]:
+    """The steps in an order in which each comes after what it reads; an edge that closes a circle is left out."""
+    width = len(str(len(steps)))
+    names = [str(place).zfill(width) for place in range(len(steps))]  # ties go to the earlier step
+    edges = [(names[source], names[place]) for place, step in enumerate(steps) for source in step.after]
+    order = [int(name) for name in greedy_order(names, edges)]
+    place_of = {old: new for new, old in enumerate(order)}
+    found = []
+    for old in order:
+        after = {place_of[source] for source in steps[old].after}
+        closing = {source for source in after if source > place_of[old]}
+        for source in sorted(closing):
+            repairs.append(f"a circle: {steps[old].agent} cannot wait for {steps[order[source]].agent}")
+        found.append(Draft(steps[old].agent, frozenset(after - closing)))
+    return found
+
+
+def joined_up(
+    steps: Sequence[Draft], first: str, last: str, answering: Collection[str], repairs: list[str]
+) -> list[Draft]:
+    """The steps with one entry, the first, and one sink, the last, which answers.
+
+    Args:
+        steps: acyclic.
+        first: agent that begins where several steps would.
+        last: agent that answers where no step does.
+        answering: agents that a plan may end with.
+        repairs: what had to be mended.
+    """
+    steps = _begun(list(steps), first, repairs)
+    return _ended(steps, last, answering, repairs)
+
+
+def _begun(steps: list[Draft], first: str, repairs: list[str]) -> list[Draft]:
+    starts = [place for place, step in enumerate(steps) if not step.after]
+    if len(starts) > 1:
+        entry = next((place for place in starts if steps[place].agent == first), None)
+        told = ", ".join(steps[place].agent for place in starts)
+        repairs.append(f"several steps begin ({told}); {first} comes before them")
+        if entry is None:
+            steps = [Draft(first), *(Draft(step.agent, frozenset(one + 1 for one in step.after)) for step in steps)]
+            entry, starts = 0, [0, *(place + 1 for place in starts)]
+        for place in starts:
+            if place != entry:
+                steps[place] = replace(steps[place], after=frozenset({entry}))
+        return _moved(steps, [entry, *(place for place in range(len(steps)) if place != entry)])
+    return _moved(steps, [starts[0], *(place for place in range(len(steps)) if place != starts[0])])
+
+
+def _ended(steps: list[Draft], last: str, answering: Collection[str], repairs: list[str]) -> list[Draft]:
+    read = {source for step in steps for source in step.after}
+    ends = [place for place in range(len(steps)) if place not in read]
+    sink = next((place for place in reversed(ends) if steps[place].agent in answering), None)
+    if sink is None:
+        repairs.append(f"no step answers; {last} is added at the end")
+        return [*steps, Draft(last, frozenset(ends))]
+    others = [place for place in ends if place != sink]
+    if others:
+        told = ", ".join(steps[place].agent for place in others)
+        repairs.append(f"nobody reads {told}; {steps[sink].agent} does")
+        steps[sink] = replace(steps[sink], after=steps[sink].after | set(others))
+    return _moved(steps, [*(place for place in range(len(steps)) if place != sink), sink])
+
+
+def _moved(steps: Sequence[Draft], order: Sequence[int]) -> list[Draft]:
+    """The steps in another order; dependencies follow."""
+    place_of = {old: new for new, old in enumerate(order)}
+    return [replace(steps[old], after=frozenset(place_of[one] for one in steps[old].after)) for old in order]
+
+
+def _place(
+    wanted: int | str, here: int, steps: Sequence[Known], numbers: Mapping[int, int]
+) -> int | None:
+    """The place of a step that is named by number or by agent; of several with that agent the last one before."""
+    if isinstance(wanted, str):
+        name = _plain(wanted)
+        if (digits := re.fullmatch(r"(?:step)?(\d+)", name)) is not None:
+            return numbers.get(int(digits[1]))
+        same = [place for place, step in enumerate(steps) if _plain(step.agent) == name]
+        before = [place for place in same if place < here]
+        return before[-1] if before else same[0] if same else None
+    return numbers.get(wanted)
+
+
+def _plain(name: str) -> str:
+    """A name as it is compared: letters and digits only, lower case."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())

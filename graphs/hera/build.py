@@ -1,0 +1,69 @@
+"""HERA from Python: a graph to compile, with models, tools, a pool and a library of one's own."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
+
+from selfwire.core.ports import Embedder, Tool
+from selfwire.core.usage import Budget
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hera.config import HeraConfig
+from selfwire.evolvers.hera.seed import METHOD
+from selfwire.graphs.hera.machine import Assess, HeraGraph, Steps, machine
+from selfwire.graphs.hera.method import Hera
+from selfwire.graphs.hera.state import HeraContext
+from selfwire.graphs.saving import saver
+from selfwire.graphs.wiring import Wiring
+from selfwire.runtime.library import Library
+from selfwire.tools.langchain import toolbox
+
+HeraWiring = Wiring[Hera, HeraConfig]
+
+
+def build(
+    model: str | BaseChatModel = "offline",
+    *,
+    meta: str | BaseChatModel | None = None,
+    tools: Sequence[BaseTool | Tool] = (),
+    seed: Workflow | str | Path | None = None,
+    name: str = METHOD,
+    library: Library | None = None,
+    config: HeraConfig = HeraConfig(),
+    assess: Assess | None = None,
+    budget: Budget = Budget(),
+    embedder: str | Embedder = "auto",
+) -> HeraGraph:
+    """HERA as a graph: `build(...).compile(checkpointer=...).invoke({"question": "..."})["answer"]`.
+
+    A thread keeps its workflow, experience included, from question to question; `context={"evolve": True}` lets it
+    learn from one: G topologies are run and compared. Other choices per run are those of `HeraContext`.
+
+    Args:
+        model: plays the agents; a name as for `chat_model`, or a ready model.
+        meta: plays the orchestrator; by default `model`.
+        tools: what the retriever holds (and the calculator, if there is a tool of that name).
+        seed: the workflow to start from: a workflow, a reference in the library or the path of an exported one. By
+            default the head of `name` in the library, else the pool of eight and the calculator.
+        name: the name under which evolved workflows are saved in the library.
+        library: keeps every workflow that a run evolves, if given.
+        config: the method's knobs and ablations.
+        assess: `await assess(question, answer, scope)` says what an answer is worth; without it nothing evolves.
+        budget: what one question may cost at most.
+        embedder: compares profiles and insights: auto (MiniLM if its weights are on this machine), minilm, hashing,
+            or a ready one.
+
+    Raises:
+        ConfigError: a model, a tool or the seed cannot be used.
+        LibraryError: the seed is not to be found or corrupt.
+    """
+    wiring = HeraWiring(METHOD, Hera, config, model, meta, None, toolbox(tools), budget, embedder)
+    start = wiring.start(seed, name, library)
+
+    async def begins(context: HeraContext, had: Workflow | None) -> Workflow:
+        saved = await wiring.looked_up(context, library)
+        return saved or (wiring.check(had) if had else start)
+
+    save = saver(library, name, METHOD, wiring.method.embedder.name) if library else None
+    return machine(Steps(wiring.method, start, begins=begins, assess=assess, save=save), wiring)

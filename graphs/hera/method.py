@@ -1,0 +1,220 @@
+"""HERA wired to models, tools and an embedder: the method as the outer evolution and the state machine call it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+
+from selfwire.core.agent import Agent
+from selfwire.core.edits import Rewiring
+from selfwire.core.errors import ModelError
+from selfwire.core.ports import Embedder, Model, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.topology import Topology
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import Value
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.accounts import together
+from selfwire.evolvers.coach import Coach
+from selfwire.evolvers.hera import failures, library, mutation
+from selfwire.evolvers.hera.config import HeraConfig
+from selfwire.evolvers.hera.library import Library, library_of
+from selfwire.evolvers.hera.planning import Plan, sampled
+from selfwire.evolvers.hera.profile import Profile, characterized
+from selfwire.evolvers.hera.retrieval import retrieved
+from selfwire.evolvers.hera.seed import METHOD, seed
+from selfwire.graphs.method import Evolved, Grade
+from selfwire.graphs.nodes import DETACHED
+from selfwire.graphs.prompts import load_prompts
+from selfwire.graphs.routers import every
+from selfwire.graphs.team import run_team
+from selfwire.graphs.turn import TeamRun
+from selfwire.nodes.agent import agent_act
+
+LEARNED = (library.MEMORY, failures.MEMORY, mutation.MEMORY)
+"""What a workflow's memory holds; all of it is true whatever prompts are kept."""
+
+
+class Brief(Value):
+    """What is known of a question before it is planned for.
+
+    Args:
+        profile: c.
+        insights: E_rel, as the orchestrator is shown them.
+        usage: what finding out has cost.
+    """
+
+    profile: Profile
+    insights: Library = ()
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True)
+class Hera:
+    """HERA wired to models, tools and an embedder; satisfies `graphs.method.Method`.
+
+    Attributes:
+        model: plays the roles agent and meta.
+        toolbox: tools by the name that agents hold.
+        embedder: of profiles and insights.
+        config: the method's knobs and ablations.
+    """
+
+    model: Model
+    toolbox: Toolbox
+    embedder: Embedder
+    config: HeraConfig = field(default_factory=HeraConfig)
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return METHOD
+
+    @cached_property
+    def orchestrator(self) -> Coach:
+        """The meta model with HERA's prompts."""
+        return Coach(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
+
+    @cached_property
+    def explorer(self) -> Coach:
+        """The orchestrator as it samples the topologies of a group."""
+        return replace(self.orchestrator, temperature=self.config.explore_temperature)
+
+    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+        """The pool around the default chain, and an empty library."""
+        return seed(load_prompts("evolvers", METHOD), tools=tools)
+
+    def adopted(self, workflow: Workflow) -> Workflow:
+        """A team from elsewhere as it is: its agents are the pool, its topology is the default chain."""
+        return workflow
+
+    async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
+        """Characterise, retrieve, plan once at the temperature of evaluations, execute.
+
+        Raises:
+            ModelError: the question could not be characterised or planned for.
+            BudgetError: the run must stop.
+        """
+        brief = await self.briefed(workflow, question, scope=scope)
+        plan, usage = await self.planned(workflow, question, brief, self.orchestrator, scope=scope)
+        done = await self.execute(workflow, question, plan.topology, self.config.temperature, scope=scope)
+        return done.replace(overhead=brief.usage + usage, notes=notes(brief, plan))
+
+    async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
+        """A group: characterised and retrieved for once, then G plans and teams side by side.
+
+        Each member's notes hold `profile`, `insights` (those it was shown), `topology`, `plan` (the orchestrator's
+        words), `repairs` and `default`. A member whose plan fails by the model's fault ends as an error by itself.
+        """
+        brief = await self.briefed(workflow, question, scope=scope)
+        return await together(
+            self.rollout(workflow, question, brief, scope=scope.at(sample=sample))
+            for sample in range(self.config.group)
+        )
+
+    async def rollout(self, workflow: Workflow, question: Question, brief: Brief, *, scope: Scope) -> Trajectory:
+        """One member of a group; the first bears what the brief has cost."""
+        known = brief.usage if scope.sample == 0 else Usage()
+        try:
+            plan, usage = await self.planned(workflow, question, brief, self.explorer, scope=scope)
+        except ModelError as error:
+            blank = Trajectory(question=question, workflow=workflow.fingerprint, sample=scope.sample, overhead=known)
+            return blank.failed(f"{type(error).__name__}: {error}")
+        heat = self.config.explore_temperature
+        done = await self.execute(workflow, question, plan.topology, heat, scope=scope)
+        return done.replace(overhead=known + usage, notes=notes(brief, plan))
+
+    async def evolve(
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
+    ) -> Evolved:
+        """One pass from rank to consolidate_prompt over the graded groups of a batch."""
+        from selfwire.graphs.hera.machine import learn  # the machine is made of this method's steps
+
+        return await learn(self, workflow, trajectories, scope, grade)
+
+    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
+        """Nothing is fitted."""
+        return workflow
+
+    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+        """The kept prompts and pool with the candidate's experience, failures and mutated questions."""
+        learned = {name: value for name, value in candidate.memory.items() if name in LEARNED}
+        return kept.learned(**learned) if learned else kept
+
+    def pruned(self, workflow: Workflow) -> Rewiring | None:
+        """Nothing is pruned: which agents take part is decided for each question."""
+        return None
+
+    async def briefed(self, workflow: Workflow, question: Question, *, scope: Scope) -> Brief:
+        """Alg. 4, lines 2 to 8: c and E_rel."""
+        profile, usage = await characterized(question, self.orchestrator, scope=scope)
+        return Brief(profile=profile, insights=await self.recalled(workflow, profile), usage=usage)
+
+    async def recalled(self, workflow: Workflow, profile: Profile) -> Library:
+        """E_rel; nothing in "w/o experience library"."""
+        if not self.config.library:
+            return ()
+        return await retrieved(library_of(workflow), profile, self.embedder, self.config.experience)
+
+    async def planned(
+        self, workflow: Workflow, question: Question, brief: Brief, orchestrator: Coach, *, scope: Scope
+    ) -> tuple[Plan, Usage]:
+        """Alg. 4, line 9: Gamma, and what it cost."""
+        return await sampled(
+            question, workflow, brief.profile, brief.insights, orchestrator, steps=self.config.steps, scope=scope
+        )
+
+    async def execute(
+        self,
+        workflow: Workflow,
+        question: Question,
+        topology: Topology,
+        temperature: float,
+        *,
+        scope: Scope,
+        agents: Mapping[str, Agent] | None = None,
+        within: RunnableConfig | None = DETACHED,
+    ) -> Trajectory:
+        """Execute(Gamma, q, D): run a topology of the pool's agents once.
+
+        Args:
+            workflow: whose agents act.
+            question: q.
+            topology: Gamma.
+            temperature: of agents that state none.
+            scope: place of the run; `sample` tells runs on one question apart.
+            agents: in the place of the workflow's, for prompt variants and newcomers.
+            within: config of the team's graph; None makes it part of the running graph.
+        """
+        run = TeamRun(
+            question=question,
+            scope=scope.at(task=question.id),
+            agents=agents or workflow.pool,
+            act=agent_act(self.model, self.toolbox, temperature=temperature),
+            router=every,
+            workflow=workflow.fingerprint,
+        )
+        return await run_team(topology, run, config=within)
+
+    def tools(self, workflow: Workflow) -> tuple[str, ...]:
+        """Tools that a new agent may hold: those that the pool holds."""
+        return tuple(sorted({tool for agent in workflow.agents for tool in agent.tools if tool in self.toolbox}))
+
+
+def notes(brief: Brief, plan: Plan) -> dict[str, Any]:
+    """What a trajectory notes of its planning."""
+    return {
+        "profile": brief.profile.model_dump(mode="json"),
+        "insights": [
+            {"id": one.id, "text": one.text, "type": one.profile.type, "utility": round(one.utility, 6)}
+            for one in brief.insights
+        ],
+        "plan": plan.profile,
+        "repairs": list(plan.repairs),
+        "default": plan.default,
+        "topology": plan.topology.model_dump(mode="json"),
+    }

@@ -1,0 +1,243 @@
+"""Runs programs that a model wrote, in bubblewrap: own namespaces, nobody's rights, bounded in everything.
+
+The program sees the system's libraries and its interpreter read-only, a small private /tmp, no network, no home,
+no environment and no process but its own. Where selfwire runs as root, bubblewrap is started as nobody, for a
+limit on processes does not bind root. Resource limits are set inside, where the user namespace counts its own
+processes. They are per process: the sum over `Limits.processes` is bounded only by their product.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from selfwire.core.errors import ConfigError, SandboxError
+from selfwire.core.execution import Execution, Limits
+
+NOBODY = 65534
+WAY_OUT = (
+    "programs that models write run in a sandbox only; on Linux install bubblewrap, such as with "
+    "`apt-get install bubblewrap`, and let this user make user namespaces (sysctl kernel.unprivileged_userns_clone=1; "
+    "on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)"
+)
+
+# Limits are set in the process that becomes the program, so that no other process inherits them or escapes them.
+_START = """\
+import os, resource, sys
+seconds, memory, files, processes, ready = map(int, sys.argv[1:])
+for name, value in (("AS", memory), ("FSIZE", files), ("NPROC", processes), ("NOFILE", 64), ("CORE", 0)):
+    resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
+resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+os.write(ready, b"1"); os.close(ready)
+sys.argv, __file__ = ["/main.py"], "/main.py"
+with open(__file__, encoding="utf-8") as main: code = main.read()
+del os, resource, seconds, memory, files, processes, ready, name, value, main
+exec(compile(code, "/main.py", "exec"))
+"""
+
+_MOUNTED = ("bin", "lib", "lib64", "sbin")
+_CHUNK = 65536
+OUT_OF_TIME = 128 + signal.SIGXCPU
+"""Exit status of a program that has used up its processor time."""
+
+
+class _Handles(NamedTuple):
+    """Open files that a run is given: its code, its input, and both ends of the pipe that says it has begun."""
+
+    code: int
+    stdin: int
+    told: int
+    tell: int
+
+
+@dataclass(frozen=True)
+class Bubblewrap:
+    """The sandbox; `found_sandbox` finds out whether it works here.
+
+    Attributes:
+        bwrap: the program bubblewrap.
+        python: the interpreter inside.
+        options: of bubblewrap, beyond those that every version has.
+    """
+
+    bwrap: str
+    python: Path
+    options: tuple[str, ...] = ()
+
+    async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
+        """Run a program; twice as many at a time as there are processors: half of a start is waiting for the kernel.
+
+        Raises:
+            SandboxError: bubblewrap failed before the program began.
+        """
+        async with _slots():
+            with _handles(code, stdin) as handles:
+                process = await asyncio.create_subprocess_exec(
+                    *self.command(handles, limits),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    **_surroundings(handles),
+                )
+                done = await _watched(process, limits)
+                return _begun(done, handles.told)
+
+    def command(self, handles: _Handles, limits: Limits) -> list[str]:
+        """Bubblewrap's command line."""
+        numbers = (limits.processor, limits.memory, limits.files, limits.processes, handles.tell)
+        inside = [str(self.python), "-I", "-X", "utf8", "-c", _START, *map(str, numbers)]
+        return [
+            *(self.bwrap, "--unshare-all", "--unshare-user", *self.options, "--die-with-parent", "--new-session"),
+            *("--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "sandbox", "--cap-drop", "ALL", "--clearenv"),
+            *("--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", "/tmp", "--setenv", "LANG", "C.UTF-8"),
+            *_mounts(self.python),
+            *("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"),
+            *("--size", str(limits.files), "--tmpfs", "/tmp", "--chdir", "/tmp"),
+            *("--ro-bind-data", str(handles.code), "/main.py", "--remount-ro", "/", "--", *inside),
+        ]
+
+
+def _mounts(python: Path) -> Iterator[str]:
+    """The system's libraries and the interpreter, read-only."""
+    yield from ("--ro-bind", "/usr", "/usr")
+    for name in _MOUNTED:
+        place = Path("/", name)
+        if place.is_symlink():
+            yield from ("--symlink", os.readlink(place), str(place))
+        elif place.is_dir():
+            yield from ("--ro-bind", str(place), str(place))
+    yield from ("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache")
+    prefix = python.parent.parent
+    if not prefix.is_relative_to("/usr"):
+        yield from ("--ro-bind", str(prefix), str(prefix))
+
+
+def _surroundings(handles: _Handles) -> dict[str, Any]:
+    """How the process is started: no environment, for /proc/1/environ shows it inside; a group of its own; not root."""
+    who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+    kept = (handles.code, handles.tell)
+    return {"stdin": handles.stdin, "pass_fds": kept, "env": {}, "cwd": "/", "start_new_session": True, **who}
+
+
+@contextmanager
+def _handles(code: str, stdin: str) -> Iterator[_Handles]:
+    handles = _Handles(_file(code), _file(stdin), *os.pipe())
+    os.set_blocking(handles.told, False)
+    try:
+        yield handles
+    finally:
+        for one in handles:
+            os.close(one)
+
+
+def _file(text: str) -> int:
+    """A file in memory that holds a text, to be read from its start."""
+    handle = os.memfd_create("text")
+    with open(handle, "wb", closefd=False) as file:
+        file.write(text.encode("utf-8", "replace"))
+    os.lseek(handle, 0, os.SEEK_SET)
+    return handle
+
+
+async def _watched(process: asyncio.subprocess.Process, limits: Limits) -> Execution:
+    """Wait until the program ends or meets a limit; then nothing of it is left."""
+    streams = (process.stdout, process.stderr)
+    kept, full = (bytearray(), bytearray()), asyncio.Event()
+    reading = [
+        _collected(stream, some, limits.output, full) for stream, some in zip(streams, kept, strict=True) if stream
+    ]
+    ended = asyncio.gather(*reading, process.wait())
+    overflow = asyncio.ensure_future(full.wait())
+    try:
+        await asyncio.wait((ended, overflow), timeout=limits.seconds, return_when=asyncio.FIRST_COMPLETED)
+        stopped = not ended.done()
+    finally:
+        overflow.cancel()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # bubblewrap goes, and with it everything inside
+        await asyncio.shield(ended)
+    stdout, stderr = (bytes(some).decode("utf-8", "replace") for some in kept)
+    truncated, late = full.is_set(), stopped or process.returncode == OUT_OF_TIME
+    return Execution(
+        stdout=stdout,
+        stderr=stderr,
+        exit_status=None if truncated or late else process.returncode,
+        timed_out=late and not truncated,
+        truncated=truncated,
+    )
+
+
+async def _collected(stream: asyncio.StreamReader, kept: bytearray, most: int, full: asyncio.Event) -> None:
+    """Read a stream to its end, so that its writer never hangs, and keep its beginning."""
+    while chunk := await stream.read(_CHUNK):
+        if len(kept) + len(chunk) > most:
+            full.set()
+        kept += chunk[: most - len(kept)]
+
+
+def _begun(done: Execution, told: int) -> Execution:
+    """What was seen of a program; refused if it never began."""
+    with suppress(BlockingIOError):
+        if os.read(told, 1):
+            return done
+    if done.timed_out:
+        return done
+    raise SandboxError(f"bubblewrap did not start the program: {done.stderr.strip()[-500:] or 'it said nothing'}")
+
+
+_SLOTS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+def _slots() -> asyncio.Semaphore:
+    """One semaphore per event loop, as a semaphore is bound to the loop of its first use."""
+    return _SLOTS.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(2 * (os.cpu_count() or 1)))
+
+
+@cache
+def found_sandbox() -> Bubblewrap:
+    """The sandbox that works here, found by trying it, once per process. Blocks for some 100 ms.
+
+    Raises:
+        ConfigError: none works; the message says what to install.
+    """
+    bwrap = shutil.which("bwrap") if sys.platform == "linux" else None
+    if bwrap is None:
+        raise ConfigError(f"there is no bubblewrap here: {WAY_OUT}")
+    tries = [Bubblewrap(bwrap, python, options) for python in _interpreters() for options in _OPTIONS]
+    complaints: list[str] = []
+    for one in tries:
+        complaint = _tried(one)
+        if complaint is None:
+            return one
+        complaints.append(complaint)
+    raise ConfigError(f"bubblewrap does not work here ({'; '.join(dict.fromkeys(complaints))}): {WAY_OUT}")
+
+
+_OPTIONS: tuple[tuple[str, ...], ...] = (("--disable-userns",), ())
+"""Since bubblewrap 0.8 a program can be kept from making namespaces of its own."""
+
+
+def _interpreters() -> Sequence[Path]:
+    """This process's interpreter, if the user of the sandbox may read it, and the system's."""
+    own = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
+    return [path for path in (own, Path("/usr/bin/python3")) if path.exists()]
+
+
+def _tried(sandbox: Bubblewrap) -> str | None:
+    """Why a sandbox does not work; None if it does."""
+    with _handles("print(6 * 7)", "") as handles:
+        command = sandbox.command(handles, Limits())
+        run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run
+        try:
+            done = run(command, capture_output=True, text=True, timeout=20, check=False, **_surroundings(handles))
+        except (OSError, subprocess.SubprocessError) as error:
+            return str(error)
+    return None if done.stdout == "42\n" else done.stderr.strip()[-300:] or f"it ended with {done.returncode}"

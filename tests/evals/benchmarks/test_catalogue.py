@@ -1,0 +1,74 @@
+"""What holds for every benchmark of the catalogue."""
+
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.scope import Scope
+from selfwire.core.values import thawed
+from selfwire.evals.benchmarks.catalogue import NAMES, benchmark
+from selfwire.runtime import sandbox
+from tests.benchmark_data import needs_data
+from tests.sandboxed import needs_sandbox
+
+pytestmark = [needs_data, needs_sandbox]
+SIZES = {"train": 20, "gate": 12, "test": 30}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_splits_have_their_sizes_follow_from_the_seed_and_share_nothing(name: str) -> None:
+    made = benchmark(name)
+    assert made.name == name
+    assert set(made.tools) <= set(made.toolbox)
+    splits = made.splits(1, **SIZES)
+    assert splits == made.splits(1, **SIZES)
+    assert splits != made.splits(2, **SIZES)
+    sides = [getattr(splits, side) for side in SIZES]
+    assert [len(side) for side in sides] == list(SIZES.values())
+    for key in ("id", "input"):
+        assert len({getattr(task, key) for side in sides for task in side}) == sum(SIZES.values())
+    with pytest.raises(ConfigError):
+        made.splits(1, train=5000, gate=5000, test=5000)
+
+
+@pytest.mark.parametrize("name", ["math500", "bbh", "deepresearcher", "workbench", "apps"])
+def test_kinds_are_spread_evenly(name: str) -> None:
+    splits = benchmark(name).splits(0, train=0, gate=30, test=60)
+    gate, test = (Counter(task.kind for task in side) for side in (splits.gate, splits.test))
+    for kind, count in test.items():
+        assert abs(gate[kind] / 30 - count / 60) < 0.12
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_the_trivial_baseline_is_graded_and_no_question_holds_its_reference(name: str) -> None:
+    made = benchmark(name)
+    for task in made.splits(0, train=0, gate=0, test=8).test:
+        feedback = await made.environment.assess(task, made.baseline.answer(task.input), scope=Scope(task=task.id))
+        assert 0 <= feedback.score <= 1
+        assert "reference" not in task.question.model_dump()
+        if name == "humaneval":
+            assert thawed(task.reference)["tests"] not in task.input
+
+
+@pytest.mark.parametrize("name", ["humaneval", "mbpp", "apps"])
+def test_without_a_sandbox_code_benchmarks_are_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> None:
+        raise ConfigError("there is no bubblewrap here")
+
+    monkeypatch.setattr(sandbox, "found_sandbox", none)
+    with pytest.raises(ConfigError, match="no bubblewrap"):
+        benchmark(name)
+
+
+def test_naming_a_benchmark_reads_no_data_and_imports_nothing_heavy() -> None:
+    code = """
+import sys
+from selfwire.evals.benchmarks.catalogue import benchmark
+for name in ("gsm8k", "bbh", "math500", "deepresearcher", "workbench"): benchmark(name)
+print(sorted({"torch", "sympy", "math_verify", "pandas", "plancraft"} & sys.modules.keys()))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

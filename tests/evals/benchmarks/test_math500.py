@@ -1,0 +1,89 @@
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from selfwire.core.errors import GradingError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Task
+from selfwire.evals.benchmarks import math500
+from selfwire.evals.benchmarks.math500 import Comparer, Math500Environment
+from tests.benchmark_data import needs_data
+from tests.evals.benchmarks.sweeps import graded, solved, unsolved
+
+HANGING = """
+import sys, time
+for line in sys.stdin:
+    time.sleep(600 if "hang" in line else 0)
+    print('{"read": true, "right": true}', flush=True)
+"""
+
+
+@pytest.mark.slow
+@needs_data
+async def test_gold_answers_have_full_marks_and_others_none() -> None:
+    tasks, environment = math500.tasks(), math500.math500().environment
+    gold = await graded(environment, tasks, lambda task: f"Thus the answer is $\\boxed{{{task.reference}}}$.")
+    assert unsolved(gold) == {}
+    assert len(gold) == 500
+    assert solved(await graded(environment, tasks, lambda task: "\\boxed{\\frac{17}{31}}")) == 0
+    assert solved(await graded(environment, tasks, lambda task: math500.math500().baseline.answer(task.input))) == 19
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "right"),
+    [
+        ("\\boxed{0.5}", "\\frac{1}{2}", True),
+        ("\\boxed{\\dfrac12}", "\\frac{1}{2}", True),
+        ("\\boxed{x^2+2x+1}", "(x+1)^2", True),
+        ("\\boxed{(1,2)}", "(1, 2)", True),
+        ("\\boxed{3} no, \\boxed{4}", "4", True),
+        ("\\boxed{2,1}", "1,2", True),
+        ("\\boxed{(2,1)}", "(1,2)", False),
+        ("\\boxed{0.49}", "\\frac{1}{2}", False),
+        ("\\boxed{3} no, \\boxed{", "4", False),
+        ("\\boxed{4} or \\boxed{3}", "4", False),
+        ("\\boxed{3 \\text{ or } 4}", "4", False),
+        ("\\boxed{3, 4}", "4", False),
+        ("\\boxed{}", "4", False),
+        ("4", "4", False),
+        ("no idea", "4", False),
+        ("", "4", False),
+    ],
+)
+async def test_answers_are_compared_as_mathematics(answer: str, gold: str, right: bool) -> None:
+    environment = math500.math500().environment
+    feedback = await environment.assess(Task(id="t", input="?", reference=gold), answer, scope=Scope())
+    assert feedback.solved is right
+
+
+async def test_what_takes_too_long_is_an_error_and_the_next_goes_on() -> None:
+    comparer = Comparer(seconds=1, command=(sys.executable, "-c", HANGING))
+    environment = Math500Environment(comparer.compare)
+    task = Task(id="t", input="?", reference="4")
+    assert (await environment.assess(task, "\\boxed{4}", scope=Scope())).solved
+    late = [environment.assess(task, "\\boxed{hang}", scope=Scope()) for _ in range(4)]
+    for error in await asyncio.gather(*late, return_exceptions=True):
+        assert isinstance(error, GradingError)
+        assert "longer than 1 seconds" in str(error)
+    assert (await environment.assess(task, "\\boxed{4}", scope=Scope())).solved
+
+
+@pytest.mark.parametrize("code", ["import sys; sys.exit(1)", "print('no JSON')", "import sys\nsys.stdin.readline()"])
+async def test_a_worker_that_breaks_is_an_error_and_no_zero(code: str) -> None:
+    environment = Math500Environment(Comparer(command=(sys.executable, "-c", code)).compare)
+    for _ in range(3):
+        with pytest.raises(GradingError, match="math-verify could not compare"):
+            await environment.assess(Task(id="t", input="?", reference="4"), "\\boxed{4}", scope=Scope())
+
+
+async def test_a_worker_that_cannot_be_started_is_an_error_and_no_zero(tmp_path: Path) -> None:
+    environment = Math500Environment(Comparer(command=(str(tmp_path / "none"),)).compare)
+    with pytest.raises(GradingError, match="math-verify could not compare"):
+        await environment.assess(Task(id="t", input="?", reference="4"), "\\boxed{4}", scope=Scope())
+
+
+async def test_a_task_without_reference_is_an_error_and_no_zero() -> None:
+    with pytest.raises(GradingError, match="no text as reference"):
+        await math500.math500().environment.assess(Task(id="t", input="?"), "\\boxed{4}", scope=Scope())

@@ -1,0 +1,279 @@
+"""Graders of programs in the real sandbox, over all reference solutions and over programs that are wrong or hostile."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from selfwire.core.errors import ConfigError, GradingError, SandboxError
+from selfwire.core.execution import Execution, Limits
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Task
+from selfwire.core.values import thawed
+from selfwire.evals.benchmarks import apps, humaneval, mbpp
+from selfwire.evals.benchmarks.apps import ProgramOutput, same_output
+from selfwire.evals.benchmarks.programs import UnitTests, defines, program_in
+from selfwire.runtime.sandbox import found_sandbox
+from tests.benchmark_data import needs_data
+from tests.evals.benchmarks.sweeps import graded, solved, unsolved
+from tests.sandboxed import needs_sandbox
+
+SHARDS = 4
+ADD = Task(
+    id="add",
+    input="?",
+    reference={"before": "def add(a, b):\n    'Sum.'\n", "name": "add", "tests": "assert add(1, 2) == 3"},
+)
+DOUBLE = Task(id="double", input="?", reference=[["1\n", "2"], ["21\n", "42"], ["-3\n", "-6"]])
+
+
+def fenced(code: str) -> str:
+    return f"Here it is.\n```python\n{code}\n```\nIt works."
+
+
+async def added(answer: str) -> Feedback:
+    return await UnitTests("humaneval", found_sandbox()).assess(ADD, answer, scope=Scope())
+
+
+async def doubled(answer: str) -> Feedback:
+    return await ProgramOutput(found_sandbox()).assess(DOUBLE, answer, scope=Scope())
+
+
+@pytest.mark.slow
+@needs_sandbox
+async def test_humaneval_solutions_have_full_marks_and_empty_ones_none() -> None:
+    tasks, solutions = humaneval.tasks(), {}
+    for task, problem in zip(tasks, humaneval.problems(), strict=True):
+        solutions[task.id] = problem["prompt"] + problem["canonical_solution"]
+    benchmark = humaneval.humaneval(found_sandbox())
+    found = await graded(benchmark.environment, tasks, lambda task: fenced(solutions[task.id]))
+    assert unsolved(found) == {}
+    assert len(found) == 164
+    empty = await graded(benchmark.environment, tasks, lambda task: benchmark.baseline.answer(task.input))
+    assert solved(empty) == 0
+    assert not any("NameError" in text for text in unsolved(empty).values())  # it is the right function that is empty
+
+
+@pytest.mark.slow
+@needs_sandbox
+async def test_humaneval_completions_without_their_head_count_too() -> None:
+    pairs = list(zip(humaneval.tasks(), humaneval.problems(), strict=True))[::8]
+    bodies = {task.id: problem["canonical_solution"] for task, problem in pairs}
+    environment = UnitTests("humaneval", found_sandbox())
+    assert unsolved(await graded(environment, [task for task, _ in pairs], lambda task: bodies[task.id])) == {}
+
+
+@pytest.mark.slow
+@needs_data
+@needs_sandbox
+@pytest.mark.parametrize("shard", range(SHARDS))
+async def test_mbpp_solutions_have_full_marks(shard: int) -> None:
+    problems = mbpp.problems()[shard::SHARDS]
+    codes = {f"mbpp-{one['task_id']}": one["code"] for one in problems}
+    found = await graded(
+        UnitTests("mbpp", found_sandbox()), [mbpp.task_of(one) for one in problems], lambda task: fenced(codes[task.id])
+    )
+    assert unsolved(found) == {}
+    assert len(mbpp.problems()) == 974
+
+
+@pytest.mark.slow
+@needs_data
+@needs_sandbox
+async def test_empty_functions_solve_nothing_of_mbpp() -> None:
+    tasks, benchmark = mbpp.tasks("test")[::4], mbpp.mbpp(found_sandbox())
+    found = await graded(benchmark.environment, tasks, lambda task: benchmark.baseline.answer(task.input))
+    assert solved(found) == 0
+    assert sum("NameError" in text for text in unsolved(found).values()) <= 3  # tests that build objects of its classes
+
+
+@needs_data
+def test_mbpp_has_its_authors_splits() -> None:
+    splits = mbpp.mbpp(found_sandbox()).splits(3, train=371, gate=90, test=500)
+    numbers = {name: {int(task.id[5:]) for task in getattr(splits, name)} for name in ("train", "gate", "test")}
+    assert numbers["test"] == set(range(11, 511))
+    assert numbers["gate"] == set(range(511, 601))
+    assert numbers["train"] < set(range(601, 975))
+    texts = [{task.entities for task in getattr(splits, name)} for name in ("train", "gate", "test")]
+    assert len(set.union(*texts)) == sum(map(len, texts))
+    with pytest.raises(ConfigError, match="has 90 tasks, not 91"):
+        mbpp.splits(0, 1, 91, 1)
+
+
+def replay(task: Task, *, wrong: int | None = None) -> str:
+    """A program that prints what a test wants; for the test of that number, something else."""
+    tests = thawed(task.reference)
+    known = {given: wanted + ("x" if n == wrong else "") for n, (given, wanted) in enumerate(tests)}
+    return fenced(f"import sys\nprint({known!r}[sys.stdin.read()])")
+
+
+@pytest.mark.slow
+@needs_data
+@needs_sandbox
+async def test_apps_outputs_have_full_marks_and_one_wrong_output_none() -> None:
+    # APPS' selection has no reference solutions: this shows that what a test wants passes it, on every test of every
+    # task, and nothing else does; not that a right program exists.
+    tasks, benchmark = apps.tasks(), apps.apps(found_sandbox())
+    assert Counter(task.kind for task in tasks) == {"introductory": 49, "competition": 47, "interview": 32}
+    right = await graded(benchmark.environment, tasks, replay)
+    assert unsolved(right) == {}
+    assert sum(one.details["passed"] for one in right.values()) == sum(len(task.reference) for task in tasks)
+    some = tasks[::4]
+    wrong = await graded(benchmark.environment, some, lambda task: replay(task, wrong=len(task.reference) - 1))
+    assert solved(wrong) == 0
+    assert all(one.details["passed"] == one.details["tests"] - 1 for one in wrong.values())
+    echo = await graded(benchmark.environment, some, lambda task: benchmark.baseline.answer(task.input))
+    assert solved(echo) == 0
+
+
+@needs_data
+def test_apps_tasks_say_how_a_program_gets_its_input() -> None:
+    tasks = apps.tasks()
+    assert len({task.id for task in tasks}) == len({task.input for task in tasks}) == 128
+    assert all("standard input" in task.input for task in tasks)
+    [function] = [task for task in tasks if task.id == "apps-3554"]
+    assert "def get_score(dice):" in function.input
+    assert "Input:\n[1, 2, 3]\nOutput:\n100" in function.input
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "    return a + b",
+        "def add(a, b):\n    return a + b",
+        fenced("def add(a, b):\n    return a + b"),
+        "```\ndef add(a, b): return 0\n```\nBetter:\n```py\ndef add(a, b): return a + b\n```",
+        "```python\nadd = lambda a, b: a + b",
+        "```sh\nrm -rf /\n```\n```Python3\nclass A: pass\n\ndef add(a, b):\n    return a + b\n```",
+    ],
+)
+async def test_a_program_is_found_whatever_stands_around_it(answer: str) -> None:
+    assert (await added(answer)).solved
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("", "The program runs, but a test fails."),
+        ("I do not know.", "SyntaxError"),
+        ("    return a - b", "The program runs, but a test fails."),
+        ("    return a.b", "AttributeError"),
+        ("    raise __import__('json').JSONDecodeError('x', 'y', 0)", "raised an error of its own"),
+        (fenced("def add(a, b): return 3\nimport sys; sys.exit()"), "it must not exit"),
+        (fenced("def add(a, b): return 3\nimport os; os._exit(0)"), "it must not exit"),
+        (fenced("def add(a, b):\n    import os; os._exit(0)"), "it must not exit"),
+        (fenced("def add(a, b):\n    import os; os._exit(7)"), "ended with an error status"),
+        (fenced("def add(a, b): return 3\nwhile True: print('x' * 9999)"), "it had written"),
+    ],
+)
+async def test_feedback_says_what_went_wrong(answer: str, told: str) -> None:
+    feedback = await added(answer)
+    assert (feedback.score, feedback.solved) == (0, False)
+    assert told in feedback.text
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        ("print(int(input()) + 1)", "Test 2 of 3 fails. It printed something else"),
+        (
+            "n = int(input())\nprint(n * 2 if n > 0 else 1 / 0)",
+            "Test 3 of 3 fails. The program raised ZeroDivisionError.",
+        ),
+        ("print(", "Test 1 of 3 fails. The program raised SyntaxError."),
+        ("", "Test 1 of 3 fails. It printed something else"),
+        (
+            "import sys; print(int(input()) * 2); sys.exit(3)",
+            "Test 1 of 3 fails. The program ended with an error status.",
+        ),
+        ("import os; print(2); os.kill(os.getppid(), 9)", "Test 1 of 3 fails. The program ended with an error status."),
+        ("import os; os.write(1, b'2'); os.kill(os.getpid(), 9)", "Test 1 of 3 fails."),
+        ('print(\'[[0, "2", ""]]\')', "Test 1 of 3 fails. It printed something else"),
+        ("import os\nwhile True: os.write(1, b'x' * 9999)", "Test 1 of 3 fails."),
+    ],
+)
+async def test_the_first_failing_input_is_told(program: str, told: str) -> None:
+    feedback = await doubled(fenced(program))
+    assert (feedback.score, feedback.solved) == (0, False)
+    assert feedback.text.startswith(told)
+
+
+@needs_sandbox
+async def test_a_program_is_fresh_for_every_input() -> None:
+    code = (
+        "import builtins, sys\nassert not hasattr(builtins, 'x')\nbuiltins.x = 1\nprint(int(sys.stdin.readline()) * 2)"
+    )
+    assert (await doubled(fenced(code))).solved
+    assert (await doubled(fenced("print(sum(map(int, open(0))) * 2)"))).solved
+    assert (
+        await doubled(fenced("def main():\n    print(2 * int(input()))\nif __name__ == '__main__':\n    main()"))
+    ).solved
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected", "same"),
+    [
+        ("1 2\n3\n", "1 2\n3", True),
+        ("  1   2 \n3\n\n", "1 2\n3\n", True),
+        ("1\n2\n3", "1 2\n3", False),
+        ("0.3333333", "0.33333333", True),
+        ("1e-3", "0.001", True),
+        ("0.34", "0.33", False),
+        ("2.0", "2", False),
+        ("True", "True", True),
+        ("true", "True", False),
+        ("x", "1.5", False),
+        ("nan", "1.5", False),
+        ("", "", True),
+    ],
+)
+def test_outputs_are_compared_by_lines_and_words(printed: str, expected: str, same: bool) -> None:
+    assert same_output(printed, expected) is same
+
+
+def test_the_last_code_block_is_the_program() -> None:
+    assert program_in("```python\na\n```\n```python\nb\n```\n") == "b\n"
+    assert program_in("no block") == "no block"
+    assert program_in("```json\n{}\n```") == "```json\n{}\n```"
+    assert defines("async def f(): pass", "f")
+    assert not defines("def ff(): pass\n    def f(): pass", "f")
+
+
+class Broken:
+    """A sandbox that fails."""
+
+    async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
+        raise SandboxError("no")
+
+
+@pytest.mark.parametrize(("environment", "task"), [(UnitTests("x", Broken()), ADD), (ProgramOutput(Broken()), DOUBLE)])
+async def test_a_sandbox_that_fails_is_an_error_and_no_zero(environment: Any, task: Task) -> None:
+    with pytest.raises(SandboxError):
+        await environment.assess(task, "x", scope=Scope())
+    references: tuple[object, ...] = (None, "x", [], {"before": ""})
+    for reference in references:
+        with pytest.raises(GradingError, match="no tests as its reference"):
+            await environment.assess(task.replace(reference=reference), "x", scope=Scope())
+
+
+@needs_sandbox
+async def test_a_planted_test_never_shows_in_feedback() -> None:
+    canary = "zanzibarquux"
+    unit = ADD.replace(
+        reference={"before": "", "name": "add", "tests": f"assert add('{canary}', 'b') == 'c', '{canary}'"}
+    )
+    output = DOUBLE.replace(reference=[[f"{canary}\n", canary]])
+    for code in (
+        "def add(a, b): raise ValueError(a)",
+        "def add(a, b): return a",
+        "def add(a, b): return {}[a]",
+        "def add(a, b): raise type(a, (Exception,), {})",
+        "raise type(input(), (Exception,), {})",
+        "raise KeyError(input())",
+    ):
+        for environment, task in ((UnitTests("x", found_sandbox()), unit), (ProgramOutput(found_sandbox()), output)):
+            feedback = await environment.assess(task, fenced(code), scope=Scope())
+            assert canary not in feedback.model_dump_json()

@@ -1,0 +1,118 @@
+"""Topology mutation: the failed agent replaced, or a new one after it (Alg. 6)."""
+
+import pytest
+
+from selfwire.core.errors import ReplyError
+from selfwire.core.scope import Scope
+from selfwire.core.topology import Edge, Node, Topology
+from selfwire.evolvers.hera.asks import Mutation
+from selfwire.evolvers.hera.failures import Blame
+from selfwire.evolvers.hera.mutation import (
+    REMEMBERED,
+    Candidate,
+    inserted,
+    joining,
+    mutated_of,
+    mutations,
+    replaced,
+    with_mutated,
+)
+from tests.evolvers.hera.doubles import coach, pool, ran
+from tests.scripted import ScriptedModel
+
+CHAIN = pool().topology
+BLAME = Blame(agent="retriever", place=0)
+TWICE = Topology(
+    nodes=tuple(Node(id=i, agent=a) for i, a in [("a", "x"), ("b", "y"), ("c", "x"), ("d", "z")]),
+    edges=tuple(Edge(source=s, target=t) for s, t in [("a", "b"), ("b", "c"), ("c", "d")]),
+    entry="a",
+    sink="d",
+)
+
+
+def shape(topology: Topology) -> set[str]:
+    return {str(edge) for edge in topology.edges}
+
+
+def test_an_agent_is_replaced_on_all_its_nodes() -> None:
+    found = replaced(CHAIN, "retriever", "query_rewriter")
+    assert shape(found) == {
+        "query_decomposer->query_rewriter", "query_rewriter->evidence_selector", "evidence_selector->answer_generator"
+    }  # fmt: skip
+    both = replaced(TWICE, "x", "y")
+    assert sorted(both.agents.values()) == ["y", "y", "y", "z"]
+    assert both.problems() == ()
+    assert replaced(CHAIN, "answer_generator", "conclude_agent").sink == "conclude_agent"
+
+
+def test_a_new_agent_comes_after_the_last_node_of_the_failed_one() -> None:
+    assert shape(inserted(TWICE, "x", "new")) == {"a->b", "b->c", "c->new", "new->d"}
+    end = inserted(CHAIN, "answer_generator", "new")
+    assert (end.sink, end.problems()) == ("new", ())
+
+
+def said(**changes: object) -> Mutation:
+    fields = {"alternative": "Query Rewriter", "name": "Date finder!", "role": "finds\ndates",
+              "instruction": "You look for dates.", "tools": ["search", "launch"]}  # fmt: skip
+    return Mutation.model_validate({**fields, **changes})
+
+
+async def tried(answer: Mutation | ReplyError, most: int = 16) -> tuple[Candidate, ...]:
+    found, _ = await mutations(
+        ran(), CHAIN, BLAME, pool(), coach(ScriptedModel(Mutation=answer)), tools=("search",), pool=most,
+        scope=Scope(task="q1"),
+    )  # fmt: skip
+    return found
+
+
+async def test_both_options_of_the_paper_are_tried() -> None:
+    replace, insert = await tried(said())
+    assert replace.topology == replaced(CHAIN, "retriever", "query_rewriter")
+    assert insert.newcomer is not None
+    assert (insert.newcomer.id, insert.newcomer.role) == ("date_finder", "finds dates")
+    assert insert.newcomer.tools == ("search",)
+    assert insert.topology == inserted(CHAIN, "retriever", "date_finder")
+
+
+@pytest.mark.parametrize("name", ["nobody", "retriever", ""])
+async def test_an_alternative_that_is_none_is_drawn_instead(name: str) -> None:
+    first, again = [(await tried(said(alternative=name)))[0] for _ in range(2)]
+    assert first == again
+    assert "retriever" not in first.topology.agents.values()
+
+
+async def test_without_a_valid_reply_there_is_a_replacement_only() -> None:
+    [only] = await tried(ReplyError("nonsense"))
+    assert (only.kind, only.newcomer) == ("replace", None)
+
+
+@pytest.mark.parametrize("answer", [said(name="???"), said(instruction=" ")])
+async def test_a_newcomer_without_name_or_prompt_is_not_created(answer: Mutation) -> None:
+    assert [one.kind for one in await tried(answer)] == ["replace"]
+
+
+async def test_a_full_pool_gets_no_newcomer_and_a_taken_name_gets_a_number() -> None:
+    assert [one.kind for one in await tried(said(), most=9)] == ["replace"]
+    insert = (await tried(said(name="retriever")))[1]
+    assert insert.newcomer is not None
+    assert insert.newcomer.id == "retriever-2"
+
+
+async def test_d8_a_newcomer_that_has_helped_joins_the_pool() -> None:
+    replace, insert = await tried(said())
+    assert joining(replace, 1.0) is None
+    rewiring = joining(insert, 1.0)
+    assert rewiring is not None
+    now = pool().apply(rewiring)
+    assert "date_finder" in now.pool
+    assert now.topology == pool().topology
+    assert "came to 1.00" in rewiring.why
+
+
+def test_questions_that_had_their_second_group_are_remembered() -> None:
+    workflow = with_mutated(with_mutated(pool(), ["a", "b"]), ["b", "c"])
+    assert mutated_of(workflow) == ("a", "b", "c")
+    many = with_mutated(workflow, [str(n) for n in range(REMEMBERED)])
+    assert len(mutated_of(many)) == REMEMBERED
+    assert "a" not in mutated_of(many)
+    assert with_mutated(pool(), []) == pool()

@@ -1,0 +1,159 @@
+"""Plans as topologies: sound ones as they are, all others repaired or replaced, and none ever crashes."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from selfwire.core.errors import ReplyError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.evolvers.hera.asks import TopologyPlan
+from selfwire.evolvers.hera.planning import Plan, planned, sampled, written
+from selfwire.evolvers.hera.seed import CALCULATOR, CHAIN, ROLES
+from tests.evolvers.hera.doubles import BRIDGE, coach, known, pool
+from tests.scripted import ScriptedModel
+
+D, R, E, A, C = "query_decomposer", "retriever", "evidence_selector", "answer_generator", "conclude_agent"
+
+
+def plan(*steps: tuple[Any, ...], limit: int = 12) -> Plan:
+    """`plan((agent, [depends_on], mode))`, numbered from 1."""
+    order = [
+        {"step": number, "agent": agent, "depends_on": reads, **({"mode": mode[0]} if mode else {})}
+        for number, (agent, reads, *mode) in enumerate(steps, 1)
+    ]
+    return planned(TopologyPlan.model_validate({"execution_order": order}), pool(), steps=limit)
+
+
+def edges(found: Plan) -> set[str]:
+    return {str(edge) for edge in found.topology.edges}
+
+
+def test_a_sound_plan_is_taken_as_it_is_with_an_agent_twice() -> None:
+    found = plan((D, []), (R, [1]), (R, [1], "parallel"), (E, [2, 3]), (A, [4]))
+    assert edges(found) == {
+        f"{D}->{R}", f"{D}->{R}-2", f"{R}->{E}", f"{R}-2->{E}", f"{E}->{A}"
+    }  # fmt: skip
+    assert (found.repairs, found.default) == ((), False)
+    assert found.topology.agents[f"{R}-2"] == R
+    assert (found.topology.entry, found.topology.sink) == (D, A)
+
+
+def test_a_sequential_step_that_names_no_dependency_follows_the_one_before() -> None:
+    assert edges(plan((D, []), (R, []), (A, []))) == {f"{D}->{R}", f"{R}->{A}"}
+
+
+def test_an_unknown_agent_is_left_out_and_its_dependencies_are_inherited() -> None:
+    found = plan((D, []), ("wizard", [1]), (A, [2]))
+    assert edges(found) == {f"{D}->{A}"}
+    assert found.repairs == ("step 2: there is no agent 'wizard'; the step is left out",)
+
+
+def test_names_are_understood_however_they_are_spelt() -> None:
+    found = plan(("Query Decomposer", []), ("RETRIEVER", ["query-decomposer"]), (A, ["step 2"]))
+    assert (edges(found), found.repairs) == ({f"{D}->{R}", f"{R}->{A}"}, ())
+
+
+def test_a_circle_is_opened_where_it_closes() -> None:
+    found = plan((D, []), (R, [1, 3]), (E, [2]), (A, [3]))
+    assert edges(found) == {f"{D}->{R}", f"{R}->{E}", f"{E}->{A}"}
+    assert any("a circle" in one for one in found.repairs)
+
+
+def test_a_dependency_on_no_step_or_on_itself_is_left_out() -> None:
+    found = plan((D, []), (R, [1, 9, 2]), (A, [2]))
+    assert edges(found) == {f"{D}->{R}", f"{R}->{A}"}
+    assert any("depends on 9, which is no step" in one for one in found.repairs)
+    assert any("depends on itself" in one for one in found.repairs)
+
+
+def test_d5_several_starts_get_the_decomposer_before_them() -> None:
+    found = plan((R, []), (E, [], "parallel"), (A, [1, 2]))
+    assert edges(found) == {f"{D}->{R}", f"{D}->{E}", f"{R}->{A}", f"{E}->{A}"}
+    there = plan((R, []), (D, [], "parallel"), (A, [1, 2]))
+    assert edges(there) == {f"{D}->{R}", f"{D}->{A}", f"{R}->{A}"}
+    assert any("several steps begin" in one for one in there.repairs)
+
+
+def test_d5_where_no_step_answers_one_is_added() -> None:
+    found = plan((D, []), (R, [1]))
+    assert edges(found) == {f"{D}->{R}", f"{R}->{A}"}
+    assert found.repairs == (f"no step answers; {A} is added at the end",)
+    early = plan((D, []), (A, [1]), (E, [2]))
+    assert early.topology.sink == f"{A}-2"
+
+
+def test_what_nobody_reads_is_read_by_the_one_that_answers() -> None:
+    found = plan((D, []), (R, [1]), (E, [1], "parallel"), (C, [2]))
+    assert edges(found) == {f"{D}->{R}", f"{D}->{E}", f"{R}->{C}", f"{E}->{C}"}
+    assert any(f"nobody reads {E}" in one for one in found.repairs)
+
+
+def test_fifty_steps_are_cut() -> None:
+    found = plan(*[(R, [number] if number else []) for number in range(49)], (A, [49]))
+    assert len(found.topology.nodes) == 13  # twelve, and the one that answers
+    assert any("50 steps are more than 12" in one for one in found.repairs)
+
+
+def test_one_step_that_answers_is_a_team() -> None:
+    found = plan((A, []))
+    assert (found.topology.entry, found.topology.sink, found.repairs) == (A, A, ())
+
+
+def test_what_cannot_be_repaired_is_replaced_by_the_default_chain() -> None:
+    for found in (plan(), plan(("wizard", []), ("witch", [1]))):
+        assert found.default
+        assert found.topology == pool().topology
+        assert found.repairs[-1] == "the default chain took its place"
+
+
+def test_d9_a_calculator_is_in_the_pool() -> None:
+    assert set(ROLES) == set(pool().pool)
+    assert len(ROLES) == 9
+    assert pool().pool[CALCULATOR].tools == ("calculator",)
+    assert pool().pool[R].tools == ("search",)
+    assert pool().topology.order() == CHAIN
+
+
+async def test_an_invalid_reply_is_answered_by_the_default_chain() -> None:
+    model = ScriptedModel(TopologyPlan=ReplyError("no JSON"))
+    question = Question(id="q", input="who?")
+    found, _ = await sampled(question, pool(), BRIDGE, (), coach(model), steps=12, scope=Scope())
+    assert found.default
+    assert "no valid plan: no JSON" in found.repairs[0]
+
+
+async def test_the_orchestrator_sees_agents_profile_and_insights_with_their_utility() -> None:
+    steps = [{"step": 1, "agent": A}]
+    model = ScriptedModel(TopologyPlan=TopologyPlan.model_validate({"execution_order": steps}))
+    insights = (known("search twice", 10, 9),)
+    question = Question(id="q", input="who?")
+    await sampled(question, pool(), BRIDGE, insights, coach(model), steps=12, scope=Scope())
+    [shown] = model.shown("TopologyPlan")
+    assert "- (bridge, utility 0.83) search twice" in shown
+    assert BRIDGE.text in shown
+    for name, role in ROLES.items():
+        assert f"{name}: {role}" in shown
+
+
+agents = st.sampled_from([*ROLES, "wizard", "", "Query Decomposer", "retriever-2", "x" * 200])
+reads = st.lists(st.one_of(st.integers(-2, 60), agents, st.text(max_size=5)), max_size=5)
+steps = st.fixed_dictionaries(
+    {"step": st.integers(-3, 60), "agent": st.one_of(agents, st.text(max_size=20)), "depends_on": reads,
+     "mode": st.sampled_from(["sequential", "parallel", "", "sideways"])}
+)  # fmt: skip
+
+
+@given(st.lists(steps, max_size=60), st.integers(1, 20))
+def test_no_plan_crashes_and_every_topology_can_run(order: list[dict[str, Any]], limit: int) -> None:
+    found = planned(TopologyPlan.model_validate({"execution_order": order}), pool(), steps=limit)
+    topology, workflow = found.topology, pool()
+    assert topology.problems() == ()
+    assert set(topology.agents.values()) <= set(workflow.pool)
+    assert workflow.pool[topology.agents[topology.sink]].kind == "aggregator"
+    assert found.default or len(topology.nodes) <= limit + 2
+    assert found.default <= bool(found.repairs)
+    assert written(topology)
+    again = planned(TopologyPlan.model_validate({"execution_order": order}), pool(), steps=limit)
+    assert again == found

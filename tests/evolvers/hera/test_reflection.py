@@ -1,0 +1,81 @@
+"""Profiles, and what a mixed group teaches."""
+
+import pytest
+
+from selfwire.core.errors import ModelError, ReplyError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.evolvers.hera.asks import QueryProfile, Reflection
+from selfwire.evolvers.hera.config import HeraConfig, PromptConfig
+from selfwire.evolvers.hera.groups import groups
+from selfwire.evolvers.hera.profile import Profile, characterized, query_type
+from selfwire.evolvers.hera.reflection import INSIGHTS, reflect
+from tests.evolvers.hera.doubles import BRIDGE, coach, ran
+from tests.scripted import ScriptedModel
+
+ASKED = Question(id="q", input="Who founded the firm that X left?")
+BATCH = [ran(score=0.0, sample=0), ran(score=1.0, sample=1, tokens=40), ran(score=1.0, sample=2, tokens=30)]
+
+
+async def test_a_question_is_characterised() -> None:
+    said = QueryProfile(query_type="bridge", difficulty="hard", summary="find\n a firm first")
+    found, usage = await characterized(ASKED, coach(ScriptedModel(QueryProfile=said)), scope=Scope())
+    assert found == Profile(type="bridge", difficulty="hard", summary="find a firm first")
+    assert usage.calls == 1
+
+
+async def test_without_a_valid_profile_it_is_of_no_particular_type_and_faults_are_told() -> None:
+    found, _ = await characterized(ASKED, coach(ScriptedModel(QueryProfile=ReplyError("?"))), scope=Scope())
+    assert found == Profile()
+    with pytest.raises(ModelError, match="down"):
+        await characterized(ASKED, coach(ScriptedModel(QueryProfile=ModelError("down"))), scope=Scope())
+
+
+def reflection(*insights: tuple[str, str]) -> Reflection:
+    told = [{"query_type": kind, "insight": text} for kind, text in insights]
+    return Reflection.model_validate({"insights": told})
+
+
+async def test_insights_name_the_trajectories_that_they_came_from() -> None:
+    [group] = groups(BATCH, 0.6)
+    model = ScriptedModel(Reflection=reflection(("Multi-hop Bridge", "search  twice"), ("gibberish", "read")))
+    found, _ = await reflect(group, BATCH, coach(model), iteration=4, scope=Scope())
+    assert [(one.profile.type, one.text, one.utility) for one in found] == [
+        ("bridge", "search twice", 0.5), ("bridge", "read", 0.5)
+    ]  # fmt: skip
+    assert [str(source) for source in found[0].sources] == ["4/q1#0", "4/q1#1", "4/q1#2"]
+    assert found[0].profile.summary == BRIDGE.summary
+
+
+async def test_the_group_is_shown_ranked_with_topologies_scores_and_tokens() -> None:
+    [group] = groups(BATCH, 0.6)
+    model = ScriptedModel(Reflection=reflection())
+    await reflect(group, BATCH, coach(model), iteration=0, scope=Scope())
+    [shown] = model.shown("Reflection")
+    places = [shown.index(f"trajectory {rank}: score {told}") for rank, told in
+              enumerate(("1.00, 30 tokens", "1.00, 40 tokens", "0.00, 100 tokens"), 1)]  # fmt: skip
+    assert places == sorted(places)
+    assert "retriever reads query_decomposer" in shown
+
+
+async def test_a_group_teaches_a_bounded_number_and_nothing_without_a_valid_reply() -> None:
+    [group] = groups(BATCH, 0.6)
+    many = reflection(*(("bridge", f"insight {n}") for n in range(20)))
+    found, _ = await reflect(group, BATCH, coach(ScriptedModel(Reflection=many)), iteration=0, scope=Scope())
+    assert len(found) == INSIGHTS
+    none, _ = await reflect(
+        group, BATCH, coach(ScriptedModel(Reflection=ReplyError("?"))), iteration=0, scope=Scope()
+    )
+    assert none == ()
+
+
+def test_types_are_read_out_of_words() -> None:
+    assert query_type("Comparison questions") == "comparison"
+    assert query_type("riddles") is None
+
+
+def test_knobs_have_bounds() -> None:
+    with pytest.raises(ValueError, match="each once"):
+        PromptConfig(axes=("efficiency", "efficiency"))
+    with pytest.raises(ValueError, match="group"):
+        HeraConfig(group=0)

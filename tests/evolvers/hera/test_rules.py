@@ -1,0 +1,107 @@
+"""Pi_C: prompts in three parts, within limits, and what changed as a diff."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from selfwire.evolvers.hera.asks import PromptDiff
+from selfwire.evolvers.hera.rules import PRINCIPLES, RULES, Prompt, projected
+
+CORE = "You are the retriever. Search with the search tool."
+
+
+def adding(*rules: str, principles: tuple[str, ...] = (), **more: object) -> PromptDiff:
+    return PromptDiff.model_validate({"added_rules": list(rules), "added_principles": list(principles), **more})
+
+
+def after(prompt: Prompt, diff: PromptDiff, *, rules: int = 8, length: int = 4000) -> Prompt:
+    return projected(prompt, diff, rules=rules, length=length)[0]
+
+
+def test_a_prompt_reads_as_core_principles_and_rules() -> None:
+    prompt = Prompt(core=CORE, principles=("Be sure.",), rules=("Search twice.", "One name per query."))
+    assert prompt.text == f"{CORE}\n\n{PRINCIPLES}\n- Be sure.\n\n{RULES}\n- Search twice.\n- One name per query."
+    assert Prompt.of(prompt.text) == prompt
+    assert Prompt.of(CORE) == Prompt(core=CORE)
+
+
+def test_text_that_people_wrote_below_the_rules_stays_core() -> None:
+    text = f"{CORE}\n\n{RULES}\n- Search twice.\n\nAnd be kind."
+    assert Prompt.of(text) == Prompt(core=text)
+
+
+def test_at_most_eight_rules_the_oldest_go_first() -> None:
+    full = Prompt(core=CORE, rules=tuple(f"rule {n}" for n in range(8)))
+    found, diff = projected(full, adding("new one", "new two"), rules=8, length=4000)
+    assert found.rules == (*(f"rule {n}" for n in range(2, 8)), "new one", "new two")
+    assert (diff.added, diff.deleted) == (("new one", "new two"), ("rule 0", "rule 1"))
+    assert str(diff) == "+ new one; + new two; - rule 0; - rule 1"
+
+
+def test_d10_no_principle_goes_for_a_rule() -> None:
+    prompt = Prompt(core=CORE, principles=("Be sure.",), rules=("old",))
+    room = len(prompt.text)
+    found, diff = projected(prompt, adding("a rule that needs much room", "short"), rules=8, length=room)
+    assert found.principles == ("Be sure.",)
+    assert found.rules == ()  # nothing that is new fits
+    assert any("no room" in one for one in diff.left_out)
+    kept = after(prompt, PromptDiff(deleted=["Be sure."]))
+    assert kept.principles == ("Be sure.",)
+
+
+def test_d10_role_and_tool_instructions_are_out_of_reach() -> None:
+    wanted = PromptDiff.model_validate(
+        {"deleted": [CORE, "Search with the search tool."], "replaced": [{"old": CORE, "new": "You are a poet."}]}
+    )
+    found, diff = projected(Prompt(core=CORE), wanted, rules=8, length=4000)
+    assert (found, bool(diff), len(diff.left_out)) == (Prompt(core=CORE), False, 3)
+
+
+def test_lines_are_replaced_and_deleted() -> None:
+    prompt = Prompt(core=CORE, principles=("Be sure.",), rules=("Search once.", "Be quick."))
+    wanted = PromptDiff.model_validate(
+        {
+            "replaced": [
+                {"old": "Search once.", "new": "Search once per name."},
+                {"old": "- Be sure.", "new": "Be very sure."},
+            ],
+            "deleted": ["Be quick."],
+        }
+    )
+    found, diff = projected(prompt, wanted, rules=8, length=4000)
+    assert found == Prompt(core=CORE, principles=("Be very sure.",), rules=("Search once per name.",))
+    assert set(diff.replaced) == {("Search once.", "Search once per name."), ("Be sure.", "Be very sure.")}
+    assert (diff.deleted, diff.added) == (("Be quick.",), ())
+
+
+def test_what_is_there_already_is_not_added() -> None:
+    prompt = Prompt(core=CORE, principles=("Be sure.",), rules=("Search twice.",))
+    found, diff = projected(prompt, adding("search twice.", "BE SURE.", "  - Search   twice.\n"), rules=8, length=4000)
+    assert (found, bool(diff)) == (prompt, False)
+
+
+def test_a_principle_that_does_not_fit_is_left_out() -> None:
+    found, diff = projected(Prompt(core=CORE), adding(principles=("x" * 300,)), rules=8, length=len(CORE) + 50)
+    assert (found.principles, len(diff.left_out)) == ((), 1)
+
+
+line = st.text(st.characters(categories=["L", "N", "Z", "P"]), max_size=40)
+lines = st.lists(line, max_size=6)
+
+
+@given(lines, lines, lines, lines, st.lists(st.tuples(line, line), max_size=4), st.integers(1, 4), st.integers(60, 400))
+def test_every_projection_keeps_the_core_and_the_limits(
+    rules: list[str], principles: list[str], gone: list[str], more: list[str], pairs: list[tuple[str, str]],
+    most: int, length: int,
+) -> None:  # fmt: skip
+    prompt = Prompt(core=CORE)
+    for wanted in (
+        adding(*rules, principles=tuple(principles)),
+        adding(*more, deleted=gone, replaced=[{"old": old, "new": new} for old, new in pairs]),
+    ):
+        before = prompt
+        prompt, _ = projected(prompt, wanted, rules=most, length=length)
+        assert prompt.core == CORE
+        assert len(prompt.rules) <= most
+        assert len(prompt.text) <= length or prompt.rules == ()
+        assert len(prompt.principles) >= len(before.principles)
+        assert Prompt.of(prompt.text) == prompt

@@ -1,0 +1,262 @@
+"""Probes: what a program in the sandbox tries, and what becomes of it."""
+
+import asyncio
+import os
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from selfwire.core.errors import ConfigError, SandboxError
+from selfwire.core.execution import MEBIBYTE, Execution, Limits
+from selfwire.runtime.sandbox import Bubblewrap, found_sandbox
+from selfwire.runtime.sync import run_sync
+from tests.sandboxed import needs_sandbox
+
+QUICK = Limits(seconds=20)
+
+
+async def ran(code: str, stdin: str = "", limits: Limits = QUICK) -> Execution:
+    return await found_sandbox().run(code, stdin, limits=limits)
+
+
+def tried(act: str) -> str:
+    """A program that tries something and prints the name of the error, or what came of it."""
+    return (
+        f"try:\n    print('got', {act})\nexcept BaseException as error:\n    print('refused', type(error).__name__)\n"
+    )
+
+
+@needs_sandbox
+async def test_a_program_reads_its_input_writes_and_ends() -> None:
+    done = await ran("import sys\nprint(input() * 2)\nprint('oops', file=sys.stderr)\nsys.exit(3)", "ab\n")
+    assert done == Execution(stdout="abab\n", stderr="oops\n", exit_status=3)
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    "code",
+    [
+        "exit()",
+        "import dataclasses\n@dataclasses.dataclass\nclass A:\n    x: 'int' = 1\nassert A() == A()",
+        "import inspect\ndef f(): pass\nassert 'def f' in inspect.getsource(f)",
+        "import json, math, re, heapq, itertools, collections, decimal, random, threading, tempfile",
+        "open('/tmp/x', 'w').write('y'); assert open('x').read() == 'y'",
+        "open('/dev/null', 'w').write('y'); import os; os.urandom(3)",
+        "assert __name__ == '__main__'",
+    ],
+)
+async def test_ordinary_programs_work(code: str) -> None:
+    assert await ran(code) == Execution(exit_status=0)
+
+
+@needs_sandbox
+@pytest.mark.parametrize("code", ["def f(:", "x = '\0'", "raise ValueError('\ud800')", "import no_such_module"])
+async def test_a_program_that_is_none_ends_badly(code: str) -> None:
+    assert (await ran(code)).exit_status == 1
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    "act",
+    [
+        "open('/etc/shadow').read()",
+        "open('/etc/passwd').read()",
+        "__import__('os').listdir('/home')",
+        "__import__('os').listdir('/root')",
+        f"open({str(Path(__file__))!r}).read()",
+        f"__import__('os').listdir({str(Path.home())!r})",
+        "open('/proc/1/root/etc/shadow').read()",
+        "open('/main.py', 'w')",
+        "open('/usr/x', 'w')",
+        "open('/dev/x', 'w')",
+        "open('/x', 'w')",
+        "open('/dev/shm/x', 'w')",
+        "__import__('os').setuid(0)",
+        "__import__('os').kill(1, 9) or open('/x', 'w')",
+        "__import__('resource').setrlimit(__import__('resource').RLIMIT_AS, (-1, -1))",
+        "__import__('socket').create_connection(('127.0.0.1', 22), 2)",
+        "__import__('socket').create_connection(('1.1.1.1', 53), 2)",
+        "__import__('socket').getaddrinfo('example.org', 80)",
+        "__import__('urllib.request').request.urlopen('http://example.org', timeout=2)",
+    ],
+)
+async def test_what_is_not_its_own_is_refused(act: str) -> None:
+    done = await ran(tried(act))
+    assert done.stdout.startswith("refused"), done
+
+
+@needs_sandbox
+async def test_nothing_listens_on_the_host_for_it() -> None:
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    server = await asyncio.start_server(greet, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server:
+        done = await ran(tried(f"__import__('socket').create_connection(('127.0.0.1', {port}), 2)"))
+    assert done.stdout == "refused ConnectionRefusedError\n"
+
+
+@needs_sandbox
+async def test_secrets_of_the_parent_are_out_of_sight(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-zanzibarquux")
+    code = """
+import os
+print(dict(os.environ))
+for pid in filter(str.isdigit, os.listdir('/proc')):
+    for name in ('environ', 'cmdline', 'maps'):
+        try:
+            print(pid, open(f'/proc/{pid}/{name}').read())
+        except OSError as error:
+            print(error)
+"""
+    done = await ran(code)
+    assert done.exit_status == 0
+    assert "HOME" in done.stdout
+    assert "zanzibarquux" not in done.stdout
+    assert os.getcwd() not in done.stdout
+
+
+@needs_sandbox
+async def test_other_processes_are_out_of_sight() -> None:
+    done = await ran("import os\nprint(len([one for one in os.listdir('/proc') if one.isdigit()]), os.getuid())")
+    assert done.stdout == "2 65534\n"
+
+
+FORKS = """
+import os, time
+n = 1
+try:
+    while True:
+        if not os.fork():
+            time.sleep(60)
+        n += 1
+except OSError:
+    print(n)
+"""
+BOMB = """
+import os
+while True:
+    try:
+        os.fork()
+    except OSError:
+        pass
+"""
+
+
+def processes_with(word: str) -> int:
+    """Processes of this machine that have a word in their command line."""
+    found = 0
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found += word.encode() in path.read_bytes()
+    return found
+
+
+@needs_sandbox
+async def test_a_fork_bomb_is_bounded_and_cleared_away() -> None:
+    done = await ran(FORKS, limits=Limits(seconds=20, processes=8))
+    assert 1 < int(done.stdout) <= 8
+    marked = 128 * MEBIBYTE + os.getpid()  # among the arguments of these processes and of no others
+    bomb = asyncio.create_task(ran(BOMB, limits=Limits(seconds=2, memory=marked)))
+    await asyncio.sleep(1)
+    assert processes_with(str(marked)) >= 2
+    assert (await bomb).timed_out
+    for _ in range(100):  # the kernel takes them away in its own time
+        if not processes_with(str(marked)):
+            return
+        await asyncio.sleep(0.1)
+    pytest.fail("processes of the fork bomb are left")
+
+
+@needs_sandbox
+@pytest.mark.parametrize("code", ["x = [0] * 10**9", "x = b'y' * 10**9", "x = 'y'\nwhile True: x += x"])
+async def test_a_memory_bomb_is_refused_its_memory(code: str) -> None:
+    done = await ran(code, limits=Limits(seconds=10, memory=128 * MEBIBYTE))
+    assert done.exit_status == 1
+    assert "MemoryError" in done.stderr
+
+
+@needs_sandbox
+async def test_a_disk_bomb_is_refused_its_room() -> None:
+    limits = Limits(seconds=10, files=MEBIBYTE)
+    one = await ran("open('x', 'wb').write(b'y' * 2**21)", limits=limits)
+    many = await ran("for n in range(9):\n    open(str(n), 'wb').write(b'y' * 2**18)", limits=limits)
+    assert "File too large" in one.stderr
+    assert "No space left" in many.stderr
+
+
+@needs_sandbox
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+async def test_endless_output_is_cut_off(stream: str) -> None:
+    code = f"import sys\nwhile True: print('x' * 999, file=sys.{stream})"
+    done = await ran(code, limits=Limits(seconds=30, output=5000))
+    assert done.truncated
+    assert (done.timed_out, done.exit_status, len(getattr(done, stream))) == (False, None, 5000)
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    "code",
+    [
+        "time.sleep(60)",
+        "signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\nwhile True: pass",
+        "if os.fork():\n    time.sleep(60)\nos.setsid()\ntime.sleep(60)",
+    ],
+)
+async def test_who_sleeps_past_the_time_is_stopped(code: str) -> None:
+    began = time.monotonic()
+    done = await ran(f"import os, signal, time\nprint('so far', flush=True)\n{code}", limits=Limits(seconds=1))
+    assert time.monotonic() - began < 30  # and not 60
+    assert done == Execution(stdout="so far\n", exit_status=None, timed_out=True)
+
+
+@needs_sandbox
+async def test_who_uses_up_the_processor_is_stopped() -> None:
+    done = await ran("while True: pass", limits=Limits(seconds=60, processor=1))
+    assert done == Execution(exit_status=None, timed_out=True)
+
+
+@needs_sandbox
+async def test_children_do_not_outlive_the_program() -> None:
+    done = await ran("import os, time\nif not os.fork():\n    time.sleep(60)\n    print('still here')")
+    assert done == Execution(exit_status=0)
+
+
+@needs_sandbox
+async def test_a_run_can_be_cancelled() -> None:
+    task = asyncio.create_task(ran("import time\ntime.sleep(60)", limits=Limits(seconds=60)))
+    await asyncio.sleep(0.3)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@needs_sandbox
+async def test_many_run_side_by_side() -> None:
+    done = await asyncio.gather(*(ran(f"print({n})") for n in range(12)))
+    assert [one.stdout for one in done] == [f"{n}\n" for n in range(12)]
+
+
+@needs_sandbox
+def test_it_works_from_other_loops() -> None:
+    assert run_sync(ran("print(1)")).stdout == asyncio.run(ran("print(1)")).stdout == "1\n"
+
+
+async def test_a_bubblewrap_that_fails_is_an_error_and_no_result() -> None:
+    broken = Bubblewrap("/bin/false", Path("/usr/bin/python3"))
+    with pytest.raises(SandboxError, match="did not start the program: it said nothing"):
+        await broken.run("print(1)")
+
+
+def test_without_bubblewrap_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    found_sandbox.cache_clear()
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(ConfigError, match="apt-get install bubblewrap"):
+        found_sandbox()
+    monkeypatch.setattr(shutil, "which", lambda name: "/bin/false")
+    with pytest.raises(ConfigError, match=r"does not work here \(it ended with 1\).*apt-get install bubblewrap"):
+        found_sandbox()

@@ -1,0 +1,17 @@
+"""The mark of tests that run programs in the real sandbox."""
+
+import pytest
+
+from selfwire.core.errors import ConfigError
+from selfwire.runtime.sandbox import found_sandbox
+
+
+def _missing() -> str:
+    try:
+        found_sandbox()
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+needs_sandbox = pytest.mark.skipif(bool(_missing()), reason=_missing() or "the sandbox works")

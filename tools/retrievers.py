@@ -1,0 +1,170 @@
+"""Retrievers: which passages of a corpus fit a query. BM25 over words, cosines of embeddings, or both.
+
+    bm25     sum over words t of  idf(t) · f / (f + k1·(1 − b + b·|d|/avgdl))     (Robertson et al., 1994; bm25s)
+    dense    cos(Emb(query), Emb(passage))
+    hybrid   sum over retrievers r of  1 / (60 + rank_r(d))                        (Cormack et al., 2009)
+
+All are deterministic: what scores the same comes in the order of the corpus.
+"""
+
+import asyncio
+import re
+import threading
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Protocol, get_args
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from selfwire.core.ports import Embedder
+
+RetrieverName = Literal["bm25", "dense", "hybrid"]
+NAMES: tuple[RetrieverName, ...] = get_args(RetrieverName)
+
+Scores = npt.NDArray[np.float64]
+
+SMALL = 40
+"""Passages below which a word that most of them share still counts: of three passages it may be the only one."""
+
+DIGITS = 6
+"""To which similarities are rounded, so that equal texts tie on every machine."""
+
+CHUNK = 1024
+"""Passages that are embedded at a time; a cancelled search stops after one."""
+
+RRF_K = 60
+"""Constant of reciprocal rank fusion, as its authors set it."""
+
+RRF_DEPTH = 100
+"""Ranks of each retriever that are fused; beyond it a passage gains less than 1/160."""
+
+_WORD = re.compile(r"\w+")
+
+
+class Retriever(Protocol):
+    """Ranks the passages of a corpus."""
+
+    async def ranked(self, query: str, k: int) -> tuple[int, ...]:
+        """Places in the corpus of at most k passages, best first; fewer if fewer have anything to do with it."""
+        ...
+
+
+class Bm25Retriever:
+    """BM25 with k1 = 1.5 and b = 0.75; passages without a telling word of the query are left out.
+
+    Args:
+        texts: the passages; the index is built at the first search, and then they are let go.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+        self._lock = threading.Lock()
+        self._index: _WordIndex | None = None
+
+    async def ranked(self, query: str, k: int) -> tuple[int, ...]:
+        """See `Retriever`."""
+        index = await asyncio.to_thread(self._built) if self._index is None else self._index
+        known = [index.places[word] for word in sorted(set(words(query))) if word in index.places]
+        if not known:
+            return ()
+        scores = index.weights.get_scores_from_ids(known)
+        return tuple(i for i in best(scores, k) if scores[i] > 0)
+
+    def _built(self) -> "_WordIndex":
+        with self._lock:  # searches at the same time share one index
+            if self._index is None:
+                self._index, self._texts = _word_index(self._texts), ()
+            return self._index
+
+
+class DenseRetriever:
+    """Cosine similarity of embeddings.
+
+    Args:
+        texts: the passages; they are embedded at the first search.
+        embedder: turns passages and queries into unit rows.
+    """
+
+    def __init__(self, texts: Sequence[str], embedder: Embedder) -> None:
+        self._texts, self._embedder = texts, embedder
+        self._rows: npt.NDArray[np.float32] | None = None
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+    async def ranked(self, query: str, k: int) -> tuple[int, ...]:
+        """See `Retriever`."""
+        if not self._texts:
+            return ()
+        rows = self._rows if self._rows is not None else await self._embedded()
+        (asked,) = await self._embedder.embed([query])
+        return nearest(rows, asked, k)
+
+    async def _embedded(self) -> npt.NDArray[np.float32]:
+        lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        async with lock:  # searches at the same time wait for one embedding of the corpus
+            if self._rows is None:
+                starts = range(0, len(self._texts), CHUNK)
+                self._rows = np.concatenate([await self._embedder.embed(self._texts[i : i + CHUNK]) for i in starts])
+            return self._rows
+
+
+class HybridRetriever:
+    """Reciprocal rank fusion of several retrievers over the same passages."""
+
+    def __init__(self, *retrievers: Retriever) -> None:
+        self.retrievers = retrievers
+
+    async def ranked(self, query: str, k: int) -> tuple[int, ...]:
+        """See `Retriever`."""
+        depth = max(k, RRF_DEPTH)
+        return fused([await one.ranked(query, depth) for one in self.retrievers])[:k]
+
+
+def words(text: str) -> list[str]:
+    """Words in lower case, as BM25 counts them."""
+    return _WORD.findall(text.lower())
+
+
+def best(scores: Scores, k: int) -> tuple[int, ...]:
+    """Places of the k highest of N scores, the highest first; ties go to the earlier place."""
+    if k < len(scores):
+        least = np.partition(scores, -k)[-k]
+        candidates = np.flatnonzero(scores >= least)
+    else:
+        candidates = np.arange(len(scores))
+    order = candidates[np.argsort(-scores[candidates], kind="stable")[:k]]
+    return tuple(map(int, order))
+
+
+def nearest(rows: npt.NDArray[np.float32], asked: npt.NDArray[np.float32], k: int) -> tuple[int, ...]:
+    """Places of the k rows of shape (N, d) most similar to a row of shape (d,); all are unit rows or zero."""
+    similarities: Scores = np.asarray(rows @ asked, dtype=np.float64).round(DIGITS)
+    return best(similarities, k)
+
+
+def fused(rankings: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """All ranked places by the sum of 1 / (60 + rank), ranks from 1; ties go to the smaller place."""
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, place in enumerate(ranking, 1):
+            scores[place] = scores.get(place, 0.0) + 1 / (RRF_K + rank)
+    return tuple(sorted(scores, key=lambda place: (-round(scores[place], 12), place)))
+
+
+class _WordIndex(NamedTuple):
+    """What every word adds to the score of every passage (bm25s.BM25), and the place of each word in it."""
+
+    weights: Any
+    places: dict[str, int]
+
+
+def _word_index(texts: Sequence[str]) -> _WordIndex:
+    from bm25s import BM25  # 0.3 s with its scipy
+
+    places: dict[str, int] = {}
+    rows = [[places.setdefault(word, len(places)) for word in words(text)] for text in texts]
+    rarity = "lucene" if len(rows) < SMALL else "robertson"  # lucene's is above 0 even for words of every passage
+    weights = BM25(method="robertson", idf_method=rarity, dtype="float64")
+    if places:
+        weights.index((rows, dict(places)), show_progress=False)
+    return _WordIndex(weights, places)

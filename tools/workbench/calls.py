@@ -1,0 +1,92 @@
+"""Calls of operations as texts: written, and read by parsing; nothing is ever evaluated."""
+
+import ast
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from selfwire.core.errors import ToolError
+from selfwire.tools.workbench import customers, mail, meetings, projects, visits
+from selfwire.tools.workbench.tables import Operation, Tables
+
+OPERATIONS: Mapping[str, Operation] = {
+    one.name: one for module in (meetings, mail, visits, projects, customers) for one in module.OPERATIONS
+}
+"""All 27 by name; 14 change tables."""
+
+LONGEST = 10_000
+"""Characters of a call that are read."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operation with its arguments."""
+
+    name: str
+    arguments: Mapping[str, str]
+
+    def __str__(self) -> str:
+        """As it can be read again."""
+        told = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in self.arguments.items())
+        return f"{self.name}({told})"
+
+    def run(self, tables: Tables) -> str:
+        """Do it; see `Operation.run`."""
+        return OPERATIONS[self.name].run(tables, self.arguments)
+
+
+def call(name: str, arguments: Mapping[str, object]) -> Call:
+    """A call, its arguments as texts and in their order; empty ones are left out.
+
+    Raises:
+        ToolError: there is no such operation or parameter, or an argument is neither text nor number.
+    """
+    if name not in OPERATIONS:
+        raise ToolError(f"there is no operation {name!r}")
+    there = OPERATIONS[name].parameters
+    for parameter, value in arguments.items():
+        if parameter not in there:
+            raise ToolError(f"{name} has no parameter {parameter!r}; it has {', '.join(there)}")
+        if value is not None and (not isinstance(value, str | int) or isinstance(value, bool)):
+            raise ToolError(f"{parameter} of {name} must be a text, not {value!r}")
+    given = {parameter: str(arguments[parameter]) for parameter in there if arguments.get(parameter) not in (None, "")}
+    return Call(name, given)
+
+
+def parsed(text: str) -> Call:
+    """A call out of a text such as `calendar.delete_event(event_id="00000256")`; `_` may stand for the dot.
+
+    Raises:
+        ToolError: the text is no call of a known operation with texts as arguments.
+    """
+    if len(text) > LONGEST:
+        raise ToolError(f"a call has at most {LONGEST} characters, not {len(text)}")
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ToolError(f"{text[:80]!r} is no call") from None
+    if not isinstance(tree, ast.Call):
+        raise ToolError(f"{text[:80]!r} is no call")
+    name = _name(tree.func)
+    parameters = list(OPERATIONS[name].parameters) if name in OPERATIONS else []
+    if len(tree.args) > len(parameters) or any(word.arg is None for word in tree.keywords):
+        raise ToolError(f"{text[:80]!r} is no call of a known operation with its parameters")
+    given = {**dict(zip(parameters, tree.args, strict=False)), **{str(word.arg): word.value for word in tree.keywords}}
+    return call(name, {parameter: _constant(node, text) for parameter, node in given.items()})
+
+
+def _name(node: ast.expr) -> str:
+    """Dotted names joined by `_`; WorkBench writes `.func` behind them."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Name):
+        parts.append(node.id)
+    return "_".join(reversed(parts)).removesuffix("_func")
+
+
+def _constant(node: ast.expr, text: str) -> object:
+    if not isinstance(node, ast.Constant):
+        raise ToolError(f"arguments are texts in quotes; there is another in {text[:80]!r}")
+    return node.value

@@ -49,7 +49,20 @@ def _dytopo(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[
     return Dytopo(model=model, toolbox=toolbox, embedder=embedder, config=knobs("dytopo", DytopoConfig, config))
 
 
-METHODS: Mapping[str, Maker] = {"hiva": _hiva, "hera": _hera, "tacomas": _tacomas, "dytopo": _dytopo}
+def _evomas(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
+    from selfwire.evolvers.evomas.config import EvomasConfig
+    from selfwire.graphs.evomas.method import Evomas
+
+    return Evomas(model=model, toolbox=toolbox, embedder=embedder, config=knobs("evomas", EvomasConfig, config))
+
+
+METHODS: Mapping[str, Maker] = {
+    "hiva": _hiva,
+    "hera": _hera,
+    "tacomas": _tacomas,
+    "dytopo": _dytopo,
+    "evomas": _evomas,
+}
 """All methods: each can be asked, served and evolved."""
 
 

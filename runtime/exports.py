@@ -1,4 +1,4 @@
-"""Workflows as JSON files, for people and for other programs."""
+"""Workflows as JSON files, for people and for other programs; bytes they refer to lie beside them by hash."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from selfwire.core.errors import LibraryError
 from selfwire.core.workflow import Workflow
+from selfwire.runtime.blobs import held, recalled, reference_to, references, remembered
 
 
 def write_workflow(workflow: Workflow, path: Path) -> None:
@@ -15,6 +16,8 @@ def write_workflow(workflow: Workflow, path: Path) -> None:
         LibraryError: the file cannot be written.
     """
     try:
+        for reference in references(workflow.memory):
+            _beside(path, reference).write_bytes(recalled(reference))
         path.write_text(workflow.model_dump_json(indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise LibraryError(f"workflow cannot be written to {path}: {error}") from None
@@ -27,10 +30,26 @@ def read_workflow(path: Path) -> Workflow:
         LibraryError: the file is missing or is not a workflow.
     """
     try:
-        return Workflow.model_validate_json(path.read_text(encoding="utf-8"))
+        workflow = Workflow.model_validate_json(path.read_text(encoding="utf-8"))
+        for reference in references(workflow.memory):
+            _read_beside(path, reference)
+        return workflow
     except (OSError, UnicodeDecodeError) as error:
         raise LibraryError(f"workflow file {path} cannot be read: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
         raise LibraryError(f"{path} is not an exported workflow: {place}: {first['msg']}") from None
+
+
+def _beside(path: Path, reference: str) -> Path:
+    return path.with_name(f"{path.stem}.{reference.removeprefix('sha256:')[:12]}.bin")
+
+
+def _read_beside(path: Path, reference: str) -> None:
+    if held(reference) is not None:
+        return
+    data = _beside(path, reference).read_bytes()
+    if reference_to(data) != reference:
+        raise LibraryError(f"{_beside(path, reference)} is not what {path} refers to; export the workflow again")
+    remembered(data)

@@ -5,10 +5,11 @@ compare-and-set is needed. Bodies are stored once per fingerprint; versions hold
 the head and are recorded under keys of their own.
 
 Namespaces: (selfwire, bodies) by fingerprint; (selfwire, versions, name) by "run.step"; (selfwire, heads) by name;
-(selfwire, rollbacks, name) by time; (selfwire, tags, name) by tag.
+(selfwire, rollbacks, name) by time; (selfwire, tags, name) by tag; (selfwire, blobs) by hash, see `blobs`.
 """
 
 import asyncio
+import base64
 import os
 import re
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from selfwire.core.changes import Changes, changes
 from selfwire.core.errors import LibraryError
 from selfwire.core.values import Id, thawed
 from selfwire.core.workflow import Workflow
+from selfwire.runtime.blobs import held, reference_to, references, remembered
 from selfwire.runtime.exports import read_workflow
 from selfwire.runtime.storage import SCHEMA, ThreadedStore, home_folder, open_postgres, open_sqlite
 from selfwire.runtime.versions import History, Rollback, Version
@@ -85,8 +87,45 @@ class Library:
         if there is not None:
             return _same(self._version(there), version)
         head = await self._get(("heads",), name)
-        await self.store.abatch(self._writes(version, workflow, move=head is None or version.is_accepted))
+        blobs = await self._new_blobs(workflow)
+        await self.store.abatch([*blobs, *self._writes(version, workflow, move=head is None or version.is_accepted)])
         return version
+
+    async def keep(self, workflow: Workflow) -> None:
+        """Store the bytes that a workflow refers to before it has a version, so that a resumed run finds them.
+
+        Raises:
+            LibraryError: they are not here.
+        """
+        await self.store.abatch(await self._new_blobs(workflow))
+
+    async def _new_blobs(self, workflow: Workflow) -> list[PutOp]:
+        writes = []
+        for reference in references(workflow.memory):
+            if await self._get(("blobs",), reference) is None:
+                data = held(reference)
+                if data is None:
+                    raise LibraryError(
+                        f"workflow {workflow.fingerprint} refers to {reference[:19]}..., which is not here"
+                    )
+                writes.append(_put(("blobs",), reference, {"base64": base64.b64encode(data).decode()}))
+        return writes
+
+    async def fetch(self, workflow: Workflow) -> Workflow:
+        """Read the bytes that a workflow refers to into this process, and return the workflow.
+
+        Raises:
+            LibraryError: they are missing or changed.
+        """
+        for reference in references(workflow.memory):
+            if held(reference) is None:
+                item = await self._get(("blobs",), reference)
+                data = _decoded(item.value.get("base64", "")) if item else b""
+                if reference_to(data) != reference:
+                    fault = "have been changed" if item else "are missing"
+                    raise LibraryError(f"the bytes {reference[:19]}... {fault} in library {self.where}")
+                remembered(data)
+        return workflow
 
     def _writes(self, version: Version, workflow: Workflow, *, move: bool) -> list[PutOp]:
         body = workflow.model_dump(mode="json", exclude={"lineage"})
@@ -148,7 +187,7 @@ class Library:
             raise LibraryError(f"the body of {version.ref} in library {self.where} is corrupt: {error}") from None
         if workflow.fingerprint != version.fingerprint:
             raise LibraryError(f"the body of {version.ref} in library {self.where} has been changed")
-        return workflow
+        return await self.fetch(workflow)
 
     async def find(self, ref: str) -> Version:
         """The version that a name, `name@version` or fingerprint stands for.
@@ -284,6 +323,13 @@ def open_library(home: Path | str | None = None, *, create: bool = True) -> Libr
 
 def _put(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> PutOp:
     return PutOp((_ROOT, *namespace), key, {"schema": SCHEMA, **thawed(value)})
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:  # whoever asks compares the hash
+        return b""
 
 
 def _same(there: Version, again: Version) -> Version:

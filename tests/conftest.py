@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 
 os.environ.setdefault("LANGSMITH_TRACING", "false")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side; torch's threads would wait for each other
 
 from tests import benchmark_data
 from tests.runtime import postgres

@@ -16,6 +16,7 @@ from selfwire.core.task import Feedback, Task
 from selfwire.evals.benchmarks.archive_questions import KINDS
 from selfwire.evals.benchmarks.archive_world import Names, documents, neighbourhood
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
+from selfwire.tools.browse import BrowseTool
 from selfwire.tools.search import Document, SearchTool
 
 FORM = "End with a line that starts with 'Answer:' and gives only the name, number or year."
@@ -133,7 +134,7 @@ def archive(size: int = 600, seed: int = 0) -> Benchmark:
         description="Generated multi-hop questions over generated documents, with a search tool.",
         load=lambda split_seed, train, gate, test: disjoint_splits(made.tasks, split_seed, train, gate, test),
         environment=ArchiveEnvironment(),
-        toolbox={"search": SearchTool(made.documents)},
+        toolbox={"search": SearchTool(made.documents), "browse": BrowseTool(made.documents)},
         tools=("search",),
         baseline=Baseline("first option", first_option),
     )

@@ -16,12 +16,14 @@ from selfwire.evals.cli import (
     recall,
     run,
     runs,
+    train,
     workflows,
 )
 from selfwire.evals.cli.faults import GuardedGroup
 
 TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
     evolve.register,
+    train.register,
     run.register,
     evaluate.register,
     compare.register,

@@ -56,6 +56,7 @@ def compare(
     embedder: options.EmbedderName = "auto",
     prices: options.PriceFile = None,
     grader: options.GraderName = "exact",
+    rubric: options.Rubric = None,
     grading_timeout: options.GradingTimeout = 60.0,
     concurrency: options.Concurrency = 8,
     budget_calls: options.BudgetCalls = None,

@@ -8,15 +8,21 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import thawed
 from selfwire.evals import drawing
 from selfwire.evals.cli import output
+from selfwire.evolvers.evomas.plans import Layered
+from selfwire.evolvers.evomas.stages import Stage, running
 from selfwire.evolvers.tacomas.rounds import Round
 
 
 def show_rounds(method: str, done: Trajectory) -> None:
-    """Print the rounds that a trajectory's notes hold; nothing for methods without rounds."""
+    """Print the rounds or stages that a trajectory's notes hold; nothing for methods without either."""
     rounds = thawed(done.notes.get("rounds", ()))
     for number, one in enumerate(rounds, 1):
         lines = coevolved(Round.model_validate(one)) if method == "tacomas" else matched(number, one)
         output.console().print("\n".join(["", *lines]))
+    for stage in thawed(done.notes.get("stages", ())):
+        output.console().print("\n".join(["", *staged(Stage.model_validate(stage))]))
+    if status := done.notes.get("status"):
+        output.console().print(f"\nended: {status}")
 
 
 def show_topology(done: Trajectory) -> None:
@@ -25,6 +31,34 @@ def show_topology(done: Trajectory) -> None:
         return
     ran = Topology.model_validate(thawed(done.notes["topology"]))
     output.console().print(f"\ntopology that ran last\n{drawing.text(ran)}\n\n{drawing.mermaid(ran)}\n")
+
+
+def staged(one: Stage) -> list[str]:
+    """One stage of EvoMAS: subtask, layers with probabilities, what was run, verdict and what changed in the plan."""
+    lines = [f"stage {one.number + 1}: {one.goal}"]
+    if one.layered is not None:
+        lines += layers_told(one.layered)
+        ran = running(one.layered)
+        cut = len(one.layered.layers) - len(ran.layers)
+        lines += [f"  early exit: the run ends here{f', {cut} layers are skipped' if cut else ''}"] if ran.exits else []
+    lines += [f"  nobody answered: {one.error}"] if one.error else []
+    lines += [f"  no valid reply of the {name}; its safe default stands" for name in one.fell_back]
+    if one.assessment:
+        told = f"{one.assessment.verdict} ({one.assessment.confidence:.2f}): {output.short(one.assessment.feedback)}"
+        lines.append(f"  verdict: {told}")
+    lines += [f"  plan: {moved}" for moved in one.changes]
+    return [*lines, f"  {one.usage.calls} calls, {one.usage.tokens:,} tokens"]
+
+
+def layers_told(layered: Layered) -> list[str]:
+    """The layers as drawn, each with everybody's probability, the most probable first."""
+    lines = []
+    for number, layer in enumerate(layered.layers):
+        shares = layered.probabilities[number] if layered.probabilities else {}
+        ranked = sorted(shares.items(), key=lambda one: -one[1])
+        told = f"  (of {', '.join(f'{name} {share:.2f}' for name, share in ranked)})" if ranked else ""
+        lines.append(f"  layer {number + 1}: {', '.join(layer)}{told}")
+    return lines
 
 
 def matched(number: int, one: Mapping[str, Any]) -> list[str]:

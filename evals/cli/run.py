@@ -34,6 +34,7 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.kept_embeddings import KeptEmbedder
 from selfwire.runtime.library import open_library
 from selfwire.runtime.sync import run_sync
+from selfwire.tools.browse import BROWSE, BrowseTool
 from selfwire.tools.calculator import CalculatorTool
 from selfwire.tools.search import SearchTool, read_documents
 from selfwire.tools.search import retriever as retriever_of
@@ -77,8 +78,8 @@ def run(
     embeds, notice = load_embedder(embedder_name(models))
     if notice:
         typer.echo(notice, err=True)
-    tools, limits = _tools(benchmark, corpus, retriever, embeds), Budget(calls=budget_calls)
-    bench = _bench(method, workflow, models, embeds, tools, limits, knobs(config or []), home)
+    lent, limits = _tools(benchmark, corpus, retriever, embeds), Budget(calls=budget_calls)
+    bench = _bench(method, workflow, models, embeds, lent, limits, knobs(config or []), home)
     scope = Scope(run="run", seed=seed, phase="run")
     asked = Question(id=fingerprint(text), input=text)
     try:
@@ -97,26 +98,34 @@ def run(
     typer.echo(f"{told_spend(bench.ledger.spent)}{f'; {STAMP}' if models.is_offline else ''}", err=True)
 
 
+@dataclass(frozen=True)
+class Lent:
+    """Tools that there are, and the names of those that a seed team's agents hold."""
+
+    toolbox: Toolbox
+    held: tuple[str, ...]
+
+
 def _bench(
     name: str,
     workflow: str | None,
     models: ModelNames,
     embeds: Embedder,
-    toolbox: Toolbox,
+    lent: Lent,
     budget: Budget,
     config: Mapping[str, Any],
     home: str | None,
 ) -> Bench:
     ledger = Ledger(budget)
     model = metered(models, journal=Journal.memory(), ledger=ledger).labelled(method=name)
-    made = wired(name, model=model, toolbox=toolbox, embedder=embeds, config=config)
+    made = wired(name, model=model, toolbox=lent.toolbox, embedder=embeds, config=config)
     if workflow is None:
-        return Bench(made, made.seed(sorted(toolbox)), ledger)
+        return Bench(made, made.seed(lent.held), ledger)
     with open_library(home, create=False) as library:
         loaded = run_sync(library.load(workflow))
     if loaded.method != made.name:
         raise LibraryError(f"workflow {workflow!r} belongs to {loaded.method}; run it with that method, not {name}")
-    missing = {tool for agent in loaded.agents for tool in agent.tools} - set(toolbox)
+    missing = {tool for agent in loaded.agents for tool in agent.tools} - set(lent.toolbox)
     if missing:
         raise LibraryError(
             f"workflow {workflow!r} holds {', '.join(sorted(missing))}; lend the tools with --benchmark or --corpus"
@@ -124,12 +133,16 @@ def _bench(
     return Bench(made, loaded, ledger)
 
 
-def _tools(benchmark: str | None, corpus: Path | None, retriever: str | None, embeds: Embedder) -> Toolbox:
-    tools = dict(load_benchmark(benchmark).toolbox) if benchmark else {}
+def _tools(benchmark: str | None, corpus: Path | None, retriever: str | None, embeds: Embedder) -> Lent:
+    bench = load_benchmark(benchmark) if benchmark else None
+    tools, held = (dict(bench.toolbox), list(bench.tools)) if bench else ({}, [])
     if corpus is None and retriever is not None:
         raise ConfigError("--retriever ranks the documents of --corpus; give a corpus, or leave it out")
     if corpus is not None:
         documents = read_documents(corpus)
         ranks = retriever_of(retriever or "bm25", documents, KeptEmbedder(embeds))
-        tools["search"] = SearchTool(documents, retriever=ranks)
-    return tools or {"calculator": CalculatorTool()}
+        tools |= {"search": SearchTool(documents, retriever=ranks), BROWSE: BrowseTool(documents)}
+        held.append("search")
+    if not tools:
+        tools, held = {"calculator": CalculatorTool()}, ["calculator"]
+    return Lent(tools, tuple(sorted(set(held))))

@@ -60,9 +60,21 @@ VARIANTS: Mapping[str, Mapping[str, Variant]] = {
         "no-mutation": Variant(title="w/o mutation", config={"mutation": False}),
         "no-gate": Variant(title="no gate", gate="off"),
     },
+    "evomas": {
+        FULL: Variant(title="full"),
+        "no-state": Variant(title="w/o task state", config={"task_state": False}),
+        "random-adapter": Variant(title="random adapter", config={"adapter": "random"}),
+        "frozen-adapter": Variant(title="frozen adapter", config={"adapter": "frozen"}),
+        "process-reward": Variant(title="with process reward", config={"process_reward": True}),
+        "pool-4": Variant(title="pool of 4", config={"pool": 4}),
+        "fixed": Variant(title="fixed workflow", config={"adapter": "fixed"}),
+        "fixed-no-state": Variant(
+            title="fixed workflow w/o task state", config={"adapter": "fixed", "task_state": False}
+        ),
+    },
 }
 """Variants by method and name; every method has `full`, and `random` if random edits are a control for it."""
-EVOLVED = frozenset({"hiva", "hera"})
+EVOLVED = frozenset({"hiva", "hera", "evomas"})
 """Methods whose variants are evolved before they are measured; those of the others are measured as they are."""
 
 PREFIX = "no-"

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from selfwire.core.values import Value
+from selfwire.evolvers.evomas.config import TrainConfig
 
 
 class KabbConfig(Value):
@@ -39,9 +40,12 @@ class HivaConfig(Value):
         topology_evolution: off is "w/o TEV": f_G never runs.
         semantic_evolution: off is "w/o SEV": f_P never runs; a newcomer keeps its description as prompt.
         kabb: off is "w/o KABB": every successor is activated.
+        router: learned has EvoMAS's trained router choose in the bandit's place (beyond the paper; see
+            `graphs.learned`). Paper and ours: kabb.
         environment: off is "w/o Env": the aggregator criticises its own answer.
         tools: off is "w/o Tool": agents hold no tools.
         routing: knobs of the bandit.
+        train: how `selfwire train` trains the learned router.
         temperature: of every call in [0, 2]. Paper and ours: 1.0.
         successors: most successors of an agent. Paper and ours: 5.
         parallel_threshold: below it ADD_PARALLEL is not offered. Paper and ours: 0.5.
@@ -54,9 +58,11 @@ class HivaConfig(Value):
     topology_evolution: bool = True
     semantic_evolution: bool = True
     kabb: bool = True
+    router: Literal["kabb", "learned"] = "kabb"
     environment: bool = True
     tools: bool = True
     routing: KabbConfig = KabbConfig()
+    train: TrainConfig = TrainConfig()
     temperature: float = Field(default=1.0, ge=0, le=2)
     successors: int = Field(default=5, ge=1, le=100)
     parallel_threshold: float = Field(default=0.5, ge=0, le=1)

@@ -105,7 +105,7 @@ class Phases:
             "why": state["verdict"]["why"],
             "score": state["train"],
             "spend": self.parts.journal.spend().model_dump(mode="json"),
-            **evolved,
+            **{name: evolved[name] for name in ("applied", "refused", "notes")},
         }
         await self._save(workflow, step=state["iteration"] + 1, facts=facts)
         told = {name: state["verdict"][name] for name in ("accepted", "why")}
@@ -214,10 +214,11 @@ class Phases:
         get_stream_writer()({"phase": phase, "iteration": iteration, "spend": spend, **event})
 
     async def _put(self, workflow: Workflow) -> str:
+        await self.parts.library.keep(workflow)
         return await self.parts.journal.put_body(workflow.model_dump(mode="json"))
 
     async def _workflow(self, body: str) -> Workflow:
-        return Workflow.model_validate(await self.parts.journal.get_body(body))
+        return await self.parts.library.fetch(Workflow.model_validate(await self.parts.journal.get_body(body)))
 
     async def _save(self, workflow: Workflow, step: int, facts: dict[str, Any]) -> None:
         facts = {"method": self.parts.method.name, "seed": self.parts.config.seed, **facts}

@@ -22,6 +22,7 @@ from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.repair import least_helpful
 from selfwire.evolvers.hiva.seed import METHOD, adopted, seed
 from selfwire.evolvers.hiva.updates import evidence, kept_learning, refit_weights
+from selfwire.graphs.learned import learned_routing, team_episode
 from selfwire.graphs.method import Evolved, Grade
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
@@ -83,17 +84,24 @@ class Hiva:
         if self.config.kabb:
             concepts, overhead = await self.profiled(question, workflow, scope)
             found = await match(concepts, workflow, self.embedder)
+        act = agent_act(self.model, self.toolbox, temperature=self.config.temperature)
+        router = router_for(workflow, found, self.config)
+        if self.config.router == "learned":
+            routing = await learned_routing(workflow, question, act, self.embedder)
+            act, router = routing.act, routing.router
         run = TeamRun(
             question=question,
             scope=scope.at(task=question.id),
             agents=workflow.pool,
-            act=agent_act(self.model, self.toolbox, temperature=self.config.temperature),
-            router=router_for(workflow, found, self.config),
+            act=act,
+            router=router,
             instruct=instructor(workflow, self.coach),
             workflow=workflow.fingerprint,
         )
         done = await run_team(workflow.topology, run, config=within)
         notes = {"concepts": concepts.model_dump(mode="json")} if concepts else {}
+        if self.config.router == "learned" and (decided := team_episode(done, workflow)):
+            notes["episode"] = decided.model_dump(mode="json")
         return done.replace(overhead=overhead, notes=notes)
 
     async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:

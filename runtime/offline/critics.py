@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from selfwire.runtime.offline import coevolution, gradients, orchestration, rounds, rubric
+from selfwire.runtime.offline import coevolution, gradients, orchestration, rounds, rubric, stages
 from selfwire.runtime.offline.brief import Brief, Critic
 from selfwire.runtime.offline.neutral import neutral
 from selfwire.runtime.offline.worker import Said
@@ -20,6 +20,7 @@ CRITICS: Mapping[frozenset[str], Critic] = {
     **rounds.CRITICS,
     **rubric.CRITICS,
     **orchestration.CRITICS,
+    **stages.CRITICS,
 }
 """Who fills an object, by the names of its fields."""
 

@@ -15,14 +15,20 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import BudgetError, ConfigError, LibraryError
 from selfwire.core.topology import chain
 from selfwire.core.workflow import Workflow
-from selfwire.graphs import dytopo, hera, hiva, tacomas
+from selfwire.graphs import dytopo, evomas, hera, hiva, tacomas
 from selfwire.graphs.dytopo.serve import SERVICE as DYTOPO
 from selfwire.graphs.tacomas.serve import SERVICE as TACOMAS
 from selfwire.runtime.library import Library, open_library
 from tests.graphs.dev_server import ROOT
 from tests.graphs.scripted import SOURCE, trio
 
-FACTORIES = {"hiva": hiva.graph, "hera": hera.graph, "tacomas": tacomas.graph, "dytopo": dytopo.graph}
+FACTORIES = {
+    "hiva": hiva.graph,
+    "hera": hera.graph,
+    "tacomas": tacomas.graph,
+    "dytopo": dytopo.graph,
+    "evomas": evomas.graph,
+}
 ASKED = {"question": "What am I?"}
 
 

@@ -131,10 +131,33 @@ def test_a_part_can_be_switched_off_and_an_unknown_one_is_named(tmp_path: Path) 
     assert "hera has no part 'magic' to do without; it has library, rope, mutation" in told
 
 
+def test_run_shows_the_stages_of_evomas_with_probabilities_and_verdicts(tmp_path: Path) -> None:
+    question = benchmark("archive").splits(0, train=1, gate=0, test=1).test[0].input
+    given = ("run", "evomas", question, "--benchmark", "archive", "--show")
+    learned, fixed = (invoked(tmp_path, *given, *more) for more in ((), ("--set", "adapter=fixed")))
+    assert (learned.exit_code, fixed.exit_code) == (0, 0), learned.output + fixed.output
+    layer, verdict = r"  layer 1: \w+.*  \(of \w+ 0\.\d\d, ", r"  verdict: \w+ \(0\.\d\d\): "
+    for said in ("stage 1: ", layer, verdict, "  plan: ", "ended: "):
+        assert re.search(said, learned.stdout), said
+    assert "  layer 1: io\n  layer 2: web_search\n  layer 3: ensemble\n" in fixed.stdout
+    assert "Answer:" in learned.stdout
+
+
+def test_evomas_evolves_its_router_and_the_printed_way_to_use_it_works(tmp_path: Path) -> None:
+    knobs = ("--set", "samples=2", "--set", "stages=2", "--no-baselines")
+    result = invoked(tmp_path, "evolve", "evomas", "--benchmark", "archive", "--name", "mine", *SMALL, *knobs)
+    assert result.exit_code == 0, result.output
+    assert "learned: router" in invoked(tmp_path, "show", "mine").output
+    snippet = "\n".join(line[4:] for line in result.output.splitlines() if line.startswith("    "))
+    said: list[str] = []
+    exec(snippet, {"print": said.append})
+    assert len(said) == 1
+
+
 def test_run_knows_its_methods(tmp_path: Path) -> None:
     result = invoked(tmp_path, "run", "hora", "Who?")
     assert result.exit_code == 2
-    assert "unknown method 'hora'; methods are hiva, hera, tacomas, dytopo" in result.stderr
+    assert "unknown method 'hora'; methods are hiva, hera, tacomas, dytopo, evomas" in result.stderr
 
 
 @pytest.mark.slow

@@ -1,0 +1,209 @@
+"""The command that trains a router: train."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError
+from selfwire.core.usage import Budget
+from selfwire.evals.benchmarks.catalogue import is_file
+from selfwire.evals.cli import output
+from selfwire.evals.cli.evolve import LIMITS, new_limits
+from selfwire.evals.cli.faults import STOPPED
+from selfwire.evals.cli.options import Home, Knobs, knobs, local_folder
+from selfwire.evals.cli.progress import told_spend
+from selfwire.evals.recording import short_name
+from selfwire.evals.report import STAMP
+from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.evals.study.errands import ErrandStudy, SeedResult, studied, summary
+from selfwire.evals.training import METHODS, OpenTraining, Tested, new_training, resumed_training
+from selfwire.evolvers.evomas.config import PAPER_HEAD, TrainConfig, paper_training
+from selfwire.evolvers.evomas.reinforce import Update
+from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.runtime.sync import run_sync
+
+DEFAULTS = TrainConfig()
+FAMILY = "errands"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(train)
+
+
+def train(
+    ctx: typer.Context,
+    method: Annotated[str | None, typer.Argument(help=f"{', '.join(METHODS)}; not needed with --resume.")] = None,
+    benchmark: Annotated[str | None, typer.Option(help="archive, plancraft, or a .jsonl file of tasks.")] = None,
+    family: Annotated[str | None, typer.Option(help="errands: the learning test, without a language model.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Go on with this run; only budgets may be given anew.")] = None,
+    name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
+    model: Annotated[str, typer.Option(help="Agents' model: offline, openai:gpt-4o-mini, provider:name.")] = "offline",
+    meta_model: Annotated[str | None, typer.Option(help="Planner's and evaluator's; the agents' if none.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    embedder: Annotated[str, typer.Option(help="auto, minilm or hashing.")] = "auto",
+    updates: Annotated[int, typer.Option(help="Updates of the router.")] = DEFAULTS.updates,
+    batch: Annotated[int, typer.Option(help="Episodes per update.")] = DEFAULTS.batch,
+    checkpoint_every: Annotated[int, typer.Option(help="Updates between versions.")] = DEFAULTS.checkpoint_every,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = DEFAULTS.device,
+    paper: Annotated[bool, typer.Option("--paper", help="Head and REINFORCE as the paper prints them.")] = False,
+    process_reward: Annotated[bool, typer.Option("--process-reward", help="The evaluator's rewards count.")] = False,
+    train_size: Annotated[int, typer.Option("--train", help="Train tasks.")] = 60,
+    test: Annotated[int, typer.Option(help="Test tasks; opened once, at the end.")] = 60,
+    seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
+    concurrency: Annotated[int, typer.Option(help="Episodes that run at the same time.")] = 8,
+    workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
+    grader: Annotated[str, typer.Option(help="For .jsonl tasks: a named grader or module:function.")] = "exact",
+    config: Knobs = None,
+    budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
+    budget_tokens: Annotated[int | None, typer.Option(help="Most tokens.")] = None,
+    budget_usd: Annotated[float | None, typer.Option(help="Most US dollars.")] = None,
+    budget_seconds: Annotated[float | None, typer.Option(help="Most wall time in seconds.")] = None,
+    seeds: Annotated[int, typer.Option(min=2, help="Trainings, with --family.")] = 5,
+    sparse: Annotated[bool, typer.Option("--sparse", help="With --family: about 1 % of chance runs succeed.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes, with --family.")] = 2,
+    home: Home = None,
+) -> None:
+    """Train a router by the rewards of its runs; stops in a state that --resume goes on from."""
+    if family is not None:
+        _family(ctx.params)
+        return
+    folder = local_folder(home)
+    if resume is not None:
+        with resumed_training(resume, folder, limits=new_limits(ctx)) as training:
+            _go(training)
+        return
+    with new_training(requested(ctx.params), folder) as training:
+        _go(training)
+
+
+def requested(given: dict[str, Any]) -> EvolveRequest:
+    """A request out of the command's options.
+
+    Raises:
+        ConfigError: method or benchmark is missing, or the method has no router.
+        ValueError: an option is out of bounds.
+    """
+    method, benchmark = given["method"], given["benchmark"]
+    if method is None or benchmark is None:
+        raise ConfigError("train needs a method and --benchmark, such as `selfwire train evomas --benchmark archive`")
+    if method not in METHODS:
+        raise ConfigError(f"{method} has no router to train; {', '.join(METHODS)} have")
+    return EvolveRequest(
+        method=method,
+        benchmark=str(Path(benchmark).resolve()) if is_file(benchmark) else benchmark,
+        grader=given["grader"],
+        models=ModelNames(
+            agent=given["model"], meta=given["meta_model"], base_url=given["base_url"], embedder=given["embedder"]
+        ),
+        sizes=Sizes(train=given["train_size"], gate=0, test=given["test"]),
+        evolution=EvolutionConfig(
+            name=given["name"] or f"{method}-{short_name(benchmark)}",
+            iterations=0,
+            gate="off",
+            seed=given["seed"],
+            concurrency=given["concurrency"],
+        ),
+        config=_config(method, given),
+        budget=Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
+        seed_team=given["workflow"],
+        baselines=False,
+    )
+
+
+def _config(method: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The method's knobs: what the options say, under what --set says."""
+    names = ("updates", "batch", "checkpoint_every", "device")
+    training = TrainConfig(**{name: given[name] for name in names})
+    training = paper_training(training) if given["paper"] else training
+    found: dict[str, Any] = {**METHODS[method], "train": training.model_dump(mode="json")}
+    if method == "evomas":
+        found["process_reward"] = given["process_reward"]
+        if given["paper"]:
+            found["head"] = PAPER_HEAD.model_dump(mode="json")
+    elif given["paper"] or given["process_reward"]:
+        raise ConfigError("--paper and --process-reward are EvoMAS's; leave them out or train evomas")
+    for name, value in knobs(given["config"] or []).items():
+        known = found.get(name)
+        found[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+    return found
+
+
+def _go(training: OpenTraining) -> None:
+    out, parts = output.console(), training.run.parts
+    for notice in training.run.notices:
+        out.print(notice)
+    out.print(f"run {parts.run}: the router of {parts.method.name} on {training.run.benchmark.name}")
+    try:
+        trained = run_sync(training.go(lambda update: _told(update, training.config.train.updates)))
+        if parts.splits.test:
+            _show(run_sync(training.tested(trained)))
+    except (BudgetError, OutageError, ModelError) as error:
+        typer.echo(f"stopped: {error}", err=True)
+        _last_words(training, finished=False)
+        raise typer.Exit(STOPPED) from None
+    except KeyboardInterrupt:
+        _last_words(training, finished=False)
+        raise
+    _last_words(training, finished=True)
+
+
+def _told(update: Update, updates: int) -> None:
+    reward = "-" if update.reward is None else f"{update.reward:.3f}"
+    skipped = ", skipped: all returns are equal" if update.skipped else ""
+    errors = f", {update.errors} errors" if update.errors else ""
+    output.console().print(
+        f"update {update.number}/{updates}: reward {reward}, entropy {update.entropy:.3f}, "
+        f"gradient {update.gradient_norm:.3f}, {update.episodes} episodes{errors}{skipped}"
+    )
+
+
+def _show(found: Sequence[Tested]) -> None:
+    from rich.table import Table
+
+    table = Table("held-out tasks", "solved [95 %]", "calls", "tokens", "errors", box=None)
+    for one in found:
+        usage = one.usage
+        table.add_row(one.name, str(one.solved or "-"), f"{usage.calls:,}", f"{usage.tokens:,}", str(one.errors))
+    output.console().print(table)
+
+
+def _last_words(training: OpenTraining, *, finished: bool) -> None:
+    out, run = output.console(), training.run
+    out.print(f"spent: {told_spend(run.parts.journal.spend())}")
+    if not finished:
+        out.print(f"go on with: selfwire train --resume {run.parts.run}")
+    else:
+        out.print(f"the trained workflow is {run.parts.config.name!r} in {run.parts.library.where}")
+    if run.request.models.is_offline:
+        out.print(STAMP)
+
+
+def _family(given: dict[str, Any]) -> None:
+    if given["family"] != FAMILY or given["method"] != "evomas":
+        raise ConfigError(f"the learning test is `selfwire train evomas --family {FAMILY}`")
+    embedder = "minilm" if given["embedder"] == "auto" else given["embedder"]
+    study = ErrandStudy(embedder=embedder, sparse=given["sparse"], length=4 if given["sparse"] else 2)
+    typer.echo(f"{given['seeds']} seeds of {study.updates} updates, embedder {embedder}; some minutes", err=True)
+    results = studied(study, range(given["seeds"]), given["workers"])
+    output.console().print(learned(study, results, shlex.join(["selfwire", *sys.argv[1:]])))
+
+
+def learned(study: ErrandStudy, results: Sequence[SeedResult], command: str) -> str:
+    """The learning test as Markdown."""
+    positive = sum(one.positive for one in results) / len(results)
+    lines = [
+        f"Held-out errands, worded as no task for learning is: {study.tasks} per seed, {len(results)} seeds,",
+        f"{study.updates} updates of {study.batch} episodes, embedder {study.embedder}; "
+        f"{positive:.1%} of runs by chance are rewarded.",
+        "",
+        "| way to route | solved [95 % over seeds] | trained − this, paired |",
+        "|---|---|---|",
+    ]
+    for name, solved, gain in summary(results):
+        lines.append(f"| {name} | {solved} | {gain or ''} |")
+    return "\n".join([*lines, "", f"`{command}`"])

@@ -1,0 +1,174 @@
+"""Trains a router on a benchmark: an evolution's parts, driven by the training loop instead of the outer graph."""
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.scope import Scope
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import Value
+from selfwire.core.workflow import Workflow
+from selfwire.evals.evolutions import OpenRun, resumed, started
+from selfwire.evals.recording import short_name
+from selfwire.evals.requests import EvolveRequest
+from selfwire.evals.runs import SUMMARY, runs_folder
+from selfwire.evals.statistics import Estimate, wilson
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.evomas.reinforce import Update
+from selfwire.graphs.evolution.rollouts import roll_out, solving, spent
+from selfwire.graphs.evomas.method import Evomas
+from selfwire.graphs.evomas.training import Training
+from selfwire.graphs.hiva.method import Hiva
+from selfwire.graphs.learned import SAMPLING
+from selfwire.graphs.method import Method
+from selfwire.runtime.budget import deadline
+
+STATE = "router.safetensors"
+"""Name of the file, in a run's folder, of the weights after the last update, optimiser and all."""
+METHODS = {"evomas": {}, "hiva": {"router": "learned"}}
+"""Methods that a router can be trained for, and the knobs that make it theirs."""
+
+
+class Tested(Value):
+    """What held-out tasks say of one way to route.
+
+    Args:
+        name: of the way.
+        solved: share of the tasks that did not end as an error; None if all did.
+        errors: tasks that did.
+        usage: of all tasks.
+    """
+
+    name: str
+    solved: Estimate | None
+    errors: int
+    usage: Usage
+
+
+@dataclass(frozen=True)
+class OpenTraining:
+    """A training that can be run now.
+
+    Attributes:
+        run: the opened run that it uses the parts of.
+        config: how the router draws and is trained.
+        state: file of the weights after the last update.
+    """
+
+    run: OpenRun
+    config: EvomasConfig
+    state: Path
+
+    async def go(
+        self,
+        on_update: Callable[[Update], None] = lambda update: None,
+        on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
+    ) -> Workflow:
+        """Train, or go on; see `Training.go`.
+
+        Raises:
+            BudgetError, OutageError, ModelError: it stopped and can be resumed.
+        """
+        parts = self.run.parts
+        training = Training(
+            run=parts.run,
+            seed=parts.config.seed,
+            ground=parts.ground,
+            play=lambda workflow, question, scope: parts.method.explore(workflow, question, scope=scope),
+            samples=self.config.samples,
+            tasks=parts.splits.train,
+            config=self.config,
+            train=self.config.train,
+            embedder=self.run.parts.method.embedder,  # type: ignore[attr-defined]  # both methods have one
+            state=self.state,
+            save=self._save,
+        )
+        await self._tell("running")
+        try:
+            async with deadline(parts.ledger):
+                workflow = await training.go(parts.seed_workflow, on_update, on_episode)
+        except BaseException as error:
+            await self._tell(f"stopped: {type(error).__name__}: {error}"[:120])
+            raise
+        await self._tell("finished", iteration=self.config.train.updates)
+        return workflow
+
+    async def tested(self, workflow: Workflow) -> list[Tested]:
+        """Held-out tasks with the trained router, the same head untrained, and chance.
+
+        Raises:
+            BudgetError, OutageError, ModelError: as `go`.
+        """
+        parts = self.run.parts
+        found = []
+        for name, method, routed in self._ways(workflow):
+            scope = Scope(run=parts.run, seed=parts.config.seed, phase=f"test-{name}")
+            done = await roll_out(parts.ground, solving(method), routed, parts.splits.test, scope, lambda one: None)
+            graded = [one.feedback.solved for one in done if one.feedback and one.error is None]
+            solved = wilson(sum(graded), len(graded)) if graded else None
+            found.append(Tested(name=name, solved=solved, errors=len(done) - len(graded), usage=spent(done)))
+        return found
+
+    def _ways(self, workflow: Workflow) -> Iterator[tuple[str, Method, Workflow]]:
+        parts = self.run.parts
+        yield "trained", parts.method, workflow
+        yield "untrained", parts.method, parts.seed_workflow
+        if isinstance(parts.method, Evomas):
+            chance = parts.method.config.replace(adapter="random")
+            model, toolbox, embeds = parts.method.model, parts.method.toolbox, parts.method.embedder
+            yield "random", Evomas(model, toolbox, embeds, chance), parts.seed_workflow
+
+    async def _save(self, workflow: Workflow, updates: int) -> None:
+        parts = self.run.parts
+        facts = {"method": workflow.method, "benchmark": self.run.benchmark.name, "updates": updates}
+        await parts.library.save(parts.config.name, workflow, run=parts.run, step=updates, facts=facts)
+
+    async def _tell(self, status: str, **more: Any) -> None:
+        request = self.run.request
+        told = {"command": "train", "method": request.method, "benchmark": request.benchmark, "status": status}
+        name = self.run.parts.config.name
+        await self.run.parts.journal.note(SUMMARY, {**told, "model": request.models.agent, "name": name, **more})
+
+
+@contextmanager
+def new_training(request: EvolveRequest, home: Path | None = None, *, run: str | None = None) -> Iterator[OpenTraining]:
+    """A new training run.
+
+    Args:
+        request: as for an evolution; its method's knobs hold those of the training in `train`.
+        home: folder of runs and library.
+        run: its name.
+
+    Raises:
+        ConfigError, LibraryError: a name, file or option cannot be used.
+    """
+    if request.method not in METHODS:
+        raise ConfigError(f"{request.method} has no router to train; {', '.join(METHODS)} have")
+    named = run or f"train-{request.method}-{short_name(request.benchmark)}-{secrets.token_hex(3)}"
+    with started(request, home, run=named) as opened:
+        yield _training(opened, home)
+
+
+@contextmanager
+def resumed_training(
+    run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None
+) -> Iterator[OpenTraining]:
+    """A training that stopped; arguments and errors as for `evolutions.resumed`."""
+    with resumed(run, home, limits=limits) as opened:
+        yield _training(opened, home)
+
+
+def _training(opened: OpenRun, home: Path | None) -> OpenTraining:
+    method = opened.parts.method
+    if isinstance(method, Evomas):
+        config = method.config
+    elif isinstance(method, Hiva) and method.config.router == "learned":
+        config = EvomasConfig(sampling=SAMPLING, samples=1, transfer=True, train=method.config.train)
+    else:
+        raise ConfigError(f"run {opened.parts.run!r} trains no router; resume it with the command that began it")
+    return OpenTraining(opened, config, runs_folder(home) / opened.parts.run / STATE)

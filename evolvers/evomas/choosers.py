@@ -1,0 +1,188 @@
+"""Who chooses a stage's layers: the head, chance, or a fixed workflow (Eq. 3; Sec. 4 for the ablations)."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from selfwire.core.agent import Agent
+from selfwire.core.ports import Embedder
+from selfwire.core.scope import Scope
+from selfwire.core.values import Id
+from selfwire.evolvers.evomas.config import SamplingConfig
+from selfwire.evolvers.evomas.encoding import Vectors, contexts_of, embedded, pool_vectors, row_texts
+from selfwire.evolvers.evomas.plans import Layered, candidates
+from selfwire.evolvers.evomas.sampling import draw
+
+if TYPE_CHECKING:
+    from selfwire.evolvers.evomas.head import RoutingHead
+
+PURPOSE = "evomas/adapter"
+"""Names the adapter's draws among those of a scope."""
+DIGITS = 6
+"""Cosines are rounded to so many decimals, so that the size of a batch changes no draw."""
+
+
+class Drawn(NamedTuple):
+    """Layers for B decisions.
+
+    Attributes:
+        order: (B, L, K) indices as drawn, then -1.
+        probabilities: (B, L, N).
+        log_probability: (B,) the sum over layers.
+    """
+
+    order: npt.NDArray[np.int64]
+    probabilities: npt.NDArray[np.float64]
+    log_probability: npt.NDArray[np.float64]
+
+
+def draw_layers(
+    head: "RoutingHead",
+    rows: Vectors,
+    filled: npt.NDArray[np.bool_],
+    agents: Vectors,
+    *,
+    sampling: SamplingConfig,
+    random: np.random.Generator,
+    free: npt.NDArray[np.bool_] | None = None,
+) -> Drawn:
+    """Draw L layers for each of B states, one after another, as each layer is part of what the next one sees.
+
+    Args:
+        head: scores the agents.
+        rows, filled: (B, M, d) and (B, M), True where there is a row.
+        agents: (N, d).
+        sampling: softness, mass, width and the number of layers.
+        random: the only randomness.
+        free: (B, N), True where an agent may be drawn.
+
+    Raises:
+        ValueError: as `sampling.draw`.
+    """
+    import torch
+
+    device = head.query.device
+    open_to = np.ones((len(rows), len(agents)), dtype=np.bool_) if free is None else free
+    given = [torch.as_tensor(one).to(device) for one in (rows, filled, agents, np.ones_like(open_to))]
+    layers = []
+    order = np.full((len(rows), sampling.layers, sampling.width or len(agents)), -1, dtype=np.int64)
+    with torch.no_grad():
+        read = head.read(*given)
+        for layer in range(sampling.layers):
+            context = torch.as_tensor(contexts_of(order[:, : layer + 1], agents)[:, -1:]).to(device)
+            logits = np.round(head.scores(read, context)[:, 0].double().cpu().numpy(), DIGITS) / sampling.softness
+            made = draw(logits, mass=sampling.mass, random=random, width=sampling.width, free=open_to)
+            order[:, layer, : made.order.shape[1]] = made.order
+            layers.append(made)
+    probabilities = np.stack([made.probabilities for made in layers], axis=1)
+    return Drawn(order, probabilities, np.sum([made.log_probability for made in layers], axis=0))
+
+
+class LearnedChooser:
+    """The Workflow Adapter: a head, with the embedder that it was trained with.
+
+    Args:
+        head: trained, or as it starts.
+        sampling: how layers are drawn.
+        embedder: of states and agents.
+    """
+
+    def __init__(self, head: "RoutingHead", sampling: SamplingConfig, embedder: Embedder) -> None:
+        self.head, self.sampling, self.embedder = head, sampling, embedder
+
+    async def __call__(
+        self, rows: Sequence[str], pool: Sequence[Agent], *, masked: frozenset[Id], scope: Scope
+    ) -> Layered:
+        """Draw layers from the head's probabilities; see `Chooser`."""
+        candidates(pool, masked)
+        texts = row_texts(rows, self.head.config)
+        vectors = await embedded(texts, self.embedder)
+        state = np.stack([vectors[text] for text in texts])[None]
+        drawn = draw_layers(
+            self.head,
+            state,
+            np.ones(state.shape[:2], dtype=np.bool_),
+            await pool_vectors(pool, self.embedder),
+            sampling=self.sampling,
+            random=scope.random(PURPOSE),
+            free=_free(pool, masked),
+        )
+        return layered(drawn, pool, masked)
+
+
+class RandomChooser:
+    """The ablation "random adapter": the same rule, with every agent as probable as any other.
+
+    Args:
+        sampling: how layers are drawn.
+    """
+
+    def __init__(self, sampling: SamplingConfig) -> None:
+        self.sampling = sampling
+
+    async def __call__(
+        self, rows: Sequence[str], pool: Sequence[Agent], *, masked: frozenset[Id], scope: Scope
+    ) -> Layered:
+        """Draw layers from a uniform p; see `Chooser`."""
+        candidates(pool, masked)
+        logits = np.zeros((self.sampling.layers, len(pool)))
+        made = draw(
+            logits,
+            mass=self.sampling.mass,
+            random=scope.random(PURPOSE),
+            width=self.sampling.width,
+            free=_free(pool, masked),
+        )
+        drawn = Drawn(made.order[None], made.probabilities[None], made.log_probability.sum(keepdims=True))
+        return layered(drawn, pool, masked)
+
+
+class FixedChooser:
+    """The same layers at every stage, masked agents left out; a layer that this empties is skipped.
+
+    Args:
+        plan: agent ids per layer.
+
+    Raises:
+        ValueError: the plan has no layer, or an empty one.
+    """
+
+    def __init__(self, plan: Sequence[Sequence[Id]]) -> None:
+        self.plan = Layered(layers=tuple(tuple(layer) for layer in plan)).layers
+
+    async def __call__(
+        self, rows: Sequence[str], pool: Sequence[Agent], *, masked: frozenset[Id], scope: Scope
+    ) -> Layered:
+        """The plan; see `Chooser`.
+
+        Raises:
+            ValueError: an agent of the plan is not in the pool, or all of them are masked.
+        """
+        candidates(pool, masked)
+        known = {agent.id for agent in pool}
+        if unknown := sorted({one for layer in self.plan for one in layer} - known):
+            raise ValueError(f"the plan names {', '.join(unknown)}; the pool holds {', '.join(sorted(known))}")
+        layers = tuple(left for layer in self.plan if (left := tuple(one for one in layer if one not in masked)))
+        if not layers:
+            raise ValueError(f"every agent of the plan is masked ({', '.join(sorted(masked))})")
+        return Layered(layers=layers, masked=tuple(sorted(masked & known)))
+
+
+def layered(drawn: Drawn, pool: Sequence[Agent], masked: frozenset[Id], index: int = 0) -> Layered:
+    """One decision of a batch by the agents' ids."""
+    ids = [agent.id for agent in pool]
+    return Layered(
+        layers=tuple(tuple(ids[one] for one in layer if one >= 0) for layer in drawn.order[index]),
+        probabilities=tuple(
+            {name: float(p) for name, p in zip(ids, layer, strict=True) if name not in masked}
+            for layer in drawn.probabilities[index]
+        ),
+        log_probability=float(drawn.log_probability[index]),
+        masked=tuple(sorted(masked & set(ids))),
+    )
+
+
+def _free(pool: Sequence[Agent], masked: frozenset[Id]) -> npt.NDArray[np.bool_]:
+    return np.array([[agent.id not in masked for agent in pool]])

@@ -1,0 +1,121 @@
+"""Texts to vectors for the head, and decisions padded to one batch (App. D.1)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from selfwire.core.agent import Agent
+from selfwire.core.ports import Embedder
+from selfwire.core.values import Id
+from selfwire.evolvers.evomas.config import HeadConfig
+from selfwire.evolvers.evomas.plans import Decision, agent_text
+
+WORDS = 256
+"""Most token rows of a state, those of the active subtask first."""
+
+Vectors = npt.NDArray[np.float32]
+
+
+def row_texts(rows: Sequence[str], config: HeadConfig) -> tuple[str, ...]:
+    """The texts that are embedded of a state: its rows, or their words (D1).
+
+    Raises:
+        ValueError: all rows are blank.
+    """
+    kept = tuple(row for row in rows if row.strip())
+    if not kept:
+        raise ValueError("the task state has no row with text; give the router at least the objective")
+    return kept if config.state == "rows" else tuple(re.findall(r"\S+", " ".join(kept)))[:WORDS]
+
+
+async def embedded(texts: Sequence[str], embedder: Embedder) -> dict[str, Vectors]:
+    """Vectors by text, each embedded by itself: in a batch its last bits would hang on its neighbours."""
+    return {text: (await embedder.embed([text]))[0] for text in dict.fromkeys(texts)}
+
+
+async def pool_vectors(pool: Sequence[Agent], embedder: Embedder) -> Vectors:
+    """E of shape (N, d), in the order of the pool."""
+    found = await embedded([agent_text(agent) for agent in pool], embedder)
+    return np.stack([found[agent_text(agent)] for agent in pool])
+
+
+class Batch(NamedTuple):
+    """B decisions of at most M rows, L layers of at most K agents, over N agents of d dimensions.
+
+    Attributes:
+        rows, filled: (B, M, d) and (B, M), True where there is a row.
+        agents: (N, d).
+        present, free: (B, N), True where an agent was in the pool, and where it could be drawn.
+        contexts: (B, L, d) mean agent of earlier layers; 0 in the first (Eq. 22).
+        order: (B, L, K) indices as drawn, then -1.
+    """
+
+    rows: Vectors
+    filled: npt.NDArray[np.bool_]
+    agents: Vectors
+    present: npt.NDArray[np.bool_]
+    free: npt.NDArray[np.bool_]
+    contexts: Vectors
+    order: npt.NDArray[np.int64]
+
+
+def batched(
+    decisions: Sequence[Decision], agents: Mapping[Id, Vectors], vectors: Mapping[str, Vectors], config: HeadConfig
+) -> Batch:
+    """Pad decisions to one batch.
+
+    Args:
+        decisions: at least one.
+        agents: embedding by agent, of every agent that is in a decision's pool.
+        vectors: embedding by text, of every text of `row_texts`.
+        config: of the head.
+
+    Raises:
+        ValueError: there is no decision, or one names an agent that has no embedding.
+    """
+    if not decisions:
+        raise ValueError("there is no decision to learn from")
+    names = tuple(agents)
+    if unknown := sorted({one for decision in decisions for one in decision.agents} - set(names)):
+        raise ValueError(f"decisions name {', '.join(unknown)}, who are not in the pool; it holds {', '.join(names)}")
+    table = np.stack([agents[name] for name in names])
+    rows, filled = _padded_rows(decisions, vectors, config, table.shape[1])
+    present = np.array([[name in decision.agents for name in names] for decision in decisions])
+    masked = np.array([[name in decision.layered.masked for name in names] for decision in decisions])
+    order = _padded_orders(decisions, {name: index for index, name in enumerate(names)})
+    return Batch(rows, filled, table, present, present & ~masked, contexts_of(order, table), order)
+
+
+def contexts_of(order: npt.NDArray[np.int64], agents: Vectors) -> Vectors:
+    """Eq. 22: c of shape (B, L, d), the mean over the set of agents in earlier layers, for orders (B, L, K)."""
+    chosen = (order[..., None] == np.arange(len(agents))).any(axis=2)
+    seen = np.logical_or.accumulate(chosen, axis=1)[:, :-1]
+    before = np.zeros((*order.shape[:2], agents.shape[1]), dtype=np.float32)
+    before[:, 1:] = seen @ agents / np.maximum(seen.sum(axis=2, keepdims=True), 1)
+    return before
+
+
+def _padded_rows(
+    decisions: Sequence[Decision], vectors: Mapping[str, Vectors], config: HeadConfig, dimensions: int
+) -> tuple[Vectors, npt.NDArray[np.bool_]]:
+    texts = [row_texts(decision.rows, config) for decision in decisions]
+    longest = max(map(len, texts))
+    rows = np.zeros((len(texts), longest, dimensions), dtype=np.float32)
+    filled = np.zeros((len(texts), longest), dtype=np.bool_)
+    for index, one in enumerate(texts):
+        rows[index, : len(one)] = [vectors[text] for text in one]
+        filled[index, : len(one)] = True
+    return rows, filled
+
+
+def _padded_orders(decisions: Sequence[Decision], places: Mapping[Id, int]) -> npt.NDArray[np.int64]:
+    depth = max(len(decision.layered.layers) for decision in decisions)
+    width = max(len(layer) for decision in decisions for layer in decision.layered.layers)
+    order = np.full((len(decisions), depth, width), -1, dtype=np.int64)
+    for index, decision in enumerate(decisions):
+        for number, layer in enumerate(decision.layered.layers):
+            order[index, number, : len(layer)] = [places[name] for name in layer]
+    return order

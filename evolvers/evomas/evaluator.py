@@ -1,0 +1,93 @@
+"""The Evaluator: whether the active subtask is done (App. B.2, C.2), and the last answer where none succeeded."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from selfwire.core.errors import ReplyError
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage
+from selfwire.evolvers.accounts import shortened
+from selfwire.evolvers.coach import Coach
+from selfwire.evolvers.evomas.asks import Assessed, LastAnswer
+from selfwire.evolvers.evomas.state import ARTIFACT_LENGTH, FEEDBACK_LENGTH, Assessment, TaskState, full_text
+
+NOT_JUDGED = "The outcome could not be judged."
+NO_OUTCOME = "Nobody of the workflow answered"
+
+
+class Judged(NamedTuple):
+    """An assessment, what it cost, and whether it is only the fallback."""
+
+    assessment: Assessment
+    usage: Usage
+    fell_back: bool = False
+
+
+async def evaluate(state: TaskState, outcome: str, coach: Coach, *, checks: str = "", scope: Scope) -> Judged:
+    """e_t: verdict, confidence and feedback on the active subtask.
+
+    Without a valid reply the subtask is sent back (a reward of 0 that may be refined): nothing is passed unseen.
+
+    Args:
+        state: before the update, with an active subtask.
+        outcome: what the workflow came to.
+        coach: asks the judge.
+        checks: what was looked up to verify the outcome; "" if nothing.
+        scope: place of the stage.
+    """
+    goal = state.current.goal if state.current else state.objective
+    try:
+        reply, usage = await coach.ask(
+            Assessed,
+            "evaluator",
+            scope=scope.at(node="evaluator"),
+            by="judge",
+            task=state.objective,
+            state=full_text(state),
+            subtask=goal,
+            outcome=outcome,
+            checks=checks or "(nothing was looked up)",
+        )
+    except ReplyError as error:
+        return Judged(Assessment(verdict="refine", feedback=NOT_JUDGED), error.cost or Usage(), fell_back=True)
+    return Judged(assessment(reply), usage)
+
+
+def assessment(reply: Assessed) -> Assessment:
+    """The paper's verdict out of a binary reward: anything below 1 is a partial success, and so none."""
+    told = shortened(reply.feedback.strip(), FEEDBACK_LENGTH)
+    if reply.reward >= 1:
+        return Assessment(verdict="success", confidence=reply.confidence, feedback=told)
+    return Assessment(verdict="refine" if reply.refine else "fail", confidence=reply.confidence, feedback=told)
+
+
+def nobody_answered(why: str) -> Assessment:
+    """What is said of a stage without an outcome: it may be tried again."""
+    return Assessment(verdict="refine", feedback=shortened(f"{NO_OUTCOME}: {why}", FEEDBACK_LENGTH))
+
+
+async def last_answer(state: TaskState, attempts: Sequence[str], coach: Coach, *, scope: Scope) -> tuple[str, Usage]:
+    """The answer of a run in which no subtask succeeded, put together once out of what was tried.
+
+    Without a valid reply it is the last attempt as it stands.
+
+    Args:
+        state: at the end.
+        attempts: what the stages came to, oldest first; at least one.
+        coach: asks the model.
+        scope: place of the run.
+    """
+    share = 2 * ARTIFACT_LENGTH // len(attempts)
+    shown = [shortened(text, share) for text in attempts]
+    try:
+        reply, usage = await coach.ask(
+            LastAnswer,
+            "synthesis",
+            scope=scope.at(node="synthesis"),
+            task=state.objective,
+            state=full_text(state),
+            attempts="\n\n".join(f"[attempt {n}]\n{text}" for n, text in enumerate(shown, 1)),
+        )
+    except ReplyError as error:
+        return attempts[-1], error.cost or Usage()
+    return reply.answer.strip() or attempts[-1], usage

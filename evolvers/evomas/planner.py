@@ -1,0 +1,150 @@
+"""The Planner: a model proposes the plan, and a pure function makes a valid task state of whatever it says (App. B.1).
+
+What it may do is bounded here, as its reply is untrusted: it adds, drops, rewords and reorders pending subtasks and
+may give one up. It completes none (the evaluator alone does), revives none that has failed, and loses no artifact.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from selfwire.core.errors import ReplyError
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage
+from selfwire.evolvers.accounts import shortened
+from selfwire.evolvers.coach import Coach
+from selfwire.evolvers.evomas.asks import Plan, PlannedSubtask
+from selfwire.evolvers.evomas.state import (
+    FEEDBACK_LENGTH,
+    GOAL_LENGTH,
+    SUBTASKS,
+    Subtask,
+    TaskState,
+    fresh_id,
+    full_text,
+)
+
+
+class Planned(NamedTuple):
+    """The state with its new plan, what asking cost, and whether the planner's reply could not be used."""
+
+    state: TaskState
+    usage: Usage
+    fell_back: bool = False
+
+
+async def plan(state: TaskState, outcome: str, coach: Coach, *, tools: str, agents: str, scope: Scope) -> Planned:
+    """Ask the planner for an updated plan; without a valid reply the plan goes on as it is (`unplanned`).
+
+    Args:
+        state: after the last stage.
+        outcome: what the last stage came to; "" before the first one.
+        coach: asks the model.
+        tools, agents: what there is to work with, one line each.
+        scope: place of the stage.
+    """
+    told = state.assessment
+    assessment = f"{told.verdict} (confidence {told.confidence:.2f}): {told.feedback}" if told else "(nothing yet)"
+    if state.replan:
+        assessment += "\nThe subtask has failed for good; plan another way."
+    try:
+        reply, usage = await coach.ask(
+            Plan,
+            "planner",
+            scope=scope.at(node="planner"),
+            task=state.objective,
+            state=full_text(state),
+            outcome=outcome or "(nothing was run yet)",
+            assessment=assessment,
+            agents=agents,
+            tools=tools,
+        )
+    except ReplyError as error:
+        return Planned(unplanned(state), error.cost or Usage(), fell_back=True)
+    return Planned(planned(state, reply), usage)
+
+
+def planned(state: TaskState, reply: Plan) -> TaskState:
+    """The state with the plan of a reply, as far as it is legal; any reply leaves a valid state."""
+    if not any(_goal(one.goal) or one.id.strip() for one in reply.subtasks):
+        return unplanned(state)
+    by_id, by_goal = {one.id: one for one in state.subtasks}, {one.goal.lower(): one for one in state.subtasks}
+    over = [one for one in state.subtasks if one.status != "pending"]
+    pending: list[Subtask] = []
+    for item in reply.subtasks:
+        known = by_id.get(item.id.strip()) or by_goal.get(_goal(item.goal).lower())
+        made = _revised(known, item) if known else _added(item, [*state.subtasks, *pending])
+        if made is None or made.id in {one.id for one in (*over, *pending)}:
+            continue
+        (over if made.status == "failed" else pending).append(made)
+    kept = _bounded(over, pending)
+    told = {"summary": _told(reply.summary), "hint": _told(reply.hint)}
+    return _settled(state.replace(subtasks=kept, active=None, replan=False, **told), wanted=reply.active, had=state)
+
+
+def unplanned(state: TaskState) -> TaskState:
+    """The state where the planner says nothing of use: the next pending subtask, else the whole task as one."""
+    return _settled(state.replace(replan=False), wanted="", had=state)
+
+
+def single(state: TaskState) -> TaskState:
+    """The state of a run that does not plan: the task is its only subtask, whatever became of it before."""
+    return TaskState(
+        objective=state.objective,
+        subtasks=(Subtask(id="s1", goal=_goal(state.objective) or "Do the task."),),
+        active="s1",
+    )
+
+
+def _settled(state: TaskState, *, wanted: str, had: TaskState) -> TaskState:
+    """The state with an active subtask: the wanted one, else the one before, else the next; else the whole task."""
+    pending = list(state.pending)
+    if not pending:
+        if state.completed and not had.replan:
+            return state.replace(active=None)
+        whole = Subtask(id=fresh_id(state.subtasks), goal=_goal(state.objective) or "Do the task.")
+        over = [one for one in state.subtasks if one.status != "pending"]
+        return state.replace(subtasks=_bounded(over, [whole]), active=whole.id)
+    ids, goals = [one.id for one in pending], {one.goal.lower(): one.id for one in pending}
+    found = wanted.strip() if wanted.strip() in ids else goals.get(_goal(wanted).lower())
+    return state.replace(active=found or (had.active if had.active in ids else ids[0]))
+
+
+def _revised(known: Subtask, item: PlannedSubtask) -> Subtask | None:
+    if known.status != "pending":
+        return None  # what is over stays as it is, and is kept anyway
+    if item.status == "FAILED":
+        return known.replace(status="failed", trouble=known.trouble or "The planner gave it up.")
+    return known.replace(goal=_goal(item.goal) or known.goal)
+
+
+def _added(item: PlannedSubtask, taken: list[Subtask]) -> Subtask | None:
+    goal = _goal(item.goal)
+    if not goal or item.status in ("DONE", "FAILED"):
+        return None  # nothing was run for it, so it can neither be done nor have failed
+    return Subtask(id=fresh_id(taken), goal=goal)
+
+
+def _bounded(over: list[Subtask], pending: list[Subtask]) -> tuple[Subtask, ...]:
+    """At most `SUBTASKS`: failed ones go first, oldest first, then pending ones from the end; artifacts last of all."""
+    failed, completed = _split(over)
+    pending = pending[: max(1, SUBTASKS - len(completed))]
+    room = SUBTASKS - len(pending)
+    completed = completed[-room:]
+    kept = {one.id for one in (*completed, *(failed[-(room - len(completed)) :] if room > len(completed) else ()))}
+    return (*(one for one in over if one.id in kept), *pending)
+
+
+def _split(over: Iterable[Subtask]) -> tuple[list[Subtask], list[Subtask]]:
+    failed: list[Subtask] = []
+    completed: list[Subtask] = []
+    for one in over:
+        (failed if one.status == "failed" else completed).append(one)
+    return failed, completed
+
+
+def _goal(text: str) -> str:
+    return shortened(" ".join(text.split()), GOAL_LENGTH)
+
+
+def _told(text: str) -> str:
+    return shortened(text.strip(), FEEDBACK_LENGTH)

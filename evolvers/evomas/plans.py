@@ -1,0 +1,121 @@
+"""What the router decides, what is kept of it for training, and what stands behind a decision (Sec. 3.2)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, Self
+
+from pydantic import Field, model_validator
+
+from selfwire.core.agent import Agent
+from selfwire.core.scope import Scope
+from selfwire.core.values import Id, Value, fingerprint
+
+PROMPT_SHOWN = 400
+"""Characters of an agent's prompt that are part of what is embedded; small embedders read no more anyway."""
+
+
+class Layered(Value):
+    """One stage's workflow, G_t: layers of agents, every agent of a layer joined to every agent of the next.
+
+    Args:
+        layers: agent ids per layer, in the order in which they were drawn.
+        probabilities: p over the agents that could be drawn, per layer; masked agents are not in it.
+        log_probability: log P(G_t | s_t), the sum over layers; 0 where nothing was drawn.
+        masked: agents that could not be drawn.
+    """
+
+    layers: tuple[tuple[Id, ...], ...] = Field(min_length=1)
+    probabilities: tuple[Mapping[Id, float], ...] = ()
+    log_probability: float = Field(default=0.0, le=1e-9)
+    masked: tuple[Id, ...] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(self.probabilities) not in (0, len(self.layers)):
+            raise ValueError(f"{len(self.layers)} layers have {len(self.probabilities)} probabilities")
+        for layer in self.layers:
+            if not layer or len(set(layer)) != len(layer):
+                raise ValueError(f"a layer holds at least one agent and none of them twice, not {list(layer)}")
+        return self
+
+    @property
+    def edges(self) -> tuple[tuple[Id, Id], ...]:
+        """Eq. 9: (source, target) for every pair of agents in consecutive layers."""
+        pairs = zip(self.layers, self.layers[1:], strict=False)
+        return tuple((source, target) for one, following in pairs for source in one for target in following)
+
+
+class Decision(Value):
+    """One stage as training sees it.
+
+    Args:
+        rows: texts of the rows of the task state, active subtask first.
+        agents: ids of the pool, in its order.
+        layered: what was drawn.
+    """
+
+    rows: tuple[str, ...] = Field(min_length=1)
+    agents: tuple[Id, ...] = Field(min_length=1)
+    layered: Layered
+
+
+class Episode(Value):
+    """One task from the first stage to the last.
+
+    Args:
+        decisions: one per stage, in order.
+        reward: U, the terminal success in [0, 1]; None after an infrastructure error, which teaches nothing.
+        process: the evaluator's reward of each stage; empty where there is none.
+    """
+
+    decisions: tuple[Decision, ...] = Field(min_length=1)
+    reward: float | None = Field(default=None, ge=0, le=1)
+    process: tuple[float, ...] = ()
+
+
+class Chooser(Protocol):
+    """The Workflow Adapter: a stage's layers from the rows of the task state."""
+
+    async def __call__(
+        self, rows: Sequence[str], pool: Sequence[Agent], *, masked: frozenset[Id], scope: Scope
+    ) -> Layered:
+        """Choose; equal input at an equal scope gives equal layers.
+
+        Args:
+            rows: texts, active subtask first.
+            pool: the agents, no two with one id.
+            masked: ids that must not be chosen; never all of them.
+            scope: place of the decision; its `random` is the only randomness.
+
+        Raises:
+            ValueError: the pool is empty, has duplicates, or is masked as a whole.
+        """
+        ...
+
+
+def agent_text(agent: Agent) -> str:
+    """What is embedded of an agent: its role, its tools, and the beginning of its prompt for its capabilities."""
+    tools = f"Tools: {', '.join(agent.tools)}" if agent.tools else ""
+    told = " ".join(agent.prompt.split())[:PROMPT_SHOWN]
+    return "\n".join(part for part in (agent.role.strip() or agent.id, tools, told) if part)
+
+
+def pool_fingerprint(pool: Sequence[Agent]) -> str:
+    """Identifies a pool by what is embedded of its agents, in any order."""
+    return fingerprint({agent.id: agent_text(agent) for agent in pool})
+
+
+def candidates(pool: Sequence[Agent], masked: frozenset[Id]) -> list[Agent]:
+    """The agents of the pool that may be drawn, in its order.
+
+    Raises:
+        ValueError: the pool is empty, has duplicates, or is masked as a whole.
+    """
+    ids = [agent.id for agent in pool]
+    if not ids:
+        raise ValueError("the pool is empty; give the router at least one agent")
+    if twice := sorted({one for one in ids if ids.count(one) > 1}):
+        raise ValueError(f"the pool holds {', '.join(twice)} more than once; every agent needs an id of its own")
+    free = [agent for agent in pool if agent.id not in masked]
+    if not free:
+        raise ValueError(f"all agents of the pool are masked ({', '.join(ids)}); leave at least one to choose")
+    return free

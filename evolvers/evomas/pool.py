@@ -1,0 +1,87 @@
+"""The candidate agents: pool-4 and pool-7 (App. C.4, Table 4), and the workflow that an evolution starts from."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from selfwire.core.agent import Agent
+from selfwire.core.prompts import Prompts
+from selfwire.core.topology import Topology, chain
+from selfwire.core.values import Id
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.evomas.config import EvomasConfig
+
+METHOD = "evomas"
+EARLY_EXIT = "early_exit"
+
+FOUR = ("io", EARLY_EXIT, "web_search", "ensemble")
+SEVEN = (*FOUR, "multi_generate", "self_refine", "web_browser")
+
+ROLES = {
+    "io": "Answers the subtask out of its own knowledge and what it was handed; takes it apart first.",
+    "multi_generate": "Gives several candidates for the subtask and weighs them against each other.",
+    "self_refine": "Finds the faults of a solution, counts and computes again, and writes it anew.",
+    "web_search": "Searches for what the subtask needs to know, and reads what it finds; names its sources.",
+    "web_browser": "Opens pages, reads them whole and follows them to the next; names its sources.",
+    EARLY_EXIT: "Ends the work: what has been completed is enough for the final answer.",
+    "ensemble": "Chooses among several solutions the one on which most of them agree.",
+}
+KINDS = {
+    "io": "knowledge",
+    "self_refine": "refiner",
+    "web_search": "searcher",
+    "web_browser": "searcher",
+    EARLY_EXIT: "signal",
+    "ensemble": "ensemble",
+}
+"""What sort of agent acts, where it is no plain worker."""
+
+FIXED = ("io", "web_search", "ensemble")
+"""The paper's fixed workflow for GAIA (Sec. 4.3), and what is drawn of a workflow that has its layers chosen."""
+
+_BROWSES = re.compile(r"brows|page|visit|open|fetch|url|navigat", re.IGNORECASE)
+
+
+def browsing(tools: Iterable[str]) -> tuple[str, ...]:
+    """Those of the tools that open pages, by their names."""
+    return tuple(tool for tool in tools if _BROWSES.search(tool))
+
+
+def seed(
+    prompts: Prompts, *, tools: Sequence[Id] = (), pages: Sequence[Id] = (), config: EvomasConfig = EvomasConfig()
+) -> Workflow:
+    """The pool as a workflow; its topology is the paper's fixed one.
+
+    Args:
+        prompts: with a text per agent.
+        tools: what there is to hold; the searcher takes what does not open pages, the browser everything.
+        pages: tools for the browser alone.
+        config: says which pool.
+    """
+    searching = tuple(tool for tool in tools if tool not in browsing(tools))
+    held = {"web_search": searching or tuple(tools), "web_browser": tuple(dict.fromkeys((*pages, *tools)))}
+    names = FOUR if config.pool == 4 else SEVEN
+    return Workflow(
+        method=METHOD,
+        agents=tuple(
+            Agent(
+                id=name,
+                role=ROLES[name],
+                prompt=prompts.text(name).strip(),
+                tools=held.get(name, ()),
+                kind=KINDS.get(name, "worker"),
+            )
+            for name in names
+        ),
+        topology=fixed_topology(),
+    )
+
+
+def fixed_topology() -> Topology:
+    """I/O, then search, then the ensemble."""
+    return chain(*FIXED)
+
+
+def plan_of(topology: Topology) -> tuple[tuple[Id, ...], ...]:
+    """A topology's levels as layers of agents, each agent once per layer."""
+    levels = [[topology.agents[node] for node in level] for level in topology.levels()]
+    return tuple(tuple(dict.fromkeys(level)) for level in levels)

@@ -1,0 +1,231 @@
+"""REINFORCE on episodes: returns, advantages, and one batched update of the head (Eq. 15, 16; Sec. 4.4).
+
+return     R_t = U + (w / T) * sum_{t' >= t} process_{t'}; w is 0 without process reward                  (D9)
+advantage  A_t = R_t - mean of the other episodes' R_t                                                    (D7)
+update     maximise (1 / E) sum over episodes and stages of A_t log P(G_t | s_t) + entropy bonus
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from selfwire.core.agent import Agent
+from selfwire.core.ports import Embedder
+from selfwire.core.values import Id, Value
+from selfwire.evolvers.evomas.config import SamplingConfig, TrainConfig
+from selfwire.evolvers.evomas.encoding import Batch, Vectors, batched, embedded, pool_vectors, row_texts
+from selfwire.evolvers.evomas.plans import Decision, Episode, candidates
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from selfwire.evolvers.evomas.head import RoutingHead
+
+EQUAL = 1e-12
+"""Advantages below it are none."""
+
+Floats = npt.NDArray[np.float64]
+
+
+class Update(Value):
+    """What one update saw and did.
+
+    Args:
+        number: of the update, from 1; a skipped one counts.
+        reward: mean U of the episodes that taught; None if there was none.
+        returned: mean return from the first stage, process reward included.
+        entropy: mean entropy in nats of the layers' p.
+        gradient_norm: length of the gradient before clipping; 0 where nothing was to be learned.
+        episodes: how many taught.
+        errors: how many an infrastructure error had ended (D8).
+        skipped: whether nothing was learned.
+    """
+
+    number: int
+    reward: float | None
+    returned: float | None
+    entropy: float
+    gradient_norm: float
+    episodes: int
+    errors: int
+    skipped: bool
+
+
+def returns(episodes: Sequence[Episode], *, stages: int, weight: float = 0.0) -> list[list[float]]:
+    """The return from each stage of each episode (D9).
+
+    Args:
+        episodes: all with a reward.
+        stages: T, most stages of a task.
+        weight: w of the process reward; 0 leaves the terminal reward alone.
+
+    Raises:
+        ValueError: an episode has no reward, or process rewards that do not match its stages.
+    """
+    found = []
+    for episode in episodes:
+        if episode.reward is None:
+            raise ValueError("an episode without a reward teaches nothing; leave it out")
+        if weight and len(episode.process) != len(episode.decisions):
+            raise ValueError(f"{len(episode.decisions)} stages have {len(episode.process)} process rewards")
+        process = np.array(episode.process if weight else [0.0] * len(episode.decisions))
+        later = np.cumsum(process[::-1])[::-1]
+        found.append((episode.reward + weight / stages * later).tolist())
+    return found
+
+
+def advantages(found: Sequence[Sequence[float]], *, baseline: str) -> list[list[float]]:
+    """Returns less the mean of the other episodes' (D7): at the same stage, or from the start if none got there.
+
+    Args:
+        found: returns per episode and stage.
+        baseline: loo or none; a lone episode has nothing to be compared with, and no advantage.
+    """
+    if baseline == "none":
+        return [list(one) for one in found]
+    stages = max(map(len, found), default=0)
+    reached = [[one[stage] for one in found if len(one) > stage] for stage in range(stages)]
+    sums, counts = [sum(values) for values in reached], [len(values) for values in reached]
+
+    def others(one: Sequence[float], stage: int) -> float:
+        at = stage if counts[stage] > 1 else 0
+        return (sums[at] - one[at]) / (counts[at] - 1) if counts[at] > 1 else one[stage]
+
+    return [[value - others(one, stage) for stage, value in enumerate(one)] for one in found]
+
+
+class Learner:
+    """A head with its optimiser.
+
+    Args:
+        head: is trained in place.
+        config: how.
+        sampling: how the episodes' layers were drawn.
+        stages: T, most stages of a task.
+        process: whether process rewards are part of the return.
+    """
+
+    def __init__(
+        self,
+        head: "RoutingHead",
+        config: TrainConfig = TrainConfig(),
+        sampling: SamplingConfig = SamplingConfig(),
+        *,
+        stages: int = 6,
+        process: bool = False,
+    ) -> None:
+        import torch
+
+        self.head, self.config, self.sampling = head, config, sampling
+        self.stages, self.weight = stages, config.process_weight if process else 0.0
+        self.optimiser = torch.optim.Adam(head.parameters(), lr=config.rate)
+        self.updates = 0
+
+    async def learn(self, episodes: Sequence[Episode], pool: Sequence[Agent], embedder: Embedder) -> Update:
+        """Embed what the episodes saw, and update; see `update`.
+
+        Args:
+            episodes: of one batch.
+            pool: every agent that the episodes chose from.
+            embedder: the one that the head was built for.
+        """
+        agents = dict(
+            zip([a.id for a in candidates(pool, frozenset())], await pool_vectors(pool, embedder), strict=True)
+        )
+        seen = [text for d in decisions_of(episodes) for text in row_texts(d.rows, self.head.config)]
+        return self.update(episodes, agents, await embedded(seen, embedder))
+
+    def update(
+        self, episodes: Sequence[Episode], agents: Mapping[Id, Vectors], vectors: Mapping[str, Vectors]
+    ) -> Update:
+        """One step of REINFORCE on a batch; episodes without a reward are left out (D8).
+
+        Args:
+            episodes: of one batch.
+            agents: embedding by agent id.
+            vectors: embedding by text of the rows.
+
+        Raises:
+            ValueError: an episode names an unknown agent, or process rewards are missing.
+        """
+        taught = [episode for episode in episodes if episode.reward is not None]
+        self.updates += 1
+        if not taught:
+            return self._told(taught, [], len(episodes), entropy=0.0, norm=0.0, skipped=True)
+        found = returns(taught, stages=self.stages, weight=self.weight)
+        weights = advantages(found, baseline=self.config.baseline)
+        batch = batched(decisions_of(taught), agents, vectors, self.head.config)
+        flat = [one for episode in weights for one in episode]
+        skipped = self.config.skip_equal and max(map(abs, flat)) < EQUAL
+        score, entropy = self.objective(batch, np.array(flat), len(taught))
+        norm = 0.0 if skipped else self._step(-score - self.config.entropy * entropy)
+        errors = len(episodes) - len(taught)
+        return self._told(taught, found, errors, entropy=float(entropy.detach()), norm=norm, skipped=skipped)
+
+    def objective(self, batch: Batch, weights: Floats, episodes: int) -> tuple["Tensor", "Tensor"]:
+        """The policy-gradient objective and the mean entropy of a batch, both with gradients.
+
+        Args:
+            batch: B decisions.
+            weights: (B,) advantages.
+            episodes: how many episodes the decisions come from.
+        """
+        import torch
+
+        from selfwire.evolvers.evomas.head import entropy, sequence_log_probability
+
+        device = self.head.query.device
+        rows, filled, agents, present, free, contexts, order = (torch.as_tensor(one).to(device) for one in batch)
+        cosines = self.head(rows, filled, agents, present, contexts)
+        logits = (cosines / self.sampling.softness).masked_fill(~free[:, None, :], -math.inf)
+        log_p = sequence_log_probability(logits, order).sum(dim=1)
+        drawn = (order >= 0).any(dim=2)  # layers that only pad have no part in the mean
+        mean_entropy = torch.where(drawn, entropy(logits), 0.0).sum() / drawn.sum().clamp(min=1)
+        told = torch.as_tensor(weights, dtype=log_p.dtype, device=device)
+        return (told * log_p).sum() / episodes, mean_entropy
+
+    def _step(self, loss: "Tensor") -> float:
+        """Descend the loss; the length of the gradient before clipping.
+
+        Raises:
+            ValueError: the gradient is not finite; the weights stay as they are.
+        """
+        import torch
+
+        self.optimiser.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        limit = math.inf if self.config.clip is None else self.config.clip
+        norm = float(torch.nn.utils.clip_grad_norm_(self.head.parameters(), limit))
+        if not math.isfinite(norm):
+            raise ValueError(f"update {self.updates}: the gradient is {norm}; the embeddings or weights are not finite")
+        self.optimiser.step()
+        return norm
+
+    def _told(
+        self,
+        taught: Sequence[Episode],
+        found: Sequence[Sequence[float]],
+        errors: int,
+        *,
+        entropy: float,
+        norm: float,
+        skipped: bool,
+    ) -> Update:
+        return Update(
+            number=self.updates,
+            reward=float(np.mean([e.reward for e in taught])) if taught else None,
+            returned=float(np.mean([one[0] for one in found])) if found else None,
+            entropy=entropy,
+            gradient_norm=norm,
+            episodes=len(taught),
+            errors=errors,
+            skipped=skipped,
+        )
+
+
+def decisions_of(episodes: Sequence[Episode]) -> list[Decision]:
+    """All stages of all episodes, in order."""
+    return [decision for episode in episodes for decision in episode.decisions]

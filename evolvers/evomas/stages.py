@@ -1,0 +1,115 @@
+"""A stage as it is recorded, which layers of it are run, and what of a run is left for training."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from selfwire.core.usage import Usage
+from selfwire.core.values import Id, Value
+from selfwire.evolvers.evomas.plans import Decision, Episode, Layered
+from selfwire.evolvers.evomas.pool import EARLY_EXIT
+from selfwire.evolvers.evomas.state import Assessment, TaskState
+
+Stop = Literal["done", "early_exit", "stages"]
+
+
+class Stage(Value):
+    """One stage of a run.
+
+    Args:
+        number: t, from 0.
+        goal: the active subtask's.
+        rows: what the router saw.
+        agents: ids of the pool, in its order.
+        layered: what was drawn.
+        outcome: what the workflow came to; None where nobody answered.
+        error: why nobody answered.
+        assessment: what the evaluator said, or what stands for it.
+        fell_back: who gave no valid reply, so that a safe default took its place.
+        changes: what the update did to the plan, see `change`.
+        state: after the update.
+        usage: what the stage cost, plan and evaluation included.
+    """
+
+    number: int = Field(ge=0)
+    goal: str = ""
+    rows: tuple[str, ...] = ()
+    agents: tuple[Id, ...] = ()
+    layered: Layered | None = None
+    outcome: str | None = None
+    error: str | None = None
+    assessment: Assessment | None = None
+    fell_back: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    state: TaskState | None = None
+    usage: Usage = Usage()
+
+    @property
+    def exits(self) -> bool:
+        """Whether Early-exit was drawn."""
+        return self.layered is not None and running(self.layered).exits
+
+
+class Running(NamedTuple):
+    """The layers that are run, and whether the task ends after them."""
+
+    layers: tuple[tuple[Id, ...], ...]
+    exits: bool
+
+
+def running(layered: Layered) -> Running:
+    """What is run of a workflow: its layers up to the one with Early-exit, which itself does nothing (Alg. 1)."""
+    kept: list[tuple[Id, ...]] = []
+    for layer in layered.layers:
+        working = tuple(agent for agent in layer if agent != EARLY_EXIT)
+        kept += [working] if working else []
+        if EARLY_EXIT in layer:
+            return Running(tuple(kept), exits=True)
+    return Running(tuple(kept), exits=False)
+
+
+def masked(state: TaskState, pool: Iterable[Id]) -> frozenset[Id]:
+    """Who must not be drawn: Early-exit, until a subtask is completed; never a whole pool."""
+    others = set(pool) - {EARLY_EXIT}
+    return frozenset() if state.completed or not others else frozenset({EARLY_EXIT}) & set(pool)
+
+
+def stop_reason(stages: Sequence[Stage], *, limit: int) -> Stop | None:
+    """Why a run ends after its last stage; None if it goes on."""
+    last = stages[-1]
+    if last.exits:
+        return "early_exit"
+    if last.state is not None and last.state.is_over:
+        return "done"
+    return "stages" if len(stages) >= limit else None
+
+
+def settled_answer(stages: Sequence[Stage]) -> str | None:
+    """The artifact of the last subtask that succeeded; None if none did."""
+    passed = [one.outcome for one in stages if one.assessment and one.assessment.verdict == "success" and one.outcome]
+    return passed[-1] if passed else None
+
+
+def episode(stages: Sequence[Stage]) -> Episode | None:
+    """The decisions of a run with the evaluator's rewards, its utility open; None if nothing was decided."""
+    decided = [(one, one.layered) for one in stages if one.layered is not None and one.rows]
+    if not decided:
+        return None
+    return Episode(
+        decisions=tuple(Decision(rows=one.rows, agents=one.agents, layered=layered) for one, layered in decided),
+        process=tuple(one.assessment.reward if one.assessment else 0.0 for one, _ in decided),
+    )
+
+
+def change(before: TaskState, after: TaskState) -> tuple[str, ...]:
+    """What a stage changed in the plan, one line per subtask that was passed, sent back or has failed."""
+    had = {one.id: one for one in before.subtasks}
+    lines = []
+    for one in after.subtasks:
+        was = had.get(one.id, one)
+        if one.status != was.status:
+            lines.append(f"[{one.id}] {was.status} -> {one.status}: {one.goal}")
+        elif one.refinements > was.refinements:
+            lines.append(f"[{one.id}] sent back, try {one.refinements + 1} is next: {one.goal}")
+    return tuple(lines)

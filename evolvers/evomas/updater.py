@@ -1,0 +1,66 @@
+"""The Updater mu: the next task state out of the last one, what was run and what was said of it (Eq. 7, App. B.3).
+
+Deterministic, a pure function; what it does to the active subtask, by verdict:
+
+    success                            DONE         completed, with its artifact; the next pending one is active
+    refine, refinements left           NEED-REFINE  pending, with the failure context; it stays active
+    refine, no refinements left        FAILED       failed, and the planner must plan anew
+    fail                               FAILED       failed, and the planner must plan anew
+"""
+
+from collections.abc import Sequence
+
+from selfwire.evolvers.accounts import shortened
+from selfwire.evolvers.evomas.state import (
+    ARTIFACT_LENGTH,
+    FEEDBACK_LENGTH,
+    HISTORY,
+    Assessment,
+    Past,
+    Subtask,
+    TaskState,
+)
+
+
+def updated(
+    state: TaskState,
+    layers: Sequence[Sequence[str]],
+    outcome: str | None,
+    assessment: Assessment,
+    *,
+    refinements: int = 2,
+) -> TaskState:
+    """s_t = mu(s_{t-1}, G_{t-1}, xi_{t-1}).
+
+    Args:
+        state: s_{t-1}; without an active subtask nothing changes.
+        layers: of G_{t-1}, by agent id.
+        outcome: what the workflow came to; None where nobody answered.
+        assessment: e_{t-1}.
+        refinements: how often a subtask is sent back before it has failed.
+    """
+    current = state.current
+    if current is None:
+        return state
+    after = judged(current, outcome or "", assessment, refinements=refinements)
+    subtasks = tuple(after if one.id == after.id else one for one in state.subtasks)
+    pending = [one.id for one in subtasks if one.status == "pending"]
+    past = Past(subtask=current.id, layers=tuple(map(tuple, layers)), verdict=assessment.verdict)
+    return state.replace(
+        subtasks=subtasks,
+        active=after.id if after.status == "pending" else next(iter(pending), None),
+        assessment=assessment,
+        history=(*state.history, past)[-HISTORY:],
+        hint="",
+        replan=after.status == "failed",
+    )
+
+
+def judged(subtask: Subtask, outcome: str, assessment: Assessment, *, refinements: int) -> Subtask:
+    """The subtask after a verdict; see the table above."""
+    if assessment.verdict == "success":
+        return subtask.replace(status="completed", artifact=shortened(outcome, ARTIFACT_LENGTH), trouble="")
+    trouble = shortened(assessment.feedback, FEEDBACK_LENGTH) or "It was not done, and nobody said why."
+    if assessment.verdict == "refine" and subtask.refinements < refinements:
+        return subtask.replace(refinements=subtask.refinements + 1, trouble=trouble)
+    return subtask.replace(status="failed", trouble=trouble)

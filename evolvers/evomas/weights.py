@@ -1,0 +1,243 @@
+"""A head as bytes: safetensors with its config, optimiser state and the pool that it was trained for.
+
+No code runs on loading, and nothing in it is trusted: shapes, names and numbers are checked. Bytes are equal for
+equal weights.
+"""
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, ValidationError
+
+from selfwire.core.agent import Agent
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import Id, Value, canonical, fingerprint
+from selfwire.evolvers.evomas.config import HeadConfig, SamplingConfig
+from selfwire.evolvers.evomas.plans import agent_text, pool_fingerprint
+
+if TYPE_CHECKING:
+    from selfwire.evolvers.evomas.head import RoutingHead
+    from selfwire.evolvers.evomas.reinforce import Learner
+
+SCHEMA = 1
+ROUTER = "router"
+"""Where a workflow's memory says which weights route it."""
+NAMES = ("query", "key", "value")
+"""Weights of a head, (d, d) each."""
+MOMENTS = ("exp_avg", "exp_avg_sq")
+"""What Adam keeps for each of them."""
+
+Tensors = Mapping[str, npt.NDArray[np.float32]]
+
+
+class Card(Value):
+    """What a file of weights says of itself.
+
+    Args:
+        schema_number: of the file.
+        head: config of the head.
+        sampling: how layers were drawn in training.
+        embedder: whose vectors the head reads.
+        dimensions: d.
+        agents: fingerprint of what was embedded, by agent of the pool.
+        pool: fingerprint of the pool.
+        updates: how often it was updated.
+        steps: Adam's steps; None where no optimiser state is kept.
+    """
+
+    schema_number: int = SCHEMA
+    head: HeadConfig
+    sampling: SamplingConfig
+    embedder: str
+    dimensions: int = Field(ge=1)
+    agents: Mapping[Id, str]
+    pool: str
+    updates: int = Field(default=0, ge=0)
+    steps: int | None = Field(default=None, ge=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """A card with its tensors, checked against each other."""
+
+    card: Card
+    tensors: Tensors
+
+    def head(self) -> "RoutingHead":
+        """The head; imports torch."""
+        import torch
+
+        from selfwire.evolvers.evomas.head import RoutingHead
+
+        made = RoutingHead(self.card.dimensions, self.card.head)
+        made.load_state_dict({name: torch.from_numpy(self.tensors[name].copy()) for name in NAMES})
+        return made
+
+    def resume(self, learner: "Learner") -> None:
+        """Set a learner to where these weights were left, its optimiser too; its head must be `head()`."""
+        import torch
+
+        learner.updates = self.card.updates
+        if self.card.steps is None:
+            return
+        state = {
+            index: {
+                "step": torch.tensor(float(self.card.steps)),
+                **{moment: torch.from_numpy(self.tensors[f"adam.{moment}.{name}"].copy()) for moment in MOMENTS},
+            }
+            for index, name in enumerate(NAMES)
+        }
+        learner.optimiser.load_state_dict({**learner.optimiser.state_dict(), "state": state})
+
+    def slim(self) -> "Weights":
+        """The weights without the optimiser's state: what routes needs no more."""
+        return Weights(card=self.card.replace(steps=None), tensors={name: self.tensors[name] for name in NAMES})
+
+    @property
+    def packed(self) -> bytes:
+        """As a safetensors file."""
+        from safetensors.numpy import save
+
+        return save(dict(sorted(self.tensors.items())), metadata={"selfwire": canonical(self.card)})
+
+
+def weights_of(learner: "Learner", pool: Sequence[Agent], embedder: str) -> Weights:
+    """The weights of a learner, with its optimiser's state.
+
+    Args:
+        learner: trained so far.
+        pool: that it was trained for.
+        embedder: name of the one that its vectors come from.
+    """
+    head, state = learner.head, learner.optimiser.state
+    tensors = {name: getattr(head, name).detach().cpu().numpy().copy() for name in NAMES}
+    steps = None
+    for name in NAMES:
+        kept = state.get(getattr(head, name))
+        if kept:
+            steps = int(kept["step"])
+            tensors |= {f"adam.{moment}.{name}": kept[moment].cpu().numpy().copy() for moment in MOMENTS}
+    card = Card(
+        head=head.config,
+        sampling=learner.sampling,
+        embedder=embedder,
+        dimensions=head.dimensions,
+        agents={agent.id: fingerprint(agent_text(agent)) for agent in pool},
+        pool=pool_fingerprint(pool),
+        updates=learner.updates,
+        steps=steps,
+    )
+    return Weights(card=card, tensors=tensors)
+
+
+def unpacked(data: bytes, where: str) -> Weights:
+    """Weights out of a safetensors file.
+
+    Args:
+        data: the file's bytes.
+        where: its name, for messages.
+
+    Raises:
+        ConfigError: it is corrupt, foreign or of another schema, or holds what is not finite.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        tensors = load(data)
+        length = int.from_bytes(data[:8], "little")
+        card = Card.model_validate_json(json.loads(data[8 : 8 + length])["__metadata__"]["selfwire"])
+    except (SafetensorError, KeyError, ValueError, ValidationError, TypeError) as error:
+        why = " ".join(str(error).split())[:200]
+        raise ConfigError(
+            f"weights {where} are corrupt or not selfwire's: {why}; train again or restore them"
+        ) from None
+    if card.schema_number != SCHEMA:
+        raise ConfigError(f"weights {where} have schema {card.schema_number}; this selfwire reads {SCHEMA}")
+    _refuse_misfit(card, tensors, where)
+    return Weights(card=card, tensors=tensors)
+
+
+def router_entry(card: Card, reference: str) -> dict[str, Any]:
+    """What a workflow's memory holds of a router: JSON, the bytes by reference."""
+    told = card.model_dump(mode="json", include={"head", "sampling", "embedder", "pool", "updates"})
+    return {"weights": reference, **told}
+
+
+def refuse_other_pool(card: Card, pool: Sequence[Agent], embedder: str, *, transfer: bool = False) -> None:
+    """Check that weights were trained for a pool; one that has only grown since needs no new weights.
+
+    Args:
+        card: of the weights.
+        pool: the agents to choose from.
+        embedder: name of the one whose vectors the head will read.
+        transfer: whether another pool is wanted (D10).
+
+    Raises:
+        ConfigError: the embedder is another one; or, without `transfer`, agents are missing or read otherwise.
+    """
+    if card.embedder != embedder:
+        raise ConfigError(f"the weights read vectors of {card.embedder}, not of {embedder}; choose that embedder")
+    now = {agent.id: fingerprint(agent_text(agent)) for agent in pool}
+    changed = sorted(name for name, was in card.agents.items() if now.get(name) != was)
+    if changed and not transfer:
+        raise ConfigError(
+            f"the weights were trained for another pool ({card.pool}, this one is {pool_fingerprint(pool)}): "
+            f"{', '.join(changed)} are missing or changed; train again, or ask for a transfer"
+        )
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that a reader, or a process after a kill, sees the old bytes or the new ones, never half.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    draft: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        draft = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        if draft is not None:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+        raise ConfigError(f"weights cannot be written to {path}: {error.strerror}") from None
+
+
+def read_weights(path: Path) -> Weights:
+    """Weights from a file.
+
+    Raises:
+        ConfigError: it cannot be read, or as `unpacked`.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"weights {path} cannot be read: {error.strerror}") from None
+    return unpacked(data, str(path))
+
+
+def _refuse_misfit(card: Card, tensors: Tensors, where: str) -> None:
+    wanted = set(NAMES)
+    if card.steps is not None:
+        wanted |= {f"adam.{moment}.{name}" for moment in MOMENTS for name in NAMES}
+    shape = (card.dimensions, card.dimensions)
+    bad = sorted(set(tensors) ^ wanted) or [
+        name for name, one in tensors.items() if one.shape != shape or not np.isfinite(one).all()
+    ]
+    if bad:
+        raise ConfigError(f"weights {where} are corrupt: {', '.join(bad)} missing, too many, misshapen or not finite")

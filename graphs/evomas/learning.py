@@ -1,0 +1,85 @@
+"""One update of the router that a workflow carries: workflow and episodes in, workflow with new weights out."""
+
+import asyncio
+from collections.abc import Sequence
+
+from selfwire.core.agent import Agent
+from selfwire.core.ports import Embedder
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import thawed
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.evomas.config import EvomasConfig, TrainConfig
+from selfwire.evolvers.evomas.plans import Episode
+from selfwire.evolvers.evomas.reinforce import Learner, Update
+from selfwire.evolvers.evomas.weights import Weights, refuse_other_pool, weights_of
+from selfwire.graphs.evomas.adapters import saved_weights, with_weights
+
+EPISODE = "episode"
+"""Where a trajectory's notes hold what its router decided."""
+
+
+async def updated(
+    workflow: Workflow, episodes: Sequence[Episode], config: EvomasConfig, train: TrainConfig, embedder: Embedder
+) -> tuple[Workflow, Weights, Update]:
+    """Learn from a batch of episodes.
+
+    Args:
+        workflow: that ran; its memory holds the weights and the optimiser's state, if it was trained before.
+        episodes: what its router decided, with rewards.
+        config: of the runs.
+        train: of the update.
+        embedder: of states and agents.
+
+    Returns:
+        The workflow with the new weights, these with the optimiser's state, and what the update saw.
+
+    Raises:
+        ConfigError: the weights cannot be used.
+        ValueError: an episode names an unknown agent, or a gradient is not finite.
+    """
+    dimensions = (await embedder.embed(["task"])).shape[1]
+    learner = await asyncio.to_thread(_learner, workflow, config, train, embedder.name, dimensions)
+    update = await learner.learn(episodes, workflow.agents, embedder)
+    weights = weights_of(learner, workflow.agents, embedder.name)
+    return with_weights(workflow, weights), weights, update
+
+
+def _learner(workflow: Workflow, config: EvomasConfig, train: TrainConfig, embedder: str, dimensions: int) -> Learner:
+    from selfwire.evolvers.evomas.head import RoutingHead, device_for
+
+    weights = saved_weights(workflow)
+    if weights is not None:
+        refuse_other_pool(weights.card, workflow.agents, embedder, transfer=config.transfer)
+    head = weights.head() if weights else RoutingHead(dimensions, config.head)
+    learner = Learner(
+        head.to(device_for(train.device)),
+        train,
+        config.sampling,
+        stages=config.stages,
+        process=config.process_reward,
+    )
+    if weights is not None:
+        weights.resume(learner)
+    return learner
+
+
+def episode_of(trajectory: Trajectory) -> Episode | None:
+    """What a trajectory teaches the router: None if nothing was decided; without a reward after an error (D8).
+
+    A failed agent is one too: what was chosen was not what ran.
+    """
+    noted = trajectory.notes.get(EPISODE)
+    if noted is None:
+        return None
+    feedback, failed = trajectory.feedback, any(step.error for step in trajectory.steps)
+    reward = None if trajectory.error is not None or failed or feedback is None else float(feedback.solved)
+    return Episode.model_validate(thawed(noted)).replace(reward=reward)
+
+
+def added(workflow: Workflow, agent: Agent) -> Workflow:
+    """The workflow with one more agent in its pool, which the router can choose at once.
+
+    Raises:
+        ValueError: the pool has an agent of that id.
+    """
+    return workflow.replace(agents=(*workflow.agents, agent)).descended_from(workflow, ())

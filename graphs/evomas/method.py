@@ -1,0 +1,210 @@
+"""EvoMAS wired to models and tools: what evaluations and the state machine call. It never receives a task."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+
+from selfwire.core.agent import Agent
+from selfwire.core.edits import Rewiring
+from selfwire.core.errors import ModelError
+from selfwire.core.ports import Act, Embedder, Model, Tool, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Message, Trajectory
+from selfwire.core.usage import Usage, total
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.coach import Coach
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.evomas.plans import Chooser
+from selfwire.evolvers.evomas.pool import METHOD, browsing, seed
+from selfwire.evolvers.evomas.stages import Stage, episode
+from selfwire.evolvers.evomas.state import TaskState
+from selfwire.evolvers.evomas.weights import ROUTER
+from selfwire.graphs.evomas.adapters import Adapters
+from selfwire.graphs.evomas.learning import episode_of, updated
+from selfwire.graphs.evomas.stage import StageRun
+from selfwire.graphs.method import Evolved, Grade
+from selfwire.graphs.nodes import DETACHED
+from selfwire.graphs.prompts import load_prompts
+from selfwire.nodes.agent import agent_act
+from selfwire.nodes.ensemble import ensemble_act
+from selfwire.tools.browse import with_pages
+
+
+@dataclass(frozen=True)
+class Evomas:
+    """EvoMAS wired to models, tools and an embedder; satisfies `graphs.method.Method`.
+
+    Attributes:
+        model: plays the roles agent, meta (planner) and judge (evaluator).
+        toolbox: tools by the name that agents hold.
+        embedder: of task states and agents, for the head.
+        config: the method's knobs and ablations.
+        adapters: keeps heads that are built.
+    """
+
+    model: Model
+    toolbox: Toolbox
+    embedder: Embedder
+    config: EvomasConfig = field(default_factory=EvomasConfig)
+    adapters: Adapters = field(default_factory=Adapters)
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return METHOD
+
+    @cached_property
+    def coach(self) -> Coach:
+        """Planner and evaluator with EvoMAS's prompts."""
+        return Coach(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
+
+    @cached_property
+    def tools(self) -> dict[str, Tool]:
+        """What agents may hold: the toolbox, with a page reader beside a local search."""
+        return with_pages(self.toolbox)
+
+    @cached_property
+    def acts(self) -> dict[str, Act]:
+        """How agents act, by kind."""
+        heat = self.config.temperature
+        return {
+            "worker": agent_act(self.model, self.tools, temperature=heat),
+            "ensemble": ensemble_act(self.model, load_prompts("nodes"), temperature=heat),
+        }
+
+    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+        """The pool; its browser holds what opens pages even where that is not lent to others."""
+        prompts = load_prompts("evolvers", METHOD)
+        return seed(prompts, tools=tools, pages=browsing(self.tools) if tools else (), config=self.config)
+
+    def adopted(self, workflow: Workflow) -> Workflow:
+        """A pool from elsewhere as it is."""
+        return workflow
+
+    async def chooser(self, workflow: Workflow) -> Chooser:
+        """Who chooses layers, as the config says; a head is built once per weights, off the event loop."""
+        return await self.adapters.chooser(workflow, self.config, self.embedder)
+
+    async def solve(
+        self, workflow: Workflow, question: Question, *, scope: Scope, within: RunnableConfig | None = DETACHED
+    ) -> Trajectory:
+        """Run up to T stages on one question.
+
+        Args:
+            workflow: the pool, with the router's weights in its memory.
+            question: what is asked.
+            scope: place of the run.
+            within: config of the machine's graph; None makes it part of the running graph.
+
+        Returns:
+            The steps of all stages (`visit` is the stage) and the final answer; planning, judging and the last
+            synthesis are its overhead. `notes` hold `episode` (decisions and the evaluator's rewards, its utility
+            open), `stages` and `status`. A model that fails outside the team ends it as an error.
+
+        Raises:
+            BudgetError: the run must stop.
+        """
+        from selfwire.graphs.evomas.machine import machine, steps_needed  # the machine is made of this method's steps
+
+        async def wire(context: object, spent: Usage) -> tuple[Evomas, None]:
+            return self, None
+
+        graph = machine(self.config, workflow, wire, scope=scope, asked=question).compile(name=METHOD)
+        limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.stages)}
+        try:
+            final = await graph.ainvoke({"question": question.input}, {**(within or {}), **limit})
+        except ModelError as error:
+            return Trajectory(
+                question=question,
+                workflow=workflow.fingerprint,
+                error=f"{type(error).__name__}: {error}",
+                sample=scope.sample,
+            )
+        return result(final, workflow, question, scope)
+
+    async def run_stage(
+        self, workflow: Workflow, question: Question, state: TaskState, layers: Sequence[Sequence[str]], scope: Scope
+    ) -> Trajectory:
+        """Run layers of agents on the active subtask; see `StageRun`."""
+        run = StageRun(workflow, question, state, self.config.task_state, self.acts, scope)
+        return await run.play(layers)
+
+    async def verified(self, workflow: Workflow, question: Question, outcome: str, scope: Scope) -> tuple[str, Usage]:
+        """What looking up an outcome's claims brings, with all tools that the pool holds; "" where that fails."""
+        held = tuple(dict.fromkeys(tool for agent in workflow.agents for tool in agent.tools))
+        agent = Agent(id="verifier", prompt=load_prompts("evolvers", METHOD).text("verify").strip(), tools=held)
+        inbox = (Message(source="workflow", target=agent.id, text=outcome),)
+        try:
+            step = await self.acts["worker"](agent, question, inbox, scope=scope.at(node=agent.id))
+        except ModelError as error:
+            return "", error.cost or Usage()
+        return step.output, step.usage
+
+    async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
+        """`samples` runs, which differ by what is drawn."""
+        places = [scope.at(sample=number) for number in range(self.config.samples)]
+        return await asyncio.gather(*(self.solve(workflow, question, scope=place) for place in places))
+
+    async def evolve(
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
+    ) -> Evolved:
+        """One batch of REINFORCE; agents and topology stay, the router's weights are what is learned.
+
+        Nothing is learned where nobody asks the head, and from trajectories that an error has ended.
+        """
+        episodes = [found for one in trajectories if (found := episode_of(one)) is not None]
+        if self.config.adapter != "learned" or not episodes:
+            return Evolved(workflow=workflow)
+        learned, _, update = await updated(workflow, episodes, self.config, self.config.train, self.embedder)
+        return Evolved(
+            workflow=learned.descended_from(workflow, ()), notes={"update": update.model_dump(mode="json")}
+        )
+
+    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
+        """Nothing is fitted to held-out tasks."""
+        return workflow
+
+    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+        """The kept pool with the candidate's router, which reads agents by their texts."""
+        return kept.learned(**{ROUTER: candidate.memory[ROUTER]}) if ROUTER in candidate.memory else kept
+
+    def pruned(self, workflow: Workflow) -> Rewiring | None:
+        """Nothing is pruned: who helps least is not chosen."""
+        return None
+
+
+def result(final: Mapping[str, Any], workflow: Workflow, question: Question, scope: Scope) -> Trajectory:
+    """The trajectory of a run out of the machine's final state."""
+    done = Trajectory(
+        question=question,
+        workflow=workflow.fingerprint,
+        steps=tuple(final["steps"]),
+        answer=final["answer"],
+        error=final["error"],
+        sample=scope.sample,
+    )
+    stages = [Stage.model_validate(one) for one in final["stages"]]
+    decided = episode(stages)
+    notes = {
+        "episode": decided.model_dump(mode="json") if decided else None,
+        "stages": final["stages"],
+        "status": final["status"],
+    }
+    spent = Usage.model_validate(final["usage"])
+    return done.replace(overhead=_without(spent, total(step.usage for step in done.steps)), notes=notes)
+
+
+def _without(whole: Usage, part: Usage) -> Usage:
+    """What is left of a usage after a part of it."""
+    return Usage(
+        calls=max(0, whole.calls - part.calls),
+        input_tokens=max(0, whole.input_tokens - part.input_tokens),
+        output_tokens=max(0, whole.output_tokens - part.output_tokens),
+        dollars=None if whole.dollars is None or part.dollars is None else max(0.0, whole.dollars - part.dollars),
+        seconds=max(0.0, whole.seconds - part.seconds),
+    )

@@ -1,0 +1,169 @@
+"""One stage as a team: layers become a topology between the task state and the outcome (Eq. 8, 9, App. D.3).
+
+    task_state -> every agent of layer 1 -> every agent of layer 2 -> ... -> outcome
+
+The two ends call no model: the first hands the full state on, the last puts the answers of the last layer together.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from selfwire.core.agent import Agent
+from selfwire.core.ports import Act
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.trajectory import Message, Step, ToolUse, Trajectory
+from selfwire.core.values import fingerprint, is_id
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.evomas.pool import EARLY_EXIT
+from selfwire.evolvers.evomas.state import TaskState, full_text
+from selfwire.graphs.routers import every
+from selfwire.graphs.team import run_team
+from selfwire.graphs.turn import TeamRun
+
+STATE, OUTCOME = "task_state", "outcome"
+ENDS = (Agent(id=STATE, prompt="", kind="signal"), Agent(id=OUTCOME, prompt="", kind="signal"))
+
+OWN_KNOWLEDGE = "This answer comes from the model's own knowledge."
+_OWN = re.compile(r"\b(?:own|internal) knowledge\b", re.IGNORECASE)
+_SOURCES = re.compile(r"^\W*sources?\W*:", re.IGNORECASE | re.MULTILINE)
+_SOURCE = re.compile(r"https?://[^\s<>\"')\]]+|^\[\d+\] (.+)$", re.MULTILINE)
+MOST_SOURCES = 10
+
+
+def layered_topology(layers: Sequence[Sequence[str]]) -> Topology:
+    """G_t with its two ends: consecutive layers are fully joined.
+
+    Args:
+        layers: agent ids, at least one layer and none of them empty.
+    """
+    levels = [[node_id(number, agent) for agent in layer] for number, layer in enumerate(layers, 1)]
+    agents = [agent for layer in layers for agent in layer]
+    nodes = [node for level in levels for node in level]
+    rows = [[STATE], *levels, [OUTCOME]]
+    return Topology(
+        nodes=tuple(
+            Node(id=n, agent=a) for n, a in zip([STATE, *nodes, OUTCOME], [STATE, *agents, OUTCOME], strict=True)
+        ),
+        edges=tuple(
+            Edge(source=source, target=target)
+            for above, below in pairwise(rows)
+            for source in above
+            for target in below
+        ),
+        entry=STATE,
+        sink=OUTCOME,
+    )
+
+
+def whole_topology(workflow: Workflow, layers: int) -> Topology:
+    """What may be drawn: every agent of the pool in every layer."""
+    working = [agent.id for agent in workflow.agents if agent.id != EARLY_EXIT]
+    return layered_topology([working or [EARLY_EXIT]] * layers)
+
+
+def placed(workflow: Workflow, layers: int) -> Workflow:
+    """The pool with a node for every place that an agent may have, and no edges, for whoever asks where agents are."""
+    drawn = whole_topology(workflow, layers)
+    nodes = tuple(node for node in drawn.nodes if node.agent in workflow.pool)
+    return workflow.replace(topology=Topology(nodes=nodes, entry=nodes[0].id, sink=nodes[0].id))
+
+
+def node_id(layer: int, agent: str) -> str:
+    """The node of an agent in a layer, from 1."""
+    plain = f"L{layer}-{agent}"
+    return plain if is_id(plain) else f"L{layer}-{fingerprint(agent)}"
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """What a stage is run with.
+
+    Attributes:
+        workflow: the pool.
+        question: the whole task.
+        state: s_t.
+        whole: off is the ablation without a task state.
+        acts: how agents act by kind; `worker` stands for kinds that are not named.
+        scope: place of the run; `visit` is the stage.
+    """
+
+    workflow: Workflow
+    question: Question
+    state: TaskState
+    whole: bool
+    acts: dict[str, Act]
+    scope: Scope
+
+    async def play(self, layers: Sequence[Sequence[str]]) -> Trajectory:
+        """Run the layers as a team; the trajectory's answer is the stage's outcome, its steps are the agents'."""
+        run = TeamRun(
+            question=self._asked(),
+            scope=self.scope,
+            agents={agent.id: agent for agent in (*self.workflow.agents, *ENDS)},
+            act=self._act,
+            router=every,
+            workflow=self.workflow.fingerprint,
+        )
+        done = await run_team(layered_topology(layers), run)
+        return done.replace(steps=tuple(step for step in done.steps if step.agent not in (STATE, OUTCOME)))
+
+    def _asked(self) -> Question:
+        current = self.state.current
+        if not self.whole or current is None or current.goal == " ".join(self.question.input.split()):
+            return self.question
+        told = f"{self.question.input}\n\nWork on this part of the task now, and on nothing else: {current.goal}"
+        return self.question.replace(input=told)
+
+    async def _act(self, agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        read = [message for message in inbox if message.text.strip()]
+        if agent.id in (STATE, OUTCOME):
+            text = self._told() if agent.id == STATE else aggregate(read)
+            return Step(node=scope.node, agent=agent.id, visit=scope.visit, inbox=tuple(inbox), output=text)
+        answers = [message for message in read if message.source != STATE]
+        if not answers and agent.kind in ("ensemble", "refiner"):
+            answers = self._artifacts(scope.node)
+        context = [] if agent.kind == "ensemble" else self._context(scope.node)
+        act = self.acts.get(agent.kind, self.acts["worker"])
+        return marked(agent, await act(agent, question, (*context, *answers), scope=scope))
+
+    def _context(self, node: str) -> list[Message]:
+        text = self._told()
+        return [Message(source=STATE, target=node, text=text)] if text else []
+
+    def _artifacts(self, node: str) -> list[Message]:
+        """Artifacts of completed subtasks, for agents that work on solutions and stand in layer 1."""
+        done = self.state.completed if self.whole else ()
+        return [Message(source=f"subtask-{one.id}", target=node, text=one.artifact) for one in done if one.artifact]
+
+    def _told(self) -> str:
+        return full_text(self.state) if self.whole else ""
+
+
+def aggregate(inbox: Sequence[Message]) -> str:
+    """The answers of a layer as one text; of several, each under its agent's name."""
+    if len(inbox) == 1:
+        return inbox[0].text
+    return "\n\n".join(f"[{message.source.partition('-')[2]}]\n{message.text}" for message in inbox)
+
+
+def marked(agent: Agent, step: Step) -> Step:
+    """The step with what its agent must say of where the answer comes from, if it has not said so itself."""
+    if step.error or not step.output.strip():
+        return step
+    if agent.kind == "knowledge" and not _OWN.search(step.output):
+        return step.replace(output=f"{step.output}\n\n{OWN_KNOWLEDGE}")
+    if (step.tools or agent.kind == "searcher") and not _SOURCES.search(step.output):
+        return step.replace(output=f"{step.output}\n\nSources: {'; '.join(sources(step.tools))}")
+    return step
+
+
+def sources(uses: Sequence[ToolUse]) -> tuple[str, ...]:
+    """Addresses and numbered titles in tools' results; else the names of the tools that gave one."""
+    good = [use for use in uses if not use.error]
+    found = (match[1] or match[0] for use in good for match in _SOURCE.finditer(use.result))
+    told = tuple(dict.fromkeys(text.strip() for text in found))[:MOST_SOURCES]
+    return told or tuple(dict.fromkeys(use.name for use in good)) or ("none, as no tool gave a result",)

@@ -1,0 +1,114 @@
+"""Router training as a plain loop that can be resumed: collect episodes, update, keep the weights, save versions."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from selfwire.core.ports import Embedder
+from selfwire.core.scope import Scope
+from selfwire.core.task import Task
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.evomas.config import EvomasConfig, TrainConfig
+from selfwire.evolvers.evomas.plans import Episode
+from selfwire.evolvers.evomas.reinforce import Update
+from selfwire.evolvers.evomas.weights import read_weights, write_atomically
+from selfwire.graphs.evolution.rollouts import Ground, Play, roll_out
+from selfwire.graphs.evomas.adapters import saved_weights, with_weights
+from selfwire.graphs.evomas.learning import episode_of, updated
+
+PHASE = "train"
+UPDATE = "update"
+"""Names the journal's notes of what each update saw: `update/1`, `update/2`, ..."""
+
+Save = Callable[[Workflow, int], Awaitable[None]]
+"""Saves a version of the workflow after an update."""
+Progress = Callable[[Update], None]
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a training needs.
+
+    Attributes:
+        run: its name.
+        seed: of everything drawn.
+        ground: where episodes are run and graded, through the journal.
+        play: runs a question several times; its trajectories note what the router decided.
+        samples: how many trajectories `play` gives per question.
+        tasks: to learn from.
+        config: of the runs.
+        train: of the updates.
+        embedder: of states and agents.
+        state: file of the weights after the last update, optimiser and all.
+        save: called after every `checkpoint_every` updates and after the last.
+    """
+
+    run: str
+    seed: int
+    ground: Ground
+    play: Play
+    samples: int
+    tasks: Sequence[Task]
+    config: EvomasConfig
+    train: TrainConfig
+    embedder: Embedder
+    state: Path
+    save: Save
+
+    async def go(
+        self,
+        workflow: Workflow,
+        on_update: Progress = lambda update: None,
+        on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
+    ) -> Workflow:
+        """Train, or go on with the training that the state file is of.
+
+        A kill loses at most one update, whose calls are replayed from the journal: the weights come out the same.
+
+        Args:
+            workflow: to begin with.
+            on_update: told of every update.
+            on_episode: told of every trajectory.
+
+        Returns:
+            The workflow with its trained weights, the optimiser's state left out.
+
+        Raises:
+            BudgetError, OutageError, ModelError: it stopped and can be resumed.
+            ConfigError: the state file or the weights cannot be used.
+        """
+        done = 0
+        if await asyncio.to_thread(self.state.exists):
+            weights = await asyncio.to_thread(read_weights, self.state)
+            workflow, done = with_weights(workflow, weights), weights.card.updates
+            await self._keep(workflow, done)
+        for number in range(done, self.train.updates):
+            episodes = await self._collected(workflow, number, on_episode)
+            workflow, weights, update = await updated(workflow, episodes, self.config, self.train, self.embedder)
+            await self.ground.journal.note(f"{UPDATE}/{update.number}", update.model_dump(mode="json"))
+            await asyncio.to_thread(write_atomically, self.state, weights.packed)
+            await self._keep(workflow, number + 1)
+            on_update(update)
+        return _slim(workflow)
+
+    async def _collected(
+        self, workflow: Workflow, number: int, on_episode: Callable[[Trajectory], None]
+    ) -> list[Episode]:
+        scope = Scope(run=self.run, seed=self.seed, iteration=number, phase=PHASE)
+        wanted = min(len(self.tasks), max(1, self.train.batch // self.samples))
+        drawn = scope.random("tasks").permutation(len(self.tasks))[:wanted]
+        tasks = [self.tasks[int(index)] for index in drawn]
+        found = await roll_out(self.ground, self.play, workflow, tasks, scope, on_episode)
+        return [episode for one in found if (episode := episode_of(one)) is not None]
+
+    async def _keep(self, workflow: Workflow, done: int) -> None:
+        """Save a version if one is due; saving the same one again changes nothing."""
+        if done and (done % self.train.checkpoint_every == 0 or done == self.train.updates):
+            await self.save(_slim(workflow), done)
+
+
+def _slim(workflow: Workflow) -> Workflow:
+    weights = saved_weights(workflow)
+    return workflow if weights is None else with_weights(workflow, weights.slim())

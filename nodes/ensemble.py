@@ -1,0 +1,76 @@
+"""The Ensemble: chooses among the solutions that it is handed the one on which most of them agree (C.4.7)."""
+
+import string
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from selfwire.core.agent import Agent
+from selfwire.core.errors import ReplyError
+from selfwire.core.ports import Act, Model
+from selfwire.core.prompts import Prompts
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Message, Step
+from selfwire.core.usage import Usage
+
+LETTERS = string.ascii_uppercase
+"""Most solutions that have a letter; those beyond it are not shown."""
+NOTHING = "There is no solution to choose from yet."
+
+
+class Choice(BaseModel):
+    """The Ensemble's reply."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    thought: str = Field(description="How the solutions compare.")
+    solution_letter: str = Field(description="The letter of the chosen solution.")
+
+
+def ensemble_act(model: Model, prompts: Prompts, *, temperature: float | None = None) -> Act:
+    """How an Ensemble acts: its output is the chosen solution as it stands.
+
+    One solution needs no choice and none leaves nothing to say: neither costs a call. Without a valid reply, or
+    with a letter that nobody has, it takes what most solutions say word for word, else the first.
+
+    Args:
+        model: plays the role "agent".
+        prompts: with `ensemble`, which the agent's own prompt opens.
+        temperature: not used by asks for objects where None.
+    """
+
+    async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        solutions = lettered(inbox)
+        text, usage = next(iter(solutions.values()), NOTHING), Usage()
+        if len(solutions) > 1:
+            text, usage = await _chosen(agent, question, solutions, scope)
+        return Step(
+            node=scope.node, agent=agent.id, visit=scope.visit, inbox=tuple(inbox), output=text, usage=usage
+        )
+
+    async def _chosen(
+        agent: Agent, question: Question, solutions: Mapping[str, str], scope: Scope
+    ) -> tuple[str, Usage]:
+        shown = "\n\n".join(f"{letter}.\n{text}" for letter, text in solutions.items())
+        messages = prompts.messages("ensemble", prompt=agent.prompt, task=question.input, solutions=shown)
+        try:
+            choice, usage = await model.ask(Choice, messages, scope=scope, role="agent", temperature=temperature)
+        except ReplyError as error:
+            return most_common(solutions), error.cost or Usage()
+        letter = choice.solution_letter.strip(" .()*\n").upper()
+        return solutions.get(letter) or most_common(solutions), usage
+
+    return act
+
+
+def lettered(inbox: Sequence[Message]) -> dict[str, str]:
+    """Solutions by letter, in the order of the inbox; blank ones are none."""
+    texts = [message.text.strip() for message in inbox if message.text.strip()]
+    return dict(zip(LETTERS, texts, strict=False))
+
+
+def most_common(solutions: Mapping[str, str]) -> str:
+    """The solution that stands there most often, word for word; the first among equals."""
+    return Counter(solutions.values()).most_common(1)[0][0]

@@ -1,0 +1,77 @@
+"""Bytes that workflows refer to by hash, such as a router's weights.
+
+A workflow's memory is JSON, and large bytes have no place in it: it holds `sha256:...` instead. This process keeps
+the bytes that it made or read; the library stores them beside the versions that refer to them and reads them back,
+so history, rollback and forks need to know nothing of them.
+"""
+
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from threading import Lock
+from typing import Any
+
+from selfwire.core.errors import LibraryError
+
+REFERENCE = re.compile(r"sha256:[0-9a-f]{64}")
+KEPT = 64
+"""How many are kept in memory; the longest unused go first."""
+
+_kept: OrderedDict[str, bytes] = OrderedDict()
+_lock = Lock()
+
+
+def remembered(data: bytes) -> str:
+    """Keep bytes in this process and return the reference to them."""
+    reference = reference_to(data)
+    with _lock:
+        _kept[reference] = data
+        _kept.move_to_end(reference)
+        while len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    return reference
+
+
+def recalled(reference: str) -> bytes:
+    """The bytes of a reference.
+
+    Raises:
+        LibraryError: this process has not seen them.
+    """
+    found = held(reference)
+    if found is None:
+        raise LibraryError(
+            f"the bytes {reference[:19]}... are not here; load the workflow from the library they are in"
+        )
+    return found
+
+
+def held(reference: str) -> bytes | None:
+    """The bytes of a reference if this process has seen them."""
+    with _lock:
+        if reference in _kept:
+            _kept.move_to_end(reference)
+        return _kept.get(reference)
+
+
+def reference_to(data: bytes) -> str:
+    """`sha256:` and the hash of the bytes."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def references(memory: Any) -> tuple[str, ...]:
+    """Every reference in a JSON value, in order, each once."""
+    return tuple(dict.fromkeys(_found(memory)))
+
+
+def _found(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        if REFERENCE.fullmatch(value):
+            yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _found(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _found(one)

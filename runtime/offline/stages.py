@@ -1,0 +1,117 @@
+"""Planner, evaluator and the two who choose an answer, of a team whose workflow is put together stage by stage.
+
+They know the symptoms of a task's family: which steps the work does not show yet, and whether an answer leaves the
+task open. A plan is a list of such steps in words, and a subtask is done when its step shows. Nobody here takes a step.
+"""
+
+import re
+from collections import Counter
+from typing import Any, NamedTuple
+
+from selfwire.runtime.offline.brief import Brief, Critic
+from selfwire.runtime.offline.skills import Evidence
+from selfwire.runtime.offline.vocabulary import named_in, paraphrases
+
+_PLANNED = re.compile(r"^\[(\w[\w-]*)\] (pending|completed|failed): (.+?)(?: \(sent back .*)?$", re.MULTILINE)
+_ANSWER = re.compile(r"^[\W_]*(?:final )?answer\W*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
+_OPEN = re.compile(r"\bunknown\b|\bnot known\b|\bcannot (?:say|tell)\b", re.IGNORECASE)
+_BLOCK = re.compile(r"^(?:([A-Z])\.|\[attempt \d+\])$", re.MULTILINE)
+_STATUS = {"pending": "TODO", "completed": "DONE", "failed": "FAILED"}
+
+
+class _Step(NamedTuple):
+    id: str
+    status: str
+    goal: str
+
+
+def planner(brief: Brief) -> dict[str, Any]:
+    """One subtask per step that is missing; where one has failed, another wording of what is still missing."""
+    had = [_Step(*found) for found in _PLANNED.findall(brief["state"])]
+    missing = list(dict.fromkeys(_missing(brief, f"{brief['state']}\n{brief['outcome']}")))
+    if missing and brief.errs("plan", share=0.5):
+        missing[0] = brief.any_skill("plan")
+    subtasks = [{"id": one.id, "goal": one.goal, "status": _STATUS[one.status]} for one in had]
+    if not had or "failed for good" in brief["assessment"]:
+        pending = {one.goal for one in had if one.status == "pending"}
+        goals = [_worded(brief, skill, {one.goal for one in had}) for skill in missing] or ["Give the answer."]
+        subtasks += [{"id": "", "goal": goal, "status": "TODO"} for goal in goals if goal not in pending]
+    done = sum(one.status == "completed" for one in had)
+    return {
+        "subtasks": subtasks,
+        "active": "",
+        "summary": f"{done} of {len(subtasks)} subtasks are done." if had else "",
+        "hint": f"The work lacks a step: {brief.worded(missing[0])}" if missing else "No step is missing.",
+    }
+
+
+def evaluator(brief: Brief) -> dict[str, Any]:
+    """Whether the step that the subtask names shows; of the last subtask, whether an answer stands too."""
+    missing = set(_missing(brief, f"{brief['state']}\n{brief['outcome']}"))
+    wanted = set(named_in(brief["subtask"]))
+    lacking = (missing & wanted) or (missing if not wanted else set[str]())
+    is_last = sum(status == "pending" for _, status, _ in _PLANNED.findall(brief["state"])) <= 1
+    is_open = is_last and _is_open(brief["outcome"])
+    done = not lacking and not is_open
+    if brief.errs("evaluate", share=0.5):
+        done = not done
+    told = f"A step does not show: {', '.join(sorted(lacking))}." if lacking else "The answer is left open."
+    return {
+        "feedback": "The step shows in the work." if done else told,
+        "reward": 1.0 if done else 0.0,
+        "refine": not done and not brief.chance("give up", 0.1),
+        "confidence": 0.8 if done == (not lacking) else 0.4,
+    }
+
+
+def ensemble(brief: Brief) -> dict[str, Any]:
+    """The first solution with the answer that most of them give; open ones do not count."""
+    letters = _blocks(brief["solutions"])
+    answers = {letter: _answer(text) for letter, text in letters.items()}
+    counted = Counter(answer for answer in answers.values() if answer)
+    best = counted.most_common(1)[0][0] if counted else ""
+    chosen = next((letter for letter, answer in answers.items() if answer == best), "A")
+    if letters and brief.errs("choice", share=0.5):
+        chosen = brief.pick("letter", list(letters))
+    return {"thought": f"{counted[best] if best else 0} of {len(letters)} agree.", "solution_letter": chosen}
+
+
+def synthesis(brief: Brief) -> dict[str, Any]:
+    """The last attempt that leaves nothing open, as it stands."""
+    parts = [part.strip() for part in _BLOCK.split(brief["attempts"]) if part and part.strip()]
+    settled = [text for text in parts if not _is_open(text)]
+    return {"answer": (settled or ["Answer: unknown"])[-1], "basis": "The last attempt that was not left open."}
+
+
+def _missing(brief: Brief, shown: str) -> tuple[str, ...]:
+    return brief.family.missing(Evidence(brief["task"], shown))
+
+
+def _worded(brief: Brief, skill: str, had: set[str]) -> str:
+    """The step in words that were not used before, if there are any."""
+    fresh = [text for text in paraphrases().get(skill, (skill,)) if " ".join(text.split()) not in had]
+    return brief.pick(f"goal {skill}", fresh) if fresh else brief.worded(skill)
+
+
+def _blocks(text: str) -> dict[str, str]:
+    parts = _BLOCK.split(text)
+    return {letter: body for letter, body in zip(parts[1::2], parts[2::2], strict=False) if letter}
+
+
+def _answer(text: str) -> str:
+    found = _ANSWER.findall(text)
+    return "" if not found or _OPEN.search(found[-1]) else str(found[-1]).strip().lower()
+
+
+def _is_open(text: str) -> bool:
+    """Whether a text's last answer is open; a text without such a line has to be taken as it is."""
+    found = _ANSWER.findall(text)
+    return not text.strip() or bool(found and _OPEN.search(found[-1]))
+
+
+CRITICS: dict[frozenset[str], Critic] = {
+    frozenset({"subtasks", "active", "summary", "hint"}): planner,
+    frozenset({"feedback", "reward", "refine", "confidence"}): evaluator,
+    frozenset({"thought", "solution_letter"}): ensemble,
+    frozenset({"answer", "basis"}): synthesis,
+}

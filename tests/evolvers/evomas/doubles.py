@@ -1,0 +1,38 @@
+"""Small pools and episodes for tests of the router."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from selfwire.core.agent import Agent
+from selfwire.evolvers.evomas.config import HeadConfig, SamplingConfig
+from selfwire.evolvers.evomas.encoding import Vectors
+from selfwire.evolvers.evomas.head import RoutingHead
+from selfwire.evolvers.evomas.plans import Decision, Episode, Layered
+
+D = 8
+POOL = tuple(Agent(id=name, role=f"{name} things", prompt="Work.") for name in ("sort", "weigh", "paint"))
+SAMPLING = SamplingConfig(layers=2)
+
+
+def vectors(texts: Sequence[str], d: int = D) -> dict[str, Vectors]:
+    """A unit vector per text, by its place."""
+    made = np.random.default_rng(7).normal(size=(len(texts), d)).astype(np.float32)
+    made /= np.linalg.norm(made, axis=1, keepdims=True)
+    return dict(zip(texts, made, strict=True))
+
+
+AGENTS = vectors([agent.id for agent in POOL])
+ROWS = vectors(("here", "there", "so far"))
+
+
+def decided(*layers: tuple[str, ...], rows: tuple[str, ...] = ("here",), masked: tuple[str, ...] = ()) -> Decision:
+    return Decision(rows=rows, agents=tuple(AGENTS), layered=Layered(layers=layers, masked=masked))
+
+
+def episode(reward: float | None, *decisions: Decision, process: tuple[float, ...] = ()) -> Episode:
+    return Episode(decisions=decisions or (decided(("sort",), ("paint", "weigh")),), reward=reward, process=process)
+
+
+def head() -> RoutingHead:
+    return RoutingHead(D, HeadConfig(init="xavier", seed=3))

@@ -1,0 +1,80 @@
+"""The Updater by table: what every verdict does to the active subtask, and to what is active next."""
+
+import pytest
+
+from selfwire.evolvers.evomas.state import ARTIFACT_LENGTH, HISTORY, Assessment, TaskState, Verdict
+from selfwire.evolvers.evomas.updater import updated
+from tests.evolvers.evomas.states import state, subtask
+
+LAYERS = (("io", "web_search"), ("ensemble",))
+
+
+def after(verdict: Verdict, before: TaskState, *, refinements: int = 2) -> TaskState:
+    told = Assessment(verdict=verdict, confidence=0.7, feedback="the second length is missing")
+    return updated(before, LAYERS, "1,280 m", told, refinements=refinements)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "refinements", "limit", "status", "counted", "replan"),
+    [
+        ("success", 0, 2, "completed", 0, False),  # DONE
+        ("success", 2, 2, "completed", 2, False),
+        ("refine", 0, 2, "pending", 1, False),  # NEED-REFINE
+        ("refine", 1, 2, "pending", 2, False),
+        ("refine", 2, 2, "failed", 2, True),  # two refinements, then failed
+        ("refine", 0, 0, "failed", 0, True),
+        ("fail", 0, 2, "failed", 0, True),  # FAILED
+        ("fail", 2, 2, "failed", 2, True),
+    ],
+)
+def test_status_transitions(
+    verdict: Verdict, refinements: int, limit: int, status: str, counted: int, replan: bool
+) -> None:
+    made = after(verdict, state(subtask(1, refinements=refinements), subtask(2)), refinements=limit)
+    first, second = made.subtasks
+    assert (first.status, first.refinements, made.replan) == (status, counted, replan)
+    assert made.active == ("s1" if status == "pending" else "s2")
+    assert second == subtask(2)
+    assert made.assessment is not None
+    assert made.assessment.verdict == verdict
+
+
+def test_a_success_keeps_the_artifact_and_drops_the_trouble() -> None:
+    first = after("success", state(subtask(1, refinements=1, trouble="incomplete"), subtask(2))).subtasks[0]
+    assert (first.artifact, first.trouble) == ("1,280 m", "")
+
+
+@pytest.mark.parametrize("verdict", ["refine", "fail"])
+def test_what_is_sent_back_or_fails_keeps_why_and_no_artifact(verdict: Verdict) -> None:
+    first = after(verdict, state(subtask(1))).subtasks[0]
+    assert (first.trouble, first.artifact) == ("the second length is missing", "")
+
+
+def test_the_last_success_ends_the_plan() -> None:
+    made = after("success", state(subtask(1, "completed"), subtask(2)))
+    assert (made.active, made.is_over) == (None, True)
+
+
+def test_the_last_failure_does_not_end_it_as_something_has_to_take_its_place() -> None:
+    made = after("fail", state(subtask(1, "completed"), subtask(2)))
+    assert (made.active, made.is_over, made.replan) == (None, False, True)
+
+
+def test_stages_are_remembered_up_to_a_limit() -> None:
+    now = state(subtask(1))
+    for _ in range(HISTORY + 3):
+        now = updated(now, LAYERS, None, Assessment(verdict="refine"), refinements=100)
+    assert len(now.history) == HISTORY
+    assert str(now.history[-1]) == "s1: io+web_search > ensemble: refine"
+
+
+def test_without_an_active_subtask_nothing_changes() -> None:
+    before = state(subtask(1, "completed"))
+    assert after("success", before) == before
+
+
+def test_it_is_deterministic_and_bounds_what_it_keeps() -> None:
+    before, told = state(subtask(1)), Assessment(verdict="success")
+    long = "x" * (ARTIFACT_LENGTH + 100)
+    assert updated(before, LAYERS, long, told) == updated(before, LAYERS, long, told)
+    assert len(updated(before, LAYERS, long, told).subtasks[0].artifact) <= ARTIFACT_LENGTH

@@ -1,0 +1,349 @@
+"""EvoMAS end to end: the machine with scripted models, what is run of what was drawn, and how a run ends."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import Field
+
+from selfwire.core.errors import BudgetError, ConfigError
+from selfwire.core.usage import Budget
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.evomas.evaluator import NOT_JUDGED
+from selfwire.evolvers.evomas.stages import Stage
+from selfwire.graphs import evomas
+from selfwire.graphs.evomas.stage import OWN_KNOWLEDGE
+from selfwire.nodes.ensemble import NOTHING
+from tests.graphs.scripted import ScriptedChat
+from tests.graphs.test_hiva_machine import run
+
+ASKED = {"question": "Which bridge is longer?"}
+FORMS = pytest.mark.parametrize("form", ["sync", "async"])
+
+
+def item(goal: str, id: str = "", status: str = "TODO") -> dict[str, str]:
+    return {"id": id, "goal": goal, "status": status}
+
+
+def planning(*items: dict[str, str], **told: str) -> dict[str, Any]:
+    return {"subtasks": list(items), "active": "", "summary": "", "hint": "", **told}
+
+
+TWO = planning(item("Find the lengths."), item("Compare them."))
+SAME = planning(item("", "s1"), item("", "s2"), item("", "s3"))
+GOOD = {"feedback": "it is there", "reward": 1, "refine": False, "confidence": 0.9}
+HALF = {"feedback": "one is missing", "reward": 0, "refine": True, "confidence": 0.6}
+DEAD = {"feedback": "a dead end", "reward": 0, "refine": False, "confidence": 0.6}
+SCRIPT: dict[str, dict[str, Any]] = {
+    "Plan": SAME,
+    "Assessed": GOOD,
+    "Choice": {"thought": "they agree", "solution_letter": "B"},
+    "LastAnswer": {"answer": "put together", "basis": "attempts"},
+}
+IO = "You are a member of a team that works on a task in stages. You answer the current subtask out of"
+SEARCH = "You are a member of a team that works on a task in stages. You answer the current subtask by searching"
+
+
+class Script(ScriptedChat):
+    """Follows a script in which a list is a reply per call, then what the script says."""
+
+    turns: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
+    sent: list[tuple[str, str]] = Field(default_factory=list)
+    """System message and last message of every call."""
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
+        self.sent.append((messages[0].text, "\n".join(message.text for message in messages[1:])))
+        return super()._generate(messages, *args, **kwargs)
+
+    def _object(self, wish: str) -> Any:
+        title = json.loads(wish.splitlines()[-1])["title"] if "Reply with one JSON object" in wish else ""
+        if queue := self.turns.get(title):
+            self.script = {**self.script, title: queue.pop(0)}
+        return super()._object(wish)
+
+    def shown(self, beginning: str) -> list[str]:
+        """What those were told whose system message begins so."""
+        return [told for system, told in self.sent if system.startswith(beginning)]
+
+
+def scripted(*assessed: dict[str, Any], plans: Sequence[dict[str, Any]] = (TWO, SAME), **options: Any) -> Script:
+    return Script(script=SCRIPT, turns={"Plan": list(plans), "Assessed": [*assessed, GOOD]}, **options)
+
+
+def config(*layers: Sequence[str], **knobs: Any) -> EvomasConfig:
+    plan = [list(layer) for layer in layers] or [["io"], ["multi_generate"]]
+    return EvomasConfig.model_validate({"adapter": "fixed", "plan": plan, **knobs})
+
+
+def built(model: Any, *layers: Sequence[str], tools: Sequence[Any] = (), **knobs: Any) -> Any:
+    return evomas.build(model, tools=tools, config=config(*layers, **knobs), embedder="hashing").compile()
+
+
+def stages(result: Mapping[str, Any]) -> list[Stage]:
+    return [Stage.model_validate(one) for one in result["stages"]]
+
+
+def nodes(result: Mapping[str, Any]) -> list[tuple[int, str]]:
+    return [(step.get("visit", 0), step["node"]) for step in result["steps"]]
+
+
+@FORMS
+async def test_a_stage_per_subtask_and_the_answer_of_the_last_one(form: str) -> None:
+    result = await run(form, built(scripted()), ASKED)
+    first, second = stages(result)
+    assert (first.goal, second.goal) == ("Find the lengths.", "Compare them.")
+    assert nodes(result) == [(0, "L1-io"), (0, "L2-multi_generate"), (1, "L1-io"), (1, "L2-multi_generate")]
+    assert (result["answer"], result["error"], result["status"]) == ("answer 4", None, "done")
+    assert second.state is not None
+    assert [one.artifact for one in second.state.completed] == ["answer 2", "answer 4"]
+
+
+def test_the_router_sees_the_state_that_the_updater_left() -> None:
+    _, second = stages(built(scripted(HALF)).invoke(ASKED))[:2]
+    assert second.rows[:2] == ("Active subtask: Find the lengths.", "Refinement: try 2; one is missing")
+    assert "Last verdict: refine, confidence 0.6: one is missing" in second.rows
+    assert "History: s1: io > multi_generate: refine" in second.rows
+
+
+def test_d13_two_refinements_then_failed_then_another_plan() -> None:
+    other = planning(item("", "s1"), item("", "s2"), item("Ask the engineers."), active="Ask the engineers.")
+    model = scripted(HALF, HALF, HALF, plans=(TWO, SAME, SAME, other, SAME))
+    result = built(model).invoke(ASKED)
+    goals = [one.goal for one in stages(result)]
+    assert goals == ["Find the lengths."] * 3 + ["Ask the engineers.", "Compare them."]
+    assert "plan another way" in model.shown("You plan")[3]
+    assert (result["status"], result["answer"]) == ("done", "answer 10")
+
+
+def test_a_dead_end_is_replaced_at_once() -> None:
+    other = planning(item("", "s1"), item("Ask the engineers."))
+    result = built(scripted(DEAD, plans=(planning(item("Find the lengths.")), other, SAME))).invoke(ASKED)
+    assert [one.goal for one in stages(result)] == ["Find the lengths.", "Ask the engineers."]
+
+
+def test_d15_where_nothing_succeeds_one_synthesis_of_the_attempts_answers() -> None:
+    model = scripted(*[HALF] * 9)
+    result = built(model, stages=3).invoke(ASKED)
+    assert (result["answer"], result["status"]) == ("put together", "stages")
+    [shown] = model.shown("You give the final answer")
+    assert all(f"[attempt {n}]\nanswer {2 * n}" in shown for n in (1, 2, 3))
+    assert model.objects.count("LastAnswer") == 1
+
+
+def test_where_something_succeeded_nothing_is_put_together() -> None:
+    model = scripted(GOOD, *[HALF] * 9)
+    assert built(model, stages=3).invoke(ASKED)["answer"] == "answer 2"
+    assert "LastAnswer" not in model.objects
+
+
+def test_d11_early_exit_is_masked_until_a_subtask_is_done_and_then_ends_the_run() -> None:
+    three = planning(item("one"), item("two"), item("three"))
+    result = built(scripted(plans=(three, SAME)), ["io"], ["early_exit", "multi_generate"], ["ensemble"]).invoke(ASKED)
+    first, second = stages(result)
+    assert first.layered is not None
+    assert first.layered.masked == ("early_exit",)
+    assert first.layered.layers == (("io",), ("multi_generate",), ("ensemble",))
+    assert second.exits
+    assert [node for visit, node in nodes(result) if visit == 1] == ["L1-io", "L2-multi_generate"]  # its layer finishes
+    assert (result["status"], result["answer"]) == ("early_exit", "answer 4")
+    assert second.state is not None
+    assert [one.status for one in second.state.subtasks] == ["completed", "completed", "pending"]  # update has run
+
+
+def test_d17_early_exit_alone_runs_and_judges_nothing() -> None:
+    model = scripted()
+    result = built(model, ["early_exit"], ["io"]).invoke(ASKED)
+    first, second = stages(result)
+    assert (len(result["steps"]), model.objects.count("Assessed")) == (1, 1)
+    assert (second.outcome, second.state) == (None, first.state.replace(hint="") if first.state else None)
+    assert (result["status"], result["answer"]) == ("early_exit", first.outcome)
+
+
+def test_every_agent_of_a_layer_is_told_by_all_of_the_layer_before() -> None:
+    result = built(scripted(), ["io", "multi_generate"], ["self_refine", "web_search"]).invoke(ASKED)
+    told = {(step["node"], mail["source"]) for step in result["steps"] for mail in step.get("inbox", ())}
+    for below in ("L2-self_refine", "L2-web_search"):
+        assert {source for node, source in told if node == below} == {"L1-io", "L1-multi_generate"}
+
+
+def test_several_answers_of_the_last_layer_are_one_outcome() -> None:
+    first = stages(built(scripted(), ["io", "multi_generate"]).invoke(ASKED))[0]
+    assert first.outcome is not None
+    for part in ("[io]\nanswer ", "[multi_generate]\nanswer "):
+        assert part in first.outcome
+
+
+def test_agents_read_the_whole_state_and_know_their_subtask() -> None:
+    model = scripted()
+    built(model).invoke(ASKED)
+    first, second = model.shown(IO)
+    assert "on nothing else: Find the lengths." in first
+    for part in ("From task_state:", "[s1] completed: Find the lengths.", "Result of [s1]:\nanswer 2", "Last verdict"):
+        assert part in second
+
+
+def test_d18_without_a_task_state_nobody_plans_and_every_stage_begins_anew() -> None:
+    model = scripted(HALF, HALF)
+    result = built(model, task_state=False).invoke(ASKED)
+    assert [one.rows for one in stages(result)] == [("Objective: Which bridge is longer?",)] * 3
+    assert set(model.shown(IO)) == {"Task:\nWhich bridge is longer?"}
+    assert "Plan" not in model.objects
+    assert result["status"] == "done"
+    assert not any("one is missing" in told for told in model.shown("You judge"))
+
+
+def test_ensemble_and_self_refine_read_artifacts_in_layer_1() -> None:
+    three = planning(item("one"), item("two"), item("three"))
+    model = scripted(plans=(three, SAME))
+    result = built(model, ["ensemble", "self_refine"]).invoke(ASKED)
+    outputs = {(step.get("visit", 0), step["agent"]): step.get("output", "") for step in result["steps"]}
+    assert outputs[0, "ensemble"] == NOTHING
+    assert outputs[1, "ensemble"] == stages(result)[0].outcome  # the only solution there is
+    assert outputs[2, "ensemble"] == stages(result)[1].outcome  # B
+    refining = model.shown("You are a member of a team that works on a task in stages. You are handed a solution")
+    assert ["From subtask-s1:" in told for told in refining] == [False, True, True]
+
+
+def test_the_ensemble_hands_the_chosen_solution_on() -> None:
+    result = built(scripted(), ["io", "web_search"], ["ensemble"]).invoke(ASKED)
+    first = {step["node"]: step for step in result["steps"] if not step.get("visit")}
+    assert first["L2-ensemble"]["output"] == first["L1-web_search"]["output"]
+
+
+def test_the_own_knowledge_agent_says_so() -> None:
+    steps = built(scripted(), ["io"]).invoke(ASKED)["steps"]
+    assert steps[0]["output"] == f"answer 1\n\n{OWN_KNOWLEDGE}"
+
+
+@tool
+def look(query: str) -> str:
+    """Search for a query."""
+    return f"[1] Bridges of {query}\nIt is long. See https://bridges.example/a?b=1."
+
+
+def test_searching_works_over_a_tool_of_ones_own_and_names_its_sources() -> None:
+    model = scripted(calls_tool=("look", {"query": "Rome"}))
+    result = built(model, ["web_search"], ["web_browser"], tools=[look]).invoke(ASKED)
+    for step in result["steps"]:
+        assert step["output"].endswith("Sources: Bridges of Rome; https://bridges.example/a?b=1.")
+        assert [use["name"] for use in step["tools"]] == ["look"]
+
+
+def test_a_searcher_without_a_source_says_so() -> None:
+    result = built(scripted(), ["web_search"]).invoke(ASKED)
+    assert result["steps"][0]["output"] == "answer 1\n\nSources: none, as no tool gave a result"
+
+
+async def test_a_corpus_is_searched_and_browsed_by_default(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"title": "Long Bridge", "text": "It is 1,280 m long."}\n')
+    model = scripted(calls_tool=("browse", {"title": "Long Bridge"}))
+    graph = evomas.build(model, corpus=corpus, config=config(["web_browser"]), embedder="hashing")
+    result = await graph.compile().ainvoke(ASKED)
+    assert model.heard[0] == "[1] Long Bridge\nIt is 1,280 m long."
+    assert result["steps"][0]["output"].endswith("Sources: Long Bridge")
+    held = {agent["id"]: agent["tools"] for agent in result["pool"]["agents"]}
+    assert (held["web_search"], held["web_browser"], held["io"]) == (["search"], ["browse", "search"], [])
+
+
+def test_an_agent_that_fails_is_left_out_and_the_stage_goes_on() -> None:
+    model = scripted(failing={SEARCH: 99})
+    result = built(model, ["io", "web_search"], ["multi_generate"]).invoke(ASKED)
+    failed = [step for step in result["steps"] if step.get("error")]
+    assert {step["agent"] for step in failed} == {"web_search"}
+    assert result["status"] == "done"
+
+
+def test_d14_where_all_agents_fail_the_stage_may_be_tried_again_unjudged() -> None:
+    model = scripted(failing={SEARCH: 1})
+    result = built(model, ["web_search"]).invoke(ASKED)
+    first = stages(result)[0]
+    assert first.outcome is None
+    assert "the provider is down" in (first.error or "")
+    assert first.assessment is not None
+    assert (first.assessment.verdict, model.objects.count("Assessed")) == ("refine", 2)
+    assert result["answer"] is not None
+
+
+def test_where_nobody_ever_answers_the_run_ends_as_an_error() -> None:
+    result = built(scripted(failing={SEARCH: 99}), ["web_search"], stages=2).invoke(ASKED)
+    assert result["answer"] is None
+    assert "the provider is down" in result["error"]
+
+
+def test_d14_replies_that_are_none_are_replaced_by_safe_defaults() -> None:
+    model = Script(script={**SCRIPT, "Plan": {"no": 1}, "Assessed": {"no": 1}, "LastAnswer": {}, "Choice": {}})
+    result = built(model, ["io", "multi_generate"], ["ensemble"], stages=2).invoke(ASKED)
+    for one in stages(result):
+        assert one.fell_back == ("planner", "evaluator")
+        assert one.goal == ASKED["question"]
+        assert one.assessment is not None
+        assert (one.assessment.verdict, one.assessment.feedback) == ("refine", NOT_JUDGED)
+    assert result["answer"] == stages(result)[-1].outcome
+
+
+def test_d16_the_evaluator_may_look_things_up_before_it_judges() -> None:
+    model = scripted(calls_tool=("look", {"query": "Rome"}))
+    built(model, tools=[look], verify=True).invoke(ASKED)
+    assert len(model.shown("You check the result")) == 2 * 2  # a tool call and an answer, at two stages
+    assert "From workflow:\nanswer" in model.shown("You check the result")[0]
+    assert all("(nothing was looked up)" not in told for told in model.shown("You judge"))
+
+
+def test_calls_are_counted_and_the_budget_holds() -> None:
+    model = scripted()
+    result = built(model).invoke(ASKED)
+    assert result["usage"]["calls"] == len(model.sent) == 8
+    assert sum(one.usage.calls for one in stages(result)) == 8
+    with pytest.raises(BudgetError):
+        evomas.build(scripted(), config=config(), budget=Budget(calls=5)).compile().invoke(ASKED)
+
+
+def test_the_number_of_stages_can_be_chosen_per_run() -> None:
+    assert len(stages(built(scripted(*[HALF] * 9)).invoke(ASKED, context={"stages": 2}))) == 2
+
+
+def test_a_new_question_of_a_thread_begins_anew() -> None:
+    graph = evomas.build(scripted(plans=(TWO, SAME, TWO, SAME)), config=config()).compile(checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    graph.invoke(ASKED, thread)
+    second = graph.invoke({"question": "And the next one?"}, thread)
+    assert len(second["stages"]) == 2
+    assert second["usage"]["calls"] == 8
+    assert "And the next one?" in second["stages"][0]["rows"][1]
+
+
+def test_inner_steps_are_streamed() -> None:
+    graph = built(scripted())
+    seen = [(path, set(update)) for path, update in graph.stream(ASKED, stream_mode="updates", subgraphs=True)]
+    inner = [name for path, names in seen if path for name in names]
+    assert inner == ["task_state", "L1-io", "L2-multi_generate", "outcome"] * 2
+    outer = [name for path, names in seen if not path for name in names]
+    assert outer == ["begin", *["plan", "adapt", "layers", "evaluate", "update_state"] * 2, "conclude"]
+
+
+def test_what_may_be_drawn_is_drawn() -> None:
+    drawn = evomas.build("offline", config=EvomasConfig(pool=4)).compile().get_graph(xray=True)
+    inner = {node.removeprefix("layers:") for node in drawn.nodes if node.startswith("layers:")}
+    agents = {f"L{layer}-{agent}" for layer in (1, 2, 3) for agent in ("io", "web_search", "ensemble")}
+    assert inner == agents | {"task_state", "outcome"}
+    edges = {(edge.source, edge.target) for edge in drawn.edges}
+    assert ("layers:L1-io", "layers:L2-ensemble") in edges
+    assert ("layers:L1-io", "layers:L3-ensemble") not in edges
+    assert {("adapt", "evaluate"), ("update_state", "plan"), ("update_state", "conclude")} <= edges
+
+
+@pytest.mark.parametrize("question", ["", "  ", None, 3])
+def test_a_question_is_needed(question: Any) -> None:
+    with pytest.raises(ConfigError, match="not blank"):
+        built(scripted()).invoke({"question": question})
+
+
+def test_a_plan_with_agents_that_are_not_there_is_refused() -> None:
+    with pytest.raises(ConfigError, match="the plan names dreamer; the pool has early_exit, ensemble, io"):
+        built(scripted(), ["dreamer"]).invoke(ASKED)

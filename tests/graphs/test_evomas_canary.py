@@ -1,0 +1,72 @@
+"""A planted reference is in nothing that EvoMAS sends, stores, traces or learns, though the environment has it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.tracers.context import collect_runs
+from langgraph.checkpoint.memory import InMemorySaver
+
+from selfwire.core.scope import Scope
+from selfwire.core.task import Task
+from selfwire.core.trajectory import Trajectory
+from selfwire.evals.benchmarks.archive import archive
+from selfwire.evals.benchmarks.benchmark import Benchmark
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.evomas.weights import ROUTER
+from selfwire.graphs import evomas
+from selfwire.graphs.evomas import Evomas
+from selfwire.runtime.blobs import recalled
+from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.models import chat_model
+from tests.graphs.grading import no_grade
+from tests.graphs.test_tacomas_canary import CANARY, planted, rows, traced
+from tests.wire.server import WireServer, served
+
+CONFIG = EvomasConfig(stages=2, samples=2, process_reward=True, verify=True)
+
+
+async def learned(bench: Benchmark, method: Evomas, tasks: list[Task]) -> tuple[list[Trajectory], bytes]:
+    """Explore and grade as an evolution does, learn, and explore once more."""
+    workflow, found = method.seed(bench.tools), list[Trajectory]()
+    for iteration in range(2):
+        batch = []
+        for task in tasks:
+            assert CANARY in str(task.reference)
+            scope = Scope(run="r", iteration=iteration, task=task.id)
+            for done in await method.explore(workflow, task.question, scope=scope):
+                feedback = await bench.environment.assess(task, done.answer or "", scope=scope)
+                batch.append(done.with_feedback(feedback))
+        found += batch
+        workflow = (await method.evolve(workflow, batch, scope=Scope(), grade=no_grade)).workflow
+    return found, recalled(workflow.memory[ROUTER]["weights"])
+
+
+@pytest.mark.slow
+async def test_a_planted_reference_appears_nowhere(tmp_path: Path) -> None:
+    bench = archive(40)
+    tasks = planted(bench, 2)
+    journal, saver = Journal.create(tmp_path / "journal.sqlite", run="r"), InMemorySaver()
+    with WireServer(served(chat_model("offline"))) as server, collect_runs() as traces:
+        model = chat_model("openai:local", base_url=server.url, api_key="none")
+        wired = MeteredModel(model, journal=journal)
+        found, weights = await learned(bench, Evomas(wired, bench.toolbox, HashingEmbedder(64), CONFIG), tasks)
+        graph = evomas.build(model, tools=[*bench.toolbox.values()], config=CONFIG, embedder="hashing")
+        thread: Any = {"configurable": {"thread_id": "1"}}
+        await graph.compile(checkpointer=saver).ainvoke({"question": tasks[0].input}, thread)
+        asked = [json.dumps(one.body) for one in server.asked]
+    journal.close()
+    assert CANARY.encode() not in weights
+    places = {
+        "requests": asked,
+        "results": [done.model_dump_json() for done in found],
+        "journal": list(rows(tmp_path / "journal.sqlite")),
+        "states": [repr(snapshot) for snapshot in saver.list(thread)],
+        "traces": list(traced(traces.traced_runs)),
+    }
+    for place, told in places.items():
+        assert any(tasks[0].input.splitlines()[0][:40] in text for text in told), place
+        assert not any(CANARY in text for text in told), place

@@ -1,0 +1,213 @@
+"""EvoMAS as evaluations call it: what a trajectory holds, what is learned of it, and that every switch changes it."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Question
+from selfwire.core.trajectory import Step, Trajectory
+from selfwire.core.values import canonical, thawed
+from selfwire.core.workflow import Workflow
+from selfwire.evals.benchmarks.archive import archive
+from selfwire.evals.benchmarks.plancraft import PLANCRAFT
+from selfwire.evals.study.variants import VARIANTS
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.evomas.plans import Episode
+from selfwire.evolvers.evomas.stages import Stage
+from selfwire.evolvers.evomas.weights import ROUTER
+from selfwire.graphs.evomas import Evomas
+from selfwire.graphs.evomas.learning import episode_of
+from selfwire.graphs.method import Method
+from selfwire.graphs.methods import method as named
+from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.metered import CallPolicy, MeteredModel
+from selfwire.runtime.models import chat_model
+from selfwire.runtime.offline.faults import Faults
+from selfwire.runtime.offline.model import OfflineChat
+from tests.graphs.grading import no_grade
+
+BENCH = archive(40)
+ASKED = Question(id="q1", input=BENCH.splits(0, train=8, gate=0, test=0).train[1].input)
+
+
+def made(**knobs: Any) -> Evomas:
+    model = MeteredModel(OfflineChat(critic_error_rate=0.0, error_rate=0.0))
+    return Evomas(model, BENCH.toolbox, HashingEmbedder(64), EvomasConfig.model_validate(knobs))
+
+
+async def solved(evomas: Evomas, *, seed: int = 0, workflow: Workflow | None = None) -> Trajectory:
+    scope = Scope(run="r", seed=seed, task=ASKED.id)
+    return await evomas.solve(workflow or evomas.seed(BENCH.tools), ASKED, scope=scope)
+
+
+def stages(done: Trajectory) -> list[Stage]:
+    return [Stage.model_validate(one) for one in thawed(done.notes["stages"])]
+
+
+def graded(done: Trajectory, score: float) -> Trajectory:
+    return done.with_feedback(Feedback(score=score, solved=score >= 1, text=""))
+
+
+def test_it_is_a_method() -> None:
+    evomas: Method = made()
+    assert evomas.name == "evomas"
+    by_name = named("evomas", model=MeteredModel(OfflineChat()), toolbox={}, embedder=HashingEmbedder(64), config={})
+    assert isinstance(by_name, Evomas)
+
+
+async def test_a_trajectory_holds_all_stages_and_what_the_router_decided() -> None:
+    done = await solved(made())
+    told = stages(done)
+    assert {step.visit for step in done.steps} == set(range(len(told)))
+    assert len({(step.visit, step.node) for step in done.steps}) == len(done.steps)
+    for one in told:
+        assert one.layered is not None
+        ran = {step.agent for step in done.steps if step.visit == one.number}
+        assert ran <= {agent for layer in one.layered.layers for agent in layer}
+    noted = Episode.model_validate(thawed(done.notes["episode"]))
+    assert [d.layered for d in noted.decisions] == [one.layered for one in told]
+    assert noted.reward is None
+    assert done.notes["status"] in ("done", "early_exit", "stages")
+    assert done.usage.calls == sum(one.usage.calls for one in told) + (done.notes["status"] == "stages")
+
+
+async def test_equal_scopes_give_equal_runs_and_samples_differ() -> None:
+    evomas = made(samples=3, adapter="random")
+    assert canonical((await solved(evomas)).notes) == canonical((await solved(evomas)).notes)
+    found = await evomas.explore(evomas.seed(BENCH.tools), ASKED, scope=Scope(run="r", task=ASKED.id))
+    assert [one.sample for one in found] == [0, 1, 2]
+    assert len({canonical(one.notes["episode"]) for one in found}) == 3
+
+
+SWITCHES: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {"adapter": "random"}),
+    ({}, {"adapter": "fixed"}),
+    ({}, {"pool": 4}),
+    ({}, {"task_state": False}),
+    ({"adapter": "fixed"}, {"adapter": "fixed", "task_state": False}),
+    ({"adapter": "random"}, {"adapter": "random", "pool": 4}),
+    ({}, {"verify": True}),
+    ({}, {"stages": 1}),
+]
+
+
+def account(done: Trajectory) -> list[Any]:
+    return [[s.visit, s.node, s.output] for s in done.steps] + [thawed(done.notes["episode"]), done.usage.calls]
+
+
+@pytest.mark.parametrize(("one", "other"), SWITCHES, ids=lambda knobs: canonical(knobs))
+async def test_every_switch_changes_the_trajectory(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert account(await solved(made(**one))) != account(await solved(made(**other)))
+
+
+async def test_a_frozen_adapter_is_the_head_as_it_starts_whatever_was_learned() -> None:
+    learning, frozen = made(train={"rate": 0.5, "entropy": 0}), made(adapter="frozen")
+    start = learning.seed(BENCH.tools)
+    assert account(await solved(learning)) == account(await solved(frozen))
+    found = [graded(await solved(learning, seed=seed), float(seed % 2)) for seed in range(4)]
+    trained = (await learning.evolve(start, found, scope=Scope(), grade=no_grade)).workflow
+    assert account(await solved(frozen, workflow=trained)) == account(await solved(frozen))
+    assert account(await solved(learning, workflow=trained)) != account(await solved(learning))
+
+
+async def test_evolve_learns_weights_and_nothing_else() -> None:
+    evomas = made(train={"rate": 0.01})
+    start = evomas.seed(BENCH.tools)
+    found = [graded(await solved(evomas, seed=seed), float(seed % 2)) for seed in range(4)]
+    evolved = await evomas.evolve(start, found, scope=Scope(), grade=no_grade)
+    assert (evolved.workflow.agents, evolved.workflow.topology) == (start.agents, start.topology)
+    assert evolved.workflow.lineage.parent == start.fingerprint
+    assert set(evolved.workflow.memory) == {ROUTER}
+    assert evolved.notes["update"]["episodes"] == 4
+    assert evolved.notes["update"]["gradient_norm"] > 0
+    again = await evomas.evolve(evolved.workflow, found, scope=Scope(), grade=no_grade)
+    assert again.notes["update"]["number"] == 2
+
+
+async def test_process_reward_reaches_the_update() -> None:
+    found = [graded(await solved(made(), seed=seed), 0.0) for seed in range(4)]
+    notes = []
+    for switch in (False, True):
+        evomas = made(process_reward=switch)
+        evolved = await evomas.evolve(evomas.seed(BENCH.tools), found, scope=Scope(), grade=no_grade)
+        notes.append(evolved.notes["update"])
+    assert [one["skipped"] for one in notes] == [True, False]  # all rewards are equal, the process rewards are not
+    assert notes[0]["returned"] == 0 < notes[1]["returned"]
+
+
+@pytest.mark.parametrize("adapter", ["random", "fixed", "frozen"])
+async def test_nothing_is_learned_where_nobody_asks_the_trained_head(adapter: str) -> None:
+    evomas = made(adapter=adapter)
+    start = evomas.seed(BENCH.tools)
+    found = [graded(await solved(evomas), 1.0)]
+    assert (await evomas.evolve(start, found, scope=Scope(), grade=no_grade)).workflow == start
+
+
+async def test_errors_teach_nothing() -> None:
+    done = graded(await solved(made()), 1.0)
+    broken = done.replace(steps=(*done.steps, Step(node="L1-io", agent="io", visit=9, error="401")))
+    rewards = [episode_of(one) for one in (done, broken, done.failed("down"))]
+    assert [one and one.reward for one in rewards] == [1.0, None, None]
+    assert episode_of(done.replace(notes={})) is None
+
+
+async def test_what_a_rejected_candidate_has_learned_is_kept() -> None:
+    evomas = made()
+    start = evomas.seed(BENCH.tools)
+    learned = start.learned(**{ROUTER: {"weights": "sha256:0"}})
+    assert evomas.keep_learned(start, learned).memory == learned.memory
+    assert evomas.keep_learned(start, start) == start
+    assert evomas.pruned(start) is None
+    assert await evomas.learn_held_out(start, []) == start
+
+
+async def test_a_model_that_fails_outside_the_team_ends_the_trajectory_as_an_error() -> None:
+    model = MeteredModel(OfflineChat(faults=Faults(server_error=1.0, times=None)), policy=CallPolicy(retries=0))
+    evomas = Evomas(model, BENCH.toolbox, HashingEmbedder(64), EvomasConfig(adapter="random"))
+    done = await solved(evomas)
+    assert done.answer is None
+    assert "ModelError" in (done.error or "")
+    assert episode_of(done) is None
+
+
+def test_the_ablations_by_name_are_configs() -> None:
+    for name, variant in VARIANTS["evomas"].items():
+        assert EvomasConfig.model_validate(thawed(variant.config)), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("knobs", [{}, {"adapter": "random"}, {"adapter": "fixed", "task_state": False}, {"pool": 4}])
+async def test_plancraft_runs_from_end_to_end(knobs: dict[str, Any]) -> None:
+    bench = PLANCRAFT
+    model = MeteredModel(chat_model("offline"))
+    evomas = Evomas(model, bench.toolbox, HashingEmbedder(64), EvomasConfig.model_validate(knobs))
+    for task in bench.splits(0, train=2, gate=0, test=0).train:
+        done = await evomas.solve(evomas.seed(bench.tools), task.question, scope=Scope(run="r", task=task.id))
+        assert done.error is None
+        feedback = await bench.environment.assess(task, done.answer or "", scope=Scope())
+        assert 0 <= feedback.score <= 1
+
+
+def loaded(code: str) -> set[str]:
+    """Heavy modules that are imported after a piece of code has run."""
+    wanted = "{'torch', 'safetensors', 'sentence_transformers'}"
+    code = f"{code}\nimport sys; print(sorted({wanted} & {{name.partition('.')[0] for name in sys.modules}}))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return set(eval(told.splitlines()[-1]))  # the list that was printed
+
+
+@pytest.mark.parametrize(("adapter", "heavy"), [("random", False), ("fixed", False), ("learned", True)])
+def test_torch_is_imported_only_when_a_head_is_built(adapter: str, heavy: bool) -> None:
+    code = f"""
+from selfwire.graphs import evomas
+from selfwire.evolvers.evomas.config import EvomasConfig
+graph = evomas.build("offline", config=EvomasConfig(adapter="{adapter}", stages=1), embedder="hashing").compile()
+graph.get_graph(xray=True)
+import sys; assert "torch" not in sys.modules
+graph.invoke({{"question": "What am I?"}})
+"""
+    assert ("torch" in loaded(code)) == heavy
+

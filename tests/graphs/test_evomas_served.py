@@ -1,0 +1,132 @@
+"""EvoMAS served: trained weights out of the library, without blocking the event loop; choices per run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blockbuster import blockbuster_ctx
+from langgraph_sdk import get_sync_client
+
+from selfwire.core.agent import Agent
+from selfwire.core.errors import ConfigError
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.evomas.config import EvomasConfig, TrainConfig
+from selfwire.evolvers.evomas.plans import Decision, Episode, Layered
+from selfwire.evolvers.evomas.stages import Stage
+from selfwire.graphs import evomas
+from selfwire.graphs.evomas import Evomas
+from selfwire.graphs.evomas.adapters import with_weights
+from selfwire.graphs.evomas.learning import updated
+from selfwire.runtime.blobs import remembered
+from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.library import open_library
+from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.offline.model import OfflineChat
+from tests.graphs.dev_server import dev_server
+from tests.graphs.test_serving import ASKED, drawn, home, served
+
+__all__ = ["home"]  # a fixture
+
+TRAIN = TrainConfig(rate=0.5, entropy=0.0)
+
+
+def untrained() -> Workflow:
+    return Evomas(MeteredModel(OfflineChat()), {}, HashingEmbedder()).seed()
+
+
+async def trained() -> Workflow:
+    """A pool whose router has learned to draw the searcher first."""
+    start = untrained()
+    rows = ("Active subtask: What am I?", "Objective: What am I?")
+
+    def episode(reward: float, agent: str) -> Episode:
+        decision = Decision(rows=rows, agents=tuple(start.pool), layered=Layered(layers=((agent,),) * 3))
+        return Episode(decisions=(decision,), reward=reward)
+
+    batch = [episode(1.0, "web_search"), episode(0.0, "io"), episode(0.0, "web_browser")]
+    slim = start
+    for _ in range(3):
+        slim, weights, _ = await updated(slim, batch, EvomasConfig(), TRAIN, HashingEmbedder())
+    return with_weights(slim, weights.slim())
+
+
+def chances(result: dict[str, Any]) -> dict[str, float]:
+    layered = Stage.model_validate(result["stages"][0]).layered
+    assert layered is not None
+    return dict(layered.probabilities[0])
+
+
+async def test_trained_weights_are_served_without_blocking_the_loop(home: Path) -> None:
+    before = chances(await (await served(method="evomas")).ainvoke(ASKED, context={"stages": 1}))
+    saved = await trained()
+    with open_library(home) as library:
+        await library.save("evomas", saved, run="elsewhere", step=1)
+    made = await served(method="evomas")
+    with blockbuster_ctx():
+        result = await made.ainvoke(ASKED, context={"stages": 1})
+    assert result["router"] == saved.fingerprint
+    assert result["answer"]
+    assert chances(result)["web_search"] > 2 * before["web_search"]
+    assert "L1-web_search" in drawn(made)
+
+
+async def test_prompts_stages_and_pools_are_chosen_per_run(home: Path) -> None:
+    made = await served(method="evomas")
+    fields = made.get_context_jsonschema()["properties"]
+    assert {"seed", "model", "calls", "tokens", "workflow", "stages"} <= set(fields)
+    assert fields["prompt_io"]["langgraph_nodes"] == ["L1-io", "L2-io", "L3-io"]
+    assert fields["prompt_early_exit"]["langgraph_nodes"] == ["adapt"]
+    result = await made.ainvoke(ASKED, context={"stages": 2, "prompt_io": "You brainstorm."})
+    assert {one["id"]: one["prompt"] for one in result["pool"]["agents"]}["io"] == "You brainstorm."
+    assert len(result["stages"]) <= 2
+
+
+async def test_weights_are_no_part_of_the_state_and_a_run_keeps_its_router() -> None:
+    library, saved = open_library(":memory:"), await trained()
+    await library.save("other", saved, run="r", step=1)
+    graph: Any = evomas.build(library=library, embedder="hashing").compile()
+    result = await graph.ainvoke(ASKED, context={"stages": 1, "workflow": "other"})
+    assert (result["router"], result["pool"]["memory"]) == (saved.fingerprint, {})
+    own = await evomas.build(seed=saved).compile().ainvoke(ASKED, context={"stages": 1})
+    assert chances(own) == chances(result)
+
+
+async def test_a_pool_that_has_grown_needs_no_new_weights() -> None:
+    saved = await trained()
+    calculator = Agent(id="calculator", role="Computes, counts and compares numbers.", prompt="You compute.")
+    grown = saved.replace(agents=(*saved.agents, calculator))
+    result = await evomas.build(seed=grown).compile().ainvoke(ASKED, context={"stages": 1})
+    assert chances(result)["calculator"] > 0
+
+
+async def test_weights_of_another_pool_are_refused_unless_asked_for() -> None:
+    saved = await trained()
+    other = saved.replace(agents=tuple(agent for agent in saved.agents if agent.id != "multi_generate"))
+    with pytest.raises(ConfigError, match=r"another pool.*multi_generate are missing"):
+        await evomas.build(seed=other).compile().ainvoke(ASKED)
+    graph = evomas.build(seed=other, config=EvomasConfig(transfer=True, stages=1)).compile()
+    assert (await graph.ainvoke(ASKED))["answer"]
+
+
+@pytest.mark.slow
+def test_langgraph_dev_draws_and_streams_it(tmp_path: Path) -> None:
+    with dev_server(tmp_path / "cwd", tmp_path / "home") as address, get_sync_client(url=address) as client:
+        found: Any = client.assistants.get_graph("evomas", xray=True)["nodes"]
+        assert {"adapt", "layers:L1-io", "layers:outcome"} <= {str(node["id"]) for node in found}
+        thread = client.threads.create()["thread_id"]
+        parts = client.runs.stream(
+            thread, "evomas", input=ASKED, context={"stages": 1}, stream_mode="updates", stream_subgraphs=True
+        )
+        told: dict[str, Any] = {}
+        for part in parts:
+            assert part.event != "error", part.data
+            told |= part.data if part.event.startswith("updates") else {}
+    assert {"begin", "plan", "adapt", "task_state", "outcome", "evaluate", "update_state", "conclude"} <= set(told)
+    assert told["conclude"]["answer"]
+
+
+async def test_corrupt_weights_are_told() -> None:
+    start = untrained()
+    broken = start.learned(router={"weights": remembered(b"no safetensors")})
+    with pytest.raises(ConfigError, match="corrupt or not selfwire's"):
+        await evomas.build(seed=broken).compile().ainvoke(ASKED)

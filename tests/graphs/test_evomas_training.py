@@ -1,0 +1,153 @@
+"""The training loop: it learns, saves versions, and comes out the same after kill -9."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from selfwire.core.errors import ConfigError, LibraryError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import thawed
+from selfwire.evolvers.evomas.weights import ROUTER, read_weights
+from selfwire.graphs.evomas.adapters import Adapters, saved_weights
+from selfwire.graphs.evomas.learning import added, episode_of
+from selfwire.runtime import blobs
+from selfwire.runtime.exports import read_workflow, write_workflow
+from selfwire.runtime.library import open_library
+from tests.graphs.trained_process import AGENTS, CONFIG, NAME, RUN, STATE, TASKS, TRAIN, Player, seed, train
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+async def test_training_raises_the_reward_and_saves_versions(tmp_path: Path) -> None:
+    trained, updates = await train(tmp_path)
+    assert [one.number for one in updates] == [1, 2, 3, 4, 5]
+    assert {one.episodes for one in updates} == {12}
+    assert any(not one.skipped for one in updates)
+    with open_library(tmp_path) as library:
+        history = await library.history(NAME)
+        assert [version.step for version in history.versions] == [2, 4, 5]
+        assert await library.load(NAME) == trained
+        assert (await library.load(f"{NAME}@{RUN}.2")).memory[ROUTER]["updates"] == 2
+    assert read_weights(tmp_path / STATE).card.steps is not None
+    kept = saved_weights(trained)
+    assert kept is not None
+    assert kept.card.steps is None  # versions route; they do not go on training
+
+
+async def test_finished_training_does_nothing_when_it_is_resumed(tmp_path: Path) -> None:
+    trained, _ = await train(tmp_path)
+    again, updates = await train(tmp_path)
+    assert (again, updates) == (trained, [])
+
+
+@pytest.mark.slow
+async def test_training_killed_with_9_resumes_to_the_same_weights_bit_for_bit(tmp_path: Path) -> None:
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    for folder in (straight, killed):
+        folder.mkdir()
+    command = [sys.executable, "-m", "tests.graphs.trained_process"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([*command, str(straight)], check=True, env=environment, timeout=300)
+    for pause_at in (1, 3):
+        with subprocess.Popen([*command, str(killed), str(pause_at)], stdout=subprocess.PIPE, env=environment) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"paused\n"
+            child.kill()
+        assert read_weights(killed / STATE).card.updates == pause_at
+    subprocess.run([*command, str(killed)], check=True, env=environment, timeout=300)
+    assert (killed / STATE).read_bytes() == (straight / STATE).read_bytes()
+    with open_library(straight) as one, open_library(killed) as other:
+        assert await one.load(NAME) == await other.load(NAME)
+
+
+async def test_a_damaged_state_file_stops_a_resume(tmp_path: Path) -> None:
+    await train(tmp_path)
+    (tmp_path / STATE).write_bytes(b"half")
+    with pytest.raises(ConfigError, match="corrupt"):
+        await train(tmp_path)
+
+
+async def test_history_and_rollback_bring_the_weights_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await train(tmp_path)
+    monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())  # as in a new process
+    with open_library(tmp_path) as library:
+        await library.rollback(NAME, f"{RUN}.2")
+        early = await library.load(NAME)
+        weights = saved_weights(early)
+        assert weights is not None
+        assert weights.card.updates == 2
+        write_workflow(early, tmp_path / "early.json")
+    monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())
+    with pytest.raises(LibraryError, match="load the workflow from the library"):
+        saved_weights(early)
+    assert saved_weights(read_workflow(tmp_path / "early.json")) is not None
+
+
+async def test_a_library_refuses_changed_or_missing_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained, _ = await train(tmp_path)
+    reference = trained.memory[ROUTER]["weights"]
+    monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())
+    with open_library(tmp_path) as library:
+        for value, told in (({"base64": "AAAA"}, "changed"), ({"base64": "?"}, "changed"), (None, "missing")):
+            if value is None:
+                await library.store.adelete(("selfwire", "blobs"), reference)
+            else:
+                await library.store.aput(("selfwire", "blobs"), reference, {"schema": 1, **value}, index=False)
+            with pytest.raises(LibraryError, match=told):
+                await library.load(NAME)
+        with pytest.raises(LibraryError, match="is not here"):
+            await library.save("other", trained.learned(note="new"), run="r", step=0)
+
+
+async def test_an_agent_added_by_hand_is_chosen_without_training_and_a_changed_pool_is_refused(tmp_path: Path) -> None:
+    trained, _ = await train(tmp_path)
+    player = Player()
+    grown = added(trained, AGENTS[0].replace(id="tune", role="parcel 3: tune it", prompt="parcel 3: tune it"))
+    drawn = [await player.one(grown, TASKS[3].question, Scope(sample=number)) for number in range(30)]
+    assert "tune" in {one.answer for one in drawn}
+    with pytest.raises(ValueError, match="appears twice"):
+        added(grown, AGENTS[0])
+    changed = trained.replace(agents=(AGENTS[0].replace(role="bake"), *AGENTS[1:]))
+    with pytest.raises(ConfigError, match=r"another pool .*sort are missing or changed"):
+        await Adapters().chooser(changed, CONFIG, player.embedder)
+    await Adapters().chooser(changed, CONFIG.replace(transfer=True), player.embedder)
+
+
+async def test_untrained_and_frozen_routers_are_the_head_as_it_starts(tmp_path: Path) -> None:
+    trained, _ = await train(tmp_path)
+    player, scope = Player(), Scope()
+    rows = ("active subtask: parcel 1", "objective: post it")
+
+    async def shares(adapter: str, workflow: object) -> object:
+        config = CONFIG.replace(adapter=adapter)
+        chooser = await Adapters().chooser(workflow, config, player.embedder)  # type: ignore[arg-type]
+        return (await chooser(rows, AGENTS, masked=frozenset(), scope=scope)).probabilities
+
+    assert await shares("frozen", trained) == await shares("learned", seed())
+    assert await shares("learned", trained) != await shares("learned", seed())
+    assert await shares("random", trained) != await shares("learned", trained)
+
+
+async def test_d8_what_an_error_ended_has_no_reward() -> None:
+    (done, *_) = await Player()(seed(), TASKS[0].question, Scope())
+    good = done.with_feedback(Feedback(score=1.0, solved=True, text=""))
+    cases: list[tuple[Trajectory, float | None]] = [(good, 1.0), (good.failed("down"), None), (done, None)]
+    for one, reward in cases:
+        episode = episode_of(one)
+        assert episode is not None
+        assert episode.reward == reward
+    assert episode_of(good.replace(notes={})) is None
+    assert thawed(good.notes)["episode"]["reward"] is None
+
+
+def test_updates_are_enough_for_a_checkpoint() -> None:
+    assert TRAIN.updates % TRAIN.checkpoint_every  # so that the last update is saved for its own sake

@@ -1,0 +1,121 @@
+"""Trains a router in a process of its own, so that it can be killed: `python -m ... FOLDER [PAUSE_AT]`.
+
+Agents are scripted: an episode is solved if `weigh` is among the first layer. Prints every update; stops for good
+in the middle of the episodes of update PAUSE_AT, waiting to be killed.
+"""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from selfwire.core.agent import Agent
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Question, Task
+from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Budget
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.evomas.config import EvomasConfig, SamplingConfig, TrainConfig
+from selfwire.evolvers.evomas.plans import Decision, Episode
+from selfwire.evolvers.evomas.reinforce import Update
+from selfwire.graphs.evolution.rollouts import Ground
+from selfwire.graphs.evomas.adapters import Adapters
+from selfwire.graphs.evomas.training import Training
+from selfwire.runtime.budget import Ledger
+from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.library import open_library
+
+CONFIG = EvomasConfig(sampling=SamplingConfig(layers=2, width=1), samples=3)
+TRAIN = TrainConfig(updates=5, batch=12, checkpoint_every=2)
+TASKS = tuple(Task(id=f"t{number}", input=f"parcel {number}", reference="weigh") for number in range(8))
+AGENTS = tuple(Agent(id=name, role=f"{name} parcels", prompt=name) for name in ("sort", "weigh", "paint"))
+STATE, RUN, NAME = "router.safetensors", "training", "router"
+
+
+class Scales:
+    """Solved if the right agent was chosen first."""
+
+    name = "scales"
+
+    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+        solved = answer == task.reference
+        return Feedback(score=float(solved), solved=solved, text="")
+
+
+def seed() -> Workflow:
+    nodes = tuple(Node(id=agent.id, agent=agent.id) for agent in AGENTS)
+    edges = tuple(Edge(source=a.id, target=b.id) for a, b in zip(AGENTS, AGENTS[1:], strict=False))
+    return Workflow(
+        method="evomas", agents=AGENTS, topology=Topology(nodes=nodes, edges=edges, entry="sort", sink="paint")
+    )
+
+
+class Player:
+    """Puts a question to the head, which is all that a run is here.
+
+    Args:
+        pause_at: update in whose episodes it stops for good.
+    """
+
+    def __init__(self, pause_at: int | None = None) -> None:
+        self.adapters, self.embedder, self.pause_at, self.paused = Adapters(), HashingEmbedder(), pause_at, 0
+
+    async def __call__(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+        if scope.iteration == self.pause_at:
+            self.paused += 1
+            if self.paused > 2:
+                print("paused", flush=True)
+                await asyncio.sleep(600)
+        return [await self.one(workflow, question, scope.at(sample=number)) for number in range(CONFIG.samples)]
+
+    async def one(self, workflow: Workflow, question: Question, scope: Scope) -> Trajectory:
+        chooser = await self.adapters.chooser(workflow, CONFIG, self.embedder)
+        rows = (f"active subtask: {question.input}", "objective: post it")
+        layered = await chooser(rows, workflow.agents, masked=frozenset(), scope=scope)
+        ids = tuple(agent.id for agent in workflow.agents)
+        episode = Episode(decisions=(Decision(rows=rows, agents=ids, layered=layered),))
+        return Trajectory(
+            question=question,
+            workflow=workflow.fingerprint,
+            answer=layered.layers[0][0],
+            sample=scope.sample,
+            notes={"episode": episode.model_dump(mode="json")},
+        )
+
+
+async def train(folder: Path, pause_at: int | None = None) -> tuple[Workflow, list[Update]]:
+    """Train, or go on, in a folder."""
+    path, updates = folder / "journal.sqlite", list[Update]()
+    journal = Journal.open(path, {}) if path.exists() else Journal.create(path, run=RUN, facts={})
+    player = Player(pause_at)
+    try:
+        with open_library(folder) as library:
+
+            async def save(workflow: Workflow, step: int) -> None:
+                await library.save(NAME, workflow, run=RUN, step=step)
+
+            training = Training(
+                run=RUN,
+                seed=0,
+                ground=Ground(Scales(), journal, Ledger(Budget()), concurrency=3, calls_per_task=1, keep_errors_below=0.5),
+                play=player,
+                samples=CONFIG.samples,
+                tasks=TASKS,
+                config=CONFIG,
+                train=TRAIN,
+                embedder=player.embedder,
+                state=folder / STATE,
+                save=save,
+            )
+            return await training.go(seed(), updates.append), updates
+    finally:
+        journal.close()
+
+
+if __name__ == "__main__":
+    import torch
+
+    torch.set_num_threads(1)
+    asyncio.run(train(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else None))

@@ -1,0 +1,85 @@
+"""Pages of a local corpus: opens one by its title, whole, and says which other pages it names."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from selfwire.core.chat import ToolSpec
+from selfwire.core.errors import ToolError
+from selfwire.core.ports import Tool, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.tools.search import Document, SearchTool
+
+BROWSE = "browse"
+LINKS = 10
+"""Most pages that are named below a page."""
+SUGGESTIONS = 5
+
+
+class BrowseTool:
+    """A page reader over documents.
+
+    Args:
+        documents: the pages; of several with one title the first one is opened.
+        name: what agents call it.
+    """
+
+    def __init__(self, documents: Sequence[Document], name: str = BROWSE) -> None:
+        self.documents = tuple(documents)
+        self.name = name
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the model is told."""
+        return ToolSpec(
+            name=self.name,
+            description="Open the page of a title and read the whole of it; ends with the pages that it names.",
+            parameters={
+                "type": "object",
+                "properties": {"title": {"type": "string", "description": "Title of the page."}},
+                "required": ["title"],
+            },
+        )
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        """The page: its title on a numbered line, its text, and titles that stand in it.
+
+        Raises:
+            ToolError: there is no title in the input, or no such page; pages with a similar title are named.
+        """
+        title = arguments.get("title")
+        if not isinstance(title, str) or not title.strip():
+            raise ToolError(f'{self.name} needs an object {{"title": "..."}} with a text that is not empty')
+        page = self._pages.get(_key(title))
+        if page is None:
+            near = ", ".join(one.title for one in await self._titles.passages(title)) or "none"
+            raise ToolError(f"there is no page {title.strip()!r}; pages with a similar title: {near}")
+        links = self.links(page)
+        return f"[1] {page.title}\n{page.text}" + (f"\n\nPages named here: {'; '.join(links)}" if links else "")
+
+    def links(self, page: Document) -> tuple[str, ...]:
+        """Titles of other pages that stand in a page's text, in the order in which they stand there."""
+        text = page.text.lower()
+        places = {text.find(key): one.title for key, one in self._pages.items() if key != _key(page.title)}
+        return tuple(title for place, title in sorted(places.items()) if place >= 0)[:LINKS]
+
+    @cached_property
+    def _pages(self) -> dict[str, Document]:
+        return {_key(one.title): one for one in reversed(self.documents)}
+
+    @cached_property
+    def _titles(self) -> SearchTool:
+        """Searches titles alone."""
+        return SearchTool([Document(title=one.title, text="") for one in self.documents], k=SUGGESTIONS)
+
+
+def with_pages(tools: Toolbox) -> dict[str, Tool]:
+    """The tools, and a page reader beside a local search if none is called `browse` yet."""
+    searches = [tool for tool in tools.values() if isinstance(tool, SearchTool)]
+    if not searches or BROWSE in tools:
+        return dict(tools)
+    return {**tools, BROWSE: BrowseTool(searches[0].documents)}
+
+
+def _key(title: str) -> str:
+    return " ".join(title.lower().split())

@@ -162,7 +162,8 @@ def test_evomas_evolves_its_router_and_the_printed_way_to_use_it_works(tmp_path:
     result = invoked(tmp_path, "evolve", "evomas", "--benchmark", "archive", "--name", "mine", *SMALL, *knobs)
     assert result.exit_code == 0, result.output
     assert "learned: router" in invoked(tmp_path, "show", "mine").output
-    snippet = "\n".join(line[4:] for line in result.output.splitlines() if line.startswith("    "))
+    told = result.output.partition("use it so:\n")[2]
+    snippet = "\n".join(line[4:] for line in told.splitlines())
     said: list[str] = []
     exec(snippet, {"print": said.append})
     assert len(said) == 1

@@ -128,7 +128,7 @@ def entrant(entry: Entry, one: Found, wiring: Wiring) -> Entrant:
         learned=one.learned,
         evolution=one.evolution,
     )
-    return Entrant(contestant, one.workflow, _capped(made, lambda rounds: _with_rounds(entry, one, wiring, rounds)))
+    return Entrant(contestant, one.workflow, _capped(made, lambda knobs: _with_knobs(entry, one, wiring, knobs)))
 
 
 def trivial(rule: Baseline) -> Entrant:
@@ -141,11 +141,15 @@ def trivial(rule: Baseline) -> Entrant:
     return Entrant(contestant, single_workflow(()), play)
 
 
-def _with_rounds(entry: Entry, one: Found, wiring: Wiring, rounds: int) -> Solver:
-    return wiring.solver(one.workflow.method, {**entry.config, "rounds": rounds})
+LENGTHS = ("rounds", "stages")
+"""Knobs that say how long a method that works in rounds goes on at most."""
 
 
-def _capped(made: Solver, shorter: Callable[[int], Solver]) -> Play:
+def _with_knobs(entry: Entry, one: Found, wiring: Wiring, knobs: Mapping[str, int]) -> Solver:
+    return wiring.solver(one.workflow.method, {**entry.config, **knobs})
+
+
+def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver]) -> Play:
     """One answer per question; calls that are used up before there is one are no fault of the infrastructure.
 
     A method that works in rounds gives the answer of the rounds that its calls sufficed for: it is asked again with
@@ -153,9 +157,11 @@ def _capped(made: Solver, shorter: Callable[[int], Solver]) -> Play:
 
     Args:
         made: the method.
-        shorter: the method with so many rounds at most.
+        shorter: the method with other knobs.
     """
-    most = getattr(getattr(made, "config", None), "rounds", 1)
+    config = getattr(made, "config", None)
+    name = next((name for name in LENGTHS if hasattr(config, name)), "")
+    most = getattr(config, name) if name else 1
 
     async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
         try:
@@ -164,7 +170,7 @@ def _capped(made: Solver, shorter: Callable[[int], Solver]) -> Play:
             why = str(error)
         for rounds in range(most - 1, 0, -1):
             with suppress(ShareError):
-                done = await shorter(rounds).solve(workflow, question, scope=scope)
+                done = await shorter({name: rounds}).solve(workflow, question, scope=scope)
                 return [done.replace(notes={**done.notes, CUT: True})]
         blank = Trajectory(question=question, workflow=workflow.fingerprint, notes={CAPPED: True})
         return [blank.failed(why)]

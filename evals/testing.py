@@ -119,9 +119,10 @@ def subject(
     workflow = trial.workflows[NAME]
     wired = metered(asked.models, journal=journal, ledger=ledger, home=home)
     labelled = wired.labelled(method=workflow.workflow.method, workflow=workflow.workflow.fingerprint)
-    wiring = Wiring(labelled, journalled(trial.bench.toolbox, journal), trial.embeds, asked.calls_per_task)
+    bench = trial.bench.with_model(wired)
+    wiring = Wiring(labelled, journalled(bench.toolbox, journal), trial.embeds, asked.calls_per_task)
     ground = Ground(
-        environment=trial.bench.environment,
+        environment=bench.environment,
         journal=journal,
         ledger=ledger,
         concurrency=asked.concurrency,

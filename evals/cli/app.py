@@ -16,6 +16,7 @@ from selfwire.evals.cli import (
     recall,
     run,
     runs,
+    selection,
     train,
     workflows,
 )
@@ -24,6 +25,7 @@ from selfwire.evals.cli.faults import GuardedGroup
 TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
     evolve.register,
     train.register,
+    selection.register,
     run.register,
     evaluate.register,
     compare.register,

@@ -53,13 +53,6 @@ VARIANTS: Mapping[str, Mapping[str, Variant]] = {
             for tenth in (1, 2, 4, 5, 6, 7, 8, 9)
         },
     },
-    "hera": {
-        FULL: Variant(title="full"),
-        "no-library": Variant(title="w/o library", config={"library": False}),
-        "no-rope": Variant(title="w/o RoPE", config={"rope": False}),
-        "no-mutation": Variant(title="w/o mutation", config={"mutation": False}),
-        "no-gate": Variant(title="no gate", gate="off"),
-    },
     "evomas": {
         FULL: Variant(title="full"),
         "no-state": Variant(title="w/o task state", config={"task_state": False}),
@@ -71,6 +64,13 @@ VARIANTS: Mapping[str, Mapping[str, Variant]] = {
         "fixed-no-state": Variant(
             title="fixed workflow w/o task state", config={"adapter": "fixed", "task_state": False}
         ),
+    },
+    "hera": {
+        FULL: Variant(title="full"),
+        "no-library": Variant(title="w/o library", config={"library": False}),
+        "no-rope": Variant(title="w/o RoPE", config={"rope": False}),
+        "no-mutation": Variant(title="w/o mutation", config={"mutation": False}),
+        "no-gate": Variant(title="no gate", gate="off"),
     },
 }
 """Variants by method and name; every method has `full`, and `random` if random edits are a control for it."""

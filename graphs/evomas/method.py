@@ -21,12 +21,12 @@ from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.plans import Chooser
 from selfwire.evolvers.evomas.pool import METHOD, browsing, seed
-from selfwire.evolvers.evomas.stages import Stage, episode
+from selfwire.evolvers.evomas.stages import Stage, episode, running
 from selfwire.evolvers.evomas.state import TaskState
 from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.graphs.evomas.adapters import Adapters
 from selfwire.graphs.evomas.learning import episode_of, updated
-from selfwire.graphs.evomas.stage import StageRun
+from selfwire.graphs.evomas.stage import StageRun, layered_topology
 from selfwire.graphs.method import Evolved, Grade
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
@@ -104,7 +104,8 @@ class Evomas:
         Returns:
             The steps of all stages (`visit` is the stage) and the final answer; planning, judging and the last
             synthesis are its overhead. `notes` hold `episode` (decisions and the evaluator's rewards, its utility
-            open), `stages` and `status`. A model that fails outside the team ends it as an error.
+            open), `stages`, `status` and the `topology` that ran last. A model that fails outside the team ends it as
+            an error.
 
         Raises:
             BudgetError: the run must stop.
@@ -161,9 +162,7 @@ class Evomas:
         if self.config.adapter != "learned" or not episodes:
             return Evolved(workflow=workflow)
         learned, _, update = await updated(workflow, episodes, self.config, self.config.train, self.embedder)
-        return Evolved(
-            workflow=learned.descended_from(workflow, ()), notes={"update": update.model_dump(mode="json")}
-        )
+        return Evolved(workflow=learned.descended_from(workflow, ()), notes={"update": update.model_dump(mode="json")})
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
         """Nothing is fitted to held-out tasks."""
@@ -195,6 +194,8 @@ def result(final: Mapping[str, Any], workflow: Workflow, question: Question, sco
         "stages": final["stages"],
         "status": final["status"],
     }
+    if drawn := [one.layered for one in stages if one.layered is not None and running(one.layered).layers]:
+        notes["topology"] = layered_topology(running(drawn[-1]).layers).model_dump(mode="json")
     spent = Usage.model_validate(final["usage"])
     return done.replace(overhead=_without(spent, total(step.usage for step in done.steps)), notes=notes)
 

@@ -103,6 +103,7 @@ async def test_every_switch_changes_the_trajectory(one: dict[str, Any], other: d
     assert account(await solved(made(**one))) != account(await solved(made(**other)))
 
 
+@pytest.mark.slow
 async def test_a_frozen_adapter_is_the_head_as_it_starts_whatever_was_learned() -> None:
     learning, frozen = made(train={"rate": 0.5, "entropy": 0}), made(adapter="frozen")
     start = learning.seed(BENCH.tools)
@@ -199,6 +200,7 @@ def loaded(code: str) -> set[str]:
     return set(eval(told.splitlines()[-1]))  # the list that was printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("adapter", "heavy"), [("random", False), ("fixed", False), ("learned", True)])
 def test_torch_is_imported_only_when_a_head_is_built(adapter: str, heavy: bool) -> None:
     code = f"""

@@ -19,6 +19,7 @@ from selfwire.graphs.evomas.learning import added, episode_of
 from selfwire.runtime import blobs
 from selfwire.runtime.exports import read_workflow, write_workflow
 from selfwire.runtime.library import open_library
+from selfwire.runtime.sync import run_sync
 from tests.graphs.trained_process import AGENTS, CONFIG, NAME, RUN, STATE, TASKS, TRAIN, Player, seed, train
 
 
@@ -50,7 +51,7 @@ async def test_finished_training_does_nothing_when_it_is_resumed(tmp_path: Path)
 
 
 @pytest.mark.slow
-async def test_training_killed_with_9_resumes_to_the_same_weights_bit_for_bit(tmp_path: Path) -> None:
+def test_training_killed_with_9_resumes_to_the_same_weights_bit_for_bit(tmp_path: Path) -> None:
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     for folder in (straight, killed):
         folder.mkdir()
@@ -66,7 +67,7 @@ async def test_training_killed_with_9_resumes_to_the_same_weights_bit_for_bit(tm
     subprocess.run([*command, str(killed)], check=True, env=environment, timeout=300)
     assert (killed / STATE).read_bytes() == (straight / STATE).read_bytes()
     with open_library(straight) as one, open_library(killed) as other:
-        assert await one.load(NAME) == await other.load(NAME)
+        assert run_sync(one.load(NAME)) == run_sync(other.load(NAME))
 
 
 async def test_a_damaged_state_file_stops_a_resume(tmp_path: Path) -> None:

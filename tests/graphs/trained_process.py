@@ -7,6 +7,7 @@ in the middle of the episodes of update PAUSE_AT, waiting to be killed.
 import asyncio
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from selfwire.core.agent import Agent
@@ -46,7 +47,7 @@ class Scales:
 
 def seed() -> Workflow:
     nodes = tuple(Node(id=agent.id, agent=agent.id) for agent in AGENTS)
-    edges = tuple(Edge(source=a.id, target=b.id) for a, b in zip(AGENTS, AGENTS[1:], strict=False))
+    edges = tuple(Edge(source=a.id, target=b.id) for a, b in pairwise(AGENTS))
     return Workflow(
         method="evomas", agents=AGENTS, topology=Topology(nodes=nodes, edges=edges, entry="sort", sink="paint")
     )
@@ -66,7 +67,8 @@ class Player:
         if scope.iteration == self.pause_at:
             self.paused += 1
             if self.paused > 2:
-                print("paused", flush=True)
+                sys.stdout.write("paused\n")
+                sys.stdout.flush()
                 await asyncio.sleep(600)
         return [await self.one(workflow, question, scope.at(sample=number)) for number in range(CONFIG.samples)]
 
@@ -99,7 +101,9 @@ async def train(folder: Path, pause_at: int | None = None) -> tuple[Workflow, li
             training = Training(
                 run=RUN,
                 seed=0,
-                ground=Ground(Scales(), journal, Ledger(Budget()), concurrency=3, calls_per_task=1, keep_errors_below=0.5),
+                ground=Ground(
+                    Scales(), journal, Ledger(Budget()), concurrency=3, calls_per_task=1, keep_errors_below=0.5
+                ),
                 play=player,
                 samples=CONFIG.samples,
                 tasks=TASKS,

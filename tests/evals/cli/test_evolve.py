@@ -143,6 +143,7 @@ def test_a_part_can_be_switched_off_and_an_unknown_one_is_named(tmp_path: Path) 
     assert "hera has no part 'magic' to do without; it has library, rope, mutation" in told
 
 
+@pytest.mark.slow
 def test_run_shows_the_stages_of_evomas_with_probabilities_and_verdicts(tmp_path: Path) -> None:
     question = benchmark("archive").splits(0, train=1, gate=0, test=1).test[0].input
     given = ("run", "evomas", question, "--benchmark", "archive", "--show")
@@ -155,6 +156,7 @@ def test_run_shows_the_stages_of_evomas_with_probabilities_and_verdicts(tmp_path
     assert "Answer:" in learned.stdout
 
 
+@pytest.mark.slow
 def test_evomas_evolves_its_router_and_the_printed_way_to_use_it_works(tmp_path: Path) -> None:
     knobs = ("--set", "samples=2", "--set", "stages=2", "--no-baselines")
     result = invoked(tmp_path, "evolve", "evomas", "--benchmark", "archive", "--name", "mine", *SMALL, *knobs)

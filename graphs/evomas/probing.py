@@ -1,0 +1,93 @@
+"""Who a router would choose: the selection probabilities of a workflow's head on states that were seen (Fig. 5, 7)."""
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from selfwire.core.ports import Embedder
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import Id, Value, thawed
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.evomas.encoding import Batch, batched, embedded, pool_vectors, row_texts
+from selfwire.evolvers.evomas.plans import Decision, Episode
+from selfwire.graphs.evomas.adapters import Adapters
+from selfwire.graphs.evomas.learning import EPISODE
+
+if TYPE_CHECKING:
+    from selfwire.evolvers.evomas.head import RoutingHead
+
+
+class Selection(Value):
+    """One layer of one stage.
+
+    Args:
+        stage, layer: from 0.
+        probabilities: p by agent, masked ones left out.
+        chosen: who was drawn, in order.
+    """
+
+    stage: int
+    layer: int
+    probabilities: Mapping[Id, float]
+    chosen: tuple[Id, ...]
+
+
+def recorded(trajectory: Trajectory) -> tuple[Decision, ...]:
+    """What a run's router decided, stage by stage; empty where nothing was noted."""
+    noted = trajectory.notes.get(EPISODE)
+    return Episode.model_validate(thawed(noted)).decisions if noted else ()
+
+
+def selections(decisions: Sequence[Decision]) -> tuple[Selection, ...]:
+    """The probabilities that a run was drawn from."""
+    return tuple(
+        Selection(stage=stage, layer=layer, probabilities=p, chosen=decision.layered.layers[layer])
+        for stage, decision in enumerate(decisions)
+        for layer, p in enumerate(decision.layered.probabilities)
+    )
+
+
+async def probed(
+    workflow: Workflow, decisions: Sequence[Decision], config: EvomasConfig, embedder: Embedder
+) -> tuple[Selection, ...]:
+    """What a workflow's router makes of the same states, each layer after the same earlier layers.
+
+    Args:
+        workflow: with its weights, such as a version from the middle of a training.
+        decisions: recorded from any run over the same pool; at least one.
+        config: of the runs.
+        embedder: of states and agents.
+
+    Raises:
+        ConfigError, LibraryError: the weights cannot be used or have not been loaded.
+        ValueError: there is no decision, or one names an agent that the pool lacks.
+    """
+    head = await Adapters().head(workflow, config.head, embedder, transfer=config.transfer)
+    agents = dict(zip(workflow.pool, await pool_vectors(workflow.agents, embedder), strict=True))
+    texts = [text for decision in decisions for text in row_texts(decision.rows, head.config)]
+    batch = batched(decisions, agents, await embedded(texts, embedder), head.config)
+    shares = await asyncio.to_thread(_shares, head, batch, config.sampling.softness)
+    return tuple(
+        Selection(
+            stage=stage,
+            layer=layer,
+            probabilities={
+                name: shares[stage][layer][place] for place, name in enumerate(agents) if batch.free[stage, place]
+            },
+            chosen=drawn,
+        )
+        for stage, decision in enumerate(decisions)
+        for layer, drawn in enumerate(decision.layered.layers)
+    )
+
+
+def _shares(head: "RoutingHead", batch: Batch, softness: float) -> list[list[list[float]]]:
+    import torch
+
+    with torch.no_grad():
+        rows, filled, agents, present, free, contexts, _ = (torch.as_tensor(one) for one in batch)
+        logits = head(rows, filled, agents, present, contexts) / softness
+        shares: list[list[list[float]]] = logits.masked_fill(~free[:, None, :], -math.inf).softmax(dim=-1).tolist()
+    return shares

@@ -1,0 +1,29 @@
+"""torch is imported only when a head is built."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import asyncio, importlib, pkgutil, sys
+import selfwire.graphs, selfwire.evolvers.evomas, selfwire.evals.cli.app
+for package in (selfwire.graphs, selfwire.evolvers.evomas):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if module.name != "selfwire.evolvers.evomas.head":
+            importlib.import_module(module.name)
+from selfwire.evolvers.evomas.choosers import FixedChooser, RandomChooser
+from selfwire.evolvers.evomas.config import SamplingConfig
+from selfwire.core.agent import Agent
+from selfwire.core.scope import Scope
+pool = (Agent(id="a", prompt="a"), Agent(id="b", prompt="b"))
+for chooser in (RandomChooser(SamplingConfig()), FixedChooser([["a"]])):
+    asyncio.run(chooser(["row"], pool, masked=frozenset(), scope=Scope()))
+print("torch" in sys.modules)
+from selfwire.evolvers.evomas.reinforce import Learner
+import selfwire.evolvers.evomas.head
+print("torch" in sys.modules)
+"""
+
+
+def test_graphs_choosers_and_commands_leave_torch_alone_until_a_head_is_built() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]

@@ -15,6 +15,7 @@ from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.hera.asks import FailedAgent
 from selfwire.evolvers.hera.planning import written
 from selfwire.evolvers.hera.reflection import topology_of
+from selfwire.evolvers.hera.steps import plain_name
 
 MEMORY = "failures"
 """Name of the buffers in a workflow's memory."""
@@ -88,7 +89,8 @@ async def blamed(
         )
     except ModelError as error:
         return None, error.cost or Usage()
-    agent = next((name for name in ran if name.lower() == found.agent.strip().lower().replace(" ", "_")), None)
+    names = {plain_name(step.node): step.agent for step in done.steps} | {plain_name(name): name for name in ran}
+    agent = names.get(plain_name(found.agent))  # of an agent, or of one of its nodes
     if agent is None:
         return None, usage
     return Blame(agent=agent, cause=" ".join(found.cause.split())[:300], place=place), usage

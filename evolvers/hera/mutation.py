@@ -17,6 +17,7 @@ from selfwire.evolvers.hera.asks import Mutation
 from selfwire.evolvers.hera.failures import Blame, told
 from selfwire.evolvers.hera.planning import described, listed, written
 from selfwire.evolvers.hera.rules import plain
+from selfwire.evolvers.hera.steps import plain_name
 
 MEMORY = "mutated"
 """Name of the list of questions that had their second group, in a workflow's memory."""
@@ -82,8 +83,9 @@ async def mutations(
     except ModelError as error:
         reply, usage = None, error.cost or Usage()
     found = []
-    alternative = reply.alternative.strip().lower().replace(" ", "_") if reply else ""
-    if alternative not in others and others:
+    names = {plain_name(name): name for name in others}
+    alternative = names.get(plain_name(reply.alternative), "") if reply else ""
+    if not alternative and others:
         alternative = others[int(scope.at(node="mutate").random("alternative").integers(len(others)))]
     if alternative in others:
         why = f"{alternative} in the place of {blame.agent}"

@@ -34,15 +34,15 @@ class Known:
 
 def resolved(steps: Sequence[PlanStep], agents: Sequence[Agent], repairs: list[str]) -> list[Known]:
     """The steps of agents that exist; whoever depends on another step depends on what that one depended on."""
-    names = {_plain(agent.id): agent.id for agent in agents}
+    names = {plain_name(agent.id): agent.id for agent in agents}
     inherited: dict[int, tuple[int | str, ...]] = {}
     known: list[Known] = []
     for step in steps:
         wanted: list[int | str] = []
         for one in step.depends_on:
             wanted += inherited.get(one, (one,)) if isinstance(one, int) else (one,)
-        if _plain(step.agent) in names:
-            agent = names[_plain(step.agent)]
+        if plain_name(step.agent) in names:
+            agent = names[plain_name(step.agent)]
             known.append(Known(step.step, agent, tuple(wanted), step.mode.strip().lower() == "parallel"))
         else:
             repairs.append(f"step {step.step}: there is no agent {step.agent[:60]!r}; the step is left out")
@@ -150,15 +150,15 @@ def _place(
 ) -> int | None:
     """The place of a step that is named by number or by agent; of several with that agent the last one before."""
     if isinstance(wanted, str):
-        name = _plain(wanted)
+        name = plain_name(wanted)
         if (digits := re.fullmatch(r"(?:step)?(\d+)", name)) is not None:
             return numbers.get(int(digits[1]))
-        same = [place for place, step in enumerate(steps) if _plain(step.agent) == name]
+        same = [place for place, step in enumerate(steps) if plain_name(step.agent) == name]
         before = [place for place in same if place < here]
         return before[-1] if before else same[0] if same else None
     return numbers.get(wanted)
 
 
-def _plain(name: str) -> str:
-    """A name as it is compared: letters and digits only, lower case."""
+def plain_name(name: str) -> str:
+    """A name as names are compared: letters and digits only, lower case, as models spell them in many ways."""
     return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -4,6 +4,7 @@ import pytest
 
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
+from selfwire.core.topology import chain
 from selfwire.evolvers.hera.asks import Contrast, FailedAgent, PromptDiff, PromptVariant
 from selfwire.evolvers.hera.config import PromptConfig
 from selfwire.evolvers.hera.failures import (
@@ -36,6 +37,16 @@ async def test_the_orchestrator_names_one_agent_that_ran() -> None:
     [shown] = model.shown("FailedAgent")
     assert "score 0.00: said of it" in shown
     assert "calculator" not in shown  # it did not run
+
+
+async def test_a_node_stands_for_its_agent() -> None:
+    twice = ran(topology=chain("retriever", "answer_generator")).steps
+    again = twice[0].replace(node="retriever-2")
+    model = ScriptedModel(FailedAgent=FailedAgent(agent="retriever-2"))
+    done = FAILED.replace(steps=(*twice, again))
+    blame, _ = await blamed(0, done, pool(), coach(model), scope=Scope())
+    assert blame is not None
+    assert blame.agent == "retriever"
 
 
 @pytest.mark.parametrize("answer", [FailedAgent(agent="calculator"), FailedAgent(agent=""), ReplyError("nonsense")])

@@ -52,6 +52,8 @@ class FrozenMap(dict[str, Any]):
 
 def frozen(value: Any) -> Any:
     """Freeze JSON deeply: objects to `FrozenMap`, arrays to tuples."""
+    if value is None or type(value) in _PLAIN:
+        return value
     if isinstance(value, Mapping):
         return FrozenMap({key: frozen(item) for key, item in value.items()})
     if isinstance(value, list | tuple):
@@ -61,6 +63,8 @@ def frozen(value: Any) -> Any:
 
 def thawed(value: Any) -> Any:
     """Undo `frozen`: plain dicts and lists that a caller may change."""
+    if value is None or type(value) in _PLAIN:
+        return value
     if isinstance(value, Mapping):
         return {key: thawed(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -79,6 +83,9 @@ FrozenJson = Annotated[Any, AfterValidator(_frozen_json)]
 """Any JSON value, validated and frozen."""
 
 
+_PLAIN = frozenset({str, int, bool})
+
+
 def canonical(value: Any) -> str:
     """The one JSON text of a value: sorted keys, no spaces, finite numbers only, 1.0 written as 1."""
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
@@ -87,6 +94,8 @@ def canonical(value: Any) -> str:
 
 def _numbers(value: Any) -> Any:
     """Whole floats as integers: 1 == 1.0, so both must have the same text."""
+    if value is None or type(value) in _PLAIN:
+        return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):

@@ -11,7 +11,7 @@ import re
 import string
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from difflib import get_close_matches
 from numbers import Real
 from pathlib import Path
@@ -111,7 +111,7 @@ class GradedEnvironment:
         """
         graded = await self._graded(task, answer)
         feedback = graded if isinstance(graded, Feedback) else self._scored(task, graded)
-        self._refuse_leak(task, answer, feedback.text)
+        self._refuse_leak(task, answer, "\n".join((feedback.text, *_words(feedback.details))))
         return feedback
 
     async def _graded(self, task: Task, answer: str) -> object:
@@ -149,6 +149,15 @@ class GradedEnvironment:
                 )
 
 
+def _words(details: object) -> Iterator[str]:
+    """Every text in a JSON value, names apart."""
+    if isinstance(details, str):
+        yield details
+    elif isinstance(details, Mapping | tuple):
+        for part in details.values() if isinstance(details, Mapping) else details:
+            yield from _words(part)
+
+
 def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:
     """The grader called `name`, or the one at `module:function` (the working directory counts), as an environment.
 
@@ -181,7 +190,7 @@ def _text(entry: str | float) -> str:
 
 
 def _against_references(name: str) -> Grader:
-    def graded(task: Task, answer: str) -> float:
+    async def graded(task: Task, answer: str) -> float:  # no thread is worth what these take
         golds = references(task)
         if not golds:
             raise GradingError(

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Annotated, Any, TypedDict, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables.config import merge_configs
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
@@ -25,6 +26,7 @@ from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.graphs.layout import Layout
 from selfwire.graphs.turn import TeamRun, turn
 from selfwire.runtime.sync import run_sync
+from selfwire.runtime.tracing import place
 
 LENIENT = Policy(cycles=True, loose=True)
 """Tolerates whatever can run: cycles deliver a round later, and nobody chooses a loose node."""
@@ -98,8 +100,9 @@ async def run_team(
         BudgetError, ConfigError, ...: whatever stops an agent, apart from ModelError.
     """
     team = compile_team(topology)
+    told = merge_configs(config, place(run.scope, {"workflow": run.workflow}))
     while True:
-        done = trajectory(topology, run, await team.ainvoke(team_input(carried), config, context=run))
+        done = trajectory(topology, run, await team.ainvoke(team_input(carried), told, context=run))
         if done.error is None or run.acted:
             return done  # else this run ended without an answer before its node was resumed: run anew
 
@@ -190,8 +193,9 @@ def _compiled(key: _ByFingerprint) -> Team:
     layout = Layout(key.topology)
     topology, graph = key.topology, StateGraph(TeamState, context_schema=TeamRun)
     deferred = None if topology.problems() else topology.sink
-    for node in topology.agents:
-        graph.add_node(node, _Turn(layout, node), defer=node == deferred)
+    for node, agent in topology.agents.items():
+        told = {"selfwire_node": node, "selfwire_agent": agent}
+        graph.add_node(node, _Turn(layout, node), defer=node == deferred, metadata=told)
     relays = _add_relays(graph, layout, deferred)
     graph.add_edge(START, topology.entry)
     graph.add_edge(topology.sink, END)
@@ -201,7 +205,10 @@ def _compiled(key: _ByFingerprint) -> Team:
             if node == topology.sink:
                 ways[END] = END  # else the drawing ends at some other node
             graph.add_conditional_edges(node, _Chosen(node, layout.forward[node]), ways)
-    return graph.compile(name="team").with_config(recursion_limit=len(topology.levels()) + 2)
+    team = graph.compile(name="team")
+    for node, agent in topology.agents.items():
+        team.nodes[node].tags = [f"agent:{agent}"]  # for traces; `add_node` takes metadata but no tags
+    return team.with_config(recursion_limit=len(topology.levels()) + 2)
 
 
 def _add_relays(

@@ -247,7 +247,7 @@ class Journal:
     async def put_body(self, body: Any) -> str:
         """Keep a JSON body; returns its hash, equal for equal bodies."""
         text = canonical(body)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+        digest = body_hash(text)
         await self._write("INSERT OR IGNORE INTO bodies VALUES (?, ?)", digest, text)
         return digest
 
@@ -261,6 +261,16 @@ class Journal:
         if not found:
             raise JournalError(f"journal {self._writer.name} has no body {digest!r}; it belongs to another run")
         return json.loads(found[0][0])
+
+    async def keep(self, name: str, note: str, body: str) -> None:
+        """Set a note and keep a body, both JSON texts of the caller's making, in one write; see `body_hash`."""
+        digest = body_hash(body)
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR IGNORE INTO bodies VALUES (?, ?)", (digest, body)).close()
+            connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (name, note)).close()
+
+        await self._writer.run(write)
 
     async def note(self, name: str, value: Any) -> None:
         """Set a fact about the run that may change, such as its status; JSON."""
@@ -288,6 +298,11 @@ class Journal:
 
     async def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return await self._writer.run(lambda connection: connection.execute(statement, values).fetchall())
+
+
+def body_hash(text: str) -> str:
+    """The hash under which a body's JSON text is kept."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _where(wanted: Mapping[str, Any]) -> tuple[str, list[Any]]:

@@ -27,6 +27,7 @@ from selfwire.runtime.models import MAX_TOKENS, Identity, identity
 from selfwire.runtime.prices import Prices
 from selfwire.runtime.structured import Bound, Structured, again, bound, parsed, schema_fingerprint
 from selfwire.runtime.throttle import Throttle, throttle
+from selfwire.runtime.tracing import place
 from selfwire.runtime.unrecorded import Recorder
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -269,15 +270,13 @@ class MeteredModel:
 
     def _traced(self, request: _Request) -> RunnableConfig:
         """The config of the running graph, callbacks and all, with tags for tracing on top."""
-        scope = request.scope
-        place = {"iteration": scope.iteration, "phase": scope.phase, "task": scope.task, "agent": scope.node}
-        labels = {**self.labels, **place, "run": scope.run, "role": request.role}
         current = ensure_config()
-        tags = [f"{name}:{labels[name]}" for name in ("method", "workflow", "phase", "agent") if labels.get(name)]
+        around = current.get("metadata") or {}
+        here = place(request.scope, {**self.labels, "role": request.role}, around=around)
         return {
             **current,
-            "tags": [*(current.get("tags") or ()), *tags],
-            "metadata": {**(current.get("metadata") or {}), **{f"selfwire_{k}": v for k, v in labels.items()}},
+            "tags": [*(current.get("tags") or ()), *here["tags"]],
+            "metadata": {**around, **here["metadata"]},
         }
 
     def _usage(self, player: _Player, request: _Request, answer: AIMessage) -> Usage:

@@ -90,9 +90,12 @@ def _commit(connection: sqlite3.Connection, batch: list[_Pending]) -> None:
         results = [error] * len(batch)
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
     for pending, result in zip(batch, results, strict=True):
+        by_loop.setdefault(pending.loop, []).append((pending.done, result))
+    for loop, finished in by_loop.items():
         with contextlib.suppress(RuntimeError):  # the loop that asked is gone, as after Ctrl-C
-            pending.loop.call_soon_threadsafe(_resolve, pending.done, result)
+            loop.call_soon_threadsafe(_resolve, finished)  # one wake-up for all of them
 
 
 def _result(job: Job, connection: sqlite3.Connection) -> Any:
@@ -102,10 +105,11 @@ def _result(job: Job, connection: sqlite3.Connection) -> Any:
         return error
 
 
-def _resolve(done: "asyncio.Future[Any]", result: Any) -> None:
-    if done.done():  # cancelled while it waited
-        return
-    if isinstance(result, sqlite3.Error):
-        done.set_exception(result)
-    else:
-        done.set_result(result)
+def _resolve(finished: "list[tuple[asyncio.Future[Any], Any]]") -> None:
+    for done, result in finished:
+        if done.done():  # cancelled while it waited
+            continue
+        if isinstance(result, sqlite3.Error):
+            done.set_exception(result)
+        else:
+            done.set_result(result)

@@ -10,6 +10,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side; torch's
 
 from tests import benchmark_data
 from tests.runtime import postgres
+from tests.wire.langsmith_server import LangSmithServer
 from tests.wire.server import WireServer, text
 
 benchmark_data.point_at_it()
@@ -21,6 +22,14 @@ settings.load_profile("selfwire")
 def wire_server() -> Iterator[WireServer]:
     """A local OpenAI-compatible server that says "hello"; set `answer` and `faults` as needed."""
     with WireServer(text("hello")) as server:
+        yield server
+
+
+@pytest.fixture
+def langsmith_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LangSmithServer]:
+    """A local recorder of LangSmith's protocol that the environment points at."""
+    with LangSmithServer() as server:
+        monkeypatch.setenv("LANGSMITH_ENDPOINT", server.url)
         yield server
 
 

@@ -5,7 +5,7 @@ import os
 from rich.console import Console
 from rich.table import Table
 
-from selfwire.evals.bench import groups, retrieval, rounds, routing, storage, team, wrapper
+from selfwire.evals.bench import groups, harness, retrieval, rounds, routing, storage, team, wrapper
 from selfwire.evals.bench.team import Row
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.metered import MeteredModel
@@ -23,6 +23,7 @@ def main() -> None:
     shown(out, "the trained router of EvoMAS", routing.run())
     shown(out, "retrieval over 100,000 passages", retrieval.run())
     shown(out, "groups of HERA", groups.run())
+    shown(out, "an evaluation", harness.run())
     shown(out, "what is stored, what is imported", storage.run())
 
 

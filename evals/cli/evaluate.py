@@ -23,6 +23,8 @@ from selfwire.evals.evaluation.opening import resumed, started
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.run import Evaluation
 from selfwire.evals.evaluation.table import HEAD, Line, cells, reference
+from selfwire.evals.experiments.attached import telling
+from selfwire.evals.experiments.connection import langsmith_address
 from selfwire.evals.judge import rubric_text
 from selfwire.evals.recording import short_name
 from selfwire.evals.report import STAMP
@@ -65,6 +67,8 @@ def evaluate(
     budget_tokens: options.BudgetTokens = None,
     budget_usd: options.BudgetUsd = None,
     budget_seconds: options.BudgetSeconds = None,
+    langsmith: options.LangSmith = False,
+    upload_references: options.UploadReferences = False,
     dry_run: options.DryRun = False,
     out: options.Out = None,
     home: Home = None,
@@ -99,6 +103,8 @@ def carried_out(ctx: typer.Context, entries: tuple[Entry, ...], command: str, **
     if given["dry_run"]:
         typer.echo(estimated(request, folder).text)
         return
+    if request.langsmith != "off":
+        langsmith_address()  # there must be one before anything is written
     with started(request, folder, out=given["out"]) as run:
         _go(run)
 
@@ -126,9 +132,21 @@ def requested(given: Mapping[str, Any], entries: tuple[Entry, ...], command: str
                 name: given[name]
                 for name in ("grader", "tasks", "seed", "concurrency", "calls_per_task", "grading_timeout")
             },
+            "langsmith": told_langsmith(given),
             **more,
         }
     )
+
+
+def told_langsmith(given: Mapping[str, Any]) -> str:
+    """What of an evaluation LangSmith is told.
+
+    Raises:
+        ConfigError: references are to be uploaded, and nothing else is.
+    """
+    if given["upload_references"] and not given["langsmith"]:
+        raise ConfigError("--upload-references says what --langsmith uploads; give both, or neither")
+    return "references" if given["upload_references"] else "questions" if given["langsmith"] else "off"
 
 
 def model_names(given: Mapping[str, Any]) -> ModelNames:
@@ -149,11 +167,11 @@ def model_names(given: Mapping[str, Any]) -> ModelNames:
 
 def _go(run: Evaluation) -> None:
     out, asked = output.console(), run.request
-    for notice in run.notices:
-        out.print(notice)
     names = ", ".join(entry.target for entry in asked.entries)
     out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
-    with _words_at_the_end(run):
+    with _words_at_the_end(run), telling(run):
+        for notice in run.notices:
+            out.print(notice)
         _evolve(run)
         with EvaluationProgress(out) as progress:
             lines = run_sync(run.go(progress))

@@ -12,8 +12,10 @@ from selfwire.evals import drawing
 from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import output
 from selfwire.evals.cli.faults import STOPPED
+from selfwire.evals.cli.measures import TRAIN
 from selfwire.evals.cli.options import GraderName, Home, Knobs, Rubric, Without, knobs, local_folder
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
+from selfwire.evals.cli.trajectories import read_trajectories
 from selfwire.evals.estimate import estimated
 from selfwire.evals.evolutions import OpenRun, resumed, started
 from selfwire.evals.judge import rubric_text
@@ -21,6 +23,7 @@ from selfwire.evals.recording import short_name
 from selfwire.evals.report import STAMP, Line, Report, reported
 from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
 from selfwire.evals.study.variants import without as switched_off
+from selfwire.evolvers.hera.measures import lines, run_measures
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.methods import METHODS
 from selfwire.runtime.sync import run_sync
@@ -78,14 +81,14 @@ def evolve(
     folder = local_folder(home)
     if resume is not None:
         with resumed(resume, folder, limits=new_limits(ctx)) as run:
-            _go(run)
+            _go(run, home)
         return
     request = requested(ctx.params)
     if dry_run:
         typer.echo(estimated(request, folder).text)
         return
     with started(request, folder) as run:
-        _go(run)
+        _go(run, home)
 
 
 def new_limits(ctx: typer.Context) -> dict[str, float]:
@@ -147,7 +150,7 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
     )
 
 
-def _go(run: OpenRun) -> None:
+def _go(run: OpenRun, home: str | None) -> None:
     out, parts = output.console(), run.parts
     for notice in run.notices:
         out.print(notice)
@@ -157,6 +160,7 @@ def _go(run: OpenRun) -> None:
             final = run_sync(run.go(progress))
         if parts.splits.test and run.request.baselines:
             show_report(run_sync(reported(run, final)), run)
+        show_measures(home, parts.run)
     except (BudgetError, OutageError, ModelError) as error:
         typer.echo(f"stopped: {error}", err=True)
         _last_words(run, finished=False)
@@ -191,6 +195,13 @@ def show_report(report: Report, run: OpenRun) -> None:
         out.print(f"the team's opinion of its own answers was the environment's in {agreed} of {judged} cases")
     if run.request.models.is_offline:
         out.print(STAMP)
+
+
+def show_measures(home: str | None, run: str) -> None:
+    """How teams changed in training, where each question has a team of its own; nothing for other methods."""
+    found = [done for place, done in read_trajectories(home, run) if place.endswith(TRAIN)]
+    if any("topology" in done.notes for done in found):
+        output.console().print("\n".join(["\nteams in training", *lines(run_measures(found))]))
 
 
 def _cells(line: Line) -> tuple[str, ...]:

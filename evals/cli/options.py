@@ -57,6 +57,12 @@ BudgetCalls = Annotated[int | None, typer.Option(help="Most model calls.")]
 BudgetTokens = Annotated[int | None, typer.Option(help="Most tokens.")]
 BudgetUsd = Annotated[float | None, typer.Option(help="Most US dollars.")]
 BudgetSeconds = Annotated[float | None, typer.Option(help="Most wall time in seconds.")]
+LangSmith = Annotated[
+    bool, typer.Option("--langsmith", help="Tell LangSmith: dataset, experiments, traces (LANGSMITH_API_KEY).")
+]
+UploadReferences = Annotated[
+    bool, typer.Option("--upload-references", help="With --langsmith: references go into the dataset too.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")]
 Out = Annotated[Path | None, typer.Option(help="JSONL of results; in the run's folder if none.")]
 

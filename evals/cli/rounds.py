@@ -19,12 +19,18 @@ def show_rounds(method: str, done: Trajectory) -> None:
     for number, one in enumerate(rounds, 1):
         lines = coevolved(Round.model_validate(one)) if method == "tacomas" else matched(number, one)
         output.console().print("\n".join(["", *lines]))
-
-
     for stage in thawed(done.notes.get("stages", ())):
         output.console().print("\n".join(["", *staged(Stage.model_validate(stage))]))
     if status := done.notes.get("status"):
         output.console().print(f"\nended: {status}")
+
+
+def show_topology(done: Trajectory) -> None:
+    """Print the topology that ran last, as text and as Mermaid; nothing where a run's notes hold none."""
+    if "topology" not in done.notes:
+        return
+    ran = Topology.model_validate(thawed(done.notes["topology"]))
+    output.console().print(f"\ntopology that ran last\n{drawing.text(ran)}\n\n{drawing.mermaid(ran)}\n")
 
 
 def staged(one: Stage) -> list[str]:
@@ -53,14 +59,6 @@ def layers_told(layered: Layered) -> list[str]:
         told = f"  (of {', '.join(f'{name} {share:.2f}' for name, share in ranked)})" if ranked else ""
         lines.append(f"  layer {number + 1}: {', '.join(layer)}{told}")
     return lines
-
-
-def show_topology(done: Trajectory) -> None:
-    """Print the topology that ran last, as text and as Mermaid; nothing where a run's notes hold none."""
-    if "topology" not in done.notes:
-        return
-    ran = Topology.model_validate(thawed(done.notes["topology"]))
-    output.console().print(f"\ntopology that ran last\n{drawing.text(ran)}\n\n{drawing.mermaid(ran)}\n")
 
 
 def matched(number: int, one: Mapping[str, Any]) -> list[str]:

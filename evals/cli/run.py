@@ -117,7 +117,7 @@ def _bench(
     home: str | None,
 ) -> Bench:
     ledger = Ledger(budget)
-    model = metered(models, journal=Journal.memory(), ledger=ledger)
+    model = metered(models, journal=Journal.memory(), ledger=ledger).labelled(method=name)
     made = wired(name, model=model, toolbox=lent.toolbox, embedder=embeds, config=config)
     if workflow is None:
         return Bench(made, made.seed(lent.held), ledger)

@@ -53,6 +53,7 @@ class EvaluationRequest(Request):
         calls_per_task: most model calls of a task, for every contestant; None for no cap.
         grading_timeout: seconds until the grading of an answer is given up.
         evolving: who is evolved first, on tasks of other splits; None for nobody.
+        langsmith: whether LangSmith is told, and whether of references too.
     """
 
     command: Literal["eval", "compare"] = "eval"
@@ -65,6 +66,7 @@ class EvaluationRequest(Request):
     calls_per_task: int | None = Field(default=None, ge=1)
     grading_timeout: float = Field(default=60.0, gt=0)
     evolving: Evolving | None = None
+    langsmith: Literal["off", "questions", "references"] = "off"
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterable
+import shutil
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from pydantic import Field, ValidationError
 
@@ -162,14 +163,30 @@ def opinion(done: Trajectory) -> bool | None:
     return judged
 
 
-def write_results(path: Path, header: Header, rows: Iterable[TaskRow]) -> None:
-    """Write a file of results, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(header.model_dump_json() + "\n")
-        file.writelines(row.model_dump_json() + "\n" for row in rows)
-    draft.replace(path)
+class ResultsFile:
+    """A file of results that is written row by row beside its place, and put there whole or not at all.
+
+    Args:
+        path: where it goes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._rows = TemporaryFile("w+", encoding="utf-8", dir=path.parent)
+
+    def add(self, row: TaskRow) -> None:
+        """Add a row; it is not held in memory."""
+        self._rows.write(row.model_dump_json() + "\n")
+
+    def finish(self, header: Header) -> None:
+        """Put header and rows where they go."""
+        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        self._rows.seek(0)
+        with self._rows, draft.open("w", encoding="utf-8") as file:
+            file.write(header.model_dump_json() + "\n")
+            shutil.copyfileobj(self._rows, file)
+        draft.replace(self.path)
 
 
 def read_results(path: Path) -> tuple[Header, tuple[TaskRow, ...]]:

@@ -16,15 +16,15 @@ from selfwire.evals.evaluation.contestants import Entrant, Found, trivial
 from selfwire.evals.evaluation.evolving import Evolution, left, without
 from selfwire.evals.evaluation.grading import TimedEnvironment
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
-from selfwire.evals.evaluation.rows import Header, TaskRow, task_row, write_results
+from selfwire.evals.evaluation.rows import Header, ResultsFile, TaskRow, task_row
 from selfwire.evals.evaluation.table import Line, Tally
 from selfwire.evals.recording import code_hash
 from selfwire.evals.runs import SUMMARY
 from selfwire.evals.version import installed_version
 from selfwire.graphs.evolution.phases import ELAPSED
-from selfwire.graphs.evolution.rollouts import Ground, roll_through
+from selfwire.graphs.evolution.rollouts import Ground, Roll, roll_through
 from selfwire.runtime.budget import Ledger, Purse, deadline
-from selfwire.runtime.journal import Journal
+from selfwire.runtime.journal import Journal, body_hash
 from selfwire.runtime.sync import run_sync
 
 ROWS = "rows"
@@ -56,6 +56,7 @@ class Evaluation:
         embedder: its name.
         out: where the results go.
         notices: what the user should know.
+        roll_for: what puts the tasks to a contestant; `experiments.attached` lends one that tells LangSmith.
     """
 
     request: EvaluationRequest
@@ -69,6 +70,7 @@ class Evaluation:
     embedder: str
     out: Path
     notices: tuple[str, ...] = ()
+    roll_for: Callable[[Entrant], Roll] = lambda one: roll_through
     _told: float = field(default=0.0, init=False)
 
     @property
@@ -147,11 +149,12 @@ class Evaluation:
     async def written(self, *, complete: bool) -> tuple[Line, ...]:
         """Write what there is to the file of results; return the table's lines."""
         tallies = {one.name: Tally(one.contestant) for one in self.entrants}
-        rows = list[TaskRow]()
+        file, oracle = ResultsFile(self.out), False
         async for row in self.rows():
             tallies[row.target].add(row)
-            rows.append(row)
-        write_results(self.out, self._header(any(row.oracle for row in rows), complete=complete), rows)
+            file.add(row)
+            oracle = oracle or row.oracle
+        file.finish(self._header(oracle, complete=complete))
         return tuple(tally.line(self.tasks) for tally in tallies.values())
 
     async def rows(self) -> AsyncIterator[TaskRow]:
@@ -165,7 +168,7 @@ class Evaluation:
     async def _run(self, one: Entrant, number: int, on_event: Callable[[Event], None]) -> None:
         """Every task of a contestant that has no row or an error."""
         scope = Scope(run=f"{self.run}/{one.name}", seed=self.request.seed, phase=PHASE)
-        done = await self._done(one)
+        done, targets = await self._done(one), len(self.request.entries) + 1
         count = Count(done=len(done), errors=0, score=sum(done.values()))
 
         async def keep(task: Task, found: Sequence[Trajectory]) -> None:
@@ -174,13 +177,13 @@ class Evaluation:
             await self._note_time()
             on_event(
                 {
-                    "target": one.name, "number": number, "targets": len(self.entrants), "done": count.done,
+                    "target": one.name, "number": number, "targets": targets, "done": count.done,
                     "total": len(self.tasks), "score": count.mean, "errors": count.errors, "spend": self.ledger.spent,
                 }
             )  # fmt: skip
 
         todo = [task for task in self.tasks if task.id not in done]
-        await roll_through(self.ground, one.play, one.workflow, todo, scope, keep)
+        await self.roll_for(one)(self.ground, one.play, one.workflow, todo, scope, keep)
 
     async def _done(self, one: Entrant) -> dict[str, float]:
         """Scores of the tasks whose rows stand."""
@@ -195,9 +198,9 @@ class Evaluation:
         spent = done.usage
         if done.feedback is None or done.notes.get(CUT):  # what failed has no steps and was paid for
             spent = await self.journal.spend_at(run=scope.run, iteration=0, phase=PHASE, task=task.id)
-        body = await self.journal.put_body(done.model_dump(mode="json"))
-        row = task_row(one.name, task.question, done, spent, body)
-        await self.journal.note(_note(one.name, task.id), row.model_dump(mode="json"))
+        body = done.model_dump_json(exclude_defaults=True)
+        row = task_row(one.name, task.question, done, spent, body_hash(body))
+        await self.journal.keep(_note(one.name, task.id), row.model_dump_json(), body)
         return row
 
     async def _note_time(self) -> None:

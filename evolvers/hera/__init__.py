@@ -13,7 +13,7 @@ order of the paper:
     rope       variants along axes, replays, rules and principles          rope             (Sec. 3.4.1, Alg. 5)
     Pi_C       rho' = Pi_C(rho + delta rho), as a diff                     rules            (Sec. 3.4.2)
     mutate     replace the failed agent, or insert a new one after it      mutation         (Sec. 3.5, Alg. 6)
-    H          transition entropy, agents, F1 / |V|, cycles, diameter      measures         (topology measures)
+    H          -sum p ln p, agents, F1 / |V|, loops, cycles, diameter      measures         (Sec. 5.4)
 
 Departures (a test is named after each):
     D1  u = (s + 1) / (n + 2) over every graded rollout that was shown the insight, of every group. Alg. 3 only ever

@@ -105,7 +105,7 @@ class Phases:
             "why": state["verdict"]["why"],
             "score": state["train"],
             "spend": self.parts.journal.spend().model_dump(mode="json"),
-            **evolved,
+            **{name: evolved[name] for name in ("applied", "refused", "notes")},
         }
         await self._save(workflow, step=state["iteration"] + 1, facts=facts)
         told = {name: state["verdict"][name] for name in ("accepted", "why")}

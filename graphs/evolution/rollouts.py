@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+
 from selfwire.core.errors import (
     BudgetError,
     ConfigError,
@@ -24,6 +26,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.graphs.method import Solver
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.journal import Journal, Outcome
+from selfwire.runtime.tracing import place, untraced
 
 Progress = Callable[[Trajectory], None]
 Play = Callable[[Workflow, Question, Scope], Awaitable[Sequence[Trajectory]]]
@@ -52,6 +55,10 @@ class Ground:
     calls_per_task: int
     keep_errors_below: float
     capped: bool = False
+
+
+Roll = Callable[[Ground, Play, Workflow, Sequence[Task], Scope, Keep], Awaitable[None]]
+"""`roll_through`, or what stands in for it."""
 
 
 def solving(solver: Solver) -> Play:
@@ -111,13 +118,45 @@ async def attempt(ground: Ground, play: Play, workflow: Workflow, task: Task, sc
     Raises:
         BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
     """
-    blank = Trajectory(question=task.question, workflow=workflow.fingerprint)
+    found: list[Trajectory] = []
 
-    async def played() -> Sequence[Trajectory]:
-        return await play(workflow, task.question, scope)
+    async def run(question: dict[str, Any]) -> dict[str, Any]:
+        done = await played(play, workflow, task.question, scope)
+        found[:] = await asyncio.gather(*(graded(ground, task, one, scope) for one in done))
+        return {"results": [told(one) for one in found]}
 
-    done = await _recorded(blank, played)
-    return await asyncio.gather(*(graded(ground, task, one, scope) for one in done))
+    traced = RunnableLambda(run, name="task")  # what a trace shows of a task; nothing of its reference
+    await traced.ainvoke(task.question.model_dump(), around(workflow, scope))
+    return found
+
+
+def around(workflow: Workflow, scope: Scope) -> RunnableConfig:
+    """What a trace says of everything below a task; no tag of the workflow, as a method may run others on the way."""
+    here = place(scope, {"method": workflow.method})
+    return {**here, "metadata": {**here["metadata"], "selfwire_workflow": workflow.fingerprint}}
+
+
+async def played(play: Play, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+    """Put a question to the team; whatever goes wrong with it becomes a trajectory's `error`.
+
+    Raises:
+        BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
+    """
+    blank = Trajectory(question=question, workflow=workflow.fingerprint)
+    return await _recorded(blank, lambda: play(workflow, question, scope))
+
+
+def told(done: Trajectory) -> dict[str, Any]:
+    """What a trace shows of a task's outcome: the answer or the fault, and what the environment said."""
+    said = done.feedback and done.feedback.model_dump(mode="json", include={"score", "solved", "text"})
+    return {"answer": done.answer, "error": fault(done), "feedback": said, "usage": done.usage.model_dump(mode="json")}
+
+
+def fault(done: Trajectory) -> str | None:
+    """Why a task ended as an error, in words that may leave this process: a grader's own may hold the reference."""
+    if done.error is None or done.answer is None:
+        return done.error
+    return f"not graded: {done.error.partition(':')[0]}"
 
 
 async def graded(ground: Ground, task: Task, done: Trajectory, scope: Scope) -> Trajectory:
@@ -144,7 +183,7 @@ async def assess(ground: Ground, task: Task, answer: str, scope: Scope) -> Feedb
     """
 
     async def call() -> Outcome:
-        feedback = await ground.environment.assess(task, answer, scope=scope)
+        feedback = await untraced(ground.environment.assess(task, answer, scope=scope))
         return Outcome(feedback.model_dump(mode="json"))
 
     request = {"environment": ground.environment.name, "answer": answer}

@@ -18,9 +18,9 @@ CRITICS: Mapping[frozenset[str], Critic] = {
     **gradients.CRITICS,
     **coevolution.CRITICS,
     **rounds.CRITICS,
-    **stages.CRITICS,
     **rubric.CRITICS,
     **orchestration.CRITICS,
+    **stages.CRITICS,
 }
 """Who fills an object, by the names of its fields."""
 

@@ -192,3 +192,11 @@ async def test_feedback_that_tells_the_reference_is_refused() -> None:
     assert "Lovelace" not in str(refusal.value)
     repeated = await GradedEnvironment("own", tells).assess(task("Lovelace"), "Is it lovelace?", scope=SCOPE)
     assert repeated.text == "it should be Lovelace"
+
+
+async def test_figures_that_tell_the_reference_are_refused_as_well() -> None:
+    def tells(task: Task, answer: str) -> Feedback:
+        return Feedback(score=0, solved=False, text="Wrong.", details={"seen": ["Babbage", {"gold": task.reference}]})
+
+    with pytest.raises(GradingError, match="put the reference of task 't1' into its feedback"):
+        await GradedEnvironment("own", tells).assess(task("Lovelace"), "Babbage", scope=SCOPE)

@@ -1,10 +1,12 @@
 """Means with their uncertainty."""
 
 import random
+from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
-from selfwire.evals.statistics import mean, paired, sd, student, wilson
+from selfwire.evals.statistics import Estimate, mean, paired, scored, sd, student, wilson
 
 
 def test_mean_and_sd_by_hand() -> None:
@@ -67,3 +69,58 @@ def test_what_makes_no_sense_is_refused() -> None:
         wilson(3, 2)
     with pytest.raises(ValueError, match="confidence"):
         student([1, 2], confidence=1)
+
+
+def test_scores_of_zero_and_one_are_a_share_and_others_are_bootstrapped_by_their_seed() -> None:
+    assert scored([1, 0, 1, 1]) == wilson(3, 4)
+    values = [0.0, 0.25, 0.5, 0.5, 0.75, 1.0, 0.3, 0.9]
+    found = scored(values)
+    assert found == scored(values)
+    assert found.value == pytest.approx(np.mean(values))
+    assert 0 < found.low < found.value < found.high < 1
+    assert scored([0.5, 0.5]) == Estimate(value=0.5, low=0.5, high=0.5, n=2)
+    assert scored([0.4]).n == 1
+
+
+def test_the_bootstrap_of_partial_scores_covers_the_truth_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(3)
+    found = [scored(rng.beta(2, 3, size=60).tolist()) for _ in range(300)]
+    covered = sum(one.low <= 0.4 <= one.high for one in found)
+    assert 273 <= covered <= 297  # 285 expected, sd 3.8
+
+
+RUNS, TASKS = 2000, 400
+
+
+def planted(gap: float, seed: int) -> Iterator[Estimate]:
+    """Differences of two contestants on the same tasks, one better by `gap` in each task's chance of success.
+
+    Tasks differ in difficulty, and both meet the same ones: their scores are correlated, as in a comparison.
+    """
+    rng = np.random.default_rng(seed)
+    for _ in range(RUNS):
+        chance = rng.uniform(0.2, 0.8, size=TASKS)
+        before, after = rng.random(TASKS) < chance, rng.random(TASKS) < chance + gap
+        yield paired(before.astype(float).tolist(), after.astype(float).tolist())
+
+
+def test_the_paired_test_finds_a_planted_difference_of_ten_points_and_covers_it() -> None:
+    found = list(planted(0.1, seed=1))
+    assert sum(one.low > 0 for one in found) > 0.8 * RUNS
+    covered = sum(one.low <= 0.1 <= one.high for one in found) / RUNS
+    assert 0.935 <= covered <= 0.965  # 0.95 expected, sd 0.005
+
+
+def test_the_paired_test_does_not_find_a_difference_that_is_not_there() -> None:
+    found = list(planted(0.0, seed=2))
+    wrong = sum(one.low > 0 or one.high < 0 for one in found) / RUNS
+    assert 0.035 <= wrong <= 0.065  # 0.05 expected, sd 0.005
+
+
+def test_pairing_narrows_the_interval_where_tasks_differ() -> None:
+    rng = np.random.default_rng(4)
+    hard = rng.uniform(0.0, 1.0, size=TASKS)
+    before, after = (np.clip(hard + shift + rng.normal(0, 0.05, TASKS), 0, 1).tolist() for shift in (0.0, 0.02))
+    both, alone = paired(before, after), (student(before), student(after))
+    assert both.high - both.low < 0.3 * sum(one.high - one.low for one in alone)
+    assert both.low > 0

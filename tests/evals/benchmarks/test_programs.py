@@ -1,5 +1,6 @@
 """Graders of programs in the real sandbox, over all reference solutions and over programs that are wrong or hostile."""
 
+import os
 from collections import Counter
 from typing import Any
 
@@ -19,6 +20,8 @@ from tests.evals.benchmarks.sweeps import graded, solved, unsolved
 from tests.sandboxed import needs_sandbox
 
 SHARDS = 4
+EVERY = 1 if os.environ.get("SELFWIRE_FULL_SWEEP") else 4
+"""Of MBPP's and APPS' tasks, every so many are run with wrong programs; right ones are run on all."""
 ADD = Task(
     id="add",
     input="?",
@@ -81,10 +84,11 @@ async def test_mbpp_solutions_have_full_marks(shard: int) -> None:
 @needs_data
 @needs_sandbox
 async def test_empty_functions_solve_nothing_of_mbpp() -> None:
-    tasks, benchmark = mbpp.tasks("test")[::4], mbpp.mbpp(found_sandbox())
+    tasks, benchmark = mbpp.tasks("test")[::EVERY], mbpp.mbpp(found_sandbox())
     found = await graded(benchmark.environment, tasks, lambda task: benchmark.baseline.answer(task.input))
     assert solved(found) == 0
-    assert sum("NameError" in text for text in unsolved(found).values()) <= 3  # tests that build objects of its classes
+    # A few tests build objects of classes that the program should define.
+    assert sum("NameError" in text for text in unsolved(found).values()) <= 12 // EVERY
 
 
 @needs_data
@@ -118,7 +122,7 @@ async def test_apps_outputs_have_full_marks_and_one_wrong_output_none() -> None:
     right = await graded(benchmark.environment, tasks, replay)
     assert unsolved(right) == {}
     assert sum(one.details["passed"] for one in right.values()) == sum(len(task.reference) for task in tasks)
-    some = tasks[::4]
+    some = tasks[::EVERY]
     wrong = await graded(benchmark.environment, some, lambda task: replay(task, wrong=len(task.reference) - 1))
     assert solved(wrong) == 0
     assert all(one.details["passed"] == one.details["tests"] - 1 for one in wrong.values())

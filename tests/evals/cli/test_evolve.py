@@ -124,6 +124,18 @@ def test_hera_shows_how_it_planned(tmp_path: Path) -> None:
         assert part in result.stdout
 
 
+@pytest.mark.slow
+def test_hera_evolves_and_tells_how_its_teams_changed_and_what_it_learned(tmp_path: Path) -> None:
+    small = "--iterations 1 --batch 3 --gate off --train 3 --test 2 --no-baselines".split()
+    given = ("evolve", "hera", "--benchmark", "archive", "--name", "mine", "--set", "group=3", *small)
+    result = invoked(tmp_path, *given)
+    assert result.exit_code == 0, result.output
+    assert "teams in training" in result.stdout
+    assert "from selfwire.graphs import hera" in result.stdout
+    listed = invoked(tmp_path, "insights", "list", "mine").stdout
+    assert re.search(r"hera-archive-[0-9a-f]{6}/0/archive-0-\d+#0", listed)
+
+
 def test_a_part_can_be_switched_off_and_an_unknown_one_is_named(tmp_path: Path) -> None:
     given = ("evolve", "hera", "--benchmark", "archive", "--dry-run", *SMALL)
     assert invoked(tmp_path, *given, "--without", "library", "--without", "rope").exit_code == 0

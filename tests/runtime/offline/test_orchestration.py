@@ -50,9 +50,10 @@ def test_a_type_follows_from_the_form_of_a_question(task: str, kind: str) -> Non
     assert said(asks.QueryProfile, task=task).query_type == kind
 
 
-def plans(insights: str = "", times: int = 60, **sections: str) -> list[list[str]]:
-    given: dict[str, Any] = {"task": BRIDGE, "agents": POOL, "insights": insights, **sections}
-    found = [said(asks.TopologyPlan, seed=seed, **given) for seed in range(times)]
+def plans(insights: str = "", times: int = 60) -> list[list[str]]:
+    found = [
+        said(asks.TopologyPlan, seed=seed, task=BRIDGE, agents=POOL, insights=insights) for seed in range(times)
+    ]
     return [[step.agent for step in plan.execution_order] for plan in found]
 
 

@@ -1,0 +1,1 @@
+"""Benchmarks as LangSmith datasets and contestants as experiments; without an upload, all of it in this process."""

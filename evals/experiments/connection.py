@@ -1,0 +1,127 @@
+"""LangSmith's client: one that uploads, where a key or an endpoint is set, and one that opens no connection."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from langsmith import Client
+from langsmith.utils import LangSmithError
+
+from selfwire.core.errors import ConfigError
+
+LOGGER = logging.getLogger(__name__)
+NOWHERE = "http://127.0.0.1:9"
+"""The discard port of this machine, should the local client ever ask for anything."""
+HOSTED = "https://api.smith.langchain.com"
+KEYS = ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY")
+ENDPOINTS = ("LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT")
+PATIENCE = 60.0
+"""Seconds that feedback on its way may take at the end."""
+
+
+class Uploads(Client):
+    """A client that can be waited for, and whose loss costs no results.
+
+    `aevaluate` hands feedback to threads and forgets them, and stops where the end of an experiment cannot be told.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._underway, self._change, self._lost = 0, threading.Condition(), False
+
+    def expect(self, feedback: int) -> None:
+        """Know of that much more feedback that `aevaluate` is going to send."""
+        with self._change:
+            self._underway += feedback
+
+    def create_feedback(self, *args: Any, **options: Any) -> Any:
+        """As the client's; nothing after LangSmith was lost."""
+        try:
+            return self._told(super().create_feedback, *args, **options)
+        finally:
+            with self._change:
+                self._underway -= 1
+                self._change.notify_all()
+
+    def update_project(self, *args: Any, **options: Any) -> Any:
+        """As the client's; nothing after LangSmith was lost."""
+        return self._told(super().update_project, *args, **options)
+
+    def settle(self) -> None:
+        """Wait until all feedback and every run have gone out, `PATIENCE` seconds each at most. Blocks."""
+        with self._change:
+            self._change.wait_for(lambda: self._underway <= 0, PATIENCE)
+        self.flush(PATIENCE)
+
+    def _told(self, send: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        if self._lost:
+            return None
+        try:
+            return send(*args, **options)
+        except LangSmithError as error:
+            with self._change:
+                first, self._lost = not self._lost, True
+            if first:
+                LOGGER.warning("LangSmith at %s takes no more: %s; what is measured here goes on", self.api_url, error)
+            return None
+
+
+def langsmith_address() -> str:
+    """Where the environment says that LangSmith is.
+
+    Raises:
+        ConfigError: the environment names neither a key nor an endpoint.
+    """
+    if not any(os.environ.get(name, "").strip() for name in (*KEYS, *ENDPOINTS)):
+        raise ConfigError(
+            "there is no LangSmith to upload to: set LANGSMITH_API_KEY, or LANGSMITH_ENDPOINT for a server of your "
+            "own; without either, leave --langsmith out: everything is measured here all the same"
+        )
+    return next((found for name in ENDPOINTS if (found := os.environ.get(name, "").strip())), HOSTED)
+
+
+@contextmanager
+def uploading() -> Iterator[Uploads]:
+    """A client of the LangSmith that the environment names; at the end it waits for what is on its way.
+
+    Raises:
+        ConfigError: the environment names neither a key nor an endpoint.
+    """
+    langsmith_address()
+    client = Uploads()
+    try:
+        yield client
+        client.settle()
+    finally:
+        client.close(timeout=PATIENCE)
+
+
+@contextmanager
+def local() -> Iterator[Uploads]:
+    """A client that nothing leaves: it samples no run, and whoever uses it must upload no results."""
+    info = {"instance_flags": {"zstd_compression_enabled": True}}  # else it would ask the server
+    client = Uploads(api_url=NOWHERE, api_key="none", tracing_sampling_rate=0.0, info=info)
+    try:
+        yield client
+    finally:
+        client.close(timeout=0)
+
+
+@contextmanager
+def reached(client: Client) -> Iterator[None]:
+    """Say in our words that LangSmith refused or could not be reached.
+
+    Raises:
+        ConfigError: LangSmith answered with an error, or not at all.
+    """
+    try:
+        yield
+    except LangSmithError as error:
+        said = " ".join(str(error).split())[:300]
+        raise ConfigError(
+            f"LangSmith at {client.api_url} refused: {type(error).__name__}: {said}; check LANGSMITH_API_KEY and "
+            "LANGSMITH_ENDPOINT, or leave --langsmith out"
+        ) from None

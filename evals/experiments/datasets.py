@@ -1,0 +1,117 @@
+"""Tasks as a LangSmith dataset: one dataset per content, made once and used again.
+
+An example's inputs are the question. References stay here unless the user allows their upload; graders never need
+them from there, as they read the tasks themselves.
+"""
+
+import uuid
+from typing import Any
+
+from langsmith import Client
+from langsmith.schemas import Dataset, Example
+from langsmith.utils import LangSmithNotFoundError
+from pydantic import Field
+
+from selfwire.core.task import Task
+from selfwire.core.values import Value, fingerprint, thawed
+
+HERE = uuid.UUID(int=0)
+"""Id of the dataset of examples that are not uploaded."""
+
+
+class TaskSet(Value):
+    """Tasks of one split, and what of them may be uploaded.
+
+    Args:
+        benchmark: its name.
+        split, seed: which tasks these are.
+        tasks: in order.
+        references: whether references may be uploaded as the examples' outputs.
+    """
+
+    benchmark: str
+    split: str
+    seed: int
+    tasks: tuple[Task, ...] = Field(min_length=1)
+    references: bool = False
+
+    @property
+    def content(self) -> str:
+        """Fingerprint of what is uploaded; equal tasks make one dataset, whatever drew them."""
+        return fingerprint([_content(task, self.references) for task in self.tasks])
+
+    @property
+    def name(self) -> str:
+        """Of the dataset: benchmark, split, how many tasks, and the beginning of the content's fingerprint."""
+        labels = "-labelled" if self.references else ""
+        return f"selfwire-{self.benchmark}-{self.split}-{len(self.tasks)}{labels}-{self.content[:8]}"
+
+
+def local_examples(tasks: TaskSet) -> dict[str, Example]:
+    """Examples by task id that belong to no dataset."""
+    return _examples(tasks, HERE)
+
+
+def uploaded_examples(client: Client, tasks: TaskSet) -> dict[str, Example]:
+    """Examples by task id, after the dataset was made, or found and completed. Blocks.
+
+    They hold no outputs, whatever the dataset holds: nothing that runs has a use for references.
+
+    Raises:
+        LangSmithError: LangSmith refused, or was not reached.
+    """
+    dataset = _dataset(client, tasks)
+    examples = _examples(tasks, dataset.id)
+    there = {example.id for example in client.list_examples(dataset_id=dataset.id)}
+    missing = [task for task in tasks.tasks if examples[task.id].id not in there]
+    if missing:
+        created = [_created(task, examples[task.id], tasks) for task in missing]
+        client.create_examples(dataset_id=dataset.id, examples=created)
+    return examples
+
+
+def _dataset(client: Client, tasks: TaskSet) -> Dataset:
+    try:
+        found: Dataset = client.read_dataset(dataset_name=tasks.name)
+        return found
+    except LangSmithNotFoundError:
+        described = f"{len(tasks.tasks)} tasks of {tasks.benchmark}, {tasks.split} split"
+        facts = {
+            "benchmark": tasks.benchmark,
+            "split": tasks.split,
+            "seed": tasks.seed,
+            "content": tasks.content,
+            "references": tasks.references,
+        }
+        return client.create_dataset(tasks.name, description=described, metadata=facts)
+
+
+def _examples(tasks: TaskSet, dataset: uuid.UUID) -> dict[str, Example]:
+    return {
+        task.id: Example(
+            id=uuid.uuid5(dataset, task.id),  # so that an upload that was cut off can be completed
+            dataset_id=dataset,
+            inputs={"question": task.input},
+            metadata={**_metadata(task, tasks), "dataset_split": [tasks.split]},  # as LangSmith adds of itself
+        )
+        for task in tasks.tasks
+    }
+
+
+def _created(task: Task, example: Example, tasks: TaskSet) -> dict[str, Any]:
+    outputs = {"reference_outputs": {"reference": thawed(task.reference)}} if tasks.references else {}
+    return {
+        "id": example.id,
+        "inputs": example.inputs,
+        "metadata": _metadata(task, tasks),
+        "split": tasks.split,
+        **outputs,
+    }
+
+
+def _metadata(task: Task, tasks: TaskSet) -> dict[str, Any]:
+    return {"task": task.id, "kind": task.kind, "split": tasks.split, "seed": tasks.seed}
+
+
+def _content(task: Task, references: bool) -> dict[str, Any]:
+    return task.model_dump(mode="json", include={"id", "input", "kind", *(("reference",) if references else ())})

@@ -1,0 +1,51 @@
+"""What traces say of the place where something ran, and what they never see."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import set_config_context
+from langsmith import tracing_context
+
+from selfwire.core.scope import Scope
+from selfwire.core.values import FrozenMap
+
+T = TypeVar("T")
+
+TAGGED = ("method", "workflow", "iteration", "phase", "agent")
+"""Labels that are tags as well as metadata."""
+
+
+def place(
+    scope: Scope, labels: Mapping[str, str] = FrozenMap(), *, around: Mapping[str, Any] = FrozenMap()
+) -> RunnableConfig:
+    """Tags and metadata of a place; everything that runs below takes them over.
+
+    Args:
+        scope: the place; coordinates that are "" are left out.
+        labels: what else is known, such as method and workflow fingerprint.
+        around: metadata of what runs around it. What it says of labels and agent stays: a team knows the workflow
+            that it runs, and its node the agent, better than whoever made the model.
+
+    Returns:
+        Tags such as `agent:solve`, and metadata `selfwire_<label>`. `agent` is the node without the turn or call
+        that the scope may name (`solve` of `solve#1.0`), which stands in `selfwire_node`.
+    """
+    coordinates = scope.model_dump()
+    said = {"agent": scope.node.partition("#")[0].partition(">")[0], **labels}
+    fresh = {name: value for name, value in said.items() if f"selfwire_{name}" not in around}
+    known = {name: value for name, value in {**coordinates, **fresh}.items() if value != ""}
+    return {
+        "tags": [f"{name}:{known[name]}" for name in TAGGED if name in known],
+        "metadata": {f"selfwire_{name}": value for name, value in known.items()},
+    }
+
+
+async def untraced(call: Coroutine[Any, Any, T]) -> T:
+    """Await what no trace may see, such as a grader, which reads references.
+
+    Callbacks, tags and parents of the running graph do not reach it, and LangSmith records nothing below it.
+    """
+    with tracing_context(enabled=False, parent=False), set_config_context(RunnableConfig()) as context:
+        return await asyncio.create_task(call, context=context)

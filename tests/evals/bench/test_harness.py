@@ -1,0 +1,8 @@
+from selfwire.evals.bench import harness
+
+
+def test_the_bench_runs_every_task_through_journal_and_grading() -> None:
+    rows = harness.run(tasks=20, many=40, delays=(0.01,))
+    assert [row.bound for row in rows] == [1.3, None, None]
+    assert rows[0].value >= 1
+    assert rows[1].value > 0

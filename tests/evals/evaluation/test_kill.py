@@ -1,0 +1,38 @@
+"""An evaluation that is killed goes on where it was: nothing that was paid for is paid again."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from selfwire.evals.evaluation.rows import read_results
+from selfwire.runtime.models import chat_model
+from tests import kills
+from tests.evals.evaluation.test_evaluation import comparable
+from tests.wire.server import WireServer, served
+
+
+def beginning(server: WireServer) -> tuple[str, ...]:
+    model = ("--model", "openai:gpt-4o-mini", "--base-url", server.url, "--embedder", "hashing")
+    return ("compare", "hiva", "single", "--benchmark", "archive", "--tasks", "6", "--concurrency", "3", *model)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.4, 0.8])
+def test_killed_and_resumed_it_repeats_nothing_and_ends_with_the_same_numbers(share: float, tmp_path: Path) -> None:
+    with WireServer(served(chat_model("offline"))) as server:
+        whole = tmp_path / "whole"
+        kills.ended(kills.start(whole, *beginning(server)))
+        requests = len(server.asked)
+        home, before = tmp_path / "killed", server.replied
+        process = kills.start(home, *beginning(server))
+        kills.killed_after(process, server, before + int(share * requests))
+        in_flight = asyncio.run(kills.open_calls(home))
+        run = kills.run_of(home)
+        out, _ = kills.ended(kills.start(home, "compare", "--resume", run))
+        extra = len(server.asked) - 2 * requests
+    assert 0 <= extra <= in_flight
+    expected, found = (read_results(one / "runs" / kills.run_of(one) / "results.jsonl") for one in (whole, home))
+    assert comparable(found[1]) == comparable(expected[1])
+    assert found[0].complete
+    assert "results are in" in out

@@ -1,0 +1,13 @@
+"""Graders of one's own for tests: each reads the reference, and none may let it out."""
+
+from selfwire.core.task import Feedback, Task
+from selfwire.runtime.models import chat_model
+
+
+async def judged(task: Task, answer: str) -> Feedback:
+    """A model judge, which is told the reference; a reference that starts with `broken` makes it fail, naming it."""
+    reference = str(task.reference)
+    await chat_model("offline").ainvoke(f"Reference: {reference}\nAnswer: {answer}\nIs the answer right?")
+    if reference.startswith("broken"):
+        raise RuntimeError(f"cannot compare with {reference}")
+    return Feedback(score=0.5, solved=False, text="Half of it is right.", details={"parts": 2, "style": "terse"})

@@ -1,0 +1,273 @@
+"""A local recorder that speaks LangSmith's wire protocol: it keeps datasets, examples, sessions, runs and feedback.
+
+Point `LANGSMITH_ENDPOINT` at `LangSmithServer().url`. Runs arrive as multipart (plain or zstd) or as JSON batches;
+a run is a `post` and later `patch`es, merged here by id.
+"""
+
+import json
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from email import policy
+from email.parser import BytesParser
+from typing import Any, Self
+
+import uvicorn
+import zstandard
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+Row = dict[str, Any]
+TENANT = "00000000-0000-4000-8000-000000000001"
+BORN = "2025-01-01T00:00:00+00:00"
+BATCHES = {
+    "use_multipart_endpoint": True, "size_limit": 100, "size_limit_bytes": 20_971_520,
+    "scale_up_nthreads_limit": 4, "scale_up_qsize_trigger": 1000, "scale_down_nempty_trigger": 4,
+}  # fmt: skip
+FLAGS = {"zstd_compression_enabled": True, "dataset_examples_multipart_enabled": True}
+
+
+class LangSmithServer:
+    """The recorder on 127.0.0.1.
+
+    Args:
+        key: the API key that it asks for; None takes everybody.
+        multipart: whether it says that it takes runs and examples as multipart.
+    """
+
+    def __init__(self, *, key: str | None = None, multipart: bool = True) -> None:
+        self.key, self.multipart = key, multipart
+        self.datasets: dict[str, Row] = {}
+        self.examples: dict[str, Row] = {}
+        self.sessions: dict[str, Row] = {}
+        self.runs: dict[str, Row] = {}
+        self.feedback: list[Row] = []
+        self.asked: list[str] = []
+        """Method and path of every request."""
+        self.revoked_by = ""
+        """Method and path of the request after which nobody's key is good any more."""
+        self.unknown: list[str] = []
+        """Requests that no route serves."""
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        app = Starlette(routes=self._routes())
+        self._server = uvicorn.Server(
+            uvicorn.Config(app, log_level="critical", lifespan="off", ws="none", timeout_graceful_shutdown=0)
+        )
+        self._thread = threading.Thread(target=lambda: self._server.run(sockets=[self._socket]), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = self._server.force_exit = True
+        self._thread.join()
+        self._socket.close()
+
+    def children(self, run: Row) -> list[Row]:
+        """Runs right below a run, in the order of their start."""
+        return sorted((r for r in self.runs.values() if r.get("parent_run_id") == run["id"]), key=_started)
+
+    def below(self, run: Row) -> Iterator[Row]:
+        """Every run below a run."""
+        for child in self.children(run):
+            yield child
+            yield from self.below(child)
+
+    def roots(self, session: str) -> list[Row]:
+        """The runs at the top of a project, by its name."""
+        found = (r for r in self.runs.values() if r.get("session_name") == session and not r.get("parent_run_id"))
+        return sorted(found, key=_started)
+
+    def settled(self, quiet: float = 0.3, patience: float = 20.0) -> None:
+        """Wait until nothing has come in for a while."""
+        until = time.monotonic() + patience
+        count = -1
+        while count != len(self.asked) and time.monotonic() < until:
+            count = len(self.asked)
+            time.sleep(quiet)
+
+    def _routes(self) -> list[Route]:
+        served = {
+            ("GET", "/info"): self._info,
+            ("POST", "/runs"): self._post_run,
+            ("PATCH", "/runs/{id}"): self._patch_run,
+            ("POST", "/runs/batch"): self._batch,
+            ("POST", "/runs/multipart"): self._runs_multipart,
+            ("GET", "/sessions"): self._list_sessions,
+            ("POST", "/sessions"): self._create_session,
+            ("GET", "/sessions/{id}"): self._read_session,
+            ("PATCH", "/sessions/{id}"): self._patch_session,
+            ("GET", "/datasets"): self._list_datasets,
+            ("POST", "/datasets"): self._create_dataset,
+            ("GET", "/datasets/{id}"): self._read_dataset,
+            ("GET", "/examples"): self._list_examples,
+            ("GET", "/examples/{id}"): self._read_example,
+            ("PATCH", "/examples/{id}"): self._patch_example,
+            ("POST", "/examples"): self._create_example,
+            ("POST", "/examples/bulk"): self._create_examples,
+            ("POST", "/v1/platform/datasets/{id}/examples"): self._examples_multipart,
+            ("GET", "/feedback"): self._list_feedback,
+            ("POST", "/feedback"): self._create_feedback,
+        }
+        routes = [Route(path, self._guarded(serve), methods=[method]) for (method, path), serve in served.items()]
+        return [*routes, Route("/{path:path}", self._unserved, methods=["GET", "POST", "PATCH", "PUT", "DELETE"])]
+
+    def _guarded(self, serve: Any) -> Any:
+        async def guarded(request: Request) -> Response:
+            self.asked.append(f"{request.method} {request.url.path}")
+            if self.key is not None and request.headers.get("x-api-key") != self.key:
+                return JSONResponse({"detail": "Invalid token"}, 401)
+            answered: Response = await serve(request)
+            if self.asked[-1] == self.revoked_by:
+                self.key = "another"
+            return answered
+
+        return guarded
+
+    async def _unserved(self, request: Request) -> Response:
+        self.unknown.append(f"{request.method} {request.url.path}")
+        return JSONResponse({"detail": "Not Found"}, 404)
+
+    async def _info(self, _: Request) -> Response:
+        batches = {**BATCHES, "use_multipart_endpoint": self.multipart}
+        flags = FLAGS if self.multipart else {}
+        return JSONResponse({"version": "0.13.0", "batch_ingest_config": batches, "instance_flags": flags})
+
+    async def _post_run(self, request: Request) -> Response:
+        self._merge(await request.json())
+        return JSONResponse({}, 202)
+
+    async def _patch_run(self, request: Request) -> Response:
+        self._merge({"id": request.path_params["id"], **await request.json()})
+        return JSONResponse({}, 202)
+
+    async def _batch(self, request: Request) -> Response:
+        body = json.loads(await _body(request))
+        for run in (*body.get("post", ()), *body.get("patch", ())):
+            self._merge(run)
+        return JSONResponse({}, 202)
+
+    async def _runs_multipart(self, request: Request) -> Response:
+        for name, payload in _parts(request.headers["content-type"], await _body(request)):
+            kind, run, *field = name.split(".")
+            if kind == "feedback":
+                self.feedback.append(json.loads(payload))
+            elif field:
+                self._merge({"id": run, field[0]: json.loads(payload)})
+            else:
+                self._merge(json.loads(payload))
+        return JSONResponse({}, 202)
+
+    def _merge(self, told: Row) -> None:
+        kept = self.runs.setdefault(str(told["id"]), {})
+        kept.update({key: value for key, value in told.items() if value is not None or key not in kept})
+
+    async def _list_sessions(self, request: Request) -> Response:
+        name = request.query_params.get("name")
+        return JSONResponse([s for s in self.sessions.values() if name is None or s["name"] == name])
+
+    async def _create_session(self, request: Request) -> Response:
+        body = await request.json()
+        if any(session["name"] == body["name"] for session in self.sessions.values()):
+            return JSONResponse({"detail": "Session already exists"}, 409)
+        row = {"start_time": BORN, "tenant_id": TENANT, **body}
+        self.sessions[row["id"]] = row
+        return JSONResponse(row)
+
+    async def _read_session(self, request: Request) -> Response:
+        return _found(self.sessions, request)
+
+    async def _patch_session(self, request: Request) -> Response:
+        return JSONResponse(_changed(self.sessions[request.path_params["id"]], await request.json()))
+
+    async def _list_datasets(self, request: Request) -> Response:
+        name = request.query_params.get("name")
+        return JSONResponse([d for d in self.datasets.values() if name is None or d["name"] == name])
+
+    async def _create_dataset(self, request: Request) -> Response:
+        body = await request.json()
+        if any(dataset["name"] == body["name"] for dataset in self.datasets.values()):
+            return JSONResponse({"detail": "Dataset with this name already exists."}, 409)
+        row = {"id": str(uuid.uuid4()), "created_at": BORN, "modified_at": BORN, "tenant_id": TENANT, **body}
+        row["metadata"] = (body.get("extra") or {}).get("metadata")
+        self.datasets[row["id"]] = row
+        return JSONResponse(row)
+
+    async def _read_dataset(self, request: Request) -> Response:
+        return _found(self.datasets, request)
+
+    async def _list_examples(self, request: Request) -> Response:
+        asked = request.query_params
+        rows = [e for e in self.examples.values() if e["dataset_id"] == asked.get("dataset", e["dataset_id"])]
+        start = int(asked.get("offset", 0))
+        return JSONResponse(rows[start : start + int(asked.get("limit", 100))])
+
+    async def _read_example(self, request: Request) -> Response:
+        return _found(self.examples, request)
+
+    async def _patch_example(self, request: Request) -> Response:
+        return JSONResponse(_changed(self.examples[request.path_params["id"]], await request.json()))
+
+    async def _create_example(self, request: Request) -> Response:
+        return JSONResponse(self._keep(await request.json()))
+
+    async def _create_examples(self, request: Request) -> Response:
+        return JSONResponse([self._keep(body) for body in await request.json()])
+
+    async def _examples_multipart(self, request: Request) -> Response:
+        rows: dict[str, Row] = {}
+        for name, payload in _parts(request.headers["content-type"], await _body(request)):
+            example, _, field = name.partition(".")
+            row = rows.setdefault(example, {"id": example, "dataset_id": request.path_params["id"]})
+            row.update({field: json.loads(payload)} if field else json.loads(payload))
+        kept = [self._keep(row) for row in rows.values()]
+        return JSONResponse({"example_ids": [row["id"] for row in kept], "count": len(kept), "as_of": BORN})
+
+    def _keep(self, body: Row) -> Row:
+        row = {"id": str(uuid.uuid4()), "created_at": BORN, "modified_at": BORN, "outputs": None, **body}
+        self.examples[row["id"]] = row
+        return row
+
+    async def _list_feedback(self, _: Request) -> Response:
+        return JSONResponse(self.feedback)
+
+    async def _create_feedback(self, request: Request) -> Response:
+        body = json.loads(await _body(request))
+        self.feedback.append(body)
+        return JSONResponse(body)
+
+
+def _changed(row: Row, told: Row) -> Row:
+    row.update({key: value for key, value in told.items() if value is not None})
+    return row
+
+
+def _found(rows: dict[str, Row], request: Request) -> Response:
+    row = rows.get(request.path_params["id"])
+    return JSONResponse({"detail": "Not Found"}, 404) if row is None else JSONResponse(row)
+
+
+async def _body(request: Request) -> bytes:
+    raw = await request.body()
+    if request.headers.get("content-encoding") == "zstd":
+        with zstandard.ZstdDecompressor().stream_reader(raw) as reader:
+            return reader.read()
+    return raw
+
+
+def _parts(content_type: str, body: bytes) -> Iterator[tuple[str, bytes]]:
+    """Name and payload of every part of a multipart body."""
+    head = f"Content-Type: {content_type}\r\nMIME-Version: 1.0\r\n\r\n".encode()
+    for part in BytesParser(policy=policy.HTTP).parsebytes(head + body).iter_parts():
+        payload = part.get_payload(decode=True)
+        yield str(part.get_param("name", header="content-disposition")), payload if isinstance(payload, bytes) else b""
+
+
+def _started(run: Row) -> str:
+    return str(run.get("start_time", "")) + str(run.get("dotted_order", ""))

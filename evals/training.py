@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.ports import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
@@ -57,11 +58,13 @@ class OpenTraining:
     Attributes:
         run: the opened run that it uses the parts of.
         config: how the router draws and is trained.
+        embedder: of states and agents.
         state: file of the weights after the last update.
     """
 
     run: OpenRun
     config: EvomasConfig
+    embedder: Embedder
     state: Path
 
     async def go(
@@ -84,7 +87,7 @@ class OpenTraining:
             tasks=parts.splits.train,
             config=self.config,
             train=self.config.train,
-            embedder=self.run.parts.method.embedder,  # type: ignore[attr-defined]  # both methods have one
+            embedder=self.embedder,
             state=self.state,
             save=self._save,
         )
@@ -166,9 +169,12 @@ def resumed_training(
 def _training(opened: OpenRun, home: Path | None) -> OpenTraining:
     method = opened.parts.method
     if isinstance(method, Evomas):
-        config = method.config
+        config, embeds = method.config, method.embedder
+        if config.adapter != "learned":
+            raise ConfigError(f"adapter {config.adapter} asks no router; leave it at learned to train one")
     elif isinstance(method, Hiva) and method.config.router == "learned":
         config = EvomasConfig(sampling=SAMPLING, samples=1, transfer=True, train=method.config.train)
+        embeds = method.embedder
     else:
         raise ConfigError(f"run {opened.parts.run!r} trains no router; resume it with the command that began it")
-    return OpenTraining(opened, config, runs_folder(home) / opened.parts.run / STATE)
+    return OpenTraining(opened, config, embeds, runs_folder(home) / opened.parts.run / STATE)

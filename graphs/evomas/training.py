@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
@@ -77,8 +78,10 @@ class Training:
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped and can be resumed.
-            ConfigError: the state file or the weights cannot be used.
+            ConfigError: the state file or the weights cannot be used, or the runs ask no router.
+            ValueError: the device is not there.
         """
+        await asyncio.to_thread(_checked_device, self.train.device)
         done = 0
         if await asyncio.to_thread(self.state.exists):
             weights = await asyncio.to_thread(read_weights, self.state)
@@ -101,12 +104,21 @@ class Training:
         drawn = scope.random("tasks").permutation(len(self.tasks))[:wanted]
         tasks = [self.tasks[int(index)] for index in drawn]
         found = await roll_out(self.ground, self.play, workflow, tasks, scope, on_episode)
-        return [episode for one in found if (episode := episode_of(one)) is not None]
+        episodes = [episode for one in found if (episode := episode_of(one)) is not None]
+        if not episodes and any(one.error is None for one in found):
+            raise ConfigError("the runs left their router nothing to choose; train with a team that branches")
+        return episodes
 
     async def _keep(self, workflow: Workflow, done: int) -> None:
         """Save a version if one is due; saving the same one again changes nothing."""
         if done and (done % self.train.checkpoint_every == 0 or done == self.train.updates):
             await self.save(_slim(workflow), done)
+
+
+def _checked_device(name: str) -> None:
+    from selfwire.evolvers.evomas.head import device_for
+
+    device_for(name)  # before any run is paid for
 
 
 def _slim(workflow: Workflow) -> Workflow:

@@ -10,9 +10,10 @@ import torch
 
 from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.scope import Scope
-from selfwire.core.task import Feedback
+from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import thawed
+from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.weights import ROUTER, read_weights
 from selfwire.graphs.evomas.adapters import Adapters, saved_weights
 from selfwire.graphs.evomas.learning import added, episode_of
@@ -75,6 +76,22 @@ async def test_a_damaged_state_file_stops_a_resume(tmp_path: Path) -> None:
     (tmp_path / STATE).write_bytes(b"half")
     with pytest.raises(ConfigError, match="corrupt"):
         await train(tmp_path)
+
+
+class Mute(Player):
+    """Leaves its router nothing to choose."""
+
+    async def one(self, workflow: Workflow, question: Question, scope: Scope) -> Trajectory:
+        return (await super().one(workflow, question, scope)).replace(notes={})
+
+
+async def test_what_cannot_be_trained_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing to choose"):
+        await train(tmp_path, player=Mute())
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="cuda"):
+            await train(tmp_path, config=TRAIN.replace(device="cuda"))
+    assert not (tmp_path / STATE).exists()
 
 
 async def test_history_and_rollback_bring_the_weights_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

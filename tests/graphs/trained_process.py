@@ -87,11 +87,13 @@ class Player:
         )
 
 
-async def train(folder: Path, pause_at: int | None = None) -> tuple[Workflow, list[Update]]:
+async def train(
+    folder: Path, pause_at: int | None = None, player: Player | None = None, config: TrainConfig = TRAIN
+) -> tuple[Workflow, list[Update]]:
     """Train, or go on, in a folder."""
     path, updates = folder / "journal.sqlite", list[Update]()
     journal = Journal.open(path, {}) if path.exists() else Journal.create(path, run=RUN, facts={})
-    player = Player(pause_at)
+    player = player or Player(pause_at)
     try:
         with open_library(folder) as library:
 
@@ -108,7 +110,7 @@ async def train(folder: Path, pause_at: int | None = None) -> tuple[Workflow, li
                 samples=CONFIG.samples,
                 tasks=TASKS,
                 config=CONFIG,
-                train=TRAIN,
+                train=config,
                 embedder=player.embedder,
                 state=folder / STATE,
                 save=save,

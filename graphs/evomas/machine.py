@@ -189,7 +189,7 @@ class Steps:
             return {"answer": answer, "error": None}
         attempts = [one.outcome for one in stages if one.outcome]
         if not attempts:
-            why = stages[-1].error if stages else "the planner left nothing to do"
+            why = (stages[-1].error or "only Early-exit was chosen") if stages else "the planner left nothing to do"
             return {"answer": None, "error": f"no stage came to an outcome; the last one: {why}"}
         task = task_in(state) if self.evomas.config.task_state else TaskState(objective=state["question"])
         answer, usage = await last_answer(task, attempts, self.evomas.coach, scope=_scope(state, len(stages)))

@@ -116,9 +116,7 @@ def _reworded(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[st
 
 
 def _extended(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[str]) -> Prompt:
-    """New principles, as long as core and principles fit; then new rules, but for those that old ones cannot make
-    room for: no rule goes for one that does not fit then either.
-    """
+    """New principles, as long as core and principles fit; then new rules that fit once all old ones are gone."""
     for text in _new(wanted.added_principles, (*prompt.principles, *prompt.rules)):
         if _lasting(prompt, more := (*prompt.principles, text)) > length:
             left_out.append(f"{text}: no room for it")

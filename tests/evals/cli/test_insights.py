@@ -75,12 +75,16 @@ def test_export_to_standard_output_and_over_a_file(tmp_path: Path) -> None:
     assert "exists already" in called(tmp_path, "export", "mine", str(file)).stderr
     assert file.read_text() == "mine"
     assert called(tmp_path, "export", "mine", str(file), "--force").exit_code == 0
+    for nowhere in (tmp_path / "no such folder" / "a.json", tmp_path):
+        result = called(tmp_path, "export", "mine", str(nowhere), "--force")
+        assert result.exit_code == 2
+        assert "cannot be written" in result.stderr
 
 
 @pytest.mark.parametrize(
     "body",
     ["", "[]", "{}", '{"format": "selfwire-insights-1"}', '{"format": "selfwire-insights-1", "insights": [{}]}',
-     '{"format": "selfwire-insights-1", "insights": [1]}'],
+     '{"format": "selfwire-insights-1", "insights": [1]}', "[" * 100_000],
 )  # fmt: skip
 def test_a_file_that_is_no_export_is_refused(tmp_path: Path, body: str) -> None:
     saved(tmp_path, "mine", learned())

@@ -134,6 +134,11 @@ def test_hera_evolves_and_tells_how_its_teams_changed_and_what_it_learned(tmp_pa
     assert "from selfwire.graphs import hera" in result.stdout
     listed = invoked(tmp_path, "insights", "list", "mine").stdout
     assert re.search(r"hera-archive-[0-9a-f]{6}/0/archive-0-\d+#0", listed)
+    run = re.findall(r"run (hera-archive-\w+):", result.stdout)[0]
+    second = re.findall(r"archive-0-\d+#1", invoked(tmp_path, "show", run).stdout)[0]
+    shown = invoked(tmp_path, "show", run, "--task", second).stdout
+    for part in (f"task {second.removesuffix('#1')}  ", "profile: ", "insights shown: none", "plan:"):
+        assert part in shown
 
 
 def test_a_part_can_be_switched_off_and_an_unknown_one_is_named(tmp_path: Path) -> None:

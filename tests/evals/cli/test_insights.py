@@ -91,6 +91,19 @@ def test_a_file_that_is_no_export_is_refused(tmp_path: Path, body: str) -> None:
     assert "is no export of insights" in result.stderr
 
 
+def test_insights_that_succeeded_more_often_than_they_were_used_are_refused(tmp_path: Path) -> None:
+    saved(tmp_path, "mine", learned())
+    file = tmp_path / "insights.json"
+    called(tmp_path, "export", "mine", str(file))
+    body = json.loads(file.read_text())
+    body["insights"][0] |= {"uses": 0, "successes": 5}  # a utility of 3, ahead of all that is honest
+    file.write_text(json.dumps(body))
+    result = called(tmp_path, "import", "mine", str(file))
+    assert result.exit_code == 2
+    assert "5 successes are more than 0 uses" in result.stderr
+    assert len(library_of(loaded(tmp_path, "mine"))) == 2
+
+
 def test_other_methods_have_no_insights(tmp_path: Path) -> None:
     saved(tmp_path, "hiva", trio())
     saved(tmp_path, "mine", learned())

@@ -52,7 +52,7 @@ class BrowseTool:
             raise ToolError(f'{self.name} needs an object {{"title": "..."}} with a text that is not empty')
         page = self._pages.get(_key(title))
         if page is None:
-            near = ", ".join(one.title for one in await self._titles.passages(title)) or "none"
+            near = ", ".join(self._similar(title)) or "none"
             raise ToolError(f"there is no page {title.strip()!r}; pages with a similar title: {near}")
         links = self.links(page)
         return f"[1] {page.title}\n{page.text}" + (f"\n\nPages named here: {'; '.join(links)}" if links else "")
@@ -67,10 +67,12 @@ class BrowseTool:
     def _pages(self) -> dict[str, Document]:
         return {_key(one.title): one for one in reversed(self.documents)}
 
-    @cached_property
-    def _titles(self) -> SearchTool:
-        """Searches titles alone."""
-        return SearchTool([Document(title=one.title, text="") for one in self.documents], k=SUGGESTIONS)
+    def _similar(self, title: str) -> list[str]:
+        """Titles with words in common, those with most of them first."""
+        wanted = set(_key(title).split())
+        shared = {one.title: len(wanted & set(key.split())) for key, one in self._pages.items()}
+        found = [one for one, count in shared.items() if count]
+        return sorted(found, key=lambda one: (-shared[one], one))[:SUGGESTIONS]
 
 
 def with_pages(tools: Toolbox) -> dict[str, Tool]:

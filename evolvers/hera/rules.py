@@ -72,8 +72,8 @@ def plain(text: str) -> str:
 def projected(prompt: Prompt, wanted: PromptDiff, *, rules: int, length: int) -> tuple[Prompt, Diff]:
     """Rho' = Pi_C(rho + delta rho): the wanted diff as far as C allows it.
 
-    The core stays. Principles may be reworded within `length`, but go for no rule. Of rules the oldest go where there are more than
-    `rules` or the prompt grows beyond `length`; what does not fit even then is left out.
+    The core stays. Principles may be reworded within `length`, but go for no rule. Of rules the oldest go where there
+    are more than `rules` or the prompt grows beyond `length`; what does not fit even then is left out.
 
     Args:
         prompt: rho.

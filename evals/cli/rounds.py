@@ -83,6 +83,7 @@ def coevolved(one: Round) -> list[str]:
         f"round {one.number + 1}: {one.goal}",
         f"  {score}; {one.nodes} nodes, {one.edges} edges; {one.usage.tokens:,} tokens",
         *([f"  ended without an answer: {one.error}"] if one.error else []),
+        *(f"  {agent} failed, and the round went on without it: {why}" for agent, why in one.silent.items()),
         *(f"  not passed: {criterion}" for criterion in one.failed),
         *(f"  {c.agent}: contribution {c.score:.2f}: {c.reason}" for c in one.contributions),
         *(f"  {output.rewired(rewiring)}" for rewiring in one.applied),

@@ -122,6 +122,7 @@ class Steps:
             goal=goal,
             answer=done.answer,
             error=done.error,
+            silent={step.agent: step.error for step in done.steps if step.error is not None},
             weights=state["weights"],
             nodes=len(topology.nodes),
             edges=len(topology.edges),

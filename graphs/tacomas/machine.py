@@ -195,7 +195,7 @@ class Steps:
             self.tacomas.coach,
             question=_question(state),
             trace=trace(done_in(state)),
-            lessons=lessons_of(workflow) if self.tacomas.config.lessons else (),
+            lessons=lessons_of(workflow),
             tools={name: self.tacomas.toolbox[name] for name in state["tools"]},
             config=self.tacomas.config,
             scope=_scope(state, rounds[-1].number),

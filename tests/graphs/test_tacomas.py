@@ -431,6 +431,9 @@ async def test_lessons_are_off_by_default_and_reach_later_questions_where_they_a
     learned, [shown] = await twice(lessons=True)
     assert "edge added searcher -> reflector: 1 times, mean change of the score +0.25" in shown
     assert learned.topology == offline().seed().topology
+    served = scripted()
+    tacomas.build(served, seed=learned, config=TacomasConfig(rounds=3)).compile().invoke(ASKED)
+    assert any("edge added searcher -> reflector: 1 times" in text for text in served.sent)
     unchanged, [plain] = await twice(lessons=False)
     assert unchanged == offline().seed()
     assert "(none)" in plain

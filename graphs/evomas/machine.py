@@ -197,7 +197,7 @@ class Steps:
 
     def _tools(self, pool: Workflow) -> str:
         held = dict.fromkeys(tool for agent in pool.agents for tool in agent.tools)
-        specs = [self.evomas.tools[name].spec for name in held if name in self.evomas.tools]
+        specs = [self.evomas.toolbox[name].spec for name in held if name in self.evomas.toolbox]
         return "\n".join(f"{spec.name}: {spec.description}" for spec in specs) or "(none)"
 
     def _spent(self, state: EvomasState, more: Usage) -> EvomasState:

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 Operator = Literal["correctness", "contradiction"]
 TimeControl = Literal["continue", "slow_again", "stop"]
@@ -70,6 +70,11 @@ class BirthDeathPair(Ask):
 
     v_dead: str | None = Field(default=None, description="Id of the agent that goes.")
     v_new: NewAgent | None = None
+
+    @field_validator("v_dead")
+    @classmethod
+    def _nobody(cls, v_dead: str | None) -> str | None:
+        return (v_dead and v_dead.strip()) or None  # models that must fill every field write "" for nobody
 
 
 class EdgeEdit(Ask):

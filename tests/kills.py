@@ -24,7 +24,12 @@ from selfwire.runtime.library import open_library
 from selfwire.runtime.models import chat_model
 from tests.wire.server import WireServer, served
 
-CLI = (sys.executable, "-c", "from selfwire.evals.cli import main; main()")
+CLI = (
+    sys.executable,
+    "-c",
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # who starts tests may ignore Ctrl-C
+    "from selfwire.evals.cli import main; main()",
+)
 NAME = "killed"
 SMALL = (
     "--iterations", "3", "--batch", "6", "--gate-tasks", "6", "--train", "18", "--gate-size", "18", "--test", "10",

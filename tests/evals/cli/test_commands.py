@@ -278,7 +278,8 @@ def test_an_unanswered_question_removes_nothing(home: Path) -> None:
 
 def test_ctrl_c_exits_130_without_a_traceback(tmp_path: Path) -> None:
     code = """
-import asyncio
+import asyncio, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts tests may ignore Ctrl-C
 from selfwire.evals.cli.app import build
 app = build()
 @app.command("wait")

@@ -33,6 +33,8 @@ _NUMBER = re.compile(
         (?:[eE][-+]?\d+)?""",
     re.ASCII | re.VERBOSE,
 )
+_MINUS = str.maketrans("\u2212\u2013", "--")
+"""The minus sign, and the dash that stands for it; read as separators they would turn -5 into 5."""
 _IMPORT_FAULTS = (
     ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError, LookupError, OSError, RuntimeError,
     ArithmeticError, AssertionError, SystemExit,
@@ -191,15 +193,25 @@ def _text(entry: str | float) -> str:
 
 def _against_references(name: str) -> Grader:
     async def graded(task: Task, answer: str) -> float:  # no thread is worth what these take
-        golds = references(task)
-        if not golds:
-            raise GradingError(
-                f"grader {name!r} needs a text, a number or a list of them as the reference of task {task.id!r}, "
-                f"not {type(thawed(task.reference)).__name__}"
-            )
-        return max(NAMED[name](answer, gold) for gold in golds)
+        check_reference(name, task)
+        return max(NAMED[name](answer, gold) for gold in references(task))
 
     return graded
+
+
+def check_reference(name: str, task: Task) -> None:
+    """Refuse a task whose reference a named grader cannot compare anything with.
+
+    Raises:
+        GradingError: it has none, or for `numeric` none with a number.
+    """
+    if not (golds := references(task)):
+        raise GradingError(
+            f"grader {name!r} needs a text, a number or a list of them as the reference of task {task.id!r}, "
+            f"not {type(thawed(task.reference)).__name__}"
+        )
+    if name == "numeric" and any(_last_number(gold) is None for gold in golds):
+        raise GradingError(f"grader 'numeric' needs a reference with a number for task {task.id!r}, not {golds!r}")
 
 
 def _imported(name: str, module: str, function: str) -> Grader:
@@ -218,5 +230,5 @@ def _imported(name: str, module: str, function: str) -> Grader:
 
 
 def _last_number(text: str) -> float | None:
-    found = _NUMBER.findall(text)
+    found = _NUMBER.findall(text.translate(_MINUS))
     return float(found[-1].replace(",", "")) if found else None

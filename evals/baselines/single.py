@@ -1,6 +1,5 @@
 """One agent that is asked several times: its answers are voted on. A trivial answer and this stand beside results."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from selfwire.core.task import Question
 from selfwire.core.topology import Node, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
+from selfwire.evals.answers import ballot
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.routers import every
@@ -119,7 +119,7 @@ def _voted(samples: Sequence[Trajectory], *, cut: bool) -> Trajectory:
 def vote(answers: Sequence[str]) -> str:
     """The answer given most often; ties go to the first.
 
-    Answers are the same if what stands behind their last "Answer:" is, else as a whole, without case and spacing.
+    Answers are the same if what they come to is; see `answers.ballot`.
 
     Raises:
         ValueError: there are no answers.
@@ -129,9 +129,3 @@ def vote(answers: Sequence[str]) -> str:
     plain = [ballot(answer) for answer in answers]
     winner, _ = Counter(plain).most_common(1)[0]
     return answers[plain.index(winner)]
-
-
-def ballot(answer: str) -> str:
-    """What an answer says, for counting: without its reasoning where it marks its end, without case and spacing."""
-    said = re.split(r"(?im)^[\s*_#>-]*(?:final )?answer\W*:", answer)[-1].strip(" \t\r\n*_")
-    return re.sub(r"\s+", " ", said or answer).strip().casefold()

@@ -13,6 +13,7 @@ from functools import lru_cache
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
+from selfwire.evals.answers import final_answer
 from selfwire.evals.benchmarks.archive_questions import KINDS
 from selfwire.evals.benchmarks.archive_world import Names, documents, neighbourhood
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
@@ -98,12 +99,6 @@ class ArchiveEnvironment:
         if normalised(given) == normalised(task.reference):
             return Feedback(score=1.0, solved=True, text="The answer is right.")
         return _unsolved(_complaint(task.input, given))
-
-
-def final_answer(text: str) -> str | None:
-    """What stands behind the last "Answer:" that opens a line; None if there is nothing."""
-    found = re.findall(r"^[\s*_#>-]*answer\W*:[\s*_]*(.*?)[\s*_]*$", text, re.IGNORECASE | re.MULTILINE)
-    return found[-1] if found and found[-1] else None
 
 
 def normalised(text: str) -> str:

@@ -12,7 +12,7 @@ from functools import cache
 from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.benchmarks.archive import final_answer
+from selfwire.evals.answers import final_answer
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
 from selfwire.evals.benchmarks.sources import source, table
 from selfwire.tools.calculator import CalculatorTool
@@ -20,7 +20,9 @@ from selfwire.tools.calculator import CalculatorTool
 FORM = "End with a line that starts with 'Answer:' and gives only the answer."
 OPTION_FORM = "End with a line that starts with 'Answer:' and gives only the letter of the right option, as in (A)."
 
-_LETTER = re.compile(r"\(([A-Z])\)|([A-Z])(?=$|[).:])", re.IGNORECASE)
+_LEAD = r"(?:(?:the|correct|right|best|answer|option|choice|is)\b[\s:]*)*+"
+_LETTER = re.compile(_LEAD + r"(?:\(([A-Z])\)|([A-Z])(?=$|[).:]))", re.IGNORECASE)
+_DECORATION = " .*_`\"'$\u201c\u201d\u2018\u2019"
 _CLOSED = ("yes", "no", "true", "false", "valid", "invalid")
 _BRACKETS = re.compile(r"[\s()\[\]{}<>]+")
 
@@ -41,14 +43,14 @@ def _questions(name: str) -> Iterator[Task]:
 
 def normalised(answer: str, gold: str) -> str:
     """The normal form of an answer, as the kind of the gold answer asks for it."""
-    text = " ".join(answer.split()).strip(" .")
+    text = " ".join(answer.split()).strip(_DECORATION)
     if re.fullmatch(r"\([A-Z]\)", gold):
         letter = _LETTER.match(text)
         return f"({(letter[1] or letter[2]).upper()})" if letter else text
     if gold.lower() in _CLOSED:
         return re.split(r"[^a-z]", text.lower(), maxsplit=1)[0]
     if re.fullmatch(r"-?\d+", gold):
-        return text.replace(",", "")
+        return text.replace(",", "").replace("\u2212", "-")
     if _BRACKETS.fullmatch(gold):
         return "".join(answer.split())
     return " ".join(text.lower().replace(",", " ").split())
@@ -74,7 +76,7 @@ class BbhEnvironment:
             return Feedback(score=0.0, solved=False, text=text)
         if normalised(given, gold) == normalised(gold, gold):
             return Feedback(score=1.0, solved=True, text="The answer is right.")
-        if OPTION_FORM in task.input and not _LETTER.match(given):
+        if OPTION_FORM in task.input and not _LETTER.match(given.strip(_DECORATION)):
             return Feedback(score=0.0, solved=False, text="The answer is wrong, and it is no letter of an option.")
         return Feedback(score=0.0, solved=False, text="The answer is wrong.")
 

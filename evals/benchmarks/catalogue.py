@@ -1,11 +1,11 @@
 """Benchmarks by name, and the user's own tasks as one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.ports import Embedder
-from selfwire.core.task import Splits
+from selfwire.core.task import Splits, Task
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
 from selfwire.runtime.embeddings import MiniLMEmbedder
 from selfwire.runtime.kept_embeddings import KeptEmbedder
@@ -102,13 +102,14 @@ def own_tasks(path: str, grader: str, rubric: str | None = None) -> Benchmark:
     """The user's own tasks, with a grader or a judge as the environment and no tools.
 
     Raises:
-        ConfigError: the file or the grader cannot be used.
+        ConfigError: the file or the grader cannot be used, or a task lacks the reference that the grader needs.
     """
     from selfwire.evals.graders import load_grader
     from selfwire.evals.judge import JUDGE, JudgeEnvironment
     from selfwire.evals.tasks import read_tasks
 
     tasks = read_tasks(Path(path))
+    _check_references(path, tasks, grader, rubric)
 
     def load(seed: int, train: int, gate: int, test: int) -> Splits:
         return disjoint_splits(tasks, seed, train, gate, test)
@@ -122,3 +123,20 @@ def own_tasks(path: str, grader: str, rubric: str | None = None) -> Benchmark:
         tools=(),
         baseline=Baseline("empty answer", lambda question: "-"),
     )
+
+
+def _check_references(path: str, tasks: Sequence[Task], grader: str, rubric: str | None) -> None:
+    """Refuse tasks that cannot be graded, before their answers are paid for."""
+    from selfwire.evals.graders import NAMED, check_reference
+    from selfwire.evals.judge import JUDGE
+
+    if grader == JUDGE and rubric is None and (bare := [task.id for task in tasks if task.reference is None]):
+        raise ConfigError(
+            f"{path}: task {bare[0]!r} has no reference that a judge could compare an answer with; "
+            "add it, or say what a good answer is with --rubric"
+        )
+    try:
+        for task in tasks if grader in NAMED else ():
+            check_reference(grader, task)
+    except GradingError as error:
+        raise ConfigError(f"{path}: {error}; mend the task, or choose another --grader") from None

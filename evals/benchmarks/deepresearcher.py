@@ -14,7 +14,7 @@ from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import thawed
-from selfwire.evals.benchmarks.archive import final_answer
+from selfwire.evals.answers import final_answer
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
 from selfwire.evals.benchmarks.sources import rows
 

@@ -4,19 +4,17 @@ The answer is the number behind "####", thousands separators apart. The 1,319 ta
 train and gate are drawn from it too, and share none.
 """
 
-import re
-from decimal import Decimal, InvalidOperation
 from functools import cache
 
 from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
+from selfwire.evals.answers import marked_number, number
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
 from selfwire.evals.benchmarks.sources import rows
 from selfwire.tools.calculator import CalculatorTool
 
 FORM = "End with a line that holds '#### ' and then only the number."
-_MARKED = re.compile(r"####\s*\$?\s*(-?[0-9.,]+)")
 
 
 @cache
@@ -33,19 +31,6 @@ def tasks() -> tuple[Task, ...]:
     )
 
 
-def marked_number(answer: str) -> Decimal | None:
-    """The number behind the last mark; None if there is none."""
-    found = _MARKED.findall(answer)
-    return _number(found[-1]) if found else None
-
-
-def _number(text: str) -> Decimal | None:
-    try:
-        return Decimal(text.replace(",", "").rstrip("."))
-    except InvalidOperation:
-        return None
-
-
 class Gsm8kEnvironment:
     """Compares the number behind the mark with the reference."""
 
@@ -57,7 +42,7 @@ class Gsm8kEnvironment:
         Raises:
             GradingError: the task has no number as its reference.
         """
-        gold = _number(task.reference) if isinstance(task.reference, str) else None
+        gold = number(task.reference) if isinstance(task.reference, str) else None
         if gold is None:
             raise GradingError(f"GSM8K task {task.id!r} has no number as reference: {task.reference!r}")
         given = marked_number(answer)

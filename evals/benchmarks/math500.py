@@ -10,7 +10,6 @@ import atexit
 import json
 import os
 import queue
-import re
 import subprocess
 import sys
 import threading
@@ -24,6 +23,7 @@ from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import Value
+from selfwire.evals.answers import boxed
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
 from selfwire.evals.benchmarks.sources import rows
 from selfwire.tools.calculator import CalculatorTool
@@ -48,20 +48,6 @@ def tasks() -> tuple[Task, ...]:
         )
         for one in rows("math500/test.jsonl")
     )
-
-
-def boxed(answer: str) -> str | None:
-    """What stands in the last box that is closed and not empty; None if there is none.
-
-    Only the last one counts: with several, a grader that takes any of them would reward a guess in each.
-    """
-    for match in reversed(list(re.finditer(r"\\(?:boxed|fbox)\s*\{", answer))):
-        depth, start = 1, match.end()
-        for index in range(start, len(answer)):
-            depth += {"{": 1, "}": -1}.get(answer[index], 0) * (answer[index - 1] != "\\")
-            if depth == 0:
-                return answer[start:index].strip() or None
-    return None
 
 
 class Compared(Value):

@@ -17,7 +17,7 @@ from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.ports import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.benchmarks.archive import final_answer
+from selfwire.evals.answers import final_answer
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
 from selfwire.evals.benchmarks.sources import source
 from selfwire.evals.graders import contains, em, f1, normalised, references

@@ -1,14 +1,17 @@
 """What the code benchmarks share: the program in an answer, and unit tests that run behind it in the sandbox.
 
 A program counts as right if it ends after its tests have passed (pass@1). Tests run in the program's own process,
-as the benchmarks' authors do it: a program that leaves early does not pass, for a word that only the grader knows
-is written after the last test; one whose objects claim to equal everything would.
+as the benchmarks' authors do it: a program that leaves early does not pass, nor one that prints its own file, for a
+word that it does not hold is written after the last test (`with_tests.py`); one whose objects claim to equal
+everything would pass.
 """
 
 import builtins
+import json
 import re
 import secrets
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any
 
 from selfwire.core.errors import GradingError
@@ -22,7 +25,7 @@ CODE_FORM = "Answer with one Python code block that holds the whole program, and
 LIMITS = Limits(seconds=30, processor=12)
 """Of one run of a program under test."""
 
-_FENCED = re.compile(r"^[ \t]*```[ \t]*(\w*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
+_FENCED = re.compile(r"^[ \t]*+```[ \t]*+(\w*+)[^\n]*+\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 _RAISED = re.compile(r"^(?:[\w.]+\.)?([A-Za-z_]\w*)(?::|$)")
 
 
@@ -62,16 +65,18 @@ class UnitTests:
         """
         reference = _tests_of(task)
         word = secrets.token_hex(8)  # decides nothing; it only must not be known to the program
-        done = await self._sandbox.run(assembled(reference, program_in(answer), word), limits=LIMITS)
+        asked = {"program": assembled(reference, program_in(answer)), "word": word}
+        driver = (files("selfwire.evals.benchmarks") / "with_tests.py").read_text(encoding="utf-8")
+        done = await self._sandbox.run(driver, json.dumps(asked), limits=LIMITS)
         if done.exit_status == 0 and word in done.stdout:
             return Feedback(score=1.0, solved=True, text="All tests pass.")
         return Feedback(score=0.0, solved=False, text=complaint(done, LIMITS))
 
 
-def assembled(reference: Mapping[str, Any], program: str, word: str) -> str:
-    """The program between what stands before it and its tests, which write a word when they have passed."""
+def assembled(reference: Mapping[str, Any], program: str) -> str:
+    """The program between what stands before it and its tests."""
     gap = "\n\n" if not reference["name"] or defines(program, reference["name"]) else ""
-    return f"{reference['before']}{gap}{program}\n\n{reference['tests']}\n__import__('os').write(1, b'{word}')\n"
+    return f"{reference['before']}{gap}{program}\n\n{reference['tests']}\n"
 
 
 def complaint(done: Execution, limits: Limits) -> str:

@@ -19,6 +19,7 @@ from selfwire.core.errors import ConfigError, GradingError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import thawed
+from selfwire.evals.answers import OPENING
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
 from selfwire.evals.benchmarks.sources import source
 from selfwire.tools.workbench.calls import OPERATIONS, Call, parsed
@@ -40,8 +41,8 @@ Calls:
 calendar_delete_event(event_id="00000000")"""
 
 MOST_CALLS = 100
-_CALLS = re.compile(r"^[\s*_#>`-]*calls[\s*_]*:[\s*_]*(.*)$", re.IGNORECASE | re.MULTILINE)
-_DECORATION = re.compile(r"^(?:[-*>]\s+|\d{1,3}[.)]\s+)?`*|[`;.\s]*$")
+_CALLS = re.compile(OPENING + r"calls[\s*_]*:", re.IGNORECASE | re.MULTILINE)
+_DECORATION = re.compile(r"(?:[-*>]\s+|\d{1,3}[.)]\s+)?`*")
 
 
 @cache
@@ -104,10 +105,10 @@ def _filling(template: str, query: str) -> dict[str, str]:
 
 def listed_calls(answer: str) -> list[str] | None:
     """The lines below the last "Calls:", or behind it; None if there is no such line."""
-    marks = list(_CALLS.finditer(answer))
-    if not marks:
+    *before, last = _CALLS.split(answer)
+    if not before:
         return None
-    lines = [_DECORATION.sub("", line.strip()) for line in f"{marks[-1][1]}\n{answer[marks[-1].end() :]}".splitlines()]
+    lines = [_DECORATION.sub("", line.strip(), count=1).rstrip("`;. \t") for line in last.strip("*_ \t").splitlines()]
     return [line for line in lines if line and line.lower().strip("[]()") not in ("", "none", "python")]
 
 

@@ -54,6 +54,9 @@ def test_f1_by_hand(answer: str, reference: str, score: float) -> None:
         (numeric, "$1,234.50", "1234.5", 1),
         (numeric, "minus: -7.", "-7", 1),
         (numeric, "between 3-4", "4", 1),
+        (numeric, "between 3\u20134", "4", 1),
+        (numeric, "\u22125", "-5", 1),
+        (numeric, "\u22125", "5", 0),
         (numeric, "2.5e3", "2500", 1),
         (numeric, "3.0001", "3", 0),
         (numeric, "none", "3", 0),
@@ -131,7 +134,7 @@ async def test_a_grader_of_ones_own_is_found_in_the_working_directory(own: str) 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("contain", r"no grader 'contain'; did you mean contains\? graders are exact, em, f1, contains, numeric, or "),
+        ("contain", r"did you mean contains\? graders are exact, em, f1, contains, numeric, judge, or your own"),
         (":f", "there is no grader ':f'"),
         ("no_such_module_here:f", "cannot be imported: ModuleNotFoundError"),
         ("{own}:missing", "cannot be imported: AttributeError.*named ones are exact"),

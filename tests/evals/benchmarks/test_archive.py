@@ -8,7 +8,6 @@ from selfwire.core.task import Feedback, Task
 from selfwire.evals.benchmarks.archive import (
     ArchiveEnvironment,
     archive,
-    final_answer,
     first_option,
     generated,
     normalised,
@@ -93,7 +92,6 @@ async def test_feedback_says_what_question_and_answer_tell(answer: str, question
 def test_numbers_are_compared_without_separators() -> None:
     assert normalised("The 567,890.") == normalised("567890")
     assert normalised("1,2") != normalised("12")
-    assert final_answer("no such line") is None
 
 
 async def test_a_canary_in_the_reference_never_shows_in_feedback() -> None:

@@ -149,6 +149,8 @@ def test_apps_tasks_say_how_a_program_gets_its_input() -> None:
         fenced("def add(a, b):\n    return a + b"),
         "```\ndef add(a, b): return 0\n```\nBetter:\n```py\ndef add(a, b): return a + b\n```",
         "```python\nadd = lambda a, b: a + b",
+        fenced("def add(a, b): return a + b\nif __name__ == '__main__':\n    import unittest; unittest.main()"),
+        fenced("import dataclasses\n@dataclasses.dataclass\nclass A: x: 'int'\ndef add(a, b): return A(a + b).x"),
         "```sh\nrm -rf /\n```\n```Python3\nclass A: pass\n\ndef add(a, b):\n    return a + b\n```",
     ],
 )
@@ -169,6 +171,8 @@ async def test_a_program_is_found_whatever_stands_around_it(answer: str) -> None
         (fenced("def add(a, b): return 3\nimport os; os._exit(0)"), "it must not exit"),
         (fenced("def add(a, b):\n    import os; os._exit(0)"), "it must not exit"),
         (fenced("def add(a, b):\n    import os; os._exit(7)"), "ended with an error status"),
+        (fenced("import os\nfor n in 0, '/main.py': os.write(1, open(n, 'rb').read())\nos._exit(0)"), "must not exit"),
+        (fenced("import __main__\nprint(vars(__main__), locals())\nimport os; os._exit(0)"), "must not exit"),
         (fenced("def add(a, b): return 3\nwhile True: print('x' * 9999)"), "it had written"),
     ],
 )

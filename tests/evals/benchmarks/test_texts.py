@@ -8,10 +8,11 @@ from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import thawed
+from selfwire.evals.answers import marked_number
 from selfwire.evals.benchmarks import bbh, deepresearcher, gsm8k
 from selfwire.evals.benchmarks.bbh import BbhEnvironment, normalised
 from selfwire.evals.benchmarks.deepresearcher import SetF1Environment, set_f1
-from selfwire.evals.benchmarks.gsm8k import Gsm8kEnvironment, marked_number
+from selfwire.evals.benchmarks.gsm8k import Gsm8kEnvironment
 from selfwire.evals.graders import f1
 from tests.benchmark_data import needs_data
 from tests.evals.benchmarks.sweeps import graded, solved, unsolved
@@ -103,6 +104,11 @@ def test_bbh_answers_are_of_four_kinds() -> None:
         ("B) the second", "(B)"),
         ("(B) the second one", "(B)"),
         ("**(B)**", "(B)"),
+        ("The answer is (B).", "(B)"),
+        ("option b", "(B)"),
+        ('"Yes"', "yes"),
+        ("`valid`", "valid"),
+        ("\u22125", "-5"),
         ("Yes.", "yes"),
         ("No, it does not", "No"),
         ("valid", "valid"),
@@ -120,6 +126,8 @@ async def test_bbh_answers_that_say_the_same_are_right(answer: str, gold: str) -
     ("answer", "gold"),
     [
         ("A boat", "(A)"),
+        ("A or (B)", "(B)"),
+        ("The answer is not (B)", "(B)"),
         ("(C)", "(B)"),
         ("not valid", "valid"),
         ("invalid", "valid"),

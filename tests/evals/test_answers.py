@@ -1,0 +1,88 @@
+"""What an answer comes to, in the forms that benchmarks ask for, and how long a look takes at worst."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from selfwire.evals.answers import ballot, boxed, final_answer, marked_number
+from selfwire.evals.baselines.single import vote
+from selfwire.evals.benchmarks.bbh import normalised
+from selfwire.evals.benchmarks.programs import program_in
+from selfwire.evals.benchmarks.workbench import listed_calls
+
+
+@pytest.mark.parametrize(
+    ("answer", "line"),
+    [
+        ("no such line", None),
+        ("Answer: a\nAnswer: b", "b"),
+        ("**Answer:** (B)", "(B)"),
+        ("Answer:\n\n  x * \nmore", "x"),
+        ("Answer:\nAnswer: b", "b"),
+        ("Answer: a\nAnswer:", None),
+        ("My answer: a", None),
+    ],
+)
+def test_what_stands_behind_the_last_answer(answer: str, line: str | None) -> None:
+    assert final_answer(answer) == line
+
+
+@pytest.mark.parametrize(
+    ("answer", "box"),
+    [
+        ("\\boxed{\\frac{1}{2}}", "\\frac{1}{2}"),
+        ("\\boxed{a} \\boxed{b", "a"),
+        ("\\boxed{ \\{1\\} }", "\\{1\\}"),
+        ("\\boxed{\\boxed{5}}", "5"),
+        ("} \\fbox {7}", "7"),
+        ("\\\\boxed{5}", "5"),
+        ("\\boxed{1}\\boxed{}", None),
+        ("boxed{5}", None),
+    ],
+)
+def test_what_stands_in_the_last_closed_box(answer: str, box: str | None) -> None:
+    assert boxed(answer) == box
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        ["2 + 2 = 5\n#### 5", "two and two\n#### 4", "counting\n#### $4.00"],
+        ["so \\boxed{5}", "thus \\boxed{4}.", "it is \\boxed{ 4 }"],
+        ["Looked.\nCalls: none", "Found.\nCalls:\na(x='1')", "Done.\n**Calls:**\na(x='1')"],
+        ["#### 1. Plan\nAnswer: Ida", "#### 1. Look\nAnswer: Bo", "Answer: bo"],
+    ],
+)
+def test_samples_agree_in_the_form_of_their_benchmark_whatever_their_reasoning(answers: list[str]) -> None:
+    assert vote(answers) == answers[1]
+    assert ballot(answers[1]) == ballot(answers[2])
+
+
+LONG = 40_000
+TIRESOME = {
+    "lines": "\n" * LONG,
+    "bullets": "\n> " * (LONG // 3),
+    "stars": "Answer: x" + " *" * (LONG // 2) + "y",
+    "boxes": "\\boxed{" * (LONG // 7),
+    "fence": "```" + "a" * LONG,
+    "fences": "```\n" * (LONG // 4),
+    "semicolons": "Calls: x" + "; " * (LONG // 2) + "y",
+}
+
+
+def bbh_form(answer: str) -> str:
+    return normalised(answer, "(A)")
+
+
+@pytest.mark.parametrize("answer", TIRESOME.values(), ids=TIRESOME)
+@pytest.mark.parametrize("look", [final_answer, boxed, ballot, marked_number, program_in, listed_calls, bbh_form])
+def test_an_answer_that_repeats_itself_holds_nobody_up(look: Callable[[str], object], answer: str) -> None:
+    started = time.process_time()
+    look(answer)
+    assert time.process_time() - started < 0.5  # what is quadratic takes 10 s and more
+
+
+@pytest.mark.parametrize(("answer", "told"), [("#### \u22125", "-5"), ("#### **18**", "18"), ("#### -$5", "-5")])
+def test_a_marked_number_may_be_set_in_type(answer: str, told: str) -> None:
+    assert str(marked_number(answer)) == told

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.errors import (
     BudgetError,
@@ -26,7 +26,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.graphs.method import Solver
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.journal import Journal, Outcome
-from selfwire.runtime.tracing import place, untraced
+from selfwire.runtime.tracing import as_run, place, untraced
 
 Progress = Callable[[Trajectory], None]
 Play = Callable[[Workflow, Question, Scope], Awaitable[Sequence[Trajectory]]]
@@ -125,8 +125,8 @@ async def attempt(ground: Ground, play: Play, workflow: Workflow, task: Task, sc
         found[:] = await asyncio.gather(*(graded(ground, task, one, scope) for one in done))
         return {"results": [told(one) for one in found]}
 
-    traced = RunnableLambda(run, name="task")  # what a trace shows of a task; nothing of its reference
-    await traced.ainvoke(task.question.model_dump(), around(workflow, scope))
+    # what a trace shows of a task; nothing of its reference
+    await as_run("task", run, task.question.model_dump(), around(workflow, scope))
     return found
 
 

@@ -1,8 +1,9 @@
 """Runs a workflow on tasks, in parallel, and has the answers graded."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager
+import gc
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,7 +110,18 @@ async def roll_through(
                 found = await attempt(ground, play, workflow, task, place)
             await keep(task, found)
 
-    await _together([work() for _ in range(ground.concurrency)])
+    with _old_objects_left_alone():
+        await _together([work() for _ in range(ground.concurrency)])
+
+
+@contextmanager
+def _old_objects_left_alone() -> Iterator[None]:
+    """Keep the garbage collector off what was there before the tasks, modules above all: a third of a task's CPU."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 async def attempt(ground: Ground, play: Play, workflow: Workflow, task: Task, scope: Scope) -> Sequence[Trajectory]:

@@ -50,28 +50,50 @@ def is_watched(config: RunnableConfig | None = None) -> bool:
     Args:
         config: what it would run with, on top of what runs around it.
     """
-    around = ensure_config()
-    if around["configurable"]:  # never empty inside a graph
+    around = var_child_runnable_config.get() or {}
+    if around.get("configurable"):  # never empty inside a graph
         return True
-    return bool(AsyncCallbackManager.configure(around["callbacks"], (config or {}).get("callbacks")).handlers)
+    return bool(AsyncCallbackManager.configure(around.get("callbacks"), (config or {}).get("callbacks")).handlers)
 
 
 @contextmanager
 def within(config: RunnableConfig) -> Iterator[None]:
-    """Have what runs below take over tags and metadata, as it would inside a run that has this config."""
-    token = var_child_runnable_config.set(ensure_config(config))
+    """Have what runs below take over a config, as it would inside a run that has it."""
+    token = var_child_runnable_config.set(config)
     try:
         yield
     finally:
         var_child_runnable_config.reset(token)
 
 
-async def as_run(name: str, step: Callable[[Any], Awaitable[T]], given: Any, config: RunnableConfig) -> T:
-    """Let a step be a run of its own in traces. Where nobody watches, it only leaves its place to what runs below."""
-    if is_watched(config):
-        return await RunnableLambda(step, name=name).ainvoke(given, config)
-    with within(config):
-        return await step(given)
+async def as_run(
+    name: str,
+    step: Callable[[], Awaitable[T]],
+    config: RunnableConfig,
+    *,
+    given: Callable[[], Any],
+    told: Callable[[T], Any],
+) -> T:
+    """Let a step be a run of its own in traces. Where nobody watches, it only leaves its place to what runs below.
+
+    Args:
+        name: of the run.
+        step: what runs.
+        config: says where it runs.
+        given: what a trace shows as the input.
+        told: what a trace shows of the result.
+    """
+    if not is_watched(config):
+        with within(ensure_config(config)):
+            return await step()
+    found: list[T] = []
+
+    async def shown(_: Any) -> Any:
+        found.append(await step())
+        return told(found[0])
+
+    await RunnableLambda(shown, name=name).ainvoke(given(), config)
+    return found[0]
 
 
 async def untraced(call: Coroutine[Any, Any, T]) -> T:

@@ -130,16 +130,19 @@ async def attempt(ground: Ground, play: Play, workflow: Workflow, task: Task, sc
     Raises:
         BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
     """
-    found: list[Trajectory] = []
+    question = task.question
 
-    async def run(question: dict[str, Any]) -> dict[str, Any]:
-        done = await played(play, workflow, task.question, scope)
-        found[:] = await asyncio.gather(*(graded(ground, task, one, scope) for one in done))
+    async def run() -> Sequence[Trajectory]:
+        done = await played(play, workflow, question, scope)
+        if len(done) == 1:
+            return [await graded(ground, task, done[0], scope)]
+        return await asyncio.gather(*(graded(ground, task, one, scope) for one in done))
+
+    def shown(found: Sequence[Trajectory]) -> dict[str, Any]:
         return {"results": [told(one) for one in found]}
 
     # what a trace shows of a task; nothing of its reference
-    await as_run("task", run, task.question.model_dump(), around(workflow, scope))
-    return found
+    return await as_run("task", run, around(workflow, scope), given=question.model_dump, told=shown)
 
 
 def around(workflow: Workflow, scope: Scope) -> RunnableConfig:

@@ -134,7 +134,8 @@ async def turn(
         step = acted.replace(**place, inbox=inbox, routing=decided(layout, node, run, known))
         texts, handing = await _handed_over(layout, run, step, scope)
     except ModelError as error:
-        return _as_json(Step(**place, usage=usage, error=f"{type(error).__name__}: {error}"))
+        billed = usage + (error.cost or Usage())
+        return _as_json(Step(**place, usage=billed, error=f"{type(error).__name__}: {error}"))
     sent = [{"source": node, "target": target, "text": text} for target, text in texts.items()]
     costs = {"usage": (usage + handing).model_dump(mode="json")} if handing else {}
     return {**_as_json(step), "sent": sent, **costs}

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
-from selfwire.core.errors import ConfigError, ToolError
+from selfwire.core.errors import ConfigError, ModelError, ToolError
 from selfwire.core.ports import Act, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, ToolUse
-from selfwire.core.usage import total
+from selfwire.core.usage import Usage, total
 from selfwire.core.values import thawed
 
 MAX_TURNS = 8
@@ -40,7 +40,11 @@ def agent_act(
         while True:
             turn = len(replies)
             tools = _specs(held) if turn < max_turns else ()
-            reply = await model.reply(messages, scope=_turn(scope, turn), tools=tools, temperature=heat)
+            try:
+                reply = await model.reply(messages, scope=_turn(scope, turn), tools=tools, temperature=heat)
+            except ModelError as error:
+                error.cost = total([*(one.usage for one in replies), error.cost or Usage()])
+                raise
             replies.append(reply)
             if not (tools and reply.tool_calls):
                 return _step(agent, inbox, scope, replies, uses)

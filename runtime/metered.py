@@ -162,17 +162,23 @@ class MeteredModel:
         try:
             return parsed(schema, first), first.usage
         except ValidationError as error:
-            second = await self._send(request._replace(messages=again(messages, first, error)))
+            reasked = request._replace(messages=again(messages, first, error))
+        try:
+            second = await self._send(reasked)
+        except ModelError as failed:
+            failed.cost = first.usage + (failed.cost or Usage())
+            raise
         usage = first.usage + second.usage
         try:
             return parsed(schema, second), usage
         except ValidationError as error:
             fault = "; ".join(e["msg"] for e in error.errors()[:3])
-            who = self._player(role).who.name
-            raise ReplyError(
-                f"{who} gave no valid {schema.__name__} at {_where(scope)}, nor when asked again: {fault}; "
-                f"try another model for role {role!r}, or structured='prompt'"
-            ) from None
+            invalid = ReplyError(
+                f"{self._player(role).who.name} gave no valid {schema.__name__} at {_where(scope)}, nor when asked "
+                f"again: {fault}; try another model for role {role!r}, or structured='prompt'"
+            )
+            invalid.cost = usage
+            raise invalid from None
 
     async def _send(self, request: _Request) -> Reply:
         """Replay or make a call, under journal and ledger."""

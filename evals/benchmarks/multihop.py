@@ -21,6 +21,7 @@ from selfwire.evals.benchmarks.archive import final_answer
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
 from selfwire.evals.benchmarks.sources import source
 from selfwire.evals.graders import contains, em, f1, normalised, references
+from selfwire.tools.browse import BrowseTool
 from selfwire.tools.calculator import CalculatorTool
 from selfwire.tools.search import PER_STEP, Document, SearchTool, retriever
 
@@ -118,7 +119,7 @@ def multihop(name: str, retrieval: str = "bm25", embedder: Embedder | None = Non
         description=f"{len(found.tasks)} multi-hop questions over {told}, with a search tool; scored by F1.",
         load=partial(disjoint_splits, found.tasks),
         environment=MultihopEnvironment(name),
-        toolbox={"search": search, "calculator": CalculatorTool()},
+        toolbox={"search": search, "browse": BrowseTool(found.documents), "calculator": CalculatorTool()},
         tools=("search", "calculator"),
         baseline=Baseline("first option", first_option),
         figures=("em", "f1", "accuracy"),

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -30,6 +30,8 @@ from selfwire.evals.recording import short_name
 from selfwire.evals.report import STAMP
 from selfwire.evals.requests import ModelNames
 from selfwire.evals.study.variants import without as switched_off
+from selfwire.evals.training import METHODS
+from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.runtime.sync import run_sync
 
 SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
@@ -51,6 +53,8 @@ def evaluate(
     calls_per_task: options.Cap = None,
     without: options.Without = None,
     config: Knobs = None,
+    router: options.RouterName = None,
+    weights: Annotated[str | None, typer.Option(help="Saved workflow whose trained router the method has.")] = None,
     model: options.AgentModel = "offline",
     meta_model: options.MetaModel = None,
     judge_model: options.JudgeModel = None,
@@ -76,8 +80,27 @@ def evaluate(
     """Measure a method, a baseline or a saved workflow on a benchmark, beside the benchmark's trivial baseline."""
     if resume is None and (target is None or benchmark is None):
         raise ConfigError("eval needs a target and --benchmark, such as `selfwire eval hiva --benchmark archive`")
-    entries = () if target is None else (entry(target, knobs(config or []), without or []),)
-    carried_out(ctx, entries, "eval")
+    given, off = knobs(config or [], router), without or []
+    if target is not None and weights is not None:
+        target, given, off = weights, trained(target, weights, given, off, home), []
+    carried_out(ctx, () if target is None else (entry(target, given, off),), "eval")
+
+
+def trained(method: str, ref: str, config: Mapping[str, Any], without: list[str], home: str | None) -> dict[str, Any]:
+    """The knobs under which a method asks the router that a saved workflow was trained with.
+
+    Raises:
+        ConfigError: the method has no router to train, or the workflow is another method's or has no trained router.
+        LibraryError: there is no such workflow.
+    """
+    if method not in METHODS:
+        raise ConfigError(f"{method} has no router to train; {', '.join(METHODS)} have")
+    found = options.with_library(home, lambda library: library.load(ref))
+    if found.method != method:
+        raise ConfigError(f"workflow {ref!r} belongs to {found.method}, not to {method}")
+    if ROUTER not in found.memory:
+        raise ConfigError(f"workflow {ref!r} has no trained router; `selfwire train {method}` makes one")
+    return switched_off(method, without, {**METHODS[method], **config})
 
 
 def entry(target: str, config: Mapping[str, Any], without: list[str]) -> Entry:

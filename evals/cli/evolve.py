@@ -13,7 +13,7 @@ from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import output
 from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.measures import TRAIN
-from selfwire.evals.cli.options import GraderName, Home, Knobs, Rubric, Without, knobs, local_folder
+from selfwire.evals.cli.options import GraderName, Home, Knobs, RouterName, Rubric, Without, knobs, local_folder
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.cli.trajectories import read_trajectories
 from selfwire.evals.estimate import estimated
@@ -67,6 +67,7 @@ def evolve(
     grader: GraderName = "exact",
     rubric: Rubric = None,
     config: Knobs = None,
+    router: RouterName = None,
     without: Without = None,
     budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
     budget_tokens: Annotated[int | None, typer.Option(help="Most tokens.")] = None,
@@ -143,7 +144,7 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
         evolution=EvolutionConfig(
             name=given["name"] or f"{method}-{short_name(benchmark)}", **{name: given[name] for name in same}
         ),
-        config=switched_off(method, given["without"] or [], knobs(given["config"] or [])),
+        config=switched_off(method, given["without"] or [], knobs(given["config"] or [], given["router"])),
         budget=Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
         seed_team=given["seed_team"],
         baselines=given["baselines"],

@@ -61,7 +61,10 @@ def exported(
         return
     if file.exists() and not force:
         raise ConfigError(f"{file} exists already; choose another name or add --force")
-    file.write_text(body + "\n", encoding="utf-8")
+    try:
+        file.write_text(body + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}") from None
     typer.echo(f"wrote {len(found)} insights of {ref} to {file}")
 
 
@@ -104,7 +107,7 @@ def read_insights(file: Path) -> tuple[Insight, ...]:
         first = error.errors()[0]
         told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise ConfigError(f"{file} is no export of insights: {told}") from None
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise ConfigError(f"{file} is no export of insights: {error}") from None
 
 

@@ -29,6 +29,10 @@ Knobs = Annotated[
     list[str] | None,
     typer.Option("--set", help="Knob of the method, as name=value or outer.inner=value; may be given again."),
 ]
+RouterName = Annotated[
+    str | None,
+    typer.Option("--router", help="Of HiVA's team: kabb, or learned, EvoMAS's router; `train hiva` trains it."),
+]
 Target = Annotated[
     str | None, typer.Argument(help="Method, baseline, or saved workflow (name, name@version, fingerprint, .json).")
 ]
@@ -92,11 +96,15 @@ def local_folder(home: str | None) -> Path | None:
     return Path(home) if home else None
 
 
-def knobs(given: list[str]) -> dict[str, Any]:
+def knobs(given: list[str], router: str | None = None) -> dict[str, Any]:
     """Knobs of a method from `name=value` texts; a dot leads into a nested one, as in `routing.k=3`.
 
+    Args:
+        given: the texts.
+        router: the knob of that name where it has an option of its own.
+
     Raises:
-        ConfigError: a text has no `=`, or leads into a knob that has a value.
+        ConfigError: a text has no `=`, leads into a knob that has a value, or says of the router something else.
     """
     found: dict[str, Any] = {}
     for text in given:
@@ -113,4 +121,6 @@ def knobs(given: list[str]) -> dict[str, Any]:
             place[last] = json.loads(value)
         except json.JSONDecodeError:
             place[last] = value
+    if router is not None and found.setdefault("router", router) != router:
+        raise ConfigError(f"--router says {router}, and --set router={found['router']}; choose one")
     return found

@@ -10,7 +10,7 @@ from selfwire.evals import drawing
 from selfwire.evals.cli import output
 from selfwire.evolvers.evomas.plans import Layered
 from selfwire.evolvers.evomas.stages import Stage, running
-from selfwire.evolvers.tacomas.rounds import Round
+from selfwire.evolvers.tacomas.rounds import Figures, Round
 
 
 def show_rounds(method: str, done: Trajectory) -> None:
@@ -21,8 +21,18 @@ def show_rounds(method: str, done: Trajectory) -> None:
         output.console().print("\n".join(["", *lines]))
     for stage in thawed(done.notes.get("stages", ())):
         output.console().print("\n".join(["", *staged(Stage.model_validate(stage))]))
-    if status := done.notes.get("status"):
-        output.console().print(f"\nended: {status}")
+    if why := ended(thawed(done.notes)):
+        output.console().print(f"\nended: {why}")
+
+
+def ended(notes: Mapping[str, Any]) -> str:
+    """How a run came to its end, from its trajectory's notes; "" for methods that do not say."""
+    if "figures" not in notes:
+        return str(notes.get("status") or notes.get("stopped") or "")
+    found = Figures.model_validate(notes["figures"])
+    answer = "no round has an answer" if found.best is None else f"the answer is that of round {found.best + 1}"
+    means = ", ".join("-" if mean is None else f"{mean:.2f}" for mean in found.means)
+    return f"{found.stop}; {answer}; {found.slow_updates} slow updates; mean contribution per round {means}"
 
 
 def show_topology(done: Trajectory) -> None:
@@ -62,17 +72,18 @@ def layers_told(layered: Layered) -> list[str]:
 
 
 def matched(number: int, one: Mapping[str, Any]) -> list[str]:
-    """One round of DyTopo: goal, edges with scores, order, tokens, and who failed."""
+    """One round of DyTopo: goal, edges with scores, order, density, tokens, who failed, and the manager's word."""
     graph = one["graph"]
     edges = [f"{e['source']} -> {e['target']}{_scored(e.get('score'))}" for e in graph["edges"]]
     lines = [
         f"round {number}: {one['goal']}",
         f"  edges: {', '.join(edges) or 'none'}",
-        f"  order: {', '.join(graph['order'])}; {one['tokens']:,} tokens",
+        f"  order: {', '.join(graph['order'])}; density {graph['density']:.2f}; {one['tokens']:,} tokens",
     ]
     lines += [f"  {worker} failed, and the round went on without it: {why}" for worker, why in one["failed"].items()]
-    if one["managed"]:
-        lines.append(f"  manager: {output.short(one['managed'])}")
+    if managed := one["managed"]:
+        word, why = "complete" if managed["complete"] else "not complete", managed["why"]
+        lines.append(f"  manager: {word}{f' ({why})' if why else ''}")
     return lines
 
 
@@ -83,6 +94,7 @@ def coevolved(one: Round) -> list[str]:
         f"round {one.number + 1}: {one.goal}",
         f"  {score}; {one.nodes} nodes, {one.edges} edges; {one.usage.tokens:,} tokens",
         *([f"  ended without an answer: {one.error}"] if one.error else []),
+        *(f"  {agent} failed, and the round went on without it: {why}" for agent, why in one.silent.items()),
         *(f"  not passed: {criterion}" for criterion in one.failed),
         *(f"  {c.agent}: contribution {c.score:.2f}: {c.reason}" for c in one.contributions),
         *(f"  {output.rewired(rewiring)}" for rewiring in one.applied),

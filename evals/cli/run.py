@@ -17,7 +17,7 @@ from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
 from selfwire.evals.cli.faults import STOPPED
-from selfwire.evals.cli.options import Home, Knobs, knobs
+from selfwire.evals.cli.options import Home, Knobs, RouterName, knobs
 from selfwire.evals.cli.plans import show_plan
 from selfwire.evals.cli.progress import told_spend
 from selfwire.evals.cli.rounds import show_rounds, show_topology
@@ -67,6 +67,7 @@ def run(
     seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
     budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
     config: Knobs = None,
+    router: RouterName = None,
     show: Annotated[bool, typer.Option("--show", help="Show messages, routing scores and reasons.")] = False,
     home: Home = None,
 ) -> None:
@@ -79,7 +80,7 @@ def run(
     if notice:
         typer.echo(notice, err=True)
     lent, limits = _tools(benchmark, corpus, retriever, embeds), Budget(calls=budget_calls)
-    bench = _bench(method, workflow, models, embeds, lent, limits, knobs(config or []), home)
+    bench = _bench(method, workflow, models, embeds, lent, limits, knobs(config or [], router), home)
     scope = Scope(run="run", seed=seed, phase="run")
     asked = Question(id=fingerprint(text), input=text)
     try:

@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator
 from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.evals.cli import output
+from selfwire.evals.cli.plans import show_plan
 from selfwire.evals.cli.progress import told_spend
 from selfwire.evals.evaluation.rows import opinion
 from selfwire.evals.evaluation.run import ROWS
 from selfwire.evals.runs import JOURNAL, run_folder
+from selfwire.graphs.evolution.phases import kept_as
 from selfwire.runtime.journal import Journal
 
 NOTE = "trajectories/"
@@ -77,6 +79,7 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
         return
     place, done = found[-1]
     output.console().print(f"{run}, {place} (of {len(found)})")
+    show_plan(done)
     show_trajectory(done)
 
 
@@ -131,7 +134,7 @@ def _list(found: list[tuple[str, Trajectory]]) -> None:
             out.print(at, style="bold")
             place = at
         score = "error" if done.feedback is None else f"{done.feedback.score:.2f}"
-        out.print(f"  {done.question.id}  {score:>5}  {len(done.steps)} steps  {_one_line(done.question.input, 70)}")
+        out.print(f"  {kept_as(done)}  {score:>5}  {len(done.steps)} steps  {_one_line(done.question.input, 70)}")
 
 
 def _indented(text: str | None, by: int = 2) -> str:

@@ -53,7 +53,7 @@ class ErrandStudy(Value):
 
     length: int = 2
     tasks: int = 200
-    updates: int = 200
+    updates: int = 400
     batch: int = 64
     embedder: str = "minilm"
     sparse: bool = False

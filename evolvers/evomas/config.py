@@ -1,8 +1,8 @@
 """EvoMAS's knobs: how a workflow is drawn, how a run goes, what the routing head is, how it is trained."""
 
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from selfwire.core.values import Id, Value
 
@@ -87,10 +87,13 @@ class EvomasConfig(Value):
         sampling: how layers are drawn.
         head: what the head is, where it is not given by saved weights.
         train: how `evolve` trains it.
+
+    Raises:
+        ValueError: there is a plan that nobody would run.
     """
 
     adapter: Literal["learned", "random", "frozen", "fixed"] = "learned"
-    plan: tuple[tuple[Id, ...], ...] = ()
+    plan: tuple[Annotated[tuple[Id, ...], Field(min_length=1)], ...] = ()
     task_state: bool = True
     pool: Literal[4, 7] = 7
     stages: int = Field(default=6, ge=1, le=100)
@@ -103,6 +106,12 @@ class EvomasConfig(Value):
     sampling: SamplingConfig = SamplingConfig()
     head: HeadConfig = HeadConfig()
     train: TrainConfig = TrainConfig()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.plan and self.adapter != "fixed":
+            raise ValueError(f"a plan is run by the adapter fixed, and the adapter is {self.adapter}; set both or none")
+        return self
 
 
 PAPER_HEAD = HeadConfig(state="tokens", init="xavier", normalised=False)

@@ -51,11 +51,22 @@ class Decision(Value):
         rows: texts of the rows of the task state, active subtask first.
         agents: ids of the pool, in its order.
         layered: what was drawn.
+
+    Raises:
+        ValueError: somebody was drawn who is not in the pool or was masked: that has no probability.
     """
 
     rows: tuple[str, ...] = Field(min_length=1)
     agents: tuple[Id, ...] = Field(min_length=1)
     layered: Layered
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        drawn = {one for layer in self.layered.layers for one in layer}
+        if strangers := sorted(drawn - (set(self.agents) - set(self.layered.masked))):
+            free = ", ".join(one for one in self.agents if one not in self.layered.masked)
+            raise ValueError(f"{', '.join(strangers)} cannot have been drawn; free were {free or 'none'}")
+        return self
 
 
 class Episode(Value):

@@ -74,11 +74,11 @@ def log_probability(logits: npt.ArrayLike, order: npt.ArrayLike) -> float:
     """Log P of one order of indices, drawn from one row of logits (Eq. 28, D3).
 
     Raises:
-        ValueError: the order is empty or names an agent twice.
+        ValueError: the order is empty, names an agent twice or one that there is not.
     """
     row, drawn = np.asarray(logits, dtype=np.float64), [int(index) for index in np.asarray(order).ravel()]
-    if not drawn or len(set(drawn)) != len(drawn):
-        raise ValueError(f"an order names at least one agent and none twice, not {drawn}")
+    if not drawn or len(set(drawn)) != len(drawn) or not set(drawn) <= set(range(len(row))):
+        raise ValueError(f"an order names at least one of {len(row)} agents, by index, and none twice, not {drawn}")
     rest = [index for index in range(len(row)) if index not in drawn]
     ranked = row[[*drawn, *rest]][None, :]
     return float((ranked - remaining_mass(ranked))[0, : len(drawn)].sum())

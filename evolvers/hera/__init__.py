@@ -34,4 +34,6 @@ Departures (a test is named after each):
     D11 Infrastructure errors teach nothing: such rollouts and replays are no failures and move no utility.
     D12 Replays have a control, the original prompt at the same temperature, or what is due to the temperature of the
         replay would be credited to every variant.
+    D13 Alike are questions of one type, but "other" is no type, and questions whose summaries are close: the words
+        for type and difficulty are left out of the comparison, or questions would be close for sharing those.
 """

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from selfwire.core.values import Value, fingerprint, thawed
 from selfwire.core.workflow import Workflow
@@ -65,6 +65,12 @@ class Insight(Value):
     @classmethod
     def _bounded(cls, sources: tuple[Source, ...]) -> tuple[Source, ...]:
         return tuple(dict.fromkeys(sources))[-SOURCES:]
+
+    @model_validator(mode="after")
+    def _of_its_uses(self) -> "Insight":
+        if self.successes > self.uses:
+            raise ValueError(f"{self.successes} successes are more than {self.uses} uses")
+        return self
 
     @property
     def id(self) -> str:

@@ -17,7 +17,7 @@ each transition alike. Nothing here is HERA's alone: any method's trajectories c
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby, islice, pairwise
+from itertools import islice, pairwise
 
 import networkx as nx
 from pydantic import Field
@@ -173,8 +173,8 @@ def run_measures(
     """
     if window < 1:
         raise ValueError(f"a window has at least 1 query, not {window}")
-    every = [measured(one) for one in trajectories]
-    queries = [tuple(some) for _, some in groupby(every, key=lambda one: one.question)]
+    queries = [tuple(map(measured, some)) for some in by_query(trajectories)]
+    every = [one for some in queries for one in some]
     windows = sliding_entropies(queries, window)
     kinds = [_group(name, _of_kind(queries, kind, name)) for name in sorted({kind(one) for one in every})]
     told = tuple(value for value in windows.values() if value is not None)
@@ -186,6 +186,22 @@ def run_measures(
         kinds=tuple(kinds),
         whole=whole,
     )
+
+
+def by_query(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
+    """Trajectories by the query that they answer: one begins with another question, or where samples begin anew.
+
+    Args:
+        trajectories: in the order of training; those of a group stand side by side, in the order of their samples.
+    """
+    found: list[list[Trajectory]] = []
+    for one in trajectories:
+        last = found[-1][-1] if found else None
+        if last is not None and last.question.id == one.question.id and last.sample < one.sample:
+            found[-1].append(one)
+        else:
+            found.append([one])
+    return found
 
 
 def sliding_entropies(queries: Sequence[Sequence[Measured]], window: int) -> dict[int, float | None]:

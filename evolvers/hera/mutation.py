@@ -159,9 +159,9 @@ def _created(reply: Mutation, workflow: Workflow, tools: Sequence[str]) -> Agent
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """A name that is not taken yet: the name itself, else with a number."""
+    """A name that is not taken yet: the name itself, else cut to what an id may hold, with a number."""
     free, number = name, 1
     while free in taken:
         number += 1
-        free = f"{name}-{number}"
+        free = f"{name[:58]}-{number}"
     return free

@@ -141,11 +141,10 @@ async def consolidated(
     changes = []
     for one in new:
         if not matches[one.id]:
-            library = added(library, one, config.size)
-            changes.append(Change(operation="ADD", insight=one.text, why="it matches no entry"))
+            library, change = _added(library, one, "it matches no entry", config)
         else:
             library, change = applied(library, one, matches[one.id], wanted.get(one.text), config)
-            changes.append(change)
+        changes.append(change)
     return library, tuple(changes), usage
 
 
@@ -157,8 +156,8 @@ def applied(
     PRUNE removes only matching entries that were used often enough and did worse; the new insight takes their
     place. Where one of those it conflicts with stays, the new insight is left out, as the proven one counts more.
     """
-    there = {one.id for one in library}
-    targets = [one for one in matches if wanted and one.id in wanted.target_entry_ids and one.id in there]
+    there = {one.id: one for one in library}  # as they are now: what was merged meanwhile has other counts
+    targets = [there[one.id] for one in matches if wanted and one.id in wanted.target_entry_ids and one.id in there]
     ids = tuple(one.id for one in targets)
     why = " ".join(wanted.rationale.split())[:300] if wanted else "no valid operation came; added"
     operation = wanted.operation if wanted else "ADD"
@@ -172,7 +171,15 @@ def applied(
         return _pruned(library, new, targets, why, config)
     if operation == "KEEP":
         return library, Change(operation="KEEP", insight=new.text, why=why)
-    return added(library, new, config.size), Change(operation="ADD", insight=new.text, why=why)
+    return _added(library, new, why, config)
+
+
+def _added(library: Library, new: Insight, why: str, config: LibraryConfig) -> tuple[Library, Change]:
+    """ADD; a library that is full of better ones stays as it is, and the change says so."""
+    more = added(library, new, config.size)
+    if any(one.id == new.id for one in more):
+        return more, Change(operation="ADD", insight=new.text, why=why)
+    return more, Change(operation="KEEP", insight=new.text, why=f"{why}; {config.size} better ones fill the library")
 
 
 def _pruned(

@@ -38,7 +38,7 @@ async def retrieved(library: Library, profile: Profile, embedder: Embedder, conf
 async def similar(library: Library, profile: Profile, embedder: Embedder, config: LibraryConfig) -> Library:
     """Insights of the same type of question, or with a summary of what it takes that is close to this one's.
 
-    "other" is no type: two questions that are none of the paper's sorts need not have anything in common.
+    "other" is no type: two questions that are none of the paper's sorts need not have anything in common (D13).
     """
     if not library:
         return ()

@@ -72,8 +72,8 @@ def plain(text: str) -> str:
 def projected(prompt: Prompt, wanted: PromptDiff, *, rules: int, length: int) -> tuple[Prompt, Diff]:
     """Rho' = Pi_C(rho + delta rho): the wanted diff as far as C allows it.
 
-    The core stays. Principles may be reworded, but go for no rule. Of rules the oldest go where there are more than
-    `rules` or the prompt grows beyond `length`; what does not fit even then is left out.
+    The core stays. Principles may be reworded within `length`, but go for no rule. Of rules the oldest go where there
+    are more than `rules` or the prompt grows beyond `length`; what does not fit even then is left out.
 
     Args:
         prompt: rho.
@@ -82,7 +82,7 @@ def projected(prompt: Prompt, wanted: PromptDiff, *, rules: int, length: int) ->
         length: most characters.
     """
     left_out: list[str] = []
-    found = _reworded(prompt, wanted, left_out)
+    found = _reworded(prompt, wanted, length, left_out)
     found = _extended(found, wanted, length, left_out)
     kept = list(found.rules)
     while kept and (len(kept) > rules or len(found.replace(rules=tuple(kept)).text) > length):
@@ -93,16 +93,20 @@ def projected(prompt: Prompt, wanted: PromptDiff, *, rules: int, length: int) ->
     return found, _difference(prompt, found, wanted, left_out)
 
 
-def _reworded(prompt: Prompt, wanted: PromptDiff, left_out: list[str]) -> Prompt:
-    """Replacements and deletions."""
+def _reworded(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[str]) -> Prompt:
+    """Replacements and deletions; a principle grows no further than core and principles fit."""
     rules, principles = list(prompt.rules), list(prompt.principles)
     for one in wanted.replaced:
         old, new = plain(one.old), plain(one.new)
         place = next((some for some in (rules, principles) if old in some), None)
         if place is None or not new or new in (*rules, *principles):
             left_out.append(f"{old} -> {new}: there is nothing to replace, or nothing to put in its place")
+            continue
+        reworded = [new if text == old else text for text in place]
+        if place is principles and len(new) > len(old) and _lasting(prompt, reworded) > length:
+            left_out.append(f"{old} -> {new}: no room for it")
         else:
-            place[place.index(old)] = new
+            place[:] = reworded
     for text in map(plain, wanted.deleted):
         if text in rules:
             rules.remove(text)
@@ -112,15 +116,21 @@ def _reworded(prompt: Prompt, wanted: PromptDiff, left_out: list[str]) -> Prompt
 
 
 def _extended(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[str]) -> Prompt:
-    """New principles, as long as core and principles fit; then new rules."""
+    """New principles, as long as core and principles fit; then new rules that fit once all old ones are gone."""
     for text in _new(wanted.added_principles, (*prompt.principles, *prompt.rules)):
-        more = prompt.replace(principles=(*prompt.principles, text))
-        if len(more.replace(rules=()).text) > length:
+        if _lasting(prompt, more := (*prompt.principles, text)) > length:
             left_out.append(f"{text}: no room for it")
         else:
-            prompt = more
+            prompt = prompt.replace(principles=more)
     fresh = _new(wanted.added_rules, (*prompt.principles, *prompt.rules))
-    return prompt.replace(rules=(*prompt.rules, *fresh))
+    fitting = [text for text in fresh if len(prompt.replace(rules=(text,)).text) <= length]
+    left_out += [f"{text}: no room for it" for text in fresh if text not in fitting]
+    return prompt.replace(rules=(*prompt.rules, *fitting))
+
+
+def _lasting(prompt: Prompt, principles: Sequence[str]) -> int:
+    """Characters of the prompt without its rules, with these principles."""
+    return len(prompt.replace(principles=tuple(principles), rules=()).text)
 
 
 def _difference(before: Prompt, after: Prompt, wanted: PromptDiff, left_out: Sequence[str]) -> Diff:

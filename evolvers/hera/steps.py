@@ -41,6 +41,7 @@ def resolved(steps: Sequence[PlanStep], agents: Sequence[Agent], repairs: list[s
         wanted: list[int | str] = []
         for one in step.depends_on:
             wanted += inherited.get(one, (one,)) if isinstance(one, int) else (one,)
+        wanted = list(dict.fromkeys(wanted))  # or steps that are left out double what the next one inherits
         if plain_name(step.agent) in names:
             agent = names[plain_name(step.agent)]
             known.append(Known(step.step, agent, tuple(wanted), step.mode.strip().lower() == "parallel"))

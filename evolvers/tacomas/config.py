@@ -53,8 +53,8 @@ class TacomasConfig(Value):
         rounds: R, most rounds per question. Paper and ours: 10.
         interval: K, rounds between two slow updates; 1 is the ablation of one time scale. Paper and ours: 2.
         threshold: tau, the judge's score that ends a run once it is confirmed. Paper: per task. Ours: 0.8.
-        lessons: whether `evolve` keeps structural lessons in the workflow, for the slow updates of later questions.
-            Beyond the paper. Ours: off.
+        lessons: whether `evolve` keeps structural lessons in the workflow; the slow updates of later questions are
+            shown what it has kept, here or earlier. Beyond the paper. Ours: off.
         temperature: of every call in [0, 2]. Paper: unstated. Ours: 1.0, so that a second judgement is one.
         fast: knobs of the capability loop.
         slow: knobs of the topology loop.

@@ -125,8 +125,8 @@ async def refinements(
                 contribution=f"{score.score:g}: {score.reason}",
                 goal=goal,
             )
-        except ReplyError:
-            return score.agent, "", Usage()
+        except ReplyError as error:
+            return score.agent, "", error.cost or Usage()
         return score.agent, note_of(asked, number), usage
 
     acted = {step.agent for step in done.steps if step.error is None}

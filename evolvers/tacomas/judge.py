@@ -97,8 +97,8 @@ async def drafted_checklist(question: Question, coach: Coach, *, scope: Scope) -
     """4 to 6 items out of the question alone; `DEFAULT_CHECKLIST` where no valid draft comes back."""
     try:
         asked, usage = await coach.ask(Checklist, "checklist", scope=scope.at(node="checklist"), task=question.input)
-    except ReplyError:
-        return DEFAULT_CHECKLIST, Usage()
+    except ReplyError as error:
+        return DEFAULT_CHECKLIST, error.cost or Usage()
     told = ((" ".join(one.criterion.split())[:CRITERION_LENGTH], one.operator) for one in asked.items)
     items = tuple(Item(criterion=text, operator=operator) for text, operator in dict.fromkeys(told) if text)
     return items or DEFAULT_CHECKLIST, usage
@@ -147,8 +147,8 @@ async def _verdict(
             checklist="\n".join(f"{n}. ({item.operator}) {item.criterion}" for n, item in enumerate(items, 1)),
             trace=trace(done),
         )
-    except ReplyError:
-        return None, Usage()
+    except ReplyError as error:
+        return None, error.cost or Usage()
     return verdict.results, usage
 
 
@@ -209,8 +209,8 @@ async def _scores(
             answer=done.answer or "(the team gave no answer)",
             agents="\n\n".join(shown.values()),
         )
-    except ReplyError:
-        return {}, Usage()
+    except ReplyError as error:
+        return {}, error.cost or Usage()
     return {one.agent.strip(): one for one in reversed(asked.scores) if one.agent.strip() in shown}, usage
 
 

@@ -6,6 +6,7 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.ports import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import shortened
 from selfwire.evolvers.coach import Coach
@@ -59,7 +60,8 @@ async def slow_update(
             limits=shown_limits(config),
         )
     except ReplyError as error:
-        return Delta(workflow=workflow, refused=(Refusal(change="slow update", reason=f"no valid reply: {error}"),))
+        nothing = Refusal(change="slow update", reason=f"no valid reply: {error}")
+        return Delta(workflow=workflow, refused=(nothing,), usage=error.cost or Usage())
     delta = enforced(
         workflow,
         update,

@@ -28,6 +28,7 @@ class Round(Value):
         goal: what the round was to achieve.
         answer: the sink's; None if the round ended without one.
         error: why there is no answer.
+        silent: agents whose model failed, with the reason; the team went on without them.
         score: s_t, the judge's; None where there is no answer or no valid verdict.
         confirmed: whether a second judgement reached the threshold too.
         failed: checklist criteria that did not pass.
@@ -50,6 +51,7 @@ class Round(Value):
     goal: str
     answer: str | None = None
     error: str | None = None
+    silent: FrozenJson = Field(default_factory=FrozenMap)
     score: float | None = Field(default=None, ge=0, le=1)
     confirmed: bool = False
     failed: tuple[str, ...] = ()

@@ -189,7 +189,7 @@ class Steps:
             return {"answer": answer, "error": None}
         attempts = [one.outcome for one in stages if one.outcome]
         if not attempts:
-            why = stages[-1].error if stages else "the planner left nothing to do"
+            why = (stages[-1].error or "only Early-exit was chosen") if stages else "the planner left nothing to do"
             return {"answer": None, "error": f"no stage came to an outcome; the last one: {why}"}
         task = task_in(state) if self.evomas.config.task_state else TaskState(objective=state["question"])
         answer, usage = await last_answer(task, attempts, self.evomas.coach, scope=_scope(state, len(stages)))
@@ -197,7 +197,7 @@ class Steps:
 
     def _tools(self, pool: Workflow) -> str:
         held = dict.fromkeys(tool for agent in pool.agents for tool in agent.tools)
-        specs = [self.evomas.tools[name].spec for name in held if name in self.evomas.tools]
+        specs = [self.evomas.toolbox[name].spec for name in held if name in self.evomas.toolbox]
         return "\n".join(f"{spec.name}: {spec.description}" for spec in specs) or "(none)"
 
     def _spent(self, state: EvomasState, more: Usage) -> EvomasState:

@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
-from selfwire.core.ports import Act, Embedder, Model, Tool, Toolbox
+from selfwire.core.ports import Act, Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Trajectory
@@ -32,7 +32,6 @@ from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.nodes.agent import agent_act
 from selfwire.nodes.ensemble import ensemble_act
-from selfwire.tools.browse import with_pages
 
 
 @dataclass(frozen=True)
@@ -64,23 +63,18 @@ class Evomas:
         return Coach(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
 
     @cached_property
-    def tools(self) -> dict[str, Tool]:
-        """What agents may hold: the toolbox, with a page reader beside a local search."""
-        return with_pages(self.toolbox)
-
-    @cached_property
     def acts(self) -> dict[str, Act]:
         """How agents act, by kind."""
         heat = self.config.temperature
         return {
-            "worker": agent_act(self.model, self.tools, temperature=heat),
+            "worker": agent_act(self.model, self.toolbox, temperature=heat),
             "ensemble": ensemble_act(self.model, load_prompts("nodes"), temperature=heat),
         }
 
     def seed(self, tools: Sequence[str] = ()) -> Workflow:
         """The pool; its browser holds what opens pages even where that is not lent to others."""
         prompts = load_prompts("evolvers", METHOD)
-        return seed(prompts, tools=tools, pages=browsing(self.tools) if tools else (), config=self.config)
+        return seed(prompts, tools=tools, pages=browsing(self.toolbox) if tools else (), config=self.config)
 
     def adopted(self, workflow: Workflow) -> Workflow:
         """A pool from elsewhere as it is."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from selfwire.core.agent import Agent
+from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Act
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -39,7 +40,12 @@ def layered_topology(layers: Sequence[Sequence[str]]) -> Topology:
 
     Args:
         layers: agent ids, at least one layer and none of them empty.
+
+    Raises:
+        ConfigError: an agent is called as one of the ends, so that it would never run.
     """
+    if taken := sorted({agent for layer in layers for agent in layer} & {STATE, OUTCOME}):
+        raise ConfigError(f"{' and '.join(taken)} is what an end of every stage is called; give the agent another id")
     levels = [[node_id(number, agent) for agent in layer] for number, layer in enumerate(layers, 1)]
     agents = [agent for layer in layers for agent in layer]
     nodes = [node for level in levels for node in level]

@@ -225,16 +225,16 @@ class Learning:
 
     async def rope(self, state: HeraState) -> HeraState:
         """Prompt variants of the agents that are blamed most, replayed and contrasted."""
-        done, workflow, blames = trajectories_in(state), workflow_in(state), blames_in(state)
+        done, workflow = trajectories_in(state), workflow_in(state)
         config, buffers = self.hera.config.prompts, buffers_of(workflow)
+        blames = [blame for blame in blames_in(state) if blame.agent in workflow.pool]  # a newcomer may be out again
         for blame in blames:
             buffers = buffered(buffers, blame.agent, failure(done[blame.place], blame), config.buffer)
         newcomers = [one.candidate.newcomer for one in tried_in(state)]
         pool = {**{one.id: one for one in newcomers if one}, **workflow.pool}
-        failing = [blame for blame in chosen(blames, config.agents) if blame.agent in workflow.pool]
         found = await together(
             self._roped(blame, done[blame.place], pool, buffers[blame.agent], workflow, scope_in(state))
-            for blame in failing
+            for blame in chosen(blames, config.agents)
         )
         return {
             "workflow": with_buffers(workflow, buffers).model_dump(mode="json"),
@@ -310,7 +310,10 @@ class Learning:
 
     async def keep(self, state: HeraState) -> HeraState:
         """The lineage from the workflow that ran; saved where it is another one now."""
-        ran, now = ran_in(state), with_mutated(workflow_in(state), state["mutated"])
+        done = trajectories_in(state)
+        had = {done[one.place].question.id for one in tried_in(state) if score(done[one.place]) is not None}
+        second = [question for question in state["mutated"] if question in had]  # an outage takes nobody's chance
+        ran, now = ran_in(state), with_mutated(workflow_in(state), second)
         if now.fingerprint != ran.fingerprint:
             now = now.descended_from(ran, applied_in(state))
             if self.save is not None:

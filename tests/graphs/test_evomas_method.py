@@ -5,9 +5,13 @@ import sys
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from selfwire.core.agent import Agent
+from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
+from selfwire.core.topology import chain
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.values import canonical, thawed
 from selfwire.core.workflow import Workflow
@@ -18,6 +22,7 @@ from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.plans import Episode
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.evomas.weights import ROUTER
+from selfwire.graphs import evomas as served
 from selfwire.graphs.evomas import Evomas
 from selfwire.graphs.evomas.learning import episode_of
 from selfwire.graphs.method import Method
@@ -213,3 +218,25 @@ graph.invoke({{"question": "What am I?"}})
 """
     assert ("torch" in loaded(code)) == heavy
 
+
+def test_a_pool_whose_agent_is_called_as_an_end_of_a_stage_is_refused() -> None:
+    start = made().seed()
+    other = start.replace(agents=(*start.agents, Agent(id="outcome", role="Reads the outcome.", prompt="You read.")))
+    with pytest.raises(ConfigError, match="outcome is what an end of every stage is called"):
+        served.build(seed=other)
+
+
+async def test_a_pool_of_early_exit_alone_ends_as_an_error_that_says_why() -> None:
+    alone = Agent(id="early_exit", prompt="", kind="signal")
+    done = await solved(made(), workflow=Workflow(method="evomas", agents=(alone,), topology=chain("early_exit")))
+    assert done.answer is None
+    assert done.error == "no stage came to an outcome; the last one: only Early-exit was chosen"
+
+
+@pytest.mark.parametrize(
+    ("knobs", "told"),
+    [({"plan": [["io"]]}, "set both or none"), ({"adapter": "fixed", "plan": [[]]}, "at least 1 item")],
+)
+def test_a_plan_that_nobody_runs_or_could_run_is_refused(knobs: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        EvomasConfig.model_validate(knobs)

@@ -7,7 +7,7 @@ import pytest
 
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
-from selfwire.core.task import Question
+from selfwire.core.task import Feedback, Question
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import thawed
@@ -142,6 +142,31 @@ async def test_d6_there_is_one_second_group_per_question() -> None:
     again = await made.evolve(found.workflow, batch, scope=EVOLVE, grade=no_grade)
     assert again.notes["mutated"] == ()
     assert again.workflow == found.workflow
+
+
+@pytest.mark.parametrize("outage", [{"FailedAgent": ModelError("down")}, {"failing": "evolve"}])
+async def test_d11_an_outage_takes_no_questions_second_group(outage: dict[str, Any]) -> None:
+    made = hera(Orchestra(TopologyPlan=by_sample(SHORT), **outage), rope=False)
+    found, batch = await evolved(made, made.seed(), Judge("nobody"))
+    assert mutated_of(found.workflow) == ()
+    recovered = hera(Orchestra(TopologyPlan=by_sample(SHORT)), rope=False)
+    again = await recovered.evolve(found.workflow, batch, scope=EVOLVE, grade=Judge("nobody"))
+    assert mutated_of(again.workflow) == ("q1",)
+
+
+async def test_a_newcomer_that_stays_out_of_the_pool_leaves_no_failures_behind() -> None:
+    class Lenient(Judge):
+        async def __call__(self, done: Trajectory, at: Scope) -> Trajectory:
+            helped = 0.3 * any(step.agent == "counter" for step in done.steps)  # best of the group, and still failed
+            return done.with_feedback(Feedback(score=helped, solved=False, text="wrong"))
+
+    def blames(shown: str, scope: Scope) -> dict[str, str]:
+        return {"agent": "counter" if "counter" in shown else "query_decomposer"}
+
+    made = hera(Orchestra(TopologyPlan=by_sample(SHORT), FailedAgent=blames))
+    found, _ = await evolved(made, made.seed(), Lenient())
+    assert "counter" not in found.workflow.pool
+    assert (buffers_of(found.workflow), found.notes["ropes"]) == ({}, ())
 
 
 async def test_d8_a_newcomer_that_helped_joins_the_pool() -> None:

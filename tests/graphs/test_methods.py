@@ -127,9 +127,15 @@ async def test_the_seed_workflow_is_valid_and_round_trips(name: str) -> None:
         assert seed.method == made.method.name == name
         assert seed.lineage.parent is None
         assert seed.topology.problems(LENIENT) == ()
-        assert {tool for agent in seed.agents for tool in agent.tools} <= set(tools)
+        assert {tool for agent in seed.agents for tool in agent.tools} <= set(ARCHIVE.toolbox if tools else ())
         assert Workflow.model_validate_json(seed.model_dump_json()) == seed
         assert made.method.adopted(seed).fingerprint == seed.fingerprint
+
+
+async def test_a_seed_holds_nothing_that_its_toolbox_lacks_though_tools_are_wrapped_before_a_run(name: str) -> None:
+    searches = {"search": ARCHIVE.toolbox["search"]}
+    made = method(name, model=Bench(name).chat, toolbox=searches, embedder=HashingEmbedder())  # type: ignore[arg-type]
+    assert {tool for agent in made.seed(("search",)).agents for tool in agent.tools} <= set(searches)
 
 
 async def test_a_plain_question_is_answered_without_labels(name: str) -> None:

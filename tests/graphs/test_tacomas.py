@@ -344,14 +344,19 @@ async def test_a_run_that_stopped_within_round_3_asks_no_finished_agent_twice(fo
     assert len(model.sent) == result["usage"]["calls"]
 
 
+class Babbling(Script):
+    """Replies to every ask with the same garbage."""
+
+    garbage: str
+
+    def _object(self, wish: str) -> Any:
+        asked = "Reply with one JSON object" in wish or "valid" in wish
+        return AIMessage(self.garbage) if asked else None
+
+
 @pytest.mark.parametrize("garbage", ["-", "I cannot do that.", "[1, 2", '{"results": "all"}', "null"])
 def test_a_meta_model_that_talks_garbage_changes_nothing(garbage: str) -> None:
-    class Babbling(Script):
-        def _object(self, wish: str) -> Any:
-            asked = "Reply with one JSON object" in wish or "valid" in wish
-            return AIMessage(garbage) if asked else None
-
-    model = Babbling(script=SCRIPT)
+    model = Babbling(script=SCRIPT, garbage=garbage)
     result = invoked(model, rounds=3)
     assert result["figures"]["calls"] == len(model.sent)
     assert [one.score for one in rounds_of(result)] == [None] * 3
@@ -362,6 +367,15 @@ def test_a_meta_model_that_talks_garbage_changes_nothing(garbage: str) -> None:
 
 
 # ---- the method ----
+
+
+async def test_asks_without_a_valid_reply_are_in_what_a_question_cost() -> None:
+    model = Babbling(script=SCRIPT, garbage="-")
+    method = Tacomas(MeteredModel(model), {}, TacomasConfig(rounds=3))
+    done = await method.solve(method.seed(), Question(id="q", input="What?"), scope=Scope())
+    assert done.usage.calls == done.notes["figures"]["calls"] == len(model.sent)
+    in_rounds = sum(Round.model_validate(one).usage.calls for one in done.notes["rounds"])
+    assert in_rounds == len(model.sent) - 2  # the checklist comes before them
 
 
 def offline(toolbox: Any = None, **knobs: Any) -> Tacomas:
@@ -417,6 +431,9 @@ async def test_lessons_are_off_by_default_and_reach_later_questions_where_they_a
     learned, [shown] = await twice(lessons=True)
     assert "edge added searcher -> reflector: 1 times, mean change of the score +0.25" in shown
     assert learned.topology == offline().seed().topology
+    served = scripted()
+    tacomas.build(served, seed=learned, config=TacomasConfig(rounds=3)).compile().invoke(ASKED)
+    assert any("edge added searcher -> reflector: 1 times" in text for text in served.sent)
     unchanged, [plain] = await twice(lessons=False)
     assert unchanged == offline().seed()
     assert "(none)" in plain

@@ -1,6 +1,7 @@
 import asyncio
 import random
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,9 +11,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, RemoveEdge, Rewiring, RewritePrompt
-from selfwire.core.errors import BudgetError, ConfigError, TopologyError
+from selfwire.core.errors import BudgetError, ConfigError, ModelError, TopologyError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
 from selfwire.core.topology import Edge, Node, Policy, Topology, chain, reachable
-from selfwire.core.trajectory import Trajectory
+from selfwire.core.trajectory import Message, Step, Trajectory
+from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.routers import fixed
 from selfwire.graphs.team import compile_team, run_team, team_input, trajectory
@@ -119,6 +123,17 @@ async def test_a_failing_agent_sends_nothing_and_the_team_goes_on() -> None:
     assert (failed.output, failed.sent, failed.routing) == ("", (), None)
     assert [message.source for message in failed.inbox] == ["s"]
     assert done.answer == "z(b(s()))"
+
+
+async def test_what_a_failing_agent_was_billed_is_in_its_step() -> None:
+    async def billed(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        failed = ModelError("an empty reply")
+        failed.cost = Usage(calls=2, input_tokens=30)
+        raise failed
+
+    alone = topology("", "s", "s")
+    [step] = (await run_team(alone, team_run(alone, billed))).steps
+    assert step.usage == Usage(calls=2, input_tokens=30)
 
 
 @pytest.mark.parametrize(

@@ -169,3 +169,18 @@ async def test_a_model_that_fails_is_not_an_answer() -> None:
 
     with pytest.raises(ModelError, match="provider is down"):
         await agent_act(Down(ANSWER), {"ruler": Ruler()})(HOLDER, QUESTION, (), scope=SCOPE)
+
+
+async def test_what_came_before_a_failure_is_in_its_cost() -> None:
+    class DownLater(Scripted):
+        async def reply(self, *given: Any, **options: Any) -> Reply:
+            if len(self.seen) == 2:
+                failed = ModelError("provider is down")
+                failed.cost = Usage(calls=2)
+                raise failed
+            return await super().reply(*given, **options)
+
+    wish = calling(("ruler", {"what": "tower"}))
+    with pytest.raises(ModelError) as down:
+        await agent_act(DownLater(wish), {"ruler": Ruler()})(HOLDER, QUESTION, (), scope=SCOPE)
+    assert down.value.cost == Usage(calls=4, input_tokens=20)

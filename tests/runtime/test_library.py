@@ -17,6 +17,8 @@ from selfwire.core.edits import AddEdge, AddNode, RemoveEdge, Rewiring, RewriteP
 from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.topology import chain
 from selfwire.core.workflow import Workflow
+from selfwire.runtime import blobs
+from selfwire.runtime.blobs import recalled, remembered
 from selfwire.runtime.exports import read_workflow, write_workflow
 from selfwire.runtime.library import Library, open_library
 
@@ -53,6 +55,19 @@ def test_several_processes_share_a_library_in_postgres(
     assert elsewhere.stdout.strip() == SEED.fingerprint
     assert not list(tmp_path.iterdir())
     assert "@" not in told
+
+
+async def test_large_bytes_go_with_their_version_and_come_back_in_another_process(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = [bytes([number]) * 2_000_000 for number in range(2)]
+    for step, one in enumerate(data):
+        await library.save("archive", SEED.learned(router={"weights": remembered(one)}), run="r", step=step)
+    monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())  # as in a new process
+    for ref, one in (("archive", data[1]), ("archive@0", data[0])):
+        assert recalled((await library.load(ref)).memory["router"]["weights"]) == one
+    await library.rollback("archive", "r.0")
+    assert (await library.load("archive")).memory["router"]["weights"] == remembered(data[0])
 
 
 def test_a_library_at_an_address_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

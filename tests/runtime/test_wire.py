@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.graph import END, START, StateGraph
 
 from selfwire.core.chat import ChatMessage, ToolSpec
-from selfwire.core.errors import ReplyError
+from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget
 from selfwire.runtime.budget import Ledger
@@ -20,6 +20,7 @@ from tests.wire.server import (
     WireServer,
     broken,
     cut_off,
+    refused,
     saying,
     text,
 )
@@ -113,9 +114,21 @@ async def test_what_cannot_be_repaired_is_asked_again_with_the_error(wire_server
 
 
 async def test_two_invalid_replies_are_a_reply_error(wire_server: WireServer) -> None:
-    with pytest.raises(ReplyError, match=r"openai:local gave no valid Verdict at gate/t1"):
-        await metered(wire_server).ask(Verdict, ASKED, scope=Scope(phase="gate", task="t1"))
+    model = metered(wire_server)
+    with pytest.raises(ReplyError, match=r"openai:local gave no valid Verdict at gate/t1") as invalid:
+        await model.ask(Verdict, ASKED, scope=Scope(phase="gate", task="t1"))
     assert len(wire_server.asked) == 2
+    assert invalid.value.cost is not None
+    assert invalid.value.cost.calls == model.ledger.spent.calls == 2
+
+
+async def test_an_ask_that_fails_when_it_is_repeated_tells_what_both_attempts_cost(wire_server: WireServer) -> None:
+    wire_server.faults += [saying("no object"), refused()]
+    model = metered(wire_server)
+    with pytest.raises(ModelError) as failed:
+        await model.ask(Verdict, ASKED, scope=Scope())
+    assert failed.value.cost is not None
+    assert failed.value.cost.calls == model.ledger.spent.calls == 1
 
 
 class State(TypedDict):

@@ -75,12 +75,16 @@ def test_export_to_standard_output_and_over_a_file(tmp_path: Path) -> None:
     assert "exists already" in called(tmp_path, "export", "mine", str(file)).stderr
     assert file.read_text() == "mine"
     assert called(tmp_path, "export", "mine", str(file), "--force").exit_code == 0
+    for nowhere in (tmp_path / "no such folder" / "a.json", tmp_path):
+        result = called(tmp_path, "export", "mine", str(nowhere), "--force")
+        assert result.exit_code == 2
+        assert "cannot be written" in result.stderr
 
 
 @pytest.mark.parametrize(
     "body",
     ["", "[]", "{}", '{"format": "selfwire-insights-1"}', '{"format": "selfwire-insights-1", "insights": [{}]}',
-     '{"format": "selfwire-insights-1", "insights": [1]}'],
+     '{"format": "selfwire-insights-1", "insights": [1]}', "[" * 100_000],
 )  # fmt: skip
 def test_a_file_that_is_no_export_is_refused(tmp_path: Path, body: str) -> None:
     saved(tmp_path, "mine", learned())
@@ -89,6 +93,19 @@ def test_a_file_that_is_no_export_is_refused(tmp_path: Path, body: str) -> None:
     result = called(tmp_path, "import", "mine", str(file))
     assert result.exit_code == 2
     assert "is no export of insights" in result.stderr
+
+
+def test_insights_that_succeeded_more_often_than_they_were_used_are_refused(tmp_path: Path) -> None:
+    saved(tmp_path, "mine", learned())
+    file = tmp_path / "insights.json"
+    called(tmp_path, "export", "mine", str(file))
+    body = json.loads(file.read_text())
+    body["insights"][0] |= {"uses": 0, "successes": 5}  # a utility of 3, ahead of all that is honest
+    file.write_text(json.dumps(body))
+    result = called(tmp_path, "import", "mine", str(file))
+    assert result.exit_code == 2
+    assert "5 successes are more than 0 uses" in result.stderr
+    assert len(library_of(loaded(tmp_path, "mine"))) == 2
 
 
 def test_other_methods_have_no_insights(tmp_path: Path) -> None:

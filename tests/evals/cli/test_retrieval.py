@@ -92,4 +92,8 @@ def test_measures_of_any_methods_run(tmp_path: Path) -> None:
     assert len(found.entropies) == 5
     assert found.whole.agents is not None
     assert found.whole.agents >= 2
+    curve = invoked(tmp_path, "measures", run, "--curve", "--window", "4")
+    assert [line.split()[0] for line in curve.stdout.splitlines()[1:-1]] == list("12345678")
+    points = json.loads(invoked(tmp_path, "measures", run, "--curve", "--json").stdout)
+    assert points[-1]["window_score"] == pytest.approx(found.whole.f1)  # one trajectory per query, none failed
     assert "no run 'r9'" in invoked(tmp_path, "measures", "r9").stderr

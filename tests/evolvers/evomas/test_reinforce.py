@@ -9,7 +9,7 @@ import torch
 from selfwire.evolvers.evomas.config import TrainConfig, paper_training
 from selfwire.evolvers.evomas.encoding import batched
 from selfwire.evolvers.evomas.head import RoutingHead
-from selfwire.evolvers.evomas.plans import Episode
+from selfwire.evolvers.evomas.plans import Decision, Episode, Layered
 from selfwire.evolvers.evomas.reinforce import Learner, advantages, decisions_of, returns
 from selfwire.runtime.embeddings import HashingEmbedder
 from tests.evolvers.evomas.doubles import AGENTS, POOL, ROWS, SAMPLING, decided, episode, head
@@ -127,6 +127,12 @@ def test_a_reward_that_is_no_share_is_refused(reward: float) -> None:
 def test_agents_that_nobody_knows_are_refused() -> None:
     with pytest.raises(ValueError, match="decisions name weigh, who are not in the pool; it holds sort, paint"):
         Learner(head(), TrainConfig(), SAMPLING).update(MIXED, {name: AGENTS[name] for name in ("sort", "paint")}, ROWS)
+
+
+@pytest.mark.parametrize(("drawn", "masked"), [("nobody", ()), ("sort", ("sort",))])
+def test_what_cannot_have_been_drawn_is_no_decision(drawn: str, masked: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match=f"{drawn} cannot have been drawn"):
+        Decision(rows=("x",), agents=("sort", "paint"), layered=Layered(layers=((drawn,),), masked=masked))
 
 
 def test_weights_that_are_not_finite_are_refused_before_they_spread() -> None:

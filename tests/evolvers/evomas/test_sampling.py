@@ -145,7 +145,7 @@ def test_masking_everybody_and_a_width_of_zero_are_refused() -> None:
         draw([[0.0]], mass=0.5, random=np.random.default_rng(0), width=0)
 
 
-@pytest.mark.parametrize("order", [(), (1, 1)])
-def test_an_order_is_neither_empty_nor_repeats(order: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("order", [(), (1, 1), (0, -1), (2,)])
+def test_an_order_is_neither_empty_nor_repeats_and_padding_is_no_agent(order: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="an order"):
         log_probability([0.0, 0.0], order)

@@ -116,6 +116,20 @@ def test_the_worst_goes_where_there_are_too_many_among_equals_the_oldest() -> No
     assert [one.text for one in bounded(library, 2)] == ["c", "d"]
 
 
+def test_a_full_library_of_better_ones_stays_and_the_change_says_so() -> None:
+    full = (known("a", 4, 4), known("b", 4, 4))
+    found, change = applied(full, known("new"), full[:1], None, LibraryConfig(size=2))
+    assert (found, change.operation) == (full, "KEEP")
+    assert "2 better ones fill the library" in change.why
+
+
+def test_an_entry_that_was_merged_meanwhile_is_pruned_by_what_it_is_now() -> None:
+    stale = known("search once", 4, 0)
+    now = merged((stale,), known("search one time"), [stale.id], stale.text, 100)
+    found, change = applied(now, known("search twice"), (stale,), operation("PRUNE", stale), CONFIG)
+    assert ([one.text for one in found], change.operation) == (["search twice"], "PRUNE")
+
+
 def test_the_library_lives_in_the_workflow_and_survives_json() -> None:
     workflow = with_library(pool(), (known("a", 2, 1), known("b")))
     read = type(workflow).model_validate_json(workflow.model_dump_json())

@@ -25,8 +25,9 @@ from selfwire.evolvers.hera.measures import (
 
 
 def trajectory(
-    path: str, *, question: str = "q", kind: str = "", score: float | None = None, f1: float | None = None
-) -> Trajectory:
+    path: str, *, question: str = "q", kind: str = "", score: float | None = None, f1: float | None = None,
+    sample: int = 0,
+) -> Trajectory:  # fmt: skip
     """A chain of nodes, one per letter, each of the agent of that letter."""
     nodes = [f"{agent}{place}" for place, agent in enumerate(path)]
     ahead = dict(pairwise(nodes))
@@ -43,7 +44,7 @@ def trajectory(
     details = {} if f1 is None else {"f1": f1}
     feedback = None if score is None else Feedback(score=score, solved=score == 1, text="", details=details)
     asked = Question(id=question, input="?", kind=kind)
-    return Trajectory(question=asked, workflow="w", steps=steps, answer="x", feedback=feedback)
+    return Trajectory(question=asked, workflow="w", steps=steps, answer="x", feedback=feedback, sample=sample)
 
 
 def network(edges: Sequence[tuple[str, str]]) -> Trajectory:
@@ -100,11 +101,17 @@ def test_messages_to_nodes_that_never_acted_are_left_out() -> None:
 
 def test_the_window_slides_over_queries_and_not_over_samples() -> None:
     """Two queries of two samples each, then a third: windows of two end at the second and the third."""
-    paths = [("q1", "AB"), ("q1", "AB"), ("q2", "BC"), ("q2", "BC"), ("q3", "BC")]
-    found = run_measures([trajectory(path, question=question) for question, path in paths], window=2)
+    paths = [("q1", "AB", 0), ("q1", "AB", 1), ("q2", "BC", 0), ("q2", "BC", 1), ("q3", "BC", 0)]
+    found = run_measures([trajectory(path, question=question, sample=n) for question, path, n in paths], window=2)
     two_and_two = math.log(2)
     assert found.entropies == pytest.approx([two_and_two, 0.0])
     assert (found.whole.queries, found.whole.trajectories) == (3, 5)
+
+
+def test_a_question_that_is_put_again_is_another_query() -> None:
+    """One train task, or a task that ends one pass and opens the next."""
+    found = run_measures([trajectory("AB", sample=n) for n in (0, 1, 0, 1, 0)], window=2)
+    assert (found.whole.queries, found.whole.trajectories, len(found.entropies)) == (3, 5, 2)
 
 
 def test_without_a_full_window_all_transitions_count() -> None:

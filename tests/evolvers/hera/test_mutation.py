@@ -4,7 +4,7 @@ import pytest
 
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.topology import Edge, Node, Topology, chain
 from selfwire.evolvers.hera.asks import Mutation
 from selfwire.evolvers.hera.failures import Blame
 from selfwire.evolvers.hera.mutation import (
@@ -43,6 +43,12 @@ def test_an_agent_is_replaced_on_all_its_nodes() -> None:
     assert sorted(both.agents.values()) == ["y", "y", "y", "z"]
     assert both.problems() == ()
     assert replaced(CHAIN, "answer_generator", "conclude_agent").sink == "conclude_agent"
+
+
+def test_a_second_node_of_an_agent_with_the_longest_name_has_a_name_that_is_one() -> None:
+    long = "x" * 64
+    found = replaced(chain("retriever", long), "retriever", long)
+    assert found.order() == (f"{long[:58]}-2", long)
 
 
 def test_a_new_agent_comes_after_the_last_node_of_the_failed_one() -> None:

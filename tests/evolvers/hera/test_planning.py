@@ -96,6 +96,14 @@ def test_fifty_steps_are_cut() -> None:
     assert any("50 steps are more than 12" in one for one in found.repairs)
 
 
+def test_fifty_unknown_agents_that_read_all_before_them_are_left_out_in_no_time() -> None:
+    ghosts = [(f"ghost {number}", list(range(number + 1))) for number in range(49)]  # the first one reads step 0
+    found = plan(*ghosts, (A, list(range(1, 50))))
+    assert found.topology.order() == (A,)
+    assert sum("there is no agent" in one for one in found.repairs) == 49
+    assert sum("depends on 0, which is no step" in one for one in found.repairs) == 1
+
+
 def test_one_step_that_answers_is_a_team() -> None:
     found = plan((A, []))
     assert (found.topology.entry, found.topology.sink, found.repairs) == (A, A, ())

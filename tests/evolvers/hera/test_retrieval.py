@@ -28,11 +28,18 @@ async def test_insights_of_the_type_or_with_a_close_profile_are_similar() -> Non
     assert {one.text for one in found} == {"same", "close"}  # cos 60 = 0.5 is close, cos 61 is not
 
 
-async def test_other_is_no_type() -> None:
+async def test_d13_other_is_no_type() -> None:
     counting, single = Profile(type="other", summary="counting"), Profile(type="other", summary="single")
     library = (known("a", profile=counting), known("b", profile=single))
     angles = Angles(counting=0, single=90, a=0, b=90)
     assert [one.text for one in await retrieved(library, counting, angles, CONFIG)] == ["a"]
+
+
+async def test_d13_profiles_are_compared_by_their_summaries_alone() -> None:
+    hard = Profile(type="causal", difficulty="hard", summary="near")
+    easy = Profile(type="temporal", difficulty="easy", summary="near")
+    words = Angles(near=0, a=0, **{one.text.replace(" ", "_"): angle for one, angle in ((hard, 0), (easy, 180))})
+    assert [one.text for one in await retrieved((known("a", profile=hard),), easy, words, CONFIG)] == ["a"]
 
 
 async def test_a_blank_summary_is_close_to_nothing() -> None:

@@ -42,7 +42,7 @@ def test_d10_no_principle_goes_for_a_rule() -> None:
     room = len(prompt.text)
     found, diff = projected(prompt, adding("a rule that needs much room", "short"), rules=8, length=room)
     assert found.principles == ("Be sure.",)
-    assert found.rules == ()  # nothing that is new fits
+    assert found.rules == ("old",)  # nothing that is new fits, so it goes for nothing
     assert any("no room" in one for one in diff.left_out)
     kept = after(prompt, PromptDiff(deleted=["Be sure."]))
     assert kept.principles == ("Be sure.",)
@@ -84,6 +84,20 @@ def test_a_principle_that_does_not_fit_is_left_out() -> None:
     assert (found.principles, len(diff.left_out)) == ((), 1)
 
 
+def test_a_principle_is_reworded_no_further_than_it_fits() -> None:
+    prompt = Prompt(core=CORE, principles=("Be sure.",))
+    wanted = PromptDiff.model_validate({"replaced": [{"old": "Be sure.", "new": "x" * 300}]})
+    found, diff = projected(prompt, wanted, rules=8, length=len(prompt.text) + 50)
+    assert (found, bool(diff), len(diff.left_out)) == (prompt, False, 1)
+    assert after(prompt, wanted).principles == ("x" * 300,)
+
+
+def test_a_rule_that_can_never_fit_takes_no_other_rule_with_it() -> None:
+    prompt = Prompt(core=CORE, rules=("Search twice.", "One name per query."))
+    found, diff = projected(prompt, adding("x" * 300), rules=8, length=len(prompt.text) + 50)
+    assert (found, bool(diff), diff.left_out) == (prompt, False, ("x" * 300 + ": no room for it",))
+
+
 line = st.text(st.characters(categories=["L", "N", "Z", "P"]), max_size=40)
 lines = st.lists(line, max_size=6)
 
@@ -102,6 +116,6 @@ def test_every_projection_keeps_the_core_and_the_limits(
         prompt, _ = projected(prompt, wanted, rules=most, length=length)
         assert prompt.core == CORE
         assert len(prompt.rules) <= most
-        assert len(prompt.text) <= length or prompt.rules == ()
+        assert len(prompt.text) <= max(length, len(CORE))
         assert len(prompt.principles) >= len(before.principles)
         assert Prompt.of(prompt.text) == prompt

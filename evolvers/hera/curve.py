@@ -1,0 +1,82 @@
+"""The learning curve of a run: score and tokens of every query in the order of training (HERA, Sec. 5.3)."""
+
+import math
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import Value
+from selfwire.evolvers.hera.groups import score
+from selfwire.evolvers.hera.measures import by_query
+
+
+class Point(Value):
+    """One query of training.
+
+    Args:
+        query: its place, from 1.
+        question: its id.
+        trajectories: how many it had; errors are among them, and count for no mean.
+        score: mean over its graded trajectories; None if there is none.
+        tokens: mean over them, planning included.
+        window_score, window_tokens: means over the queries of the window that ends here; of the first ones over fewer.
+    """
+
+    query: int = Field(ge=1)
+    question: str
+    trajectories: int = Field(ge=1)
+    score: float | None
+    tokens: float | None
+    window_score: float | None
+    window_tokens: float | None
+
+
+def learning_curve(trajectories: Sequence[Trajectory], window: int) -> tuple[Point, ...]:
+    """A point per query.
+
+    Args:
+        trajectories: in the order of training; those of one query stand side by side.
+        window: queries of a window, at least 1.
+    """
+    if window < 1:
+        raise ValueError(f"a window has at least 1 query, not {window}")
+    queries = by_query(trajectories)
+    graded = [[one for one in some if score(one) is not None] for some in queries]
+    scores = [_mean([score(one) for one in some]) for some in graded]
+    tokens = [_mean([float(one.usage.tokens) for one in some]) for some in graded]
+    return tuple(
+        Point(
+            query=place,
+            question=some[0].question.id,
+            trajectories=len(some),
+            score=scores[place - 1],
+            tokens=tokens[place - 1],
+            window_score=_mean(scores[max(place - window, 0) : place]),
+            window_tokens=_mean(tokens[max(place - window, 0) : place]),
+        )
+        for place, some in enumerate(queries, 1)
+    )
+
+
+def curve_lines(curve: Sequence[Point], window: int) -> list[str]:
+    """The curve as a table for people, one line per query."""
+    rows = [
+        f"{one.query:>5}  {_shown(one.score, 3):>7}  {_shown(one.tokens, 0):>8}  {_shown(one.window_score, 3):>12}  "
+        f"{_shown(one.window_tokens, 0):>13}  {one.question}"
+        for one in curve
+    ]
+    return [
+        "query    score    tokens  score so far  tokens so far  question",
+        *rows,
+        f"score and tokens: means over a query's trajectories; so far: over the last {window} queries",
+    ]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None
+
+
+def _shown(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"

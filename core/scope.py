@@ -1,6 +1,7 @@
 """Where in a run something happens: one value keys randomness, the journal and the trace tags."""
 
 import hashlib
+from functools import cached_property
 
 import numpy as np
 from pydantic import Field
@@ -35,7 +36,7 @@ class Scope(Value):
         """Return the scope with some coordinates replaced, such as `scope.at(task="t1")`."""
         return self.replace(**place)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The scope as one text, the same in every process."""
         return canonical(self)

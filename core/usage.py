@@ -45,7 +45,8 @@ class Usage(Value):
 
 def total(usages: Iterable[Usage]) -> Usage:
     """Sum of usages."""
-    return sum(usages, Usage())
+    some = list(usages)
+    return sum(some[1:], some[0]) if some else Usage()
 
 
 class Budget(Value):

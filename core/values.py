@@ -30,7 +30,7 @@ class Value(BaseModel):
         Raises:
             ValueError: a field is unknown or a value does not validate.
         """
-        return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **changes})
+        return type(self)(**{**{name: getattr(self, name) for name in self.__pydantic_fields__}, **changes})
 
 
 class FrozenMap(dict[str, Any]):
@@ -76,6 +76,8 @@ _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue, config=ConfigDict(allow_i
 
 
 def _frozen_json(value: Any) -> Any:
+    if type(value) is FrozenMap and not value:
+        return value
     return frozen(_JSON.validate_python(thawed(value)))
 
 

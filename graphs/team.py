@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Annotated, Any, TypedDict, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
-from langchain_core.runnables.config import merge_configs
+from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
@@ -26,7 +26,7 @@ from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.graphs.layout import Layout
 from selfwire.graphs.turn import TeamRun, turn
 from selfwire.runtime.sync import run_sync
-from selfwire.runtime.tracing import place
+from selfwire.runtime.tracing import is_watched, place, within
 
 LENIENT = Policy(cycles=True, loose=True)
 """Tolerates whatever can run: cycles deliver a round later, and nobody chooses a loose node."""
@@ -64,7 +64,7 @@ def compile_team(topology: Topology, *, policy: Policy = LENIENT) -> Team:
     Raises:
         TopologyError: the topology has problems that the policy forbids; all are listed.
     """
-    key = _ByFingerprint(topology.fingerprint, topology)
+    key = _key(topology)
     problems = _problems(key, policy)
     if problems:
         raise TopologyError(f"the topology cannot run: {'; '.join(problems)}; repair it or allow them by policy")
@@ -101,6 +101,8 @@ async def run_team(
     """
     team = compile_team(topology)
     told = merge_configs(config, place(run.scope, {"workflow": run.workflow}))
+    if len(topology.nodes) == 1 and not is_watched(told):
+        return trajectory(topology, run, await _alone(topology, run, team_input(carried), told))
     while True:
         done = trajectory(topology, run, await team.ainvoke(team_input(carried), told, context=run))
         if done.error is None or run.acted:
@@ -109,7 +111,7 @@ async def run_team(
 
 def trajectory(topology: Topology, run: TeamRun, state: Mapping[str, Any]) -> Trajectory:
     """What a team did, read from its final state."""
-    layout, done = Layout(topology), state["_steps"]
+    layout, done = _layout(_key(topology)), state["_steps"]
     steps = [
         Step(**done[node], inbox=layout.inbox(node, done, state["_carried"]))
         for level in topology.levels()
@@ -126,6 +128,14 @@ def trajectory(topology: Topology, run: TeamRun, state: Mapping[str, Any]) -> Tr
         error=error,
         sample=run.scope.sample,
     )
+
+
+async def _alone(topology: Topology, run: TeamRun, given: TeamState, told: RunnableConfig) -> TeamState:
+    """The final state of a team of one node that nobody watches: its turn, without the cost of a graph's run."""
+    ((node, agent),) = topology.agents.items()
+    with within(merge_configs(ensure_config(), told, _described(node, agent))):
+        done = await turn(_layout(_key(topology)), node, run, {}, given["_carried"])
+    return {**given, "_steps": {node: done}}
 
 
 def carried_on(topology: Topology, done: Trajectory, carried: Sequence[Message] = ()) -> tuple[Message, ...]:
@@ -183,18 +193,27 @@ class _ByFingerprint:
     topology: Topology = field(compare=False)
 
 
+def _key(topology: Topology) -> _ByFingerprint:
+    return _ByFingerprint(topology.fingerprint, topology)
+
+
 @lru_cache(maxsize=CACHED_TEAMS)
 def _problems(key: _ByFingerprint, policy: Policy) -> tuple[str, ...]:
     return tuple(str(problem) for problem in key.topology.problems(policy))
 
 
 @lru_cache(maxsize=CACHED_TEAMS)
+def _layout(key: _ByFingerprint) -> Layout:
+    return Layout(key.topology)
+
+
+@lru_cache(maxsize=CACHED_TEAMS)
 def _compiled(key: _ByFingerprint) -> Team:
-    layout = Layout(key.topology)
+    layout = _layout(key)
     topology, graph = key.topology, StateGraph(TeamState, context_schema=TeamRun)
     deferred = None if topology.problems() else topology.sink
     for node, agent in topology.agents.items():
-        told = {"selfwire_node": node, "selfwire_agent": agent}
+        told = _described(node, agent)["metadata"]
         graph.add_node(node, _Turn(layout, node), defer=node == deferred, metadata=told)
     relays = _add_relays(graph, layout, deferred)
     graph.add_edge(START, topology.entry)
@@ -207,8 +226,13 @@ def _compiled(key: _ByFingerprint) -> Team:
             graph.add_conditional_edges(node, _Chosen(node, layout.forward[node]), ways)
     team = graph.compile(name="team")
     for node, agent in topology.agents.items():
-        team.nodes[node].tags = [f"agent:{agent}"]  # for traces; `add_node` takes metadata but no tags
+        team.nodes[node].tags = _described(node, agent)["tags"]  # `add_node` takes metadata but no tags
     return team.with_config(recursion_limit=len(topology.levels()) + 2)
+
+
+def _described(node: str, agent: str) -> RunnableConfig:
+    """What traces say of a node's turn."""
+    return {"tags": [f"agent:{agent}"], "metadata": {"selfwire_node": node, "selfwire_agent": agent}}
 
 
 def _add_relays(

@@ -1,11 +1,13 @@
 """What traces say of the place where something ran, and what they never see."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import set_config_context
+from langchain_core.callbacks import AsyncCallbackManager
+from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langchain_core.runnables.config import ensure_config, set_config_context, var_child_runnable_config
 from langsmith import tracing_context
 
 from selfwire.core.scope import Scope
@@ -40,6 +42,58 @@ def place(
         "tags": [f"{name}:{known[name]}" for name in TAGGED if name in known],
         "metadata": {f"selfwire_{name}": value for name, value in known.items()},
     }
+
+
+def is_watched(config: RunnableConfig | None = None) -> bool:
+    """Whether anybody would hear of what runs here: a callback, a tracer, a debugger, or a graph that may stream it.
+
+    Args:
+        config: what it would run with, on top of what runs around it.
+    """
+    around = var_child_runnable_config.get() or {}
+    if around.get("configurable"):  # never empty inside a graph
+        return True
+    return bool(AsyncCallbackManager.configure(around.get("callbacks"), (config or {}).get("callbacks")).handlers)
+
+
+@contextmanager
+def within(config: RunnableConfig) -> Iterator[None]:
+    """Have what runs below take over a config, as it would inside a run that has it."""
+    token = var_child_runnable_config.set(config)
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
+
+
+async def as_run(
+    name: str,
+    step: Callable[[], Awaitable[T]],
+    config: RunnableConfig,
+    *,
+    given: Callable[[], Any],
+    told: Callable[[T], Any],
+) -> T:
+    """Let a step be a run of its own in traces. Where nobody watches, it only leaves its place to what runs below.
+
+    Args:
+        name: of the run.
+        step: what runs.
+        config: says where it runs.
+        given: what a trace shows as the input.
+        told: what a trace shows of the result.
+    """
+    if not is_watched(config):
+        with within(ensure_config(config)):
+            return await step()
+    found: list[T] = []
+
+    async def shown(_: Any) -> Any:
+        found.append(await step())
+        return told(found[0])
+
+    await RunnableLambda(shown, name=name).ainvoke(given(), config)
+    return found[0]
 
 
 async def untraced(call: Coroutine[Any, Any, T]) -> T:

@@ -109,6 +109,8 @@ class SingleAgent:
 
 def _voted(samples: Sequence[Trajectory], *, cut: bool) -> Trajectory:
     first = samples[0].replace(notes={CUT: True}) if cut else samples[0]
+    if len(samples) == 1:
+        return first
     steps = tuple(step for sample in samples for step in sample.steps)
     answers = [sample.answer for sample in samples if sample.answer is not None]
     if not answers:

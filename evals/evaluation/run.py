@@ -34,6 +34,8 @@ WORKFLOWS = "workflows"
 PHASE = "eval"
 DEFAULT_SHARE = 60
 """Calls that are set aside for a task under a budget of calls, where there is no cap."""
+READ_AT_ONCE = 100
+"""Rows, so that not all are in memory."""
 TOLD_EVERY = 5.0
 """Seconds between two notes of how the run stands."""
 
@@ -160,10 +162,18 @@ class Evaluation:
     async def rows(self) -> AsyncIterator[TaskRow]:
         """All rows that there are, contestant by contestant in the order of the tasks."""
         for one in self.entrants:
-            there = set(await self.journal.note_names(_note(one.name)))
-            for task in self.tasks:
-                if (name := _note(one.name, task.id)) in there:
-                    yield TaskRow.model_validate(await self.journal.noted(name))
+            names = [_note(one.name, task.id) for task in self.tasks]
+            async for row in self._read(names):
+                yield row
+
+    async def _read(self, names: Sequence[str]) -> AsyncIterator[TaskRow]:
+        """The rows that there are of those."""
+        for start in range(0, len(names), READ_AT_ONCE):
+            some = names[start : start + READ_AT_ONCE]
+            found = await self.journal.all_noted(some)
+            for name in some:
+                if name in found:
+                    yield TaskRow.model_validate(found[name])
 
     async def _run(self, one: Entrant, number: int, on_event: Callable[[Event], None]) -> None:
         """Every task of a contestant that has no row or an error."""
@@ -188,8 +198,7 @@ class Evaluation:
     async def _done(self, one: Entrant) -> dict[str, float]:
         """Scores of the tasks whose rows stand."""
         prefix, found = _note(one.name), dict[str, float]()
-        for name in await self.journal.note_names(prefix):
-            row = TaskRow.model_validate(await self.journal.noted(name))
+        async for row in self._read(await self.journal.note_names(prefix)):
             if row.score is not None:
                 found[row.task] = row.score
         return found

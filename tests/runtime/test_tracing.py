@@ -2,12 +2,13 @@ from typing import Any
 
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables.config import ensure_config
 from langchain_core.tracers.base import BaseTracer
 from langchain_core.tracers.schemas import Run
 from langsmith import get_tracing_context, tracing_context
 
 from selfwire.core.scope import Scope
-from selfwire.runtime.tracing import place, untraced
+from selfwire.runtime.tracing import as_run, place, untraced
 
 
 class Recorded(BaseTracer):
@@ -59,3 +60,22 @@ async def test_what_is_untraced_reaches_no_callback_of_the_running_graph() -> No
     assert [run.name for run in heard.runs] == ["node", "FakeListChatModel"]
     assert "a question" in repr(heard.runs[1].inputs)
     assert (seen["enabled"], seen["parent"]) == (False, None)
+
+
+async def test_a_step_is_a_run_for_who_watches_and_leaves_its_place_for_who_does_not() -> None:
+    heard, shown = Recorded(), list[str]()
+
+    async def step() -> str:
+        return str(ensure_config()["metadata"]["selfwire_task"])
+
+    def told(what: str) -> dict[str, str]:
+        shown.append(what)
+        return {"said": what}
+
+    where = place(Scope(task="t1"))
+    assert await as_run("task", step, where, given=lambda: {"asked": "?"}, told=told) == "t1"
+    assert shown == []
+    watched = {**where, "callbacks": [heard]}
+    assert await as_run("task", step, watched, given=lambda: {"asked": "?"}, told=told) == "t1"  # type: ignore[arg-type]
+    (run,) = heard.runs
+    assert (run.name, run.inputs, run.outputs) == ("task", {"asked": "?"}, {"said": "t1"})

@@ -1,0 +1,80 @@
+"""A team of one node: its graph is run only where somebody watches, and nothing else may differ."""
+
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+import pytest
+from langchain_core.callbacks import AsyncCallbackHandler
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
+from langgraph.graph import START, StateGraph
+
+from selfwire.core.agent import Agent
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Message, Step
+from selfwire.graphs.team import carried_on, run_team
+from selfwire.runtime.tracing import within
+from tests.graphs.teams import Echo, team_run, topology
+
+LONE = topology("", entry="s", sink="s")
+MAIL = (Message(source="s", target="s", text="from the round before"),)
+
+
+class Heard(AsyncCallbackHandler):
+    """Names of the runs that callbacks hear of."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    async def on_chain_start(self, *args: Any, **kwargs: Any) -> None:
+        self.names.append(kwargs["name"])
+
+
+class Places(Echo):
+    """Notes what a model would be called with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[RunnableConfig] = []
+
+    async def __call__(self, agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        self.found.append(ensure_config())
+        return await super().__call__(agent, question, inbox, scope=scope)
+
+
+@pytest.mark.parametrize("failing", [(), ("s",)])
+async def test_who_watches_changes_nothing_but_what_is_heard(failing: tuple[str, ...]) -> None:
+    heard, act = Heard(), Echo(failing=failing)
+    alone = await run_team(LONE, team_run(LONE, act), carried=MAIL)
+    watched = await run_team(LONE, team_run(LONE, act), carried=MAIL, config={"callbacks": [heard]})
+    assert alone == watched
+    assert alone.steps[0].inbox == MAIL
+    assert carried_on(LONE, alone, MAIL) == carried_on(LONE, watched, MAIL)
+    assert heard.names == ["team", "s"]
+
+
+async def test_a_model_is_called_with_the_same_place_either_way() -> None:
+    quiet, loud = Places(), Places()
+    with within({"tags": ["outside"], "metadata": {"around": 1}}):
+        await run_team(LONE, team_run(LONE, quiet))
+        await run_team(LONE, team_run(LONE, loud), config={"callbacks": [Heard()]})
+    assert sorted(quiet.found[0]["tags"]) == sorted(loud.found[0]["tags"])
+    assert {"outside", "agent:s"} <= set(quiet.found[0]["tags"])
+    langgraphs = {name for name in loud.found[0]["metadata"] if name.startswith(("langgraph_", "checkpoint_", "lc_"))}
+    wanted = {name: said for name, said in loud.found[0]["metadata"].items() if name not in langgraphs}
+    assert quiet.found[0]["metadata"] == wanted
+    assert wanted["selfwire_agent"] == "s"
+
+
+class State(TypedDict):
+    answer: str
+
+
+async def test_inside_a_graph_its_steps_are_streamed() -> None:
+    async def node(_: State) -> State:
+        return {"answer": (await run_team(LONE, team_run(LONE))).answer or ""}
+
+    outer = StateGraph(State).add_node("inner", node).add_edge(START, "inner").compile()
+    chunks = [chunk async for chunk in outer.astream({"answer": ""}, subgraphs=True, stream_mode="updates")]
+    assert [list(update) for place, update in chunks if place] == [["s"]]

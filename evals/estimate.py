@@ -5,8 +5,8 @@ from pathlib import Path
 
 from selfwire.core.usage import Usage
 from selfwire.evals.evolutions import checked
+from selfwire.evals.models import prices
 from selfwire.evals.requests import EvolveRequest
-from selfwire.runtime.prices import Prices
 
 CALLS_PER_AGENT = 3.0
 """Calls of one agent in one run: its tool loop and the instruction that it writes."""
@@ -40,7 +40,9 @@ def estimated(request: EvolveRequest, home: Path | None) -> Forecast:
         ConfigError, LibraryError: the request cannot be used.
     """
     checked(request, home)
-    low, high = (_usage(request, agents, tokens) for agents, tokens in zip(TEAM_SIZE, TOKENS, strict=True))
+    low, high = (
+        evolution_usage(request, home, agents, tokens) for agents, tokens in zip(TEAM_SIZE, TOKENS, strict=True)
+    )
     price = "unknown (no list price)" if high.dollars is None else f"${low.dollars or 0:,.2f} to ${high.dollars:,.2f}"
     text = (
         f"dry run of {request.method} on {request.benchmark}: nothing was sent\n"
@@ -53,18 +55,20 @@ def estimated(request: EvolveRequest, home: Path | None) -> Forecast:
     return Forecast(low, high, text)
 
 
-def _usage(request: EvolveRequest, agents: int, tokens: int) -> Usage:
+def evolution_usage(request: EvolveRequest, home: Path | None, agents: int, tokens: int) -> Usage:
+    """What an evolution takes with teams of so many agents and calls of so many tokens."""
     evolution = request.evolution
     gate = 2 * min(evolution.gate_tasks, request.sizes.gate) if evolution.gate == "paired" else 0
     batch = min(evolution.batch, request.sizes.train)
-    tests = 2 + request.baselines  # before, after, and the single agent, which spends as much as the team
+    # Before, after, and the single agent, which spends as much as the team.
+    tests = 2 + request.baselines if request.tested else 0
     runs = evolution.iterations * (batch + gate) + tests * request.sizes.test
     team = round(runs * (1 + agents * CALLS_PER_AGENT))
     meta = round(evolution.iterations * (batch * (META_PER_TASK + agents * META_PER_AGENT) + 2 * agents))
-    prices, roles = Prices.load(), request.models.roles
+    table, roles = prices(request.models, home), request.models.roles
     sent, received = round(tokens * 0.85), round(tokens * 0.15)
     calls_of = {"agent": team, "meta": meta}
-    costs = [prices.cost(roles[role], calls * sent, calls * received) for role, calls in calls_of.items()]
+    costs = [table.cost(roles[role], calls * sent, calls * received) for role, calls in calls_of.items()]
     known = [cost for cost in costs if cost is not None]
     return Usage(
         calls=team + meta,

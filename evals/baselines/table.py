@@ -27,11 +27,11 @@ class Maker(Protocol):
         ...
 
 
-def _sampled(name: str, made: Callable[[Sequence[str]], Workflow], samples: int | None = None) -> Maker:
-    """One agent that votes with itself; `samples` is the default."""
+def _sampled(name: str, made: Callable[[Sequence[str]], Workflow]) -> Maker:
+    """One agent that votes with itself."""
 
     def maker(model: Model, toolbox: Toolbox, calls: int | None, config: Mapping[str, Any]) -> Solver:
-        chosen = knobs(name, SamplingConfig, {"samples": samples, **config})
+        chosen = knobs(name, SamplingConfig, {"samples": SAMPLED[name], **config})
         act = agent_act(model, toolbox, temperature=chosen.temperature)
         most = float("inf") if chosen.samples and calls is None else float(calls or 1)
         return SingleAgent(act, calls=most, samples=chosen.samples, name=name, made=made)
@@ -57,10 +57,13 @@ def _random(model: Model, toolbox: Toolbox, calls: int | None, config: Mapping[s
     return FixedTeam("random", act, lambda tools: teams.randomly_rewired(chosen, tools, instructions))
 
 
+SAMPLED: Mapping[str, int | None] = {"direct": None, "cot": None, "self-consistency": 5, "single": None}
+"""Samples that a lone agent votes on by default; None for as many as its calls allow."""
+
 BASELINES: Mapping[str, Maker] = {
     "direct": _sampled("direct", single.direct_workflow),
     "cot": _sampled("cot", single.reasoned_workflow),
-    "self-consistency": _sampled("self-consistency", single.consistent_workflow, samples=5),
+    "self-consistency": _sampled("self-consistency", single.consistent_workflow),
     "single": _sampled("single", single.single_workflow),
     "self-refine": _fixed("self-refine", RefineConfig, teams.self_refine),
     "debate": _fixed("debate", TeamConfig, teams.debate, rounds=3),

@@ -41,12 +41,14 @@ def benchmark(
 
     Raises:
         ConfigError: there is no such benchmark, file or grader; the benchmark needs a sandbox and none works here;
-            or there is a rubric and no judge.
+            or there is a rubric and no judge, or a grader for a benchmark that has its own.
     """
     if rubric is not None and not (is_file(name) and grader == "judge"):
         raise ConfigError(
             "a rubric is for tasks of your own and their judge; give it with a .jsonl file, --grader judge"
         )
+    if grader != "exact" and not is_file(name):
+        raise ConfigError(f"--grader {grader} is for tasks of your own in a .jsonl file; {name} has its own rule")
     if name == "archive":
         from selfwire.evals.benchmarks.archive import archive
 

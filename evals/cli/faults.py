@@ -38,8 +38,8 @@ def one_line(error: Exception) -> str:
     said = str(error)
     if isinstance(error, ValidationError):
         said = "; ".join(
-            f"{error.title}{'.' if found['loc'] else ''}{'.'.join(map(str, found['loc']))}: "
-            f"{found['msg']}, not {found['input']!r}"
+            f"{'.'.join((error.title, *map(str, found['loc'])))}: {found['msg']}"
+            + (f", not {found['input']!r}" if found["loc"] else "")  # else it is the whole value
             for found in error.errors()[:3]
         )
     return " ".join(said.split()) or type(error).__name__

@@ -4,10 +4,14 @@ from pathlib import Path
 
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
-from selfwire.evals.estimate import CALLS_PER_AGENT, TOKENS, Forecast
-from selfwire.evals.evaluation.opening import checked
-from selfwire.evals.evaluation.request import EvaluationRequest
+from selfwire.evals.baselines.table import SAMPLED
+from selfwire.evals.benchmarks.benchmark import NeedsModel
+from selfwire.evals.estimate import CALLS_PER_AGENT, TEAM_SIZE, TOKENS, Forecast, evolution_usage
+from selfwire.evals.evaluation.evolving import evolutions_of
+from selfwire.evals.evaluation.opening import Trial, checked
+from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.models import prices
+from selfwire.evals.runs import runs_folder
 from selfwire.runtime.prices import Prices
 
 ROUNDS = {"dytopo": 10, "tacomas": 10}
@@ -21,10 +25,7 @@ def estimated(request: EvaluationRequest, home: Path | None) -> Forecast:
         ConfigError, LibraryError: the request cannot be used.
     """
     trial = checked(request, home)
-    table, model = prices(request.models, home), request.models.agent
-    calls = [_calls(request, one.workflow) for one in trial.workflows.values()]
-    low = _usage(table, model, request.tasks * sum(least for least, _ in calls), TOKENS[0])
-    high = _usage(table, model, request.tasks * sum(most for _, most in calls), TOKENS[1])
+    low, high = (_whole(request, trial, home, side) for side in (0, 1))
     price = "unknown (no list price)" if high.dollars is None else f"${low.dollars or 0:,.2f} to ${high.dollars:,.2f}"
     text = (
         f"dry run of {', '.join(entry.target for entry in request.entries)} on {request.benchmark}: nothing was sent\n"
@@ -37,11 +38,29 @@ def estimated(request: EvaluationRequest, home: Path | None) -> Forecast:
     return Forecast(low, high, text)
 
 
-def _calls(request: EvaluationRequest, workflow: Workflow) -> tuple[int, int]:
-    """Calls of a task: every agent once, and every agent with tools in every round."""
-    agents, cap = len(workflow.topology.nodes), request.calls_per_task
-    most = round(agents * CALLS_PER_AGENT * ROUNDS.get(workflow.method, 1)) + 2
-    return (min(agents, cap), min(most, cap)) if cap else (agents, most)
+def _whole(request: EvaluationRequest, trial: Trial, home: Path | None, side: int) -> Usage:
+    """The low (0) or the high (1) end: the contestants, the judge of their answers, and evolutions before."""
+    table, roles, tokens = prices(request.models, home), request.models.roles, TOKENS[side]
+    teams, cap = trial.workflows, request.calls_per_task
+    calls = sum(_calls(entry, teams[entry.name].workflow, cap)[side] for entry in request.entries)
+    found = _usage(table, roles["agent"], request.tasks * calls, tokens)
+    if isinstance(trial.bench.environment, NeedsModel):  # the benchmark's own rule is judged too
+        found += _usage(table, roles["judge"], request.tasks * (len(request.entries) + 1), tokens)
+    for evolution in evolutions_of(request, runs_folder(home) / "none", home):
+        found += evolution_usage(evolution.asked, home, TEAM_SIZE[side], tokens)
+    return found
+
+
+def _calls(entry: Entry, workflow: Workflow, cap: int | None) -> tuple[int, int]:
+    """Calls of a task: every agent once, and every agent with tools in every round; who votes spends its cap."""
+    if workflow.method in SAMPLED:
+        samples = entry.config.get("samples", SAMPLED[workflow.method])
+        each = CALLS_PER_AGENT if any(agent.tools for agent in workflow.agents) else 1
+        least, most = (cap, cap) if cap and not samples else (samples or 1, round((samples or 1) * each))
+    else:
+        least = len(workflow.topology.nodes)
+        most = round(least * CALLS_PER_AGENT * ROUNDS.get(workflow.method, 1)) + 2
+    return (min(least, cap), min(most, cap)) if cap else (least, most)
 
 
 def _usage(table: Prices, model: str, calls: int, tokens: int) -> Usage:

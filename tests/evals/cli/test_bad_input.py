@@ -84,6 +84,7 @@ def refused(home: Path, *arguments: str) -> str:
         ((*EVOLVE, "--timeout", "0"), "ModelNames.timeout"),
         (("evolve", "hiva", "--benchmark", "plancraft", "--train", "100000"), "100000"),
         (("evolve", "--resume", "r9"), "there is no run 'r9'"),
+        (("eval", "hiva", "--benchmark", "archive", "--grader", "f1"), "archive has its own rule"),
         ((*EVOLVE, "--home", "postgres://db/x"), "runs lie in a folder, not at postgres://"),
         (("evolve", "--resume", "../x"), "there is no run '../x'"),
         (("evolve", "--resume", "r9", "--seed", "3"), "--seed cannot be given beside it; only --budget-calls"),
@@ -94,6 +95,11 @@ def refused(home: Path, *arguments: str) -> str:
 def test_options_that_cannot_be_used(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
     assert told in refused(tmp_path / "home", *arguments)
     assert not (tmp_path / "home").exists()
+
+
+def test_a_request_that_contradicts_itself_is_not_told_as_a_whole(tmp_path: Path) -> None:
+    line = refused(tmp_path / "home", "compare", "a=hiva", "a=single", "--benchmark", "archive")
+    assert line.endswith("'a' stands twice among the contestants; give each a name, as in mine=hiva")
 
 
 @pytest.mark.parametrize(

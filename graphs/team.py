@@ -101,6 +101,8 @@ async def run_team(
     """
     team = compile_team(topology)
     told = merge_configs(config, place(run.scope, {"workflow": run.workflow}))
+    if config and "configurable" in config:  # where configs are merged, what runs around it wins over the first
+        told["configurable"] = {**told["configurable"], **config["configurable"]}
     if len(topology.nodes) == 1 and not is_watched(told):
         return trajectory(topology, run, await _alone(topology, run, team_input(carried), told))
     while True:

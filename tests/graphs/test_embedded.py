@@ -1,5 +1,6 @@
 """A team inside a method's graph: drawn, streamed, resumed."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
@@ -13,6 +14,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message, Step
+from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.team import Team, compile_team, embedded, run_team
 from selfwire.graphs.turn import TeamRun
 from tests.graphs.teams import Echo, team_run, topology
@@ -101,3 +103,20 @@ async def test_a_stopped_team_resumes_without_acting_twice(form: str) -> None:
         await go({"answer": ""})
     assert (await go(None))["answer"] == "z(a(s()) b(s()))"
     assert act.order == ["s", "a", "b", "broke", "z"]
+
+
+class Asked(TypedDict):
+    answers: list[str]
+
+
+async def test_a_detached_team_leaves_no_checkpoints_in_the_graph_around_it() -> None:
+    pair = topology("s>a", entry="s", sink="a")
+
+    async def node(state: Asked) -> Asked:
+        runs = [run_team(pair, team_run(pair), config=DETACHED) for _ in range(3)]
+        return {"answers": [done.answer or "" for done in await asyncio.gather(*runs)]}
+
+    saver = InMemorySaver()
+    outer = StateGraph(Asked).add_node("node", node).add_edge(START, "node").compile(checkpointer=saver)
+    await outer.ainvoke({"answers": []}, {"configurable": {"thread_id": "t"}})
+    assert {found.config["configurable"]["checkpoint_ns"] for found in saver.list(None)} == {""}

@@ -75,6 +75,9 @@ async def test_inside_a_graph_its_steps_are_streamed() -> None:
     async def node(state: State) -> State:
         return {"answer": (await run_team(LONE, team_run(LONE))).answer or ""}
 
-    outer = StateGraph(State).add_node("inner", node).add_edge(START, "inner").compile()
+    graph = StateGraph(State)
+    graph.add_node("inner", node)
+    graph.add_edge(START, "inner")
+    outer = graph.compile()
     chunks = [chunk async for chunk in outer.astream({"answer": ""}, subgraphs=True, stream_mode="updates")]
     assert [list(update) for place, update in chunks if place] == [["s"]]

@@ -118,5 +118,5 @@ async def test_a_detached_team_leaves_no_checkpoints_in_the_graph_around_it() ->
 
     saver = InMemorySaver()
     outer = StateGraph(Asked).add_node("node", node).add_edge(START, "node").compile(checkpointer=saver)
-    await outer.ainvoke({"answers": []}, {"configurable": {"thread_id": "t"}})
+    await outer.ainvoke({"answers": []}, {"configurable": {"thread_id": "t"}}, durability="sync")
     assert {found.config["configurable"]["checkpoint_ns"] for found in saver.list(None)} == {""}

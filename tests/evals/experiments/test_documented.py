@@ -49,7 +49,8 @@ def test_the_marked_tests_pass_and_tell_nobody(tmp_path: Path) -> None:
 def test_with_tracking_every_marked_test_is_a_run_with_its_score_and_its_team(tmp_path: Path) -> None:
     (tmp_path / "test_team.py").write_text(TESTS)
     with LangSmithServer() as server:
-        settings = {"LANGSMITH_TRACING": "true", "LANGSMITH_ENDPOINT": server.url}
+        tracking = {"LANGSMITH_TRACING": "true", "LANGSMITH_TEST_TRACKING": "true"}
+        settings = {**tracking, "LANGSMITH_ENDPOINT": server.url}
         assert "5 passed" in ran(tmp_path, "-m", "pytest", "-q", "test_team.py", **settings)
         server.settled()
     (session,) = server.sessions.values()

@@ -9,14 +9,12 @@
 State is JSON. Inside `workers` runs a graph with one node per worker; the graph that they talk over is data.
 """
 
-import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
 from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
@@ -24,7 +22,6 @@ from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import Usage
-from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.delivery import Delivered, deliver
 from selfwire.evolvers.dytopo.domain import MANAGER, Domain, Remembered, workers
@@ -33,6 +30,7 @@ from selfwire.evolvers.dytopo.induction import Induced
 from selfwire.evolvers.dytopo.rounds import Round, induce
 from selfwire.evolvers.dytopo.said import Said
 from selfwire.evolvers.dytopo.tuning import current
+from selfwire.graphs.asked import new_question, thread
 from selfwire.graphs.choices import chosen, context_schema, edited
 from selfwire.graphs.dytopo.method import Dytopo
 from selfwire.graphs.dytopo.round import RoundRun, compile_workers, run_workers
@@ -79,7 +77,7 @@ class Steps:
 
     async def begin(self, state: DytopoState) -> DytopoState:
         """Take a new question; the task is the goal of round 0."""
-        question = _question(state)
+        question = new_question(state)
         start, scope = await self._given(question)
         return {
             "answer": None,
@@ -100,7 +98,7 @@ class Steps:
         run = RoundRun(
             team=self.dytopo.team,
             workflow=workflow,
-            question=_question(state),
+            question=new_question(state),
             goal=state["goal"],
             memories=memories,
             domain=Remembered.of(workflow).domain,
@@ -146,7 +144,7 @@ class Steps:
         workflow = _workflow(state)
         managed = await self.dytopo.team.manage(
             workflow.pool[MANAGER],
-            _question(state),
+            new_question(state),
             state["goal"],
             [one.in_order for one in (*before, last)],
             Remembered.of(workflow).domain,
@@ -181,7 +179,7 @@ class Steps:
         team = await self.begins(context) if self.begins else self.start
         if team is None:
             raise ConfigError("there is no team; build the graph with one")
-        run = str(get_config().get("configurable", {}).get("thread_id") or secrets.token_hex(8))
+        run = thread()
         return edited(team, context), Scope(run=run, seed=context.seed, phase="run", task=question.id)
 
     @property
@@ -242,9 +240,7 @@ async def run(
     """One question from START to END."""
     given = Given(seed=scope.seed, place=scope.at(task=question.id), start=workflow)
     limit: RunnableConfig = {"recursion_limit": recursion_limit(dytopo.config.rounds)}
-    state: Any = await dytopo.machine.ainvoke(
-        {"question": question.input}, {**(within or {}), **limit}, context=given
-    )
+    state: Any = await dytopo.machine.ainvoke({"question": question.input}, {**(within or {}), **limit}, context=given)
     return Report.of(state)
 
 
@@ -280,13 +276,6 @@ def _assembled(
 
 def _context() -> DytopoContext:
     return chosen(DytopoContext)
-
-
-def _question(state: DytopoState) -> Question:
-    text = state.get("question")
-    if not isinstance(text, str) or not text.strip():
-        raise ConfigError(f'the input is {{"question": "..."}} with a text that is not blank, not {text!r}')
-    return Question(id=fingerprint(text), input=text)
 
 
 def _scope(state: DytopoState) -> Scope:

@@ -10,19 +10,16 @@
 `adapt` is the learned router: the edge behind it follows what it has drawn. The state knows a question, never a task.
 """
 
-import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import Usage
-from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.evaluator import evaluate, last_answer, nobody_answered
@@ -31,6 +28,7 @@ from selfwire.evolvers.evomas.pool import EARLY_EXIT
 from selfwire.evolvers.evomas.stages import Stage, change, masked, running, settled_answer, stop_reason
 from selfwire.evolvers.evomas.state import TaskState, rows
 from selfwire.evolvers.evomas.updater import updated
+from selfwire.graphs.asked import new_question, thread
 from selfwire.graphs.choices import chosen, context_schema, edited
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.evomas.stage import placed, whole_topology
@@ -78,9 +76,9 @@ class Steps:
 
     async def begin(self, state: EvomasState) -> EvomasState:
         """s_0: an objective and nothing else; what a thread had of another question is gone."""
-        question, context = self.asked or _new_question(state), chosen(EvomasContext)
+        question, context = self.asked or new_question(state), chosen(EvomasContext)
         source = await self.begins(context) if self.begins else self.start
-        scope = (self.scope or Scope(run=_thread(), seed=context.seed)).at(task=question.id)
+        scope = (self.scope or Scope(run=thread(), seed=context.seed)).at(task=question.id)
         return {
             "id": question.id,
             "kind": question.kind,
@@ -290,13 +288,6 @@ def _json(value: Stage | TaskState) -> dict[str, Any]:
     return value.model_dump(mode="json")
 
 
-def _new_question(state: EvomasState) -> Question:
-    text = state.get("question")
-    if not isinstance(text, str) or not text.strip():
-        raise ConfigError(f'the input is {{"question": "..."}} with a text that is not blank, not {text!r}')
-    return Question(id=fingerprint(text), input=text)
-
-
 def _question(state: EvomasState) -> Question:
     return Question(id=state["id"], input=state["question"], kind=state["kind"])
 
@@ -304,7 +295,3 @@ def _question(state: EvomasState) -> Question:
 def _scope(state: EvomasState, number: int) -> Scope:
     """The place of a stage."""
     return Scope.model_validate(state["scope"]).at(visit=number)
-
-
-def _thread() -> str:
-    return str(get_config().get("configurable", {}).get("thread_id") or secrets.token_hex(8))

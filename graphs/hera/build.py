@@ -11,7 +11,8 @@ from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.seed import METHOD
-from selfwire.graphs.hera.machine import Assess, HeraGraph, Steps, machine
+from selfwire.graphs.asked import Assess
+from selfwire.graphs.hera.machine import HeraGraph, Steps, machine
 from selfwire.graphs.hera.method import Hera
 from selfwire.graphs.hera.state import HeraContext
 from selfwire.graphs.saving import saver

@@ -21,26 +21,23 @@
 evolution runs and grades the groups of a whole batch, and hands them in.
 """
 
-import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from langchain_core.runnables import Runnable
-from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 
 from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.scope import Scope
-from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import together
 from selfwire.evolvers.hera.groups import ranking, score
 from selfwire.evolvers.hera.library import library_of
 from selfwire.evolvers.hera.profile import characterized
+from selfwire.graphs.asked import Assess, new_question, thread
 from selfwire.graphs.choices import chosen, context_schema, edited
 from selfwire.graphs.hera.learning import Learning
 from selfwire.graphs.hera.method import Brief, Hera, notes
@@ -62,9 +59,6 @@ from selfwire.graphs.nodes import DETACHED, both_forms
 from selfwire.graphs.saving import Saver
 from selfwire.graphs.team import Team, compile_team, embedded
 from selfwire.runtime.budget import Ledger
-
-Assess = Callable[[Question, str, Scope], Awaitable[Feedback]]
-"""An environment that knows the reference by the question; the reference itself is nowhere in the state."""
 
 Begin = Callable[[HeraContext, Workflow | None], Awaitable[Workflow]]
 """Finds the workflow that a question starts with, from the run's choices and what the thread had before."""
@@ -95,7 +89,7 @@ class Steps:
 
     async def begin(self, state: HeraState) -> HeraState:
         """Take a new question."""
-        question, context = _question(state), chosen(HeraContext)
+        question, context = new_question(state), chosen(HeraContext)
         if context.evolve and self.assess is None:
             raise ConfigError("the team cannot learn from this question: nothing says what its answers are worth")
         if context.evolve and context.prompts:
@@ -103,7 +97,7 @@ class Steps:
         had = Workflow.model_validate(state["workflow"]) if state.get("workflow") else None
         workflow = await self.begins(context, had) if self.begins else had or self.start
         edited(workflow, context)  # what cannot be is refused before anything is paid
-        scope = Scope(run=_thread(), seed=context.seed, phase="rollout", task=question.id)
+        scope = Scope(run=thread(), seed=context.seed, phase="rollout", task=question.id)
         body = workflow.model_dump(mode="json")
         return {
             **fresh(),
@@ -116,7 +110,7 @@ class Steps:
 
     async def characterize(self, state: HeraState) -> HeraState:
         """c, the profile of the question."""
-        profile, usage = await characterized(_question(state), self.hera.orchestrator, scope=scope_in(state))
+        profile, usage = await characterized(new_question(state), self.hera.orchestrator, scope=scope_in(state))
         return {"brief": Brief(profile=profile, usage=usage).model_dump(mode="json")}
 
     async def retrieve_insights(self, state: HeraState) -> HeraState:
@@ -128,7 +122,7 @@ class Steps:
     async def sample_topologies(self, state: HeraState) -> HeraState:
         """One topology, or G of them where the team learns."""
         evolve, brief, scope = chosen(HeraContext).evolve, Brief.model_validate(state["brief"]), scope_in(state)
-        workflow, question = workflow_in(state), _question(state)
+        workflow, question = workflow_in(state), new_question(state)
         orchestrator = self.hera.explorer if evolve else self.hera.orchestrator
         plans = await together(
             self.hera.planned(workflow, question, brief, orchestrator, scope=scope.at(sample=sample))
@@ -331,14 +325,3 @@ def _told(final: HeraState, given: int) -> dict[str, Any]:
         "insights": len(library_of(workflow_in(final))),
         "learning": {"calls": meta.calls, "tokens": meta.tokens},
     }
-
-
-def _question(state: HeraState) -> Question:
-    text = state.get("question")
-    if not isinstance(text, str) or not text.strip():
-        raise ConfigError(f'the input is {{"question": "..."}} with a text that is not blank, not {text!r}')
-    return Question(id=fingerprint(text), input=text)
-
-
-def _thread() -> str:
-    return str(get_config().get("configurable", {}).get("thread_id") or secrets.token_hex(8))

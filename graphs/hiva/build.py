@@ -13,11 +13,11 @@ from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.seed import METHOD
-from selfwire.graphs import saving
-from selfwire.graphs.hiva.machine import Assess, Steps, machine
+from selfwire.graphs.asked import Assess
+from selfwire.graphs.hiva.machine import Steps, machine
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.hiva.state import HivaContext, HivaState
-from selfwire.graphs.saving import Saver
+from selfwire.graphs.saving import saver
 from selfwire.graphs.wiring import Wiring
 from selfwire.runtime.library import Library
 from selfwire.tools.langchain import toolbox
@@ -72,10 +72,5 @@ def build(
         saved = await wiring.looked_up(context, library)
         return saved or (wiring.check(had) if had else start)
 
-    save = saver(library, name, wiring) if library else None
+    save = saver(library, name, METHOD, wiring.method.embedder.name) if library else None
     return machine(Steps(wiring.method, start, begins=begins, assess=assess, save=save), wiring)
-
-
-def saver(library: Library, name: str, wiring: HivaWiring) -> Saver:
-    """Saves what a run evolves as a version of `name`, keyed by thread and step."""
-    return saving.saver(library, name, METHOD, wiring.method.embedder.name)

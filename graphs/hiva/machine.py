@@ -10,7 +10,6 @@ The nodes from loss on are also a machine of their own, `learn`: the outer evolu
 a whole batch, and hands the graded trajectories in. State holds one workflow and one batch, each overwritten.
 """
 
-import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,12 +21,10 @@ from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 
 from selfwire.core.edits import Rewiring
-from selfwire.core.errors import ConfigError, ModelError, TaskError
+from selfwire.core.errors import ModelError, TaskError
 from selfwire.core.scope import Scope
-from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, total
-from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import together
 from selfwire.evolvers.hiva.forward import match
@@ -37,6 +34,7 @@ from selfwire.evolvers.hiva.repair import repair
 from selfwire.evolvers.hiva.semantics import evolve_semantics
 from selfwire.evolvers.hiva.structure import evolve_topology, traffic
 from selfwire.evolvers.hiva.updates import outcome, update_beliefs
+from selfwire.graphs.asked import Assess, new_question, thread
 from selfwire.graphs.choices import chosen, context_schema
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.hiva.state import HivaContext, HivaInput, HivaState, edited
@@ -45,9 +43,6 @@ from selfwire.graphs.nodes import DETACHED, both_forms
 from selfwire.graphs.saving import Saver
 from selfwire.graphs.team import Team, compile_team, embedded
 from selfwire.runtime.budget import Ledger
-
-Assess = Callable[[Question, str, Scope], Awaitable[Feedback]]
-"""An environment that knows the reference by the question; the reference itself is nowhere in the state."""
 
 Begin = Callable[[HivaContext, Workflow | None], Awaitable[Workflow]]
 """Finds the workflow that a question starts with, from the run's choices and what the thread had before."""
@@ -76,12 +71,12 @@ class Steps:
 
     async def begin(self, state: HivaState) -> HivaState:
         """Take a new question."""
-        question, context = _question(state), _context()
+        question, context = new_question(state), _context()
         had = _workflow(state) if state.get("workflow") else None
         workflow = await self.begins(context, had) if self.begins else had or self.start
         edited(workflow, context)  # what cannot be is refused before anything is paid
         scope = Scope(
-            run=str(get_config().get("configurable", {}).get("thread_id") or secrets.token_hex(8)),
+            run=thread(),
             seed=context.seed,
             iteration=Learned.of(workflow).iteration + 1,
             phase="forward",
@@ -93,7 +88,7 @@ class Steps:
     async def forward(self, state: HivaState) -> HivaState:
         """Run the current team, which may be another than the drawn one by now."""
         workflow = edited(_workflow(state), _context())
-        done = await self.hiva.solve(workflow, _question(state), scope=_scope(state), within=None)
+        done = await self.hiva.solve(workflow, new_question(state), scope=_scope(state), within=None)
         if done.answer is None:
             raise TaskError(f"{done.error}; invoke the thread again with None to retry")
         return {"trajectories": [done.model_dump(mode="json")], "answer": done.answer}
@@ -312,13 +307,6 @@ def _again_or_end(state: HivaState) -> Literal["forward", "__end__"]:
 
 def _context() -> HivaContext:
     return chosen(HivaContext)
-
-
-def _question(state: HivaState) -> Question:
-    text = state.get("question")
-    if not isinstance(text, str) or not text.strip():
-        raise ConfigError(f'the input is {{"question": "..."}} with a text that is not blank, not {text!r}')
-    return Question(id=fingerprint(text), input=text)
 
 
 def _scope(state: HivaState) -> Scope:

@@ -9,10 +9,11 @@ from selfwire.core.ports import Toolbox
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.seed import METHOD
-from selfwire.graphs.hiva.build import HivaWiring, saver
+from selfwire.graphs.hiva.build import HivaWiring
 from selfwire.graphs.hiva.machine import Steps, machine
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.hiva.state import HivaContext
+from selfwire.graphs.saving import saver
 from selfwire.graphs.serving import Current, Served, Service
 
 
@@ -33,7 +34,7 @@ def _compiled(wiring: HivaWiring, current: Current) -> Served:
     async def begins(context: HivaContext, had: Workflow | None) -> Workflow:
         return workflow
 
-    save = saver(library, name, wiring)
+    save = saver(library, name, METHOD, wiring.method.embedder.name)
     return machine(Steps(wiring.method, workflow, begins=begins, save=save), wiring).compile(name=METHOD)
 
 

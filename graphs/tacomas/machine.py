@@ -10,19 +10,15 @@
 `refine` is the fast loop F^C, `birth_death` the slow loop F^T. The state knows a question and never a task.
 """
 
-import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from langgraph.config import get_config
 from langgraph.graph import START, StateGraph
 
-from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import Usage
-from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import trace
 from selfwire.evolvers.tacomas.config import TacomasConfig
@@ -31,6 +27,7 @@ from selfwire.evolvers.tacomas.judge import Judgement, contributions, drafted_ch
 from selfwire.evolvers.tacomas.lessons import lessons_of
 from selfwire.evolvers.tacomas.meta import slow_update
 from selfwire.evolvers.tacomas.rounds import Round, best_round, figures, is_slow, rewired, stop_reason
+from selfwire.graphs.asked import new_question, thread
 from selfwire.graphs.choices import chosen, context_schema, edited
 from selfwire.graphs.nodes import both_forms
 from selfwire.graphs.tacomas.method import Tacomas
@@ -79,10 +76,10 @@ class Steps:
 
     async def init_graph(self, state: TacomasState) -> TacomasState:
         """G_0, uniform weights, and the checklist; capability memory of the question before is gone."""
-        question = self.asked or _new_question(state)
+        question = self.asked or new_question(state)
         context = chosen(TacomasContext)
         start = edited(await self.begins(context) if self.begins else self.start, context)
-        scope = (self.scope or Scope(run=_thread(), seed=context.seed)).at(task=question.id)
+        scope = (self.scope or Scope(run=thread(), seed=context.seed)).at(task=question.id)
         items, usage = await drafted_checklist(question, self.tacomas.coach, scope=scope)
         return {
             "id": question.id,
@@ -296,13 +293,6 @@ def steps_needed(rounds: int) -> int:
     return 4 * rounds + 4
 
 
-def _new_question(state: TacomasState) -> Question:
-    text = state.get("question")
-    if not isinstance(text, str) or not text.strip():
-        raise ConfigError(f'the input is {{"question": "..."}} with a text that is not blank, not {text!r}')
-    return Question(id=fingerprint(text), input=text)
-
-
 def _question(state: TacomasState) -> Question:
     return Question(id=state["id"], input=state["question"], kind=state["kind"])
 
@@ -318,7 +308,3 @@ def _round_or_end(state: TacomasState) -> Literal["round", "__end__"]:
 def _scope(state: TacomasState, number: int) -> Scope:
     """The place of a round."""
     return Scope.model_validate(state["scope"]).at(visit=number)
-
-
-def _thread() -> str:
-    return str(get_config().get("configurable", {}).get("thread_id") or secrets.token_hex(8))

@@ -1,4 +1,4 @@
-"""Progress of an evolution: a bar in a terminal, a line per iteration elsewhere."""
+"""Progress of evolutions and evaluations: a bar in a terminal, lines elsewhere."""
 
 import sys
 import time
@@ -15,19 +15,15 @@ SHARES = {"rollout": 0.0, "evolve": 0.3, "gate": 0.5, "save": 1.0}
 """Where in an iteration a phase begins, roughly; only the estimate of the time left depends on it."""
 
 
-class EvolutionProgress:
-    """Shows events of an evolution; use as a context manager and pass `self` as `on_event`.
+class Bar:
+    """One bar in a terminal, and lines; a context manager that draws while it is open.
 
     Args:
-        iterations: of the whole evolution.
         console: where to write.
     """
 
-    def __init__(self, iterations: int, console: Console) -> None:
-        self.iterations, self.console = iterations, console
-        self.since = time.monotonic()
-        self.first: float | None = None
-        self.latest: dict[str, Any] = {}
+    def __init__(self, console: Console) -> None:
+        self.console = console
         name, told = TextColumn("{task.description}"), TextColumn("{task.fields[told]}")
         columns = (name, BarColumn(), MofNCompleteColumn(), told)
         self.bars = Progress(*columns, console=console, transient=True) if console.is_terminal else None
@@ -46,16 +42,35 @@ class EvolutionProgress:
         if self.bars:
             self.bars.stop()
 
+    def _drawn(self, description: str, done: int, total: int, told: str) -> None:
+        if self.bars and self.bar is not None:
+            self.bars.update(self.bar, description=description, completed=done, total=total, told=told)
+
+    def _say(self, text: str) -> None:
+        (self.bars.console if self.bars else self.console).print(text)
+        sys.stdout.flush()
+
+
+class EvolutionProgress(Bar):
+    """Shows events of an evolution; use as a context manager and pass `self` as `on_event`.
+
+    Args:
+        iterations: of the whole evolution.
+        console: where to write.
+    """
+
+    def __init__(self, iterations: int, console: Console) -> None:
+        super().__init__(console)
+        self.iterations = iterations
+        self.since = time.monotonic()
+        self.first: float | None = None
+        self.latest: dict[str, Any] = {}
+
     def __call__(self, event: Event) -> None:
         """Show an event."""
-        if self.bars and self.bar is not None:
-            self.bars.update(
-                self.bar,
-                description=f"{self._place(event)} {event['phase']}",
-                completed=event.get("done", 0),
-                total=event.get("total", 1),
-                told=self._told(event),
-            )
+        if self.bars:  # elsewhere the time left is reckoned from the first line on
+            place = f"{self._place(event)} {event['phase']}"
+            self._drawn(place, event.get("done", 0), event.get("total", 1), self._told(event))
         if event["phase"] == "save":
             self._line(event)
         elif event["phase"] == "test" and event.get("done") == event.get("total"):
@@ -65,10 +80,6 @@ class EvolutionProgress:
     def _line(self, event: Event) -> None:
         verdict = "accepted" if event["accepted"] else "rejected"
         self._say(f"{self._place(event)} train {_score(event)}, {verdict}: {event['why']}; {self._told(event)}")
-
-    def _say(self, text: str) -> None:
-        (self.bars.console if self.bars else self.console).print(text)
-        sys.stdout.flush()
 
     def _place(self, event: Event) -> str:
         return f"iteration {min(event['iteration'] + 1, self.iterations)}/{self.iterations}"
@@ -89,7 +100,7 @@ class EvolutionProgress:
         return elapsed * (1 - fraction) / fraction if fraction > 0 else None
 
 
-class EvaluationProgress:
+class EvaluationProgress(Bar):
     """Shows events of an evaluation: a bar per contestant in a terminal, a line per contestant elsewhere.
 
     Args:
@@ -97,37 +108,18 @@ class EvaluationProgress:
     """
 
     def __init__(self, console: Console) -> None:
-        self.console, self.since, self.before = console, time.monotonic(), 0
+        super().__init__(console)
+        self.since, self.before = time.monotonic(), 0
         self.target = ""
-        name, told = TextColumn("{task.description}"), TextColumn("{task.fields[told]}")
-        columns = (name, BarColumn(), MofNCompleteColumn(), told)
-        self.bars = Progress(*columns, console=console, transient=True) if console.is_terminal else None
-        self.bar = self.bars.add_task("starting", total=1, told="") if self.bars else None
-
-    def __enter__(self) -> Self:
-        """Start drawing."""
-        if self.bars:
-            self.bars.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop drawing."""
-        if self.bars:
-            self.bars.stop()
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
         if event["target"] != self.target:
             self.target, self.since, self.before = event["target"], time.monotonic(), event["done"] - 1
         name = f"{self.target} ({event['number'] + 1}/{event['targets']})"
-        if self.bars and self.bar is not None:
-            done, total = event["done"], event["total"]
-            self.bars.update(self.bar, description=name, completed=done, total=total, told=self._told(event))
+        self._drawn(name, event["done"], event["total"], self._told(event))
         if event["done"] == event["total"]:
-            (self.bars.console if self.bars else self.console).print(f"{name}: {self._told(event)}")
-            sys.stdout.flush()
+            self._say(f"{name}: {self._told(event)}")
 
     def _told(self, event: Event) -> str:
         errors = f", {event['errors']} errors" if event["errors"] else ""

@@ -29,6 +29,8 @@ def is_transient(error: BaseException) -> bool:
     """Whether the same request may succeed later: 429, 5xx, timeouts, lost connections, cut-off bodies."""
     if (code := status(error)) is not None and code >= 300:
         return code in TRANSIENT_STATUS or code >= 500
+    if str(error) == "Event loop is closed":
+        return True  # a pooled connection of an earlier `asyncio.run`; the failure took it out of the pool
     names = " ".join(kind.__name__ for kind in type(error).__mro__)
     return isinstance(error, (OSError, *MALFORMED)) or any(name in names for name in TRANSIENT_NAMES)
 

@@ -45,6 +45,10 @@ def _openai_options(options: dict[str, Any]) -> dict[str, Any]:
         if not own_server:
             raise ConfigError("model openai: needs a key; set OPENAI_API_KEY, give a base_url, or use model 'offline'")
         options = {**options, "api_key": LOCAL_KEY}
+    if not {"http_async_client", "openai_proxy"} & {*options}:
+        from selfwire.runtime.openai_client import ClientPerLoop
+
+        options = {**options, "http_async_client": ClientPerLoop()}
     return {"stream_usage": True, **options}  # with a base URL, streaming would lose the usage otherwise
 
 

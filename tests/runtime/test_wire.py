@@ -14,7 +14,9 @@ from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget
 from selfwire.runtime.budget import Ledger
+from selfwire.runtime.faults import is_transient
 from selfwire.runtime.journal import Journal
+from selfwire.runtime.metered import CallPolicy
 from tests.runtime.wired import ASKED, QUICK, Verdict, metered
 from tests.wire.server import (
     WireServer,
@@ -199,3 +201,19 @@ async def test_a_request_that_is_too_long_is_cut_and_says_so(wire_server: WireSe
     assert sent[3]["content"] == "new " * 100
     assert reply.metadata["trimmed"][0]["message"] == 2
     assert reply.metadata["trimmed"][0]["characters"] > 2000
+
+
+def test_one_model_serves_one_event_loop_after_another(wire_server: WireServer) -> None:
+    model = metered(wire_server, policy=CallPolicy(retries=0))
+
+    async def both(phase: str) -> list[str]:
+        asked = (model.reply(ASKED, scope=Scope(phase=phase, task=task)) for task in "ab")
+        return [reply.content for reply in await asyncio.gather(*asked)]
+
+    assert asyncio.run(both("first")) == asyncio.run(both("second")) == ["hello", "hello"]
+    assert len(wire_server.asked) == 4
+
+
+def test_a_connection_of_a_closed_loop_is_worth_another_try() -> None:
+    assert is_transient(RuntimeError("Event loop is closed"))
+    assert not is_transient(RuntimeError("something else"))

@@ -1,0 +1,39 @@
+"""The HTTP client of models that speak OpenAI's protocol."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from openai import DefaultAsyncHttpxClient
+
+
+class ClientPerLoop(DefaultAsyncHttpxClient):
+    """Sends by a client of the event loop that runs, so that one model serves one `asyncio.run` after another.
+
+    A pooled connection belongs to the loop that opened it, and LangChain shares one pool between all models of a
+    server: a second loop would take up the first one's connections and fail with "Event loop is closed".
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lent: dict[asyncio.AbstractEventLoop, tuple[DefaultAsyncHttpxClient, AsyncGenerator[None]]] = {}
+
+    async def send(self, *request: Any, **options: Any) -> Any:
+        """Like `httpx.AsyncClient.send`."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._lent:
+            client = await asyncio.to_thread(DefaultAsyncHttpxClient)  # reads certificates
+            if loop not in self._lent:
+                self._lent[loop] = client, self._until_end(loop, client)
+                await anext(self._lent[loop][1])
+        return await self._lent[loop][0].send(*request, **options)
+
+    async def _until_end(
+        self, loop: asyncio.AbstractEventLoop, client: DefaultAsyncHttpxClient
+    ) -> AsyncGenerator[None]:
+        """A generator, for these are what a loop closes before it ends."""
+        try:
+            yield
+        finally:
+            self._lent.pop(loop, None)
+            await client.aclose()

@@ -27,6 +27,7 @@ from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runtime.sync import run_sync
 
 DEFAULTS = TrainConfig()
+STUDY = ErrandStudy()
 FAMILY = "errands"
 
 
@@ -46,7 +47,9 @@ def train(
     meta_model: Annotated[str | None, typer.Option(help="Planner's and evaluator's; the agents' if none.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
     embedder: Annotated[str, typer.Option(help="auto, minilm or hashing.")] = "auto",
-    updates: Annotated[int, typer.Option(help="Updates of the router.")] = DEFAULTS.updates,
+    updates: Annotated[
+        int | None, typer.Option(min=1, help=f"Updates; {DEFAULTS.updates}, with --family {STUDY.updates}.")
+    ] = None,
     batch: Annotated[int, typer.Option(help="Episodes per update.")] = DEFAULTS.batch,
     checkpoint_every: Annotated[int, typer.Option(help="Updates between versions.")] = DEFAULTS.checkpoint_every,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = DEFAULTS.device,
@@ -118,7 +121,7 @@ def requested(given: dict[str, Any]) -> EvolveRequest:
 def _config(method: str, given: dict[str, Any]) -> dict[str, Any]:
     """The method's knobs: what the options say, under what --set says."""
     names = ("updates", "batch", "checkpoint_every", "device")
-    training = TrainConfig(**{name: given[name] for name in names})
+    training = TrainConfig(**{name: given[name] for name in names if given[name] is not None})
     training = paper_training(training) if given["paper"] else training
     found: dict[str, Any] = {**METHODS[method], "train": training.model_dump(mode="json")}
     if method == "evomas":
@@ -187,7 +190,13 @@ def _family(given: dict[str, Any]) -> None:
     if given["family"] != FAMILY or given["method"] != "evomas":
         raise ConfigError(f"the learning test is `selfwire train evomas --family {FAMILY}`")
     embedder = "minilm" if given["embedder"] == "auto" else given["embedder"]
-    study = ErrandStudy(embedder=embedder, sparse=given["sparse"], length=4 if given["sparse"] else 2)
+    study = ErrandStudy(
+        embedder=embedder,
+        sparse=given["sparse"],
+        length=4 if given["sparse"] else 2,
+        updates=given["updates"] or STUDY.updates,
+        batch=given["batch"],
+    )
     typer.echo(f"{given['seeds']} seeds of {study.updates} updates, embedder {embedder}; some minutes", err=True)
     results = studied(study, range(given["seeds"]), given["workers"])
     output.console().print(learned(study, results, shlex.join(["selfwire", *sys.argv[1:]])))

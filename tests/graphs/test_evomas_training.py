@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
-from selfwire.core.errors import ConfigError, LibraryError
+from selfwire.core.errors import BudgetError, ConfigError, LibraryError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
@@ -71,6 +72,30 @@ def test_training_killed_with_9_resumes_to_the_same_weights_bit_for_bit(tmp_path
         assert run_sync(one.load(NAME)) == run_sync(other.load(NAME))
 
 
+class Stopped(Player):
+    """Has no budget left at the third update."""
+
+    async def __call__(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+        if scope.iteration == 2:
+            raise BudgetError("nothing is left")
+        return await super().__call__(workflow, question, scope)
+
+
+async def test_a_training_that_began_with_trained_weights_is_resumed_where_it_stopped(tmp_path: Path) -> None:
+    first, straight, stopped = (tmp_path / name for name in ("first", "straight", "stopped"))
+    for folder in (first, straight, stopped):
+        folder.mkdir()
+    start, _ = await train(first)
+    whole, updates = await train(straight, start=start)
+    assert [one.number for one in updates] == [1, 2, 3, 4, 5]
+    assert whole.memory[ROUTER]["updates"] == 10
+    with pytest.raises(BudgetError):
+        await train(stopped, player=Stopped(), start=start)
+    resumed, rest = await train(stopped, start=start)
+    assert [one.number for one in rest] == [3, 4, 5]
+    assert resumed == whole
+
+
 async def test_a_damaged_state_file_stops_a_resume(tmp_path: Path) -> None:
     await train(tmp_path)
     (tmp_path / STATE).write_bytes(b"half")
@@ -108,6 +133,11 @@ async def test_history_and_rollback_bring_the_weights_along(tmp_path: Path, monk
     with pytest.raises(LibraryError, match="load the workflow from the library"):
         saved_weights(early)
     assert saved_weights(read_workflow(tmp_path / "early.json")) is not None
+    monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())
+    (beside,) = tmp_path.glob("early.*.bin")
+    beside.unlink()
+    with pytest.raises(LibraryError, match=r"router's weights, in early\..*\.bin, which is not beside it"):
+        read_workflow(tmp_path / "early.json")
 
 
 async def test_a_library_refuses_changed_or_missing_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,11 @@ class Player:
 
 
 async def train(
-    folder: Path, pause_at: int | None = None, player: Player | None = None, config: TrainConfig = TRAIN
+    folder: Path,
+    pause_at: int | None = None,
+    player: Player | None = None,
+    config: TrainConfig = TRAIN,
+    start: Workflow | None = None,
 ) -> tuple[Workflow, list[Update]]:
     """Train, or go on, in a folder."""
     path, updates = folder / "journal.sqlite", list[Update]()
@@ -115,7 +119,7 @@ async def train(
                 state=folder / STATE,
                 save=save,
             )
-            return await training.go(seed(), updates.append), updates
+            return await training.go(start or seed(), updates.append), updates
     finally:
         journal.close()
 

@@ -83,7 +83,7 @@ class Adapters:
 
 
 def sampling_of(workflow: Workflow, config: EvomasConfig) -> SamplingConfig:
-    """How layers are drawn: as the config says; where it is left at its defaults, as the workflow's router was trained."""
+    """How layers are drawn: as the config says; where that is left at its defaults, as the router was trained."""
     entry = workflow.memory.get(ROUTER)
     if config.adapter != "learned" or config.sampling != SamplingConfig() or not isinstance(entry, Mapping):
         return config.sampling

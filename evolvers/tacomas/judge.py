@@ -11,7 +11,7 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.values import Value
 from selfwire.evolvers.accounts import shortened, together, trace, work
 from selfwire.evolvers.coach import Coach
@@ -98,7 +98,7 @@ async def drafted_checklist(question: Question, coach: Coach, *, scope: Scope) -
     try:
         asked, usage = await coach.ask(Checklist, "checklist", scope=scope.at(node="checklist"), task=question.input)
     except ReplyError as error:
-        return DEFAULT_CHECKLIST, error.cost or Usage()
+        return DEFAULT_CHECKLIST, cost_of(error)
     told = ((" ".join(one.criterion.split())[:CRITERION_LENGTH], one.operator) for one in asked.items)
     items = tuple(Item(criterion=text, operator=operator) for text, operator in dict.fromkeys(told) if text)
     return items or DEFAULT_CHECKLIST, usage
@@ -148,7 +148,7 @@ async def _verdict(
             trace=trace(done),
         )
     except ReplyError as error:
-        return None, error.cost or Usage()
+        return None, cost_of(error)
     return verdict.results, usage
 
 
@@ -210,7 +210,7 @@ async def _scores(
             agents="\n\n".join(shown.values()),
         )
     except ReplyError as error:
-        return {}, error.cost or Usage()
+        return {}, cost_of(error)
     return {one.agent.strip(): one for one in reversed(asked.scores) if one.agent.strip() in shown}, usage
 
 

@@ -15,7 +15,7 @@ from selfwire.core.ports import Act, Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Trajectory
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.evomas.config import EvomasConfig
@@ -137,7 +137,7 @@ class Evomas:
         try:
             step = await self.acts["worker"](agent, question, inbox, scope=scope.at(node=agent.id))
         except ModelError as error:
-            return "", error.cost or Usage()
+            return "", cost_of(error)
         return step.output, step.usage
 
     async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:

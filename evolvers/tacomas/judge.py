@@ -11,7 +11,7 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Usage, cost_of, total
+from selfwire.core.usage import Usage, cost_of, having_paid, total
 from selfwire.core.values import Value
 from selfwire.evolvers.accounts import shortened, together, trace, work
 from selfwire.evolvers.coach import Coach
@@ -123,7 +123,8 @@ async def judge(
     if score < threshold:
         return Judgement(score=score, failed=failed, usage=usage)
     turned = tuple(reversed(items))
-    again, more = await _verdict(done, turned, coach, scope.at(node="judge-again"))
+    with having_paid(usage):
+        again, more = await _verdict(done, turned, coach, scope.at(node="judge-again"))
     second = 0.0 if again is None else checklist_score(turned, again)
     return Judgement(
         score=score if again is None else min(score, second),

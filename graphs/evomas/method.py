@@ -21,7 +21,7 @@ from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.plans import Chooser
 from selfwire.evolvers.evomas.pool import METHOD, browsing, seed
-from selfwire.evolvers.evomas.stages import Stage, episode, running
+from selfwire.evolvers.evomas.stages import Stage, episode, running, settled_answer
 from selfwire.evolvers.evomas.state import TaskState
 from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.graphs.evomas.adapters import Adapters
@@ -30,6 +30,7 @@ from selfwire.graphs.evomas.stage import StageRun, layered_topology
 from selfwire.graphs.method import Evolved, Grade
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
+from selfwire.graphs.reached import run_to_end
 from selfwire.nodes.agent import agent_act
 from selfwire.nodes.ensemble import ensemble_act
 
@@ -98,11 +99,11 @@ class Evomas:
         Returns:
             The steps of all stages (`visit` is the stage) and the final answer; planning, judging and the last
             synthesis are its overhead. `notes` hold `episode` (decisions and the evaluator's rewards, its utility
-            open), `stages`, `status` and the `topology` that ran last. A model that fails outside the team ends it as
-            an error.
+            open), `stages`, `status` and the `topology` that ran last. A planner or an evaluator that fails ends the
+            run with what its stages came to; it is an error where that is nothing.
 
         Raises:
-            BudgetError: the run must stop.
+            BudgetError, OutageError: the run must stop; `reached` holds what its stages came to until then.
         """
         from selfwire.graphs.evomas.machine import machine, steps_needed  # the machine is made of this method's steps
 
@@ -111,15 +112,12 @@ class Evomas:
 
         graph = machine(self.config, workflow, wire, scope=scope, asked=question).compile(name=METHOD)
         limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.stages)}
-        try:
-            final = await graph.ainvoke({"question": question.input}, {**(within or {}), **limit})
-        except ModelError as error:
-            return Trajectory(
-                question=question,
-                workflow=workflow.fingerprint,
-                error=f"{type(error).__name__}: {error}",
-                sample=scope.sample,
-            )
+        final = await run_to_end(
+            graph,
+            {"question": question.input},
+            {**(within or {}), **limit},
+            so_far=lambda state: _so_far(state, workflow, question, scope),
+        )
         return result(final, workflow, question, scope)
 
     async def run_stage(
@@ -169,6 +167,20 @@ class Evomas:
     def pruned(self, workflow: Workflow) -> Rewiring | None:
         """Nothing is pruned: who helps least is not chosen."""
         return None
+
+
+def _so_far(
+    state: Mapping[str, Any], workflow: Workflow, question: Question, scope: Scope
+) -> Trajectory | None:
+    """The last artifact that was passed in a run that was stopped, else its last attempt."""
+    present = [one for one in [state["stage"]] if one and one["number"] == len(state["stages"])]
+    told = [*state["stages"], *present]
+    stages = [Stage.model_validate(one) for one in told]
+    attempts = [one.outcome for one in stages if one.outcome]
+    if not attempts:
+        return None
+    answer = settled_answer(stages) or attempts[-1]
+    return result({**state, "stages": told, "answer": answer, "status": "stopped"}, workflow, question, scope)
 
 
 def result(final: Mapping[str, Any], workflow: Workflow, question: Question, scope: Scope) -> Trajectory:

@@ -37,6 +37,7 @@ from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
 from selfwire.evals.study.variants import without as switched_off
 from selfwire.evolvers.hera.measures import lines, run_measures
 from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.evolution.graph import failed_tests
 from selfwire.graphs.methods import METHODS
 from selfwire.runtime.sync import run_sync
 
@@ -172,6 +173,11 @@ def _go(run: OpenRun, home: str | None) -> None:
         _last_words(run, finished=False)
         raise
     _last_words(run, finished=True)
+    if failed := failed_tests(final):
+        out.print(
+            f"\n{failed} of {len(parts.splits.test)} test tasks ended as errors and count for neither side; try these "
+            f"again with: selfwire evolve --resume {parts.run}"
+        )
 
 
 def show_report(report: Report, run: OpenRun) -> None:

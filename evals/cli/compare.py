@@ -80,6 +80,8 @@ def compare(
         raise ConfigError(
             "compare needs contestants and --benchmark, such as `selfwire compare hiva single --benchmark archive`"
         )
+    if not evolve:
+        options.refuse_unused(ctx, options.OF_EVOLUTIONS, "nobody is evolved first; name whom with --evolve")
     entries = contestants(targets, knobs(config or []), without or [])
     carried_out(ctx, entries, "compare", against=against, evolving=_evolving(ctx.params, entries))
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -12,6 +12,11 @@ from selfwire.core.errors import ConfigError
 from selfwire.runtime.library import Library, open_library
 
 T = TypeVar("T")
+
+ARGUMENTS = ("method", "target", "targets")
+"""Parameters of commands that are no options."""
+OF_EVOLUTIONS = ("iterations", "batch", "gate_tasks", "train", "gate_size")
+"""Parameters that only an evolution before the measuring heeds."""
 
 Home = Annotated[
     str | None,
@@ -69,6 +74,32 @@ UploadReferences = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")]
 Out = Annotated[Path | None, typer.Option(help="JSONL of results; in the run's folder if none.")]
+
+
+def is_given(ctx: typer.Context, name: str) -> bool:
+    """Whether an option or argument stands on the command line."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def as_option(name: str) -> str:
+    """A parameter as people write it."""
+    return "--set" if name == "config" else name.upper() if name in ARGUMENTS else f"--{name.replace('_', '-')}"
+
+
+def refuse_unused(ctx: typer.Context, names: Iterable[str], why: str) -> None:
+    """Refuse options that would do nothing.
+
+    Args:
+        ctx: of the command.
+        names: of its parameters.
+        why: they do nothing here, and what to do.
+
+    Raises:
+        ConfigError: one of them is given.
+    """
+    if unused := [as_option(name) for name in names if is_given(ctx, name)]:
+        raise ConfigError(f"{', '.join(unused)} would do nothing: {why}")
 
 
 def with_library(home: str | None, act: Callable[[Library], Awaitable[T]]) -> T:

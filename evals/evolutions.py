@@ -17,7 +17,7 @@ from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
 from selfwire.evals.controls import with_random_edits
 from selfwire.evals.models import embedder_name, metered
-from selfwire.evals.recording import REQUEST, asked, facts, short_name, with_limits
+from selfwire.evals.recording import REQUEST, asked, facts, short_name, standing, with_limits
 from selfwire.evals.requests import EvolveRequest
 from selfwire.evals.runs import CHECKPOINTS, JOURNAL, SUMMARY, run_folder, runs_folder
 from selfwire.graphs.checkpoints import sqlite_saver
@@ -65,14 +65,8 @@ class OpenRun:
         Raises:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
         """
-        await self.tell("running")
-        try:
-            async with deadline(self.parts.ledger):
-                final = await run_evolution(self.parts, self.saver, on_event)
-        except BaseException as error:
-            why = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "interrupted"
-            await self.tell(f"stopped: {why}"[:120])
-            raise
+        async with standing(self.tell), deadline(self.parts.ledger):
+            final = await run_evolution(self.parts, self.saver, on_event)
         await self.tell("finished", iteration=final["iteration"], **_scores(final))
         return final
 

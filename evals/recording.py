@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
@@ -46,6 +47,22 @@ def asked(path: Path, schema: type[AnyRequest]) -> AnyRequest:
 def _told(error: ValidationError) -> str:
     first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}; is it a run of another command?"
+
+
+@asynccontextmanager
+async def standing(tell: Callable[[str], Awaitable[None]]) -> AsyncIterator[None]:
+    """Note that a run is running, and why it stopped if it does; one that finishes says so itself.
+
+    Args:
+        tell: notes a status for lists of runs.
+    """
+    await tell("running")
+    try:
+        yield
+    except BaseException as error:
+        why = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "interrupted"
+        await tell(f"stopped: {why}"[:120])
+        raise
 
 
 def with_limits(request: AnyRequest, limits: Mapping[str, float]) -> AnyRequest:

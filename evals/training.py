@@ -15,15 +15,16 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evals.evolutions import OpenRun, resumed, started
-from selfwire.evals.recording import short_name
+from selfwire.evals.recording import short_name, standing
 from selfwire.evals.requests import EvolveRequest
 from selfwire.evals.runs import SUMMARY, runs_folder
 from selfwire.evals.statistics import Estimate, wilson
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.reinforce import Update
+from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.graphs.evolution.rollouts import roll_out, solving, spent
 from selfwire.graphs.evomas.method import Evomas
-from selfwire.graphs.evomas.training import Training
+from selfwire.graphs.evomas.training import Training, batch_tasks
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.learned import SAMPLING
 from selfwire.graphs.method import Method
@@ -67,6 +68,15 @@ class OpenTraining:
     embedder: Embedder
     state: Path
 
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the user should know, such as batches that are not of the size that was asked for."""
+        wanted, tasks = self.config.train.batch, len(self.run.parts.splits.train)
+        made = batch_tasks(wanted, self.config.samples, tasks) * self.config.samples
+        why = f"{tasks} train tasks, {self.config.samples} runs of each"
+        smaller = (f"every update learns from {made} episodes, not from {wanted}: there are {why}",)
+        return (*self.run.notices, *(smaller if made != wanted else ()))
+
     async def go(
         self,
         on_update: Callable[[Update], None] = lambda update: None,
@@ -91,18 +101,13 @@ class OpenTraining:
             state=self.state,
             save=self._save,
         )
-        await self._tell("running")
-        try:
-            async with deadline(parts.ledger):
-                workflow = await training.go(parts.seed_workflow, on_update, on_episode)
-        except BaseException as error:
-            await self._tell(f"stopped: {type(error).__name__}: {error}"[:120])
-            raise
+        async with standing(self._tell), deadline(parts.ledger):
+            workflow = await training.go(parts.seed_workflow, on_update, on_episode)
         await self._tell("finished", iteration=self.config.train.updates)
         return workflow
 
     async def tested(self, workflow: Workflow) -> list[Tested]:
-        """Held-out tasks with the trained router, the same head untrained, and chance.
+        """Held-out tasks with the trained router, with the one that training began with, untrained, and by chance.
 
         Raises:
             BudgetError, OutageError, ModelError: as `go`.
@@ -120,11 +125,15 @@ class OpenTraining:
     def _ways(self, workflow: Workflow) -> Iterator[tuple[str, Method, Workflow]]:
         parts = self.run.parts
         yield "trained", parts.method, workflow
-        yield "untrained", parts.method, parts.seed_workflow
+        begun = parts.seed_workflow
+        untrained = begun.replace(memory={name: kept for name, kept in begun.memory.items() if name != ROUTER})
+        if untrained != begun:
+            yield "as it began", parts.method, begun
+        yield "untrained", parts.method, untrained
         if isinstance(parts.method, Evomas):
             chance = parts.method.config.replace(adapter="random")
             model, toolbox, embeds = parts.method.model, parts.method.toolbox, parts.method.embedder
-            yield "random", Evomas(model, toolbox, embeds, chance), parts.seed_workflow
+            yield "random", Evomas(model, toolbox, embeds, chance), untrained
 
     async def _save(self, workflow: Workflow, updates: int) -> None:
         parts = self.run.parts

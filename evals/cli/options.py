@@ -71,6 +71,26 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run 
 Out = Annotated[Path | None, typer.Option(help="JSONL of results; in the run's folder if none.")]
 
 
+ARGUMENTS = ("method", "target", "targets")
+"""Parameters of commands that are no options."""
+OTHERWISE = {"config": "--set", "train_size": "--train"}
+"""Options by parameter, where they are not called alike."""
+
+
+def given_options(ctx: typer.Context) -> list[str]:
+    """Names of the parameters that stand on the command line, sorted."""
+    return [
+        name
+        for name in sorted(ctx.params)
+        if (source := ctx.get_parameter_source(name)) is not None and source.name == "COMMANDLINE"
+    ]
+
+
+def as_option(name: str) -> str:
+    """A parameter as it is typed."""
+    return OTHERWISE.get(name) or (name.upper() if name in ARGUMENTS else f"--{name.replace('_', '-')}")
+
+
 def with_library(home: str | None, act: Callable[[Library], Awaitable[T]]) -> T:
     """Open the library that is there, without making one, and do something with it.
 

@@ -23,7 +23,7 @@ from selfwire.evolvers.hiva.repair import least_helpful
 from selfwire.evolvers.hiva.seed import METHOD, adopted, seed
 from selfwire.evolvers.hiva.updates import evidence, kept_learning, refit_weights
 from selfwire.graphs.learned import learned_routing, team_episode
-from selfwire.graphs.method import Evolved, Grade
+from selfwire.graphs.method import Evolved, Grade, Method
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.team import run_team
@@ -32,7 +32,7 @@ from selfwire.nodes.agent import agent_act
 
 
 @dataclass(frozen=True)
-class Hiva:
+class Hiva(Method):
     """HiVA wired to models, tools and an embedder.
 
     Attributes:
@@ -103,10 +103,6 @@ class Hiva:
         if self.config.router == "learned" and (decided := team_episode(done, workflow)):
             notes["episode"] = decided.model_dump(mode="json")
         return done.replace(overhead=overhead, notes=notes)
-
-    async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
-        """One answer per question."""
-        return [await self.solve(workflow, question, scope=scope)]
 
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade

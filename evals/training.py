@@ -14,7 +14,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
-from selfwire.evals.evolutions import OpenRun, resumed, started
+from selfwire.evals.evolutions import OpenRun, checked, resumed, started
 from selfwire.evals.recording import short_name, standing
 from selfwire.evals.requests import EvolveRequest
 from selfwire.evals.runs import SUMMARY, runs_folder
@@ -26,7 +26,7 @@ from selfwire.graphs.evolution.rollouts import roll_out, solving, spent
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.evomas.training import Training, batch_tasks
 from selfwire.graphs.hiva.method import Hiva
-from selfwire.graphs.learned import SAMPLING
+from selfwire.graphs.learned import SAMPLING, branches
 from selfwire.graphs.method import Method
 from selfwire.runtime.budget import deadline
 
@@ -161,6 +161,8 @@ def new_training(request: EvolveRequest, home: Path | None = None, *, run: str |
     """
     if request.method not in METHODS:
         raise ConfigError(f"{request.method} has no router to train; {', '.join(METHODS)} have")
+    trial = checked(request, home)
+    _trainable(trial.method, trial.seed)  # before anything is written
     named = run or f"train-{request.method}-{short_name(request.benchmark)}-{secrets.token_hex(3)}"
     with started(request, home, run=named) as opened:
         yield _training(opened, home)
@@ -171,19 +173,31 @@ def resumed_training(
     run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None
 ) -> Iterator[OpenTraining]:
     """A training that stopped; arguments and errors as for `evolutions.resumed`."""
-    with resumed(run, home, limits=limits) as opened:
+    with resumed(run, home, limits=limits, command="train") as opened:
         yield _training(opened, home)
 
 
 def _training(opened: OpenRun, home: Path | None) -> OpenTraining:
-    method = opened.parts.method
-    if isinstance(method, Evomas):
-        config, embeds = method.config, method.embedder
-        if config.adapter != "learned":
-            raise ConfigError(f"adapter {config.adapter} asks no router; leave it at learned to train one")
-    elif isinstance(method, Hiva) and method.config.router == "learned":
-        config = EvomasConfig(sampling=SAMPLING, samples=1, transfer=True, train=method.config.train)
-        embeds = method.embedder
-    else:
-        raise ConfigError(f"run {opened.parts.run!r} trains no router; resume it with the command that began it")
+    config, embeds = _trainable(opened.parts.method, opened.parts.seed_workflow)
     return OpenTraining(opened, config, embeds, runs_folder(home) / opened.parts.run / STATE)
+
+
+def _trainable(method: Method, seed: Workflow) -> tuple[EvomasConfig, Embedder]:
+    """How the router draws and is trained, and whose vectors it reads.
+
+    Raises:
+        ConfigError: no run would ask it.
+    """
+    if isinstance(method, Evomas):
+        if method.config.adapter != "learned":
+            raise ConfigError(f"adapter {method.config.adapter} asks no router; leave it at learned to train one")
+        return method.config, method.embedder
+    if not isinstance(method, Hiva) or method.config.router != "learned":
+        raise ConfigError(f"{method.name} is routed by something else here; leave its router at learned to train it")
+    if not branches(seed):
+        raise ConfigError(
+            f"no agent of this team has two successors to choose from ({len(seed.topology.nodes)} nodes), so a router "
+            "has nothing to learn; name a team that branches with --workflow, such as one that was evolved"
+        )
+    config = EvomasConfig(sampling=SAMPLING, samples=1, transfer=True, train=method.config.train)
+    return config, method.embedder

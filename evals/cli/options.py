@@ -31,7 +31,7 @@ Knobs = Annotated[
 ]
 RouterName = Annotated[
     str | None,
-    typer.Option("--router", help="Of HiVA's team: kabb, or learned, EvoMAS's router; `train hiva` trains it."),
+    typer.Option("--router", help="Of HiVA's team: kabb; learned, as `train hiva` trains it; auto, as trained."),
 ]
 Target = Annotated[
     str | None, typer.Argument(help="Method, baseline, or saved workflow (name, name@version, fingerprint, .json).")

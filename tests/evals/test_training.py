@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from selfwire.core.errors import ModelError
+from selfwire.core.errors import ConfigError, JournalError, ModelError
 from selfwire.core.usage import Budget
+from selfwire.evals.evolutions import OpenRun, resumed, started
 from selfwire.evals.recording import standing
 from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
-from selfwire.evals.training import OpenTraining, new_training
+from selfwire.evals.training import OpenTraining, new_training, resumed_training
 from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runtime.sync import run_sync
@@ -81,3 +82,28 @@ def test_a_pool_that_was_trained_before_is_not_called_untrained(tmp_path: Path) 
         assert tested(training) == ["trained", "untrained", "random"]
     with new_training(request("router"), tmp_path) as training:
         assert tested(training) == ["trained", "as it began", "untrained", "random"]
+
+
+def test_what_has_nothing_to_learn_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    chain = request().replace(method="hiva", config={"router": "learned"})
+    for asked, told in (
+        (chain, r"no agent of this team has two successors .*--workflow"),
+        (chain.replace(config={"router": "kabb"}), "routed by something else"),
+        (request(adapter="random"), "adapter random asks no router"),
+    ):
+        with pytest.raises(ConfigError, match=told), new_training(asked, tmp_path):
+            pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_of_another_command_is_not_taken_for_a_training(tmp_path: Path) -> None:
+    async def told(run: OpenRun) -> None:
+        await run.tell("stopped: interrupted")
+
+    with started(request(), tmp_path, run="evolution") as run:
+        run_sync(told(run))
+    with pytest.raises(JournalError, match="begun by `selfwire evolve`, not by `selfwire train`; go on with `selfwire"):
+        with resumed_training("evolution", tmp_path):
+            pass
+    with resumed("evolution", tmp_path) as run:
+        assert run.parts.run == "evolution"

@@ -21,7 +21,7 @@ from selfwire.evals.cli.options import (
     Rubric,
     Without,
     as_option,
-    is_given,
+    given_options,
     knobs,
     local_folder,
     refuse_unused,
@@ -110,7 +110,7 @@ def new_limits(ctx: typer.Context) -> dict[str, float]:
     Raises:
         ConfigError: another option is given, which the run remembers.
     """
-    given = [name for name in sorted(ctx.params) if is_given(ctx, name) and name not in ("resume", "home")]
+    given = [name for name in given_options(ctx) if name not in ("resume", "home")]
     if others := [name for name in given if name not in LIMITS.values()]:
         raise ConfigError(
             f"--resume remembers its options, so {', '.join(map(as_option, others))} cannot be given beside it; "

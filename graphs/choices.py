@@ -64,9 +64,7 @@ def chosen(schema: type[Chosen]) -> Chosen:
     return context if isinstance(context, schema) else schema()
 
 
-def context_schema(
-    schema: type[Chosen], workflow: Workflow, places: Mapping[str, str] = FrozenMap()
-) -> type[Chosen]:
+def context_schema(schema: type[Chosen], workflow: Workflow, places: Mapping[str, str] = FrozenMap()) -> type[Chosen]:
     """The choices of a graph that starts from a workflow: an editable prompt per agent among them.
 
     Args:

@@ -16,11 +16,12 @@ from selfwire.evals.cli import options, output
 from selfwire.evals.cli.evolve import LIMITS, new_limits
 from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.options import Home, Knobs, knobs, local_folder
-from selfwire.evals.cli.progress import EvaluationProgress, EvolutionProgress, told_spend
+from selfwire.evals.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress, told_spend
 from selfwire.evals.evaluation.estimate import estimated
 from selfwire.evals.evaluation.evolving import Evolution
 from selfwire.evals.evaluation.opening import resumed, started
-from selfwire.evals.evaluation.request import Entry, EvaluationRequest
+from selfwire.evals.evaluation.processes import in_processes, workers_for
+from selfwire.evals.evaluation.request import Entry, EvaluationRequest, Evolving
 from selfwire.evals.evaluation.run import Evaluation
 from selfwire.evals.evaluation.table import HEAD, Line, cells, reference
 from selfwire.evals.experiments.attached import telling
@@ -120,7 +121,7 @@ def carried_out(ctx: typer.Context, entries: tuple[Entry, ...], command: str, **
     folder = local_folder(given["home"])
     if given["resume"] is not None:
         with resumed(given["resume"], folder, limits=new_limits(ctx)) as run:
-            _go(run)
+            _go(run, folder, given.get("workers", 1))
         return
     request = requested(given, entries, command, **more)
     if given["dry_run"]:
@@ -128,8 +129,9 @@ def carried_out(ctx: typer.Context, entries: tuple[Entry, ...], command: str, **
         return
     if request.langsmith != "off":
         langsmith_address()  # there must be one before anything is written
+    workers_for(request, given.get("workers", 1))  # refused before anything is written
     with started(request, folder, out=given["out"]) as run:
-        _go(run)
+        _go(run, folder, given.get("workers", 1))
 
 
 def requested(given: Mapping[str, Any], entries: tuple[Entry, ...], command: str, **more: Any) -> EvaluationRequest:
@@ -188,17 +190,38 @@ def model_names(given: Mapping[str, Any]) -> ModelNames:
     )
 
 
-def _go(run: Evaluation) -> None:
+def _go(run: Evaluation, home: Path | None, workers: int | None) -> None:
     out, asked = output.console(), run.request
+    at_once = workers_for(asked, workers)
     names = ", ".join(entry.target for entry in asked.entries)
     out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
     with _words_at_the_end(run), telling(run):
         for notice in run.notices:
             out.print(notice)
-        _evolve(run)
-        with EvaluationProgress(out) as progress:
-            lines = run_sync(run.go(progress))
+        if asked.evolving:
+            out.print(_who_evolves(asked.evolving))
+        lines = _measured(run) if at_once == 1 else _measured_beside(run, home, at_once)
         show_table(run, lines)
+
+
+def _who_evolves(evolving: Evolving) -> str:
+    return (
+        f"evolved first, on other tasks: {', '.join(evolving.names)}; {evolving.iterations} iterations of "
+        f"{evolving.batch} tasks each; --evolve none measures their seed workflows"
+    )
+
+
+def _measured(run: Evaluation) -> tuple[Line, ...]:
+    """One contestant after another."""
+    _evolve(run)
+    with EvaluationProgress(output.console()) as progress:
+        return run_sync(run.go(progress))
+
+
+def _measured_beside(run: Evaluation, home: Path | None, workers: int) -> tuple[Line, ...]:
+    """So many contestants at a time, in processes of their own."""
+    with ContestProgress(len(run.request.entries), len(run.tasks), output.console()) as progress:
+        return in_processes(run, home, workers, progress)
 
 
 def _evolve(run: Evaluation) -> None:

@@ -1,6 +1,7 @@
 """The command that measures several contestants on the same tasks: compare."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +20,8 @@ from selfwire.graphs.methods import METHODS
 ALL = {"methods": tuple(METHODS), "baselines": tuple(BASELINES), "all": (*METHODS, *BASELINES)}
 """Words for several contestants."""
 
+REFERENCE = "single"
+"""Whom others are compared with where nobody says whom: one agent with the same tools and calls."""
 LEARN = "learning"
 """Word for the methods that learn between runs."""
 LEARNING = tuple(name for name in METHODS if name in EVOLVED)
@@ -40,7 +43,7 @@ def compare(
     targets: Targets = None,
     benchmark: options.Benchmark = None,
     resume: options.Resume = None,
-    against: Annotated[str, typer.Option(help="Whom the others are compared with; the first if none.")] = "",
+    against: Annotated[str, typer.Option(help="Whom the others are compared with; else single, else the first.")] = "",
     tasks: options.Tasks = 60,
     split: options.Split = "test",
     seed: options.Seed = 0,
@@ -82,6 +85,7 @@ def compare(
     upload_references: options.UploadReferences = False,
     dry_run: options.DryRun = False,
     out: options.Out = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown too.")] = None,
     home: Home = None,
 ) -> None:
     """Measure several contestants on the same tasks, under the same cap of calls, in one table.
@@ -99,6 +103,7 @@ def compare(
             "compare needs contestants and --benchmark, such as `selfwire compare hiva single --benchmark archive`"
         )
     entries = contestants(targets, knobs(config or []), without or [])
+    against = against or next((one.name for one in entries if one.name == REFERENCE), "")
     carried_out(ctx, entries, "compare", against=against, evolving=_evolving(ctx.params, entries))
 
 

@@ -92,7 +92,7 @@ def evolve(
         _go(run, home)
 
 
-BESIDE = ("resume", "home", "workers")
+BESIDE = ("resume", "home", "workers", "markdown")
 """Options that a run does not remember, as nothing depends on them."""
 
 

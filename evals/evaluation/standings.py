@@ -45,9 +45,7 @@ def standings(run: Evaluation, lines: Sequence[Line]) -> Standings:
 
 
 def _says_something(name: str, rows: Sequence[tuple[str, ...]], *, timed: bool) -> bool:
-    """Columns in which nothing stands are left out, the share of solved tasks where it is the score, and seconds of the
-    stand-in, which answers at once.
-    """
+    """Whether a column is shown: not the share of solved tasks where it is the score, nor the stand-in's seconds."""
     column = [row[HEAD.index(name)] for row in rows]
     if name == "solved [95 %]":
         return column != [row[HEAD.index("score [95 %]")] for row in rows]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of
 from selfwire.evolvers.accounts import shortened
 from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.evomas.asks import Plan, PlannedSubtask
@@ -59,7 +59,7 @@ async def plan(state: TaskState, outcome: str, coach: Coach, *, tools: str, agen
             tools=tools,
         )
     except ReplyError as error:
-        return Planned(unplanned(state), error.cost or Usage(), fell_back=True)
+        return Planned(unplanned(state), cost_of(error), fell_back=True)
     return Planned(planned(state, reply), usage)
 
 

@@ -66,12 +66,14 @@ def _learner(workflow: Workflow, config: EvomasConfig, train: TrainConfig, embed
 def episode_of(trajectory: Trajectory) -> Episode | None:
     """What a trajectory teaches the router: None if nothing was decided; without a reward after an error (D8).
 
-    A failed agent is one too: what was chosen was not what ran.
+    A failed agent is one too: what was chosen was not what ran. So are a planner or an evaluator that failed: the
+    run was cut short.
     """
     noted = trajectory.notes.get(EPISODE)
     if noted is None:
         return None
-    feedback, failed = trajectory.feedback, any(step.error for step in trajectory.steps)
+    failed = any(step.error for step in trajectory.steps) or trajectory.notes.get("status") == "failure"
+    feedback = trajectory.feedback
     reward = None if trajectory.error is not None or failed or feedback is None else float(feedback.solved)
     return Episode.model_validate(thawed(noted)).replace(reward=reward)
 

@@ -101,7 +101,7 @@ class Training:
         self, workflow: Workflow, number: int, on_episode: Callable[[Trajectory], None]
     ) -> list[Episode]:
         scope = Scope(run=self.run, seed=self.seed, iteration=number, phase=PHASE)
-        wanted = min(len(self.tasks), max(1, self.train.batch // self.samples))
+        wanted = batch_tasks(self.train.batch, self.samples, len(self.tasks))
         drawn = scope.random("tasks").permutation(len(self.tasks))[:wanted]
         tasks = [self.tasks[int(index)] for index in drawn]
         found = await roll_out(self.ground, self.play, workflow, tasks, scope, on_episode)
@@ -114,6 +114,11 @@ class Training:
         """Save a version if one is due; saving the same one again changes nothing."""
         if done and (done % self.train.checkpoint_every == 0 or done == self.train.updates):
             await self.save(_slim(workflow), done)
+
+
+def batch_tasks(episodes: int, samples: int, tasks: int) -> int:
+    """How many tasks an update draws, none of them twice, for about so many episodes: at least one, at most all."""
+    return min(tasks, max(1, episodes // samples))
 
 
 def _checked_device(name: str) -> None:

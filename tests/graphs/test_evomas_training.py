@@ -1,6 +1,8 @@
 """The training loop: it learns, saves versions, and comes out the same after kill -9."""
 
 import os
+import random
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -58,19 +60,29 @@ def test_training_killed_with_9_resumes_to_the_same_weights_bit_for_bit(tmp_path
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     for folder in (straight, killed):
         folder.mkdir()
-    command = [sys.executable, "-m", "tests.graphs.trained_process"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([*command, str(straight)], check=True, env=environment, timeout=300)
-    for pause_at in (1, 3):
-        with subprocess.Popen([*command, str(killed), str(pause_at)], stdout=subprocess.PIPE, env=environment) as child:
-            assert child.stdout is not None
-            assert child.stdout.readline() == b"paused\n"
-            child.kill()
-        assert read_weights(killed / STATE).card.updates == pause_at
-    subprocess.run([*command, str(killed)], check=True, env=environment, timeout=300)
+    in_a_process(straight)
+    draw = random.Random(5)
+    for point in (draw.randint(4, 9) for _ in range(4)):  # moments of each process, of about 30 in all
+        assert in_a_process(killed, point) is None
+    assert 0 < read_weights(killed / STATE).card.updates < TRAIN.updates
+    in_a_process(killed)
     assert (killed / STATE).read_bytes() == (straight / STATE).read_bytes()
     with open_library(straight) as one, open_library(killed) as other:
         assert run_sync(one.load(NAME)) == run_sync(other.load(NAME))
+        histories = [run_sync(library.history(NAME)).versions for library in (one, other)]
+    assert [[v.step for v in versions] for versions in histories] == [[2, 4, 5]] * 2
+
+
+def in_a_process(folder: Path, die_at: int | None = None) -> int | None:
+    """Train in a process of its own; None if it has killed itself, 0 if it has ended."""
+    command = [sys.executable, "-m", "tests.graphs.trained_process", str(folder)]
+    point = [] if die_at is None else [str(die_at)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*command, *point], env=environment, timeout=300, capture_output=True, text=True)
+    if die_at is not None and done.returncode == -signal.SIGKILL:
+        return None
+    assert done.returncode == 0, done.stderr
+    return done.returncode
 
 
 class Stopped(Player):

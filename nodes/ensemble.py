@@ -66,9 +66,9 @@ def ensemble_act(model: Model, prompts: Prompts, *, temperature: float | None = 
 
 
 def lettered(inbox: Sequence[Message]) -> dict[str, str]:
-    """Solutions by letter, in the order of the inbox; blank ones are none."""
-    texts = [message.text.strip() for message in inbox if message.text.strip()]
-    return dict(zip(LETTERS, texts, strict=False))
+    """Solutions by letter, in the order of the inbox; blank ones are none, nor is an ensemble's that had none itself."""
+    texts = [message.text.strip() for message in inbox]
+    return dict(zip(LETTERS, (text for text in texts if text and text != NOTHING), strict=False))
 
 
 def most_common(solutions: Mapping[str, str]) -> str:

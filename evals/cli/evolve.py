@@ -21,7 +21,7 @@ from selfwire.evals.cli.options import (
     Rubric,
     Without,
     as_option,
-    is_given,
+    given_options,
     knobs,
     local_folder,
     refuse_unused,
@@ -104,13 +104,17 @@ def evolve(
         _go(run, home)
 
 
+BESIDE = ("resume", "home", "workers", "markdown")
+"""Options that a run does not remember, as nothing depends on them."""
+
+
 def new_limits(ctx: typer.Context) -> dict[str, float]:
     """The limits that are given beside --resume.
 
     Raises:
         ConfigError: another option is given, which the run remembers.
     """
-    given = [name for name in sorted(ctx.params) if is_given(ctx, name) and name not in ("resume", "home")]
+    given = [name for name in given_options(ctx) if name not in BESIDE]
     if others := [name for name in given if name not in LIMITS.values()]:
         raise ConfigError(
             f"--resume remembers its options, so {', '.join(map(as_option, others))} cannot be given beside it; "

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from selfwire.core.errors import ReplyError
+from selfwire.core.errors import ReplyError, ShareError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, cost_of
 from selfwire.evolvers.accounts import shortened
@@ -69,7 +69,7 @@ def nobody_answered(why: str) -> Assessment:
 async def last_answer(state: TaskState, attempts: Sequence[str], coach: Coach, *, scope: Scope) -> tuple[str, Usage]:
     """The answer of a run in which no subtask succeeded, put together once out of what was tried.
 
-    Without a valid reply it is the last attempt as it stands.
+    Without a valid reply, or a call that is left to the task, it is the last attempt as it stands.
 
     Args:
         state: at the end.
@@ -90,4 +90,6 @@ async def last_answer(state: TaskState, attempts: Sequence[str], coach: Coach, *
         )
     except ReplyError as error:
         return attempts[-1], cost_of(error)
+    except ShareError:
+        return attempts[-1], Usage()
     return reply.answer.strip() or attempts[-1], usage

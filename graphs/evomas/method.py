@@ -9,7 +9,6 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.ports import Act, Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
@@ -27,7 +26,7 @@ from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.graphs.evomas.adapters import Adapters
 from selfwire.graphs.evomas.learning import episode_of, updated
 from selfwire.graphs.evomas.stage import StageRun, layered_topology
-from selfwire.graphs.method import Evolved, Grade
+from selfwire.graphs.method import Evolved, Grade, Method
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.reached import run_to_end
@@ -36,8 +35,8 @@ from selfwire.nodes.ensemble import ensemble_act
 
 
 @dataclass(frozen=True)
-class Evomas:
-    """EvoMAS wired to models, tools and an embedder; satisfies `graphs.method.Method`.
+class Evomas(Method):
+    """EvoMAS wired to models, tools and an embedder.
 
     Attributes:
         model: plays the roles agent, meta (planner) and judge (evaluator).
@@ -76,10 +75,6 @@ class Evomas:
         """The pool; its browser holds what opens pages even where that is not lent to others."""
         prompts = load_prompts("evolvers", METHOD)
         return seed(prompts, tools=tools, pages=browsing(self.toolbox) if tools else (), config=self.config)
-
-    def adopted(self, workflow: Workflow) -> Workflow:
-        """A pool from elsewhere as it is."""
-        return workflow
 
     async def chooser(self, workflow: Workflow) -> Chooser:
         """Who chooses layers, as the config says; a head is built once per weights, off the event loop."""
@@ -156,17 +151,9 @@ class Evomas:
         learned, _, update = await updated(workflow, episodes, self.config, self.config.train, self.embedder)
         return Evolved(workflow=learned.descended_from(workflow, ()), notes={"update": update.model_dump(mode="json")})
 
-    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
-        """Nothing is fitted to held-out tasks."""
-        return workflow
-
     def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
         """The kept pool with the candidate's router, which reads agents by their texts."""
         return kept.learned(**{ROUTER: candidate.memory[ROUTER]}) if ROUTER in candidate.memory else kept
-
-    def pruned(self, workflow: Workflow) -> Rewiring | None:
-        """Nothing is pruned: who helps least is not chosen."""
-        return None
 
 
 def _so_far(

@@ -8,7 +8,6 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.ports import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
@@ -27,7 +26,7 @@ from selfwire.evolvers.hera.planning import Plan, sampled
 from selfwire.evolvers.hera.profile import Profile, characterized
 from selfwire.evolvers.hera.retrieval import retrieved
 from selfwire.evolvers.hera.seed import METHOD, seed
-from selfwire.graphs.method import Evolved, Grade
+from selfwire.graphs.method import Evolved, Grade, Method
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.routers import every
@@ -54,8 +53,8 @@ class Brief(Value):
 
 
 @dataclass(frozen=True)
-class Hera:
-    """HERA wired to models, tools and an embedder; satisfies `graphs.method.Method`.
+class Hera(Method):
+    """HERA wired to models, tools and an embedder.
 
     Attributes:
         model: plays the roles agent and meta.
@@ -87,10 +86,6 @@ class Hera:
     def seed(self, tools: Sequence[str] = ()) -> Workflow:
         """The pool around the default chain, and an empty library."""
         return seed(load_prompts("evolvers", METHOD), tools=tools)
-
-    def adopted(self, workflow: Workflow) -> Workflow:
-        """A team from elsewhere as it is: its agents are the pool, its topology is the default chain."""
-        return workflow
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Characterise, retrieve, plan once at the temperature of evaluations, execute.
@@ -138,18 +133,10 @@ class Hera:
 
         return await learn(self, workflow, trajectories, scope, grade)
 
-    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
-        """Nothing is fitted."""
-        return workflow
-
     def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
         """The kept prompts and pool with the candidate's experience, failures and mutated questions."""
         learned = {name: value for name, value in candidate.memory.items() if name in LEARNED}
         return kept.learned(**learned) if learned else kept
-
-    def pruned(self, workflow: Workflow) -> Rewiring | None:
-        """Nothing is pruned: which agents take part is decided for each question."""
-        return None
 
     async def briefed(self, workflow: Workflow, question: Question, *, scope: Scope) -> Brief:
         """Alg. 4, lines 2 to 8: c and E_rel."""

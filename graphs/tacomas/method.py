@@ -8,7 +8,6 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.agent import MEMORY_NOTES, Agent
-from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.ports import Act, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
@@ -22,7 +21,7 @@ from selfwire.evolvers.tacomas.lessons import MEMORY, with_lessons
 from selfwire.evolvers.tacomas.messages import weighed
 from selfwire.evolvers.tacomas.rounds import Round, agreement, best_round, figures
 from selfwire.evolvers.tacomas.seed import METHOD, seed
-from selfwire.graphs.method import Evolved, Grade
+from selfwire.graphs.method import Evolved, Grade, Method
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.reached import run_to_end
@@ -33,8 +32,8 @@ from selfwire.nodes.agent import agent_act
 
 
 @dataclass(frozen=True)
-class Tacomas:
-    """TacoMAS wired to models and tools; satisfies `graphs.method.Method`.
+class Tacomas(Method):
+    """TacoMAS wired to models and tools.
 
     Attributes:
         model: plays the roles agent, meta and judge.
@@ -138,10 +137,6 @@ class Tacomas:
         held = {tool for agent in workflow.agents for tool in agent.tools}
         return {name: tool for name, tool in sorted(self.toolbox.items()) if name in held}
 
-    async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
-        """One answer per question."""
-        return [await self.solve(workflow, question, scope=scope)]
-
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
     ) -> Evolved:
@@ -155,21 +150,9 @@ class Tacomas:
         taught = with_lessons(workflow, trajectories, tools=tuple(self.offered(workflow)))
         return Evolved(workflow=workflow if taught == workflow else taught.descended_from(workflow, ()), notes=notes)
 
-    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
-        """Nothing is fitted."""
-        return workflow
-
-    def adopted(self, workflow: Workflow) -> Workflow:
-        """A team from elsewhere as it is: caps and budgets bind where it is rewired."""
-        return workflow
-
     def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
         """The kept team with the candidate's lessons, which hold whatever team is chosen."""
         return kept.learned(**{MEMORY: candidate.memory[MEMORY]}) if MEMORY in candidate.memory else kept
-
-    def pruned(self, workflow: Workflow) -> Rewiring | None:
-        """Nothing is pruned between questions."""
-        return None
 
     def _weighing(self, workflow: Workflow, weights: Mapping[str, float]) -> Act:
         act = agent_act(self.model, self.toolbox, temperature=self.config.temperature)

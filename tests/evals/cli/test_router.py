@@ -86,4 +86,4 @@ def test_the_router_of_a_team_is_an_option(home: Path) -> None:
     assert invoked(home, *asked, "learned").exit_code == 0
     refused = invoked(home, *asked, "dice")
     assert refused.exit_code == 2
-    assert "config of hiva: router: Input should be 'kabb' or 'learned'" in refused.stderr
+    assert "config of hiva: router: Input should be 'auto', 'kabb' or 'learned'" in refused.stderr

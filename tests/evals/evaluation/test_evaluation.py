@@ -216,7 +216,7 @@ def test_a_dry_run_counts_judges_and_evolutions(tmp_path: Path) -> None:
     given = ("compare", "hiva", "--benchmark", "archive", "--tasks", "10", "--dry-run")
     alone, evolved = (
         int(call(tmp_path / "home", *given, *more).output.split("calls:")[1].split()[0].replace(",", ""))
-        for more in ((), ("--evolve", "hiva", "--iterations", "2", "--batch", "5"))
+        for more in (("--evolve", "none"), ("--iterations", "2", "--batch", "5"))
     )
     assert evolved > alone + 2 * 5
 

@@ -23,6 +23,7 @@ from selfwire.runtime.offline.vocabulary import paraphrases
 
 Inner = TypeVar("Inner", bound=Method)
 
+
 @dataclass(frozen=True)
 class _Control(Generic[Inner]):
     """A method whose rewirings are drawn at random; its runs and its gate are the method's own.

@@ -116,6 +116,18 @@ def saved_weights(workflow: Workflow) -> Weights | None:
     return unpacked(recalled(reference), f"{reference[:19]}... of workflow {workflow.fingerprint}")
 
 
+def refuse_unusable(workflow: Workflow, config: EvomasConfig, embedder: str) -> None:
+    """Check that a pool's weights, if it has any and they will be asked, can route it; imports no torch.
+
+    Raises:
+        ConfigError: they are corrupt, or of another pool or embedder.
+        LibraryError: their bytes have not been loaded.
+    """
+    weights = saved_weights(workflow) if config.adapter == "learned" else None
+    if weights is not None:
+        refuse_other_pool(weights.card, workflow.agents, embedder, transfer=config.transfer)
+
+
 def with_weights(workflow: Workflow, weights: Weights) -> Workflow:
     """The workflow, routed by these weights from now on; their bytes are kept in this process until it is saved."""
     return workflow.learned(**{ROUTER: router_entry(weights.card, remembered(weights.packed))})

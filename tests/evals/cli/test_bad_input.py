@@ -100,7 +100,7 @@ def refused(home: Path, *arguments: str) -> str:
         (("ablate", "dytopo", "--base-url", NOWHERE), "the offline model calls no server"),
         ((*EVOLVE, "--gate", "off", "--gate-tasks", "5"), "--gate-tasks would do nothing: with --gate off nothing is"),
         (
-            ("compare", "hiva", "--benchmark", "archive", "--iterations", "3", "--train", "9"),
+            ("compare", "hiva", "--benchmark", "archive", "--evolve", "none", "--iterations", "3", "--train", "9"),
             "--iterations, --train would do nothing: nobody is evolved first; name whom with --evolve",
         ),
         (("ablate", "tacomas", "--batch", "3"), "--batch would do nothing: tacomas is measured as it is"),

@@ -90,7 +90,7 @@ def test_weights_of_another_pool_are_refused_before_anything_is_written(home: Pa
     for command in (("eval", file), ("train", "evomas", "--workflow", file)):
         result = invoked(tmp_path / "new", *command, *work)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert re.search(r"another pool .*early_exit are missing or changed; train again, or set transfer", result.stderr)
+        assert re.search(r"another pool .*early_exit are missing or changed; .* set transfer to true", result.stderr)
     other = invoked(home, "eval", "pool", "--benchmark", "archive", "--tasks", "1", "--embedder", "minilm")
     assert other.exit_code == 2
     assert "the weights read vectors of hashing-384, not of" in other.stderr

@@ -178,15 +178,16 @@ def _opened(
     bench = _benchmark(request).with_model(model)
     toolbox = journalled(bench.toolbox, journal)
     made = method(request.method, model=model, toolbox=toolbox, embedder=embeds, config=request.config)
-    seed = run_sync(journal.get_body(run_sync(journal.noted(SEED))))
+    seed = Workflow.model_validate(run_sync(journal.get_body(run_sync(journal.noted(SEED)))))
     with open_library(home) as library:
+        run_sync(library.keep(run_sync(library.fetch(seed))))  # a file that it came from may be gone at the resume
         parts = Parts(
             run=journal.run,
             config=request.evolution,
             method=with_random_edits(made, request.random_edits) if request.random_edits is not None else made,
             environment=bench.environment,
             splits=splits(request) if request.tested else splits(request).replace(test=()),
-            seed_workflow=Workflow.model_validate(seed),  # a name in the library may mean another by now
+            seed_workflow=seed,  # a name in the library may mean another by now
             library=library,
             journal=journal,
             ledger=ledger,

@@ -24,6 +24,7 @@ from selfwire.evals.cli.options import (
     given_options,
     knobs,
     local_folder,
+    refuse_unused,
 )
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.cli.trajectories import read_trajectories
@@ -36,6 +37,7 @@ from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
 from selfwire.evals.study.variants import without as switched_off
 from selfwire.evolvers.hera.measures import lines, run_measures
 from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.evolution.graph import failed_tests
 from selfwire.graphs.methods import METHODS
 from selfwire.runtime.sync import run_sync
 
@@ -92,6 +94,8 @@ def evolve(
         with resumed(resume, folder, limits=new_limits(ctx)) as run:
             _go(run, home)
         return
+    if gate == "off":
+        refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
     request = requested(ctx.params)
     if dry_run:
         typer.echo(estimated(request, folder).text)
@@ -100,13 +104,17 @@ def evolve(
         _go(run, home)
 
 
+BESIDE = ("resume", "home", "workers", "markdown")
+"""Options that a run does not remember, as nothing depends on them."""
+
+
 def new_limits(ctx: typer.Context) -> dict[str, float]:
     """The limits that are given beside --resume.
 
     Raises:
         ConfigError: another option is given, which the run remembers.
     """
-    given = [name for name in given_options(ctx) if name not in ("resume", "home")]
+    given = [name for name in given_options(ctx) if name not in BESIDE]
     if others := [name for name in given if name not in LIMITS.values()]:
         raise ConfigError(
             f"--resume remembers its options, so {', '.join(map(as_option, others))} cannot be given beside it; "
@@ -169,6 +177,11 @@ def _go(run: OpenRun, home: str | None) -> None:
         _last_words(run, finished=False)
         raise
     _last_words(run, finished=True)
+    if failed := failed_tests(final):
+        out.print(
+            f"\n{failed} of {len(parts.splits.test)} test tasks ended as errors and count for neither side; try these "
+            f"again with: selfwire evolve --resume {parts.run}"
+        )
 
 
 def show_report(report: Report, run: OpenRun) -> None:

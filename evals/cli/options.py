@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -12,6 +12,13 @@ from selfwire.core.errors import ConfigError
 from selfwire.runtime.library import Library, open_library
 
 T = TypeVar("T")
+
+ARGUMENTS = ("method", "target", "targets")
+"""Parameters of commands that are no options."""
+OTHERWISE = {"config": "--set", "train_size": "--train"}
+"""Options by parameter, where they are not called alike."""
+OF_EVOLUTIONS = ("iterations", "batch", "gate_tasks", "train", "gate_size")
+"""Parameters that only an evolution before the measuring heeds."""
 
 Home = Annotated[
     str | None,
@@ -71,12 +78,6 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run 
 Out = Annotated[Path | None, typer.Option(help="JSONL of results; in the run's folder if none.")]
 
 
-ARGUMENTS = ("method", "target", "targets")
-"""Parameters of commands that are no options."""
-OTHERWISE = {"config": "--set", "train_size": "--train"}
-"""Options by parameter, where they are not called alike."""
-
-
 def given_options(ctx: typer.Context) -> list[str]:
     """Names of the parameters that stand on the command line, sorted."""
     return [
@@ -89,6 +90,21 @@ def given_options(ctx: typer.Context) -> list[str]:
 def as_option(name: str) -> str:
     """A parameter as it is typed."""
     return OTHERWISE.get(name) or (name.upper() if name in ARGUMENTS else f"--{name.replace('_', '-')}")
+
+
+def refuse_unused(ctx: typer.Context, names: Collection[str], why: str) -> None:
+    """Refuse options that would do nothing.
+
+    Args:
+        ctx: of the command.
+        names: of its parameters.
+        why: they do nothing here, and what to do.
+
+    Raises:
+        ConfigError: one of them is given.
+    """
+    if unused := [as_option(name) for name in given_options(ctx) if name in names]:
+        raise ConfigError(f"{', '.join(unused)} would do nothing: {why}")
 
 
 def with_library(home: str | None, act: Callable[[Library], Awaitable[T]]) -> T:

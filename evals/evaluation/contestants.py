@@ -1,7 +1,6 @@
 """From names to what can be put questions to: methods, baselines, saved workflows, and the benchmark's own rule."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,8 +155,9 @@ def _with_knobs(entry: Entry, one: Found, wiring: Wiring, knobs: Mapping[str, in
 def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver]) -> Play:
     """One answer per question; calls that are used up before there is one are no fault of the infrastructure.
 
-    A method that works in rounds gives the answer of the rounds that its calls sufficed for: it is asked again with
-    a round less, as often as needed, and what it had asked before comes out of the journal and costs nothing.
+    A method that works in rounds gives the answer of the rounds that its calls sufficed for. Which these are is found
+    by halving, as more rounds never take fewer calls: it is asked again with some of the rounds that are in question,
+    and what it had asked before comes out of the journal and costs nothing.
 
     Args:
         made: the method.
@@ -172,10 +172,15 @@ def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver]) -> Pla
             return [await made.solve(workflow, question, scope=scope)]
         except ShareError as error:
             why = str(error)
-        for rounds in range(most - 1, 0, -1):
-            with suppress(ShareError):
-                done = await shorter({name: rounds}).solve(workflow, question, scope=scope)
-                return [done.replace(notes={**done.notes, CUT: True})]
+        done, fits, too_many = None, 0, most
+        while too_many - fits > 1:
+            rounds = (fits + too_many) // 2
+            try:
+                done, fits = await shorter({name: rounds}).solve(workflow, question, scope=scope), rounds
+            except ShareError:
+                too_many = rounds
+        if done is not None:
+            return [done.replace(notes={**done.notes, CUT: True})]
         blank = Trajectory(question=question, workflow=workflow.fingerprint, notes={CAPPED: True})
         return [blank.failed(why)]
 

@@ -87,6 +87,7 @@ VARIANTS: Mapping[str, Mapping[str, Variant]] = {
         "no-rope": Variant(title="w/o RoPE", config={"rope": False}),
         "no-mutation": Variant(title="w/o mutation", config={"mutation": False}),
         "no-gate": Variant(title="no gate", gate="off"),
+        RANDOM: Variant(title="random edits", random=True),
     },
 }
 """Variants by method and name; every method has `full`, and `random` if random edits are a control for it."""

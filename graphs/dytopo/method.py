@@ -88,7 +88,8 @@ class Dytopo(Method):
         """Run the team on a question until it is done or out of rounds.
 
         Raises:
-            BudgetError, OutageError: the run must stop. Other faults end in the trajectory's `error`.
+            BudgetError, OutageError: the run must stop; `reached` holds what the rounds until then came to. Other
+                faults end in the trajectory's `error`.
         """
         report = await self.run(workflow, question, scope=scope)
         return report.trajectory(question, workflow.fingerprint, scope.sample)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Embedder
+from selfwire.core.values import thawed
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.choosers import FixedChooser, LearnedChooser, RandomChooser
-from selfwire.evolvers.evomas.config import EvomasConfig, HeadConfig
+from selfwire.evolvers.evomas.config import EvomasConfig, HeadConfig, SamplingConfig
 from selfwire.evolvers.evomas.plans import Chooser
 from selfwire.evolvers.evomas.pool import plan_of
 from selfwire.evolvers.evomas.weights import ROUTER, Card, Weights, refuse_other_pool, router_entry, unpacked
@@ -45,7 +46,7 @@ class Adapters:
             return FixedChooser(_plan(workflow, config))
         trained = config.adapter == "learned"
         head = await self.head(workflow, config.head, embedder, trained=trained, transfer=config.transfer)
-        return LearnedChooser(head, config.sampling, embedder)
+        return LearnedChooser(head, sampling_of(workflow, config), embedder)
 
     async def head(
         self,
@@ -79,6 +80,14 @@ class Adapters:
         if card is not None:
             refuse_other_pool(card, workflow.agents, embedder.name, transfer=transfer)
         return head
+
+
+def sampling_of(workflow: Workflow, config: EvomasConfig) -> SamplingConfig:
+    """How layers are drawn: as the config says; where that is left at its defaults, as the router was trained."""
+    entry = workflow.memory.get(ROUTER)
+    if config.adapter != "learned" or config.sampling != SamplingConfig() or not isinstance(entry, Mapping):
+        return config.sampling
+    return SamplingConfig.model_validate(thawed(entry.get("sampling", {})))
 
 
 def saved_weights(workflow: Workflow) -> Weights | None:

@@ -14,7 +14,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of, having_paid
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import together
@@ -95,7 +95,8 @@ class Hera(Method):
             BudgetError: the run must stop.
         """
         brief = await self.briefed(workflow, question, scope=scope)
-        plan, usage = await self.planned(workflow, question, brief, self.orchestrator, scope=scope)
+        with having_paid(brief.usage):
+            plan, usage = await self.planned(workflow, question, brief, self.orchestrator, scope=scope)
         done = await self.execute(workflow, question, plan.topology, self.config.temperature, scope=scope)
         return done.replace(overhead=brief.usage + usage, notes=notes(brief, plan))
 
@@ -117,7 +118,8 @@ class Hera(Method):
         try:
             plan, usage = await self.planned(workflow, question, brief, self.explorer, scope=scope)
         except ModelError as error:
-            blank = Trajectory(question=question, workflow=workflow.fingerprint, sample=scope.sample, overhead=known)
+            paid = known + cost_of(error)
+            blank = Trajectory(question=question, workflow=workflow.fingerprint, sample=scope.sample, overhead=paid)
             return blank.failed(f"{type(error).__name__}: {error}")
         heat = self.config.explore_temperature
         done = await self.execute(workflow, question, plan.topology, heat, scope=scope)

@@ -13,17 +13,18 @@ from selfwire.core.ports import Act, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, Trajectory
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.lessons import MEMORY, with_lessons
 from selfwire.evolvers.tacomas.messages import weighed
-from selfwire.evolvers.tacomas.rounds import agreement
+from selfwire.evolvers.tacomas.rounds import Round, agreement, best_round, figures
 from selfwire.evolvers.tacomas.seed import METHOD, seed
 from selfwire.graphs.method import Evolved, Grade, Method
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
+from selfwire.graphs.reached import run_to_end
 from selfwire.graphs.routers import every
 from selfwire.graphs.team import run_team
 from selfwire.graphs.turn import TeamRun
@@ -73,10 +74,11 @@ class Tacomas(Method):
             The best round's steps and answer; what the other rounds and the coaching cost is its overhead, and
             `notes` holds `rounds`, `figures`, the `topology` that ran last, the `checklist`, the last `workflow`'s
             fingerprint, and `oracle`.
-            A model that fails outside the team ends it as an error.
+            A judge or meta-model that fails ends the run with the best answer until then; it is an error where
+            there is none.
 
         Raises:
-            BudgetError: the run must stop.
+            BudgetError, OutageError: the run must stop; `reached` holds the best round until then.
         """
         from selfwire.graphs.tacomas.machine import machine, steps_needed  # the machine is made of this method's steps
 
@@ -87,13 +89,16 @@ class Tacomas(Method):
         given = {"question": question.input}
         limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.rounds)}
         try:
-            final = await graph.ainvoke(given, {**(within or {}), **limit})
+            final = await run_to_end(
+                graph, given, {**(within or {}), **limit}, so_far=lambda state: _so_far(state, workflow)
+            )
         except ModelError as error:
             return Trajectory(
                 question=question,
                 workflow=workflow.fingerprint,
                 error=f"{type(error).__name__}: {error}",
                 sample=scope.sample,
+                overhead=cost_of(error),
             )
         return _result(final, workflow)
 
@@ -163,6 +168,17 @@ class Tacomas(Method):
 def coached(agent: Agent, notes: Sequence[str]) -> Agent:
     """The agent with its refinements after the notes that it has; the oldest go where there are too many."""
     return agent.replace(memory=(*agent.memory, *notes)[-MEMORY_NOTES:]) if notes else agent
+
+
+def _so_far(state: Mapping[str, Any], workflow: Workflow) -> Trajectory | None:
+    """The best judged round of a run that was stopped, else the last answered one."""
+    rounds = [Round.model_validate(one) for one in state["rounds"]]
+    best = best_round(rounds)
+    if best is None:
+        return None
+    told = figures(rounds, stop="stopped", calls=Usage.model_validate(state["usage"]).calls)
+    chosen = state["done"] if best == rounds[-1].number else state["best"]
+    return _result({**state, "best": chosen, "error": None, "figures": told.model_dump(mode="json")}, workflow)
 
 
 def _result(final: Mapping[str, Any], workflow: Workflow) -> Trajectory:

@@ -102,7 +102,7 @@ class Player:
 
 
 async def train(
-    folder: Path, player: Player | None = None, config: TrainConfig = TRAIN
+    folder: Path, player: Player | None = None, config: TrainConfig = TRAIN, start: Workflow | None = None
 ) -> tuple[Workflow, list[Update]]:
     """Train, or go on, in a folder."""
     path, updates = folder / "journal.sqlite", list[Update]()
@@ -136,7 +136,7 @@ async def train(
                 state=folder / STATE,
                 save=save,
             )
-            return await training.go(seed(), told), updates
+            return await training.go(start or seed(), told), updates
     finally:
         journal.close()
 

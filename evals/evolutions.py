@@ -24,6 +24,8 @@ from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.evolution.config import Parts
 from selfwire.graphs.evolution.graph import Event, run_evolution
 from selfwire.graphs.evolution.phases import ELAPSED, EvolutionState
+from selfwire.graphs.evomas.adapters import refuse_unusable
+from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.method import Method
 from selfwire.graphs.methods import method
 from selfwire.runtime.budget import Ledger, deadline
@@ -225,6 +227,8 @@ def _seed(made: Method, request: EvolveRequest, bench: Benchmark, library: Libra
     if workflow.method != made.name:
         raise ConfigError(f"seed team {request.seed_team!r} belongs to {workflow.method}, not to {made.name}")
     workflow = made.adopted(workflow)
+    if isinstance(made, Evomas):
+        refuse_unusable(workflow, made.config, made.embedder.name)
     missing = {tool for agent in workflow.agents for tool in agent.tools} - set(bench.toolbox)
     if missing:
         told = ", ".join(sorted(missing))

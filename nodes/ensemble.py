@@ -66,7 +66,7 @@ def ensemble_act(model: Model, prompts: Prompts, *, temperature: float | None = 
 
 
 def lettered(inbox: Sequence[Message]) -> dict[str, str]:
-    """Solutions by letter, in the order of the inbox; blank ones are none, nor is an ensemble's that had none itself."""
+    """Solutions by letter, in the order of the inbox; blank ones are none, nor is what an ensemble without any says."""
     texts = [message.text.strip() for message in inbox]
     return dict(zip(LETTERS, (text for text in texts if text and text != NOTHING), strict=False))
 

@@ -189,7 +189,7 @@ def refuse_other_pool(card: Card, pool: Sequence[Agent], embedder: str, *, trans
     if changed and not transfer:
         raise ConfigError(
             f"the weights were trained for another pool ({card.pool}, this one is {pool_fingerprint(pool)}): "
-            f"{', '.join(changed)} are missing or changed; train again, or ask for a transfer"
+            f"{', '.join(changed)} are missing or changed; train again, or set transfer to true"
         )
 
 

@@ -12,7 +12,7 @@ from selfwire.evolvers.evomas.config import EvomasConfig, TrainConfig
 from selfwire.evolvers.evomas.plans import Episode
 from selfwire.evolvers.evomas.reinforce import Learner, Update
 from selfwire.evolvers.evomas.weights import Weights, refuse_other_pool, weights_of
-from selfwire.graphs.evomas.adapters import saved_weights, with_weights
+from selfwire.graphs.evomas.adapters import sampling_of, saved_weights, with_weights
 
 EPISODE = "episode"
 """Where a trajectory's notes hold what its router decided."""
@@ -54,7 +54,7 @@ def _learner(workflow: Workflow, config: EvomasConfig, train: TrainConfig, embed
     learner = Learner(
         head.to(device_for(train.device)),
         train,
-        config.sampling,
+        sampling_of(workflow, config),
         stages=config.stages,
         process=config.process_reward,
     )

@@ -31,6 +31,7 @@ from selfwire.evolvers.evomas.state import TaskState, rows
 from selfwire.evolvers.evomas.updater import updated
 from selfwire.graphs.asked import new_question, thread
 from selfwire.graphs.choices import chosen, context_schema, edited
+from selfwire.graphs.evomas.adapters import sampling_of
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.evomas.stage import placed, whole_topology
 from selfwire.graphs.evomas.state import (
@@ -259,12 +260,13 @@ def machine(
         played: EvomasState = await paid(Steps.layers)(state)
         return played
 
-    schema = context_schema(EvomasContext, placed(start, config.sampling.layers), {EARLY_EXIT: "adapt"})
+    layers = sampling_of(start, config).layers
+    schema = context_schema(EvomasContext, placed(start, layers), {EARLY_EXIT: "adapt"})
     graph: EvomasGraph = StateGraph(EvomasState, context_schema=schema, input_schema=EvomasInput)
     graph.add_node("begin", both_forms(paid(Steps.begin, anew=True)))
     graph.add_node("plan", both_forms(paid(Steps.plan)))
     graph.add_node("adapt", both_forms(paid(Steps.adapt)))
-    drawn = compile_team(whole_topology(start, config.sampling.layers))
+    drawn = compile_team(whole_topology(start, layers))
     graph.add_node("layers", embedded(drawn, team_stage))
     graph.add_node("evaluate", both_forms(paid(Steps.evaluate)))
     graph.add_node("update_state", both_forms(paid(Steps.update_state)))

@@ -49,6 +49,10 @@ def test_training_and_then_its_selections_from_the_command_line(tmp_path: Path) 
     told = ["--training", "--data", str(tmp_path / "p.json"), "--svg", str(tmp_path / "p.svg")]
     shown = runner.invoke(build(), ["selection", "evomas-archive", "Who?", "--benchmark", "archive", *told, *home])
     assert shown.exit_code == 0, shown.output
+    unwritten = ["--data", str(tmp_path / "none" / "p.json"), "--set", "stages=1", "--benchmark", "archive"]
+    refused = runner.invoke(build(), ["selection", "evomas-archive", "Who?", *unwritten, *home])
+    assert refused.exit_code == 2, refused.output
+    assert "the probabilities cannot be written to" in refused.output
     versions = json.loads((tmp_path / "p.json").read_text())
     assert [name.rpartition(".")[2] for name in versions] == ["1", "2"]
     for found in versions.values():

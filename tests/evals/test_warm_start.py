@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from selfwire.core.errors import LibraryError
 from selfwire.evals.benchmarks.catalogue import benchmark
 from selfwire.evals.requests import EvolveRequest, Sizes
 from selfwire.evals.training import new_training, resumed_training
@@ -14,7 +15,7 @@ from selfwire.evolvers.evomas.weights import weights_of
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.evomas.adapters import saved_weights, with_weights
 from selfwire.runtime import blobs
-from selfwire.runtime.exports import write_workflow
+from selfwire.runtime.exports import read_workflow, write_workflow
 from tests.scripted import prompts
 
 
@@ -35,9 +36,10 @@ def test_a_training_is_resumed_though_the_file_with_its_first_weights_is_gone(
     )
     with new_training(request, tmp_path, run="warm"):
         pass
-    file.unlink()
     beside.unlink()
     monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())  # as in a new process
+    with pytest.raises(LibraryError, match=r"router's weights, in start\..*\.bin, which is not beside it"):
+        read_workflow(file)
     with resumed_training("warm", tmp_path) as training:
         kept = saved_weights(training.run.parts.seed_workflow)
     assert kept is not None

@@ -17,8 +17,9 @@ from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import thawed
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.evomas.config import EvomasConfig, SamplingConfig
 from selfwire.evolvers.evomas.weights import ROUTER, read_weights
-from selfwire.graphs.evomas.adapters import Adapters, saved_weights
+from selfwire.graphs.evomas.adapters import Adapters, sampling_of, saved_weights
 from selfwire.graphs.evomas.learning import added, episode_of
 from selfwire.runtime import blobs
 from selfwire.runtime.exports import read_workflow, write_workflow
@@ -145,11 +146,6 @@ async def test_history_and_rollback_bring_the_weights_along(tmp_path: Path, monk
     with pytest.raises(LibraryError, match="load the workflow from the library"):
         saved_weights(early)
     assert saved_weights(read_workflow(tmp_path / "early.json")) is not None
-    monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())
-    (beside,) = tmp_path.glob("early.*.bin")
-    beside.unlink()
-    with pytest.raises(LibraryError, match=r"router's weights, in early\..*\.bin, which is not beside it"):
-        read_workflow(tmp_path / "early.json")
 
 
 async def test_a_library_refuses_changed_or_missing_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,6 +191,21 @@ async def test_untrained_and_frozen_routers_are_the_head_as_it_starts(tmp_path: 
     assert await shares("frozen", trained) == await shares("learned", seed())
     assert await shares("learned", trained) != await shares("learned", seed())
     assert await shares("random", trained) != await shares("learned", trained)
+
+
+async def test_layers_are_drawn_as_the_router_was_trained_unless_the_config_says_otherwise(tmp_path: Path) -> None:
+    trained, _ = await train(tmp_path)
+    default = EvomasConfig()
+    assert sampling_of(trained, default) == CONFIG.sampling != default.sampling
+    assert sampling_of(seed(), default) == default.sampling
+    wanted = default.replace(sampling=SamplingConfig(softness=0.2))
+    assert sampling_of(trained, wanted) == wanted.sampling
+    assert sampling_of(trained, default.replace(adapter="random")) == default.sampling
+    with pytest.raises(ConfigError, match="unreadable sampling"):
+        sampling_of(trained.learned(router={"weights": "sha256:0", "sampling": {"mass": 2}}), default)
+    chooser = await Adapters().chooser(trained, default, Player().embedder)
+    drawn = await chooser(("active subtask: parcel 1",), AGENTS, masked=frozenset(), scope=Scope())
+    assert [len(layer) for layer in drawn.layers] == [1, 1]
 
 
 async def test_d8_what_an_error_ended_has_no_reward() -> None:

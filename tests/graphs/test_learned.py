@@ -138,7 +138,7 @@ async def test_a_team_is_lent_the_router_of_another_one() -> None:
     async def scores(workflow: Workflow) -> float:
         routing = (await ran(workflow, WET)).steps[0].routing
         assert routing is not None
-        return routing.scores["wood"]
+        return float(routing.scores["wood"])
 
     assert await scores(lent) > await scores(deeper)
 

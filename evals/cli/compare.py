@@ -103,8 +103,11 @@ def compare(
             "compare needs contestants and --benchmark, such as `selfwire compare hiva single --benchmark archive`"
         )
     entries = contestants(targets, knobs(config or []), without or [])
+    evolving = _evolving(ctx.params, entries)
+    if evolving is None:
+        options.refuse_unused(ctx, options.OF_EVOLUTIONS, "nobody is evolved first; name whom with --evolve")
     against = against or next((one.name for one in entries if one.name == REFERENCE), "")
-    carried_out(ctx, entries, "compare", against=against, evolving=_evolving(ctx.params, entries))
+    carried_out(ctx, entries, "compare", against=against, evolving=evolving)
 
 
 def contestants(targets: list[str], config: Mapping[str, Any], without: list[str]) -> tuple[Entry, ...]:

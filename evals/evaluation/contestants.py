@@ -19,6 +19,8 @@ from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark
 from selfwire.evals.evaluation.request import Entry
 from selfwire.evals.evaluation.rows import CAPPED, Contestant
 from selfwire.graphs.evolution.rollouts import Play
+from selfwire.graphs.evomas.adapters import refuse_unusable
+from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.method import Solver
 from selfwire.graphs.methods import METHODS, method
 from selfwire.runtime.budget import Ledger
@@ -94,7 +96,9 @@ async def found(entry: Entry, wiring: Wiring, bench: Benchmark, library: Library
     if entry.target in METHODS or entry.target in BASELINES:
         return Found(workflow=wiring.solver(entry.target, entry.config).seed(bench.tools))
     saved = await _saved(entry.target, library)
-    wiring.solver(saved.workflow.method, entry.config)
+    made = wiring.solver(saved.workflow.method, entry.config)
+    if isinstance(made, Evomas):
+        refuse_unusable(saved.workflow, made.config, made.embedder.name)
     missing = {tool for agent in saved.workflow.agents for tool in agent.tools} - set(bench.toolbox)
     if missing:
         raise ConfigError(

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Embedder
 from selfwire.core.values import thawed
@@ -83,11 +85,19 @@ class Adapters:
 
 
 def sampling_of(workflow: Workflow, config: EvomasConfig) -> SamplingConfig:
-    """How layers are drawn: as the config says; where that is left at its defaults, as the router was trained."""
+    """How layers are drawn: as the config says; where that is left at its defaults, as the router was trained.
+
+    Raises:
+        ConfigError: the workflow's memory says of its router what cannot be.
+    """
     entry = workflow.memory.get(ROUTER)
     if config.adapter != "learned" or config.sampling != SamplingConfig() or not isinstance(entry, Mapping):
         return config.sampling
-    return SamplingConfig.model_validate(thawed(entry.get("sampling", {})))
+    try:
+        return SamplingConfig.model_validate(thawed(entry.get("sampling", {})))
+    except ValidationError as error:
+        why = error.errors()[0]["msg"]
+        raise ConfigError(f"the router of workflow {workflow.fingerprint} has an unreadable sampling: {why}") from None
 
 
 def saved_weights(workflow: Workflow) -> Weights | None:

@@ -201,6 +201,8 @@ async def test_layers_are_drawn_as_the_router_was_trained_unless_the_config_says
     wanted = default.replace(sampling=SamplingConfig(softness=0.2))
     assert sampling_of(trained, wanted) == wanted.sampling
     assert sampling_of(trained, default.replace(adapter="random")) == default.sampling
+    with pytest.raises(ConfigError, match="unreadable sampling"):
+        sampling_of(trained.learned(router={"weights": "sha256:0", "sampling": {"mass": 2}}), default)
     chooser = await Adapters().chooser(trained, default, Player().embedder)
     drawn = await chooser(("active subtask: parcel 1",), AGENTS, masked=frozenset(), scope=Scope())
     assert [len(layer) for layer in drawn.layers] == [1, 1]

@@ -90,7 +90,7 @@ def test_weights_of_another_pool_are_refused_before_anything_is_written(home: Pa
     for command in (("eval", file), ("train", "evomas", "--workflow", file)):
         result = invoked(tmp_path / "new", *command, *work)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert re.search(r"another pool .*early_exit are missing or changed; train again, or set transfer", result.stderr)
+        assert re.search(r"another pool .*early_exit are missing or changed; .* set transfer to true", result.stderr)
     other = invoked(home, "eval", "pool", "--benchmark", "archive", "--tasks", "1", "--embedder", "minilm")
     assert other.exit_code == 2
     assert "the weights read vectors of hashing-384, not of" in other.stderr
@@ -99,9 +99,9 @@ def test_weights_of_another_pool_are_refused_before_anything_is_written(home: Pa
 
 def test_a_team_that_was_trained_for_a_router_is_routed_by_it() -> None:
     team, plain = routed("hiva"), seed("hiva")
-    known = [(one, name) for one in (team, plain) for name in ("auto", "learned", "kabb")]
-    asked = [asks_head(one, HivaConfig(router=name)) for one, name in known]  # type: ignore[arg-type]
-    assert asked == [True, True, False, False, True, False]
+    configs = [HivaConfig.model_validate({"router": name}) for name in ("auto", "learned", "kabb")]
+    assert [asks_head(team, one) for one in configs] == [True, True, False]
+    assert [asks_head(plain, one) for one in configs] == [False, True, False]
 
 
 def test_the_router_of_a_team_is_an_option(home: Path) -> None:

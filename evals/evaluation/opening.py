@@ -221,7 +221,7 @@ def _opened(request: EvaluationRequest, journal: Journal, home: Path | None, tri
 
     def entered(entry: Entry, one: Found) -> Entrant:
         labelled = model.labelled(method=one.workflow.method, workflow=one.workflow.fingerprint)
-        return entrant(entry, one, Wiring(labelled, toolbox, trial.embeds, request.calls_per_task))
+        return entrant(entry, one, Wiring(labelled, toolbox, trial.embeds, request.calls_per_task, ledger))
 
     out = run_sync(journal.noted(OUT))
     try:

@@ -140,14 +140,14 @@ def test_an_unknown_price_is_unknown_and_not_nothing(tmp_path: Path) -> None:
         given = ("eval", "single", "--benchmark", "archive", "--tasks", "2", "--base-url", server.url)
         unknown = call(tmp_path, *given, "--model", "openai:mine")
         assert unknown.exit_code == 0, unknown.output
-        assert "unknown" in next(line for line in unknown.stdout.splitlines() if line.startswith(" single"))
+        assert "unknown" in next(line for line in unknown.stdout.splitlines() if line.startswith("single  "))
         (tmp_path / "prices.json").write_text('{"openai:mine": {"input": 1000, "output": 1000}}')
         priced = call(tmp_path, *given, "--model", "openai:mine")
-        assert "unknown" not in next(line for line in priced.stdout.splitlines() if line.startswith(" single"))
+        assert "unknown" not in next(line for line in priced.stdout.splitlines() if line.startswith("single  "))
         other = tmp_path / "other.json"
         other.write_text('{"openai:mine": {"input": 0, "output": 0}}')
         free = call(tmp_path, *given, "--model", "openai:mine", "--prices", str(other))
-        assert "0.0000" in next(line for line in free.stdout.splitlines() if line.startswith(" single"))
+        assert "0.0000" in next(line for line in free.stdout.splitlines() if line.startswith("single  "))
 
 
 def test_a_run_is_listed_shown_and_removed(tmp_path: Path) -> None:

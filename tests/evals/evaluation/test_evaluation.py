@@ -86,6 +86,18 @@ def test_graders_that_raise_hang_or_return_nonsense_cost_their_own_tasks_only(tm
     assert all(row.calls for row in found.values())
 
 
+def test_async_graders_that_hang_cost_their_own_tasks_only_even_if_they_never_yield(tmp_path: Path) -> None:
+    whims = ("fine", "wait", "fine", "block", "fine", "cancel", "nan", "fine", "block", "fine")
+    asked = own(tmp_path, *whims, grader="tests.evals.evaluation.graders:capricious_async")
+    _, rows = evaluated(tmp_path, asked.replace(concurrency=1, grading_timeout=2.0))
+    found = {row.task: row for row in rows if row.target == "single"}
+    assert {task: row.score for task, row in found.items()} == {
+        f"t{n}": 1.0 if whim == "fine" else None for n, whim in enumerate(whims)
+    }
+    assert "did not grade task 't3' within 2 s" in (found["t3"].error or "")
+    assert "CancelledError" in (found["t5"].error or "")
+
+
 def test_a_cap_of_calls_binds_every_task_and_is_no_error(tmp_path: Path) -> None:
     _, rows = evaluated(tmp_path, request("tacomas", "single", calls_per_task=6))
     slow, quick = ([row for row in rows if row.target == name] for name in ("tacomas", "single"))

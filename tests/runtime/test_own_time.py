@@ -1,5 +1,7 @@
 """A program's own time: what it computes and what it sleeps, and not what others take."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,13 +17,14 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 @contextmanager
 def running(code: str) -> Iterator[OwnTime]:
-    process = subprocess.Popen([sys.executable, "-S", "-c", f"print(flush=True)\n{code}"], stdout=subprocess.PIPE)
+    command = [sys.executable, "-S", "-c", f"print(flush=True)\n{code}"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout
     process.stdout.readline()
     try:
         yield OwnTime(process.pid)
     finally:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # with its children
         process.communicate()
 
 

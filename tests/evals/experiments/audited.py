@@ -59,6 +59,7 @@ def main() -> None:
         "run": lambda: cli("run", "hiva", "What is 2 + 2?", "--home", str(home)),
         "evolve": lambda: cli("evolve", "hiva", "--benchmark", "archive", *sizes, "--home", str(home)),
         "eval": lambda: cli("eval", "dytopo", "--benchmark", "archive", "--tasks", "2", "--home", str(home)),
+        "compare": lambda: cli("compare", "single", "cot", "--benchmark", "archive", "--tasks", "2", "--home", str(home)),
         "experiment": lambda: experiment(home),
         "outside": outside,
     }

@@ -51,8 +51,8 @@ _WHY = {
 class UnitTests:
     """Runs a program with its tests behind it; the reference is {"before", "name", "tests"}.
 
-    `before` is code that program and tests may build on, `name` the function that they are about, "" for none. A program
-    that does not define it is read as the rest of `before`, as HumanEval's completions are.
+    `before` is code that program and tests may build on, `name` the function that they are about, "" for none. A
+    program that does not define it is read as the rest of `before`, as HumanEval's completions are.
 
     Args:
         name: of the benchmark.

@@ -18,9 +18,11 @@ import os
 import signal
 import sys
 from ast import Name, parse, walk
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from types import ModuleType
+from typing import Any
 
 EXACT = 2**53
 """Below it a whole number needs no care in JSON."""
@@ -32,7 +34,7 @@ class Gone(BaseException):
     """The process at the other end has ended."""
 
 
-class Raised(Exception):
+class UnknownError(Exception):
     """The program has raised an error of its own making."""
 
 
@@ -42,49 +44,50 @@ class Pointer:
     def __init__(self, wire: "Wire", number: int) -> None:
         self.__dict__.update(_wire=wire, _number=number)
 
-    def _ask(self, act: str, *given: object, **named: object) -> object:
+    def _ask(self, act: str, *given: Any, **named: Any) -> Any:
         return self._wire.ask(act, self, given, named)
 
-    def __call__(self, *given: object, **named: object) -> object:
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """Have the program call it."""
         return self._ask("call", *given, **named)
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # copy and pickle look for such
             raise AttributeError(name)
         return self._ask("getattr", name)
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:
         self._ask("setattr", name, value)
 
-    def __getitem__(self, key: object) -> object:
+    def __getitem__(self, key: Any) -> Any:
         return self._ask("getitem", key)
 
-    def __contains__(self, value: object) -> bool:
+    def __contains__(self, value: Any) -> bool:
         return bool(self._ask("contains", value))
 
-    def __iter__(self) -> "Pointer":
+    def __iter__(self) -> Any:
         return self._ask("iter")
 
-    def __next__(self) -> object:
+    def __next__(self) -> Any:
         return self._ask("next")
 
     def __len__(self) -> int:
-        return self._ask("len")
+        return int(self._ask("len"))
 
     def __bool__(self) -> bool:
         return bool(self._ask("bool"))
 
     def __str__(self) -> str:
-        return self._ask("str")
+        return str(self._ask("str"))
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: Any) -> bool:
         return isinstance(other, Pointer) and self._number == other._number
 
     def __hash__(self) -> int:
-        return self._number
+        return int(self._number)
 
 
-ACTS = {
+ACTS: dict[str, Callable[..., Any]] = {
     "call": lambda it, *given, **named: it(*given, **named),
     "getattr": getattr,
     "setattr": setattr,
@@ -98,7 +101,7 @@ ACTS = {
 }
 
 
-def packed(one: object, wire: "Wire") -> object:
+def packed(one: Any, wire: "Wire") -> Any:
     """A value as JSON; what is not plain, as the number that it has.
 
     A value whose class is made from a builtin one, such as a Counter or a named tuple, is taken as one of that.
@@ -108,7 +111,7 @@ def packed(one: object, wire: "Wire") -> object:
         return one
     if kind is Pointer:
         return ["pointer", one._number]
-    if isinstance(one, ModuleType):
+    if kind is ModuleType:
         return ["module", one.__name__]
     if isinstance(one, type) and vars(builtins).get(one.__name__) is one:
         return ["class", one.__name__]
@@ -118,12 +121,12 @@ def packed(one: object, wire: "Wire") -> object:
     return ["pointer", wire.keep(one)]
 
 
-def packed_parts(parts: object, wire: "Wire") -> object:
+def packed_parts(parts: Any, wire: "Wire") -> Any:
     """Items of a collection packed one by one; anything else is a text or a number already."""
     return [packed(part, wire) for part in parts] if isinstance(parts, list) else parts
 
 
-PACK = {
+PACK: dict[type, Callable[[Any], Any]] = {
     bool: lambda one: str(int(one)),
     int: lambda one: hex(int.__int__(one)),
     float: lambda one: float.__float__(one).hex(),
@@ -147,7 +150,7 @@ PACK = {
     datetime.timedelta: lambda one: [one.days, one.seconds, one.microseconds],
 }
 PACK_NAMES = {base: base.__name__ for base in PACK}
-UNPACK = {
+UNPACK: dict[str, Callable[[Any], Any]] = {
     "bool": lambda found: found == "1",
     "int": lambda found: int(found, 16),
     "float": float.fromhex,
@@ -172,7 +175,7 @@ UNPACK = {
 }
 
 
-def unpacked(told: object, wire: "Wire") -> object:
+def unpacked(told: Any, wire: "Wire") -> Any:
     """The value that was packed: plain ones only, pointers, builtin classes, modules of the standard library."""
     if not isinstance(told, list):
         return told
@@ -191,10 +194,10 @@ class Wire:
 
     def __init__(self, read: int, write: int, *, keeps: bool) -> None:
         self._read, self._write, self._keeps = os.fdopen(read, "rb"), os.fdopen(write, "wb"), keeps
-        self._kept: list[object] = []
+        self._kept: list[Any] = []
         self._numbers: dict[int, int] = {}
 
-    def keep(self, one: object) -> int:
+    def keep(self, one: Any) -> int:
         """The number of an object that stays here."""
         if not self._keeps:
             raise TypeError(f"tests cannot give a program {type(one).__name__}")
@@ -203,11 +206,11 @@ class Wire:
             self._kept.append(one)
         return self._numbers[id(one)]
 
-    def found(self, number: int) -> object:
+    def found(self, number: int) -> Any:
         """The object that a number means: one that is kept here, else a pointer."""
         return self._kept[number] if self._keeps else Pointer(self, int(number))
 
-    def send(self, value: object) -> None:
+    def send(self, value: Any) -> None:
         """Tell the other end."""
         body = json.dumps(packed(value, self)).encode()
         try:
@@ -216,7 +219,7 @@ class Wire:
         except BrokenPipeError:
             raise Gone from None
 
-    def receive(self) -> object:
+    def receive(self) -> Any:
         """What the other end tells next."""
         size = int.from_bytes(self._read.read(8), "big")
         body = self._read.read(size)
@@ -224,14 +227,14 @@ class Wire:
             raise Gone
         return unpacked(json.loads(body), self)
 
-    def ask(self, *asked: object) -> object:
+    def ask(self, *asked: Any) -> Any:
         """What the program gives for it; raises what it raised."""
         self.send(asked)
         kind, value = self.receive()
         if kind == "gave":
             return value
         raised = getattr(builtins, value, None)
-        raise raised() if isinstance(raised, type) and issubclass(raised, Exception) else Raised
+        raise raised() if isinstance(raised, type) and issubclass(raised, Exception) else UnknownError
 
 
 def serve(wire: Wire) -> None:
@@ -239,7 +242,7 @@ def serve(wire: Wire) -> None:
     text, module = wire.receive(), ModuleType("answer")
     sys.modules["answer"] = module
 
-    def started() -> dict[str, object]:
+    def started() -> dict[str, Any]:
         exec(compile(text, "/answer.py", "exec"), module.__dict__)
         return {name: one for name, one in module.__dict__.items() if not name.startswith("__")}
 
@@ -249,34 +252,45 @@ def serve(wire: Wire) -> None:
         answer(wire, lambda: ACTS[act](it, *given, **named))  # noqa: B023  # called at once
 
 
-def answer(wire: Wire, act: object) -> None:
+class Outcome:
+    """Notes the name of whatever is raised inside, the end of a process apart."""
+
+    def __init__(self) -> None:
+        self.raised: str | None = None
+
+    def __enter__(self) -> "Outcome":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: Any) -> bool:
+        if kind is None or isinstance(error, SystemExit | Gone):
+            return False
+        self.raised = kind.__name__
+        return True
+
+
+def answer(wire: Wire, act: Callable[[], Any]) -> None:
     """Send what comes of an act."""
-    try:
+    with Outcome() as outcome:
         wire.send(("gave", act()))
-    except (SystemExit, Gone):
-        raise
-    except BaseException as error:
-        wire.send(("raised", type(error).__name__))
+    if outcome.raised:
+        wire.send(("raised", outcome.raised))
 
 
 def verdict(asked: dict[str, str], wire: Wire) -> str | None:
     """None if every test passes, else the name of what was raised."""
-    try:
-        wire.send(asked["program"])
+    wire.send(asked["program"])
+    with Outcome() as outcome:
         kind, given = wire.receive()
         if kind == "raised":
             return str(given)
-        place = {"__name__": "tests"}
+        place: dict[str, Any] = {"__name__": "tests"}
         exec(compile(asked["before"], "/before.py", "exec"), place)
-        wanted = names(asked, given, place)
-        place.update({name: given[name] for name in wanted})
+        place.update({name: given[name] for name in names(asked, given, place)})
         exec(compile(asked["tests"], "/tests.py", "exec"), place)
-    except Exception as error:
-        return type(error).__name__
-    return None
+    return outcome.raised
 
 
-def names(asked: dict[str, str], given: dict[str, object], before: dict[str, object]) -> set[str]:
+def names(asked: dict[str, str], given: dict[str, Any], before: dict[str, Any]) -> set[str]:
     """What the tests take from the program: what they name, and nothing that stands before it but its function.
 
     A function that is called as a builtin one, or as a module, stands in for that only where the tests name nothing
@@ -290,6 +304,7 @@ def names(asked: dict[str, str], given: dict[str, object], before: dict[str, obj
 
 
 def main() -> None:
+    """Fork the program's process, then read the tests and run them."""
     there, here = os.pipe(), os.pipe()
     child = os.fork()
     if not child:

@@ -245,7 +245,7 @@ ALIKE = "class Alike(int):\n    def __eq__(self, other): return True\n    def __
         "import atexit, os\natexit.register(lambda: os._exit(0))\ndef add(a, b): raise SystemExit",
         "import json\njson.dumps = lambda one: '[\"tuple\", [\"gave\", true]]'\ndef add(a, b): return 0",
         "import __main__\n__main__.packed = lambda *_: ['Odd', []]\ndef add(a, b): return 0",
-        "import sys\ndef skip(frame, *_):\n    frame.f_trace_lines = False\nsys.settrace(skip)\ndef add(a, b): return 0",
+        "import sys\ndef skip(frame, *_): frame.f_lineno += 1\nsys.settrace(skip)\ndef add(a, b): return 0",
         "print('All tests pass.', 'null', 'true')\ndef add(a, b): return 0",
     ],
 )
@@ -260,7 +260,7 @@ async def test_a_wrong_program_does_not_pass_by_what_it_does_to_its_tests(progra
         ("def total(*a): return sum(a)", "assert total(1, 2) == 3", True),
         ("def sum(a, b): return a - -b", "assert sum(1, 2) == 3", True),
         ("def set(_): return 0\ndef unique(a): return []", "assert set(unique([1, 1])) == set([1])", False),
-        ("class math:\n    isclose = max\ndef half(a): return 9", "import math\nassert math.isclose(half(1), .5)", False),
+        ("class math: isclose = max\ndef half(a): return 9", "import math\nassert math.isclose(half(1), .5)", False),
         ("import math\ndef half(a): return a / 2", "assert math.isclose(half(1), .5)", True),
         ("import math as m\ndef half(a): return a / 2", "assert half(m.pi) == m.pi / 2", True),
         ("from collections import *\ndef f(a): return Counter(a)", "assert f('aab') == {'a': 2, 'b': 1}", True),
@@ -270,15 +270,17 @@ async def test_a_wrong_program_does_not_pass_by_what_it_does_to_its_tests(progra
         ("def f(a): return {1: 2}.keys()", "assert f(0) == {1}", True),
         ("def f(a): return [a, {'k': (a, {a})}]", "assert f(2**200) == [2**200, {'k': (2**200, {2**200})}]", True),
         ("from fractions import Fraction\ndef f(): return Fraction(1, 2)", "assert f() == 0.5", True),
-        ("def f(a): return a", "assert f(b'x') == b'x'; assert f(1 + 2j) == 1 + 2j; assert f('\\ud800') == '\\ud800'", True),
-        ("def f(a): return a", "assert f(1.0) == 1.0; x = f(float('nan')); assert x != x; assert f(True) is True", True),
+        ("def f(a): return a", "assert f(b'x') == b'x'; assert f(1 + 2j) == 1 + 2j", True),
+        ("def f(a): return a", "assert f('\\ud800') == '\\ud800'; assert f(1.0) == 1.0; assert f(True) is True", True),
+        ("def f(a): return a", "x = f(float('nan'))\nassert x != x", True),
         ("def f(a): return a", "assert type(f((1,))) is tuple; assert type(f([1])) is list; assert f(-0.0) == 0", True),
         ("def f(a, b): return [type(a), b]", "assert f(1, str) == [int, str]", True),
         ("def f(a): raise ValueError(a)", "try:\n    f(1)\nexcept ValueError:\n    pass", True),
         (
             "class Node:\n    def __init__(self, n): self.n, self.left = n, None\n"
             "def depth(node): return 1 + depth(node.left) if node else 0",
-            "root = Node(1)\nroot.left = Node(2)\nroot.left.left = Node(3)\nassert depth(root) == 3\nassert root.left.n == 2",
+            "root = Node(1)\nroot.left = Node(2)\nroot.left.left = Node(3)\n"
+            "assert depth(root) == 3\nassert root.left.n == 2",
             True,
         ),
         ("class Node:\n    def __eq__(self, other): return True\ndef f(): return Node()", "assert f() == 3", False),

@@ -86,9 +86,7 @@ def _evaluated(tasks: int, delay: float) -> tuple[float, float]:
 
 def _evaluation(tasks: int, delay: float, journal: Journal, out: Path) -> Evaluation:
     ledger = Ledger()
-    model = MeteredModel(
-        Slow(delay=delay), journal=journal, ledger=ledger, policy=CallPolicy(concurrency=CONCURRENCY)
-    )
+    model = MeteredModel(Slow(delay=delay), journal=journal, ledger=ledger, policy=CallPolicy(concurrency=CONCURRENCY))
     wiring = Wiring(model, {}, HashingEmbedder(), None)
     return Evaluation(
         request=EvaluationRequest(

@@ -106,12 +106,12 @@ def packed(one: Any, wire: "Wire") -> Any:
 
     A value whose class is made from a builtin one, such as a Counter or a named tuple, is taken as one of that.
     """
-    kind = type(one)
+    kind: type = type(one)
     if one is None or kind in (bool, float, str) or (kind is int and abs(one) < EXACT):
         return one
     if kind is Pointer:
         return ["pointer", one._number]
-    if kind is ModuleType:
+    if isinstance(one, ModuleType):
         return ["module", one.__name__]
     if isinstance(one, type) and vars(builtins).get(one.__name__) is one:
         return ["class", one.__name__]

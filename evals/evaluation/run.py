@@ -14,10 +14,10 @@ from selfwire.evals.baselines.single import CUT
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.evaluation.contestants import Entrant, Found, trivial
 from selfwire.evals.evaluation.evolving import Evolution, left, without
-from selfwire.evals.evaluation.grading import TimedEnvironment
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.rows import Header, ResultsFile, TaskRow, task_row
 from selfwire.evals.evaluation.table import Line, Tally
+from selfwire.evals.graders import GradedEnvironment
 from selfwire.evals.recording import code_hash, standing
 from selfwire.evals.runs import SUMMARY
 from selfwire.evals.version import installed_version
@@ -89,9 +89,11 @@ class Evaluation:
     @property
     def ground(self) -> Ground:
         """Where the contestants are run and graded."""
-        asked = self.request
+        asked, environment = self.request, self.benchmark.environment
+        if isinstance(environment, GradedEnvironment):
+            environment = environment.within(asked.grading_timeout)
         return Ground(
-            environment=TimedEnvironment(self.benchmark.environment, asked.grading_timeout),
+            environment=environment,
             journal=self.journal,
             ledger=self.ledger,
             concurrency=asked.concurrency,

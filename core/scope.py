@@ -39,7 +39,7 @@ class Scope(Value):
     @cached_property
     def key(self) -> str:
         """The scope as one text, the same in every process."""
-        return canonical(self)
+        return self.model_dump_json()
 
     def random(self, purpose: str) -> np.random.Generator:
         """A counter-based generator for one purpose at this place.

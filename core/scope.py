@@ -34,7 +34,8 @@ class Scope(Value):
 
     def at(self, **place: str | int) -> "Scope":
         """Return the scope with some coordinates replaced, such as `scope.at(task="t1")`."""
-        return self.replace(**place)
+        same = all(getattr(self, name, None) == value for name, value in place.items())
+        return self if same else self.replace(**place)
 
     @cached_property
     def key(self) -> str:

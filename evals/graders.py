@@ -4,7 +4,6 @@ F1 and em follow SQuAD (Rajpurkar et al., 2016): lower case, without punctuation
 words; with HotpotQA's rule that yes, no and noanswer match only themselves.
 """
 
-import asyncio
 import importlib
 import inspect
 import re
@@ -20,6 +19,7 @@ from selfwire.core.errors import ConfigError, GradingError, SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import thawed
+from selfwire.runtime.faults import Caught
 from selfwire.runtime.threads import in_thread
 
 Graded = float | Feedback
@@ -117,13 +117,11 @@ class GradedEnvironment:
         return feedback
 
     async def _graded(self, task: Task, answer: str) -> object:
-        # A grader is foreign code: gather hands over whatever it raises, without a net that would catch our own.
-        (outcome,) = await asyncio.gather(self._called(task, answer), return_exceptions=True)
-        if isinstance(outcome, SelfwireError):
-            raise outcome
-        if isinstance(outcome, BaseException):
-            raise GradingError(f"grader {self.name!r} failed on task {task.id!r}: {outcome!r}") from outcome
-        return outcome
+        with Caught() as caught:  # a grader is foreign code
+            return await self._called(task, answer)
+        if isinstance(caught.error, SelfwireError):
+            raise caught.error
+        raise GradingError(f"grader {self.name!r} failed on task {task.id!r}: {caught.error!r}") from caught.error
 
     async def _called(self, task: Task, answer: str) -> object:
         if inspect.iscoroutinefunction(self._grader):

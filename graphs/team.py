@@ -101,8 +101,7 @@ async def run_team(
     """
     team, here = compile_team(topology), place(run.scope, {"workflow": run.workflow})
     if len(topology.nodes) == 1 and not is_watched(config):
-        with unwatched(config, here):
-            return trajectory(topology, run, await _alone(topology, run, team_input(carried)))
+        return trajectory(topology, run, await _alone(topology, run, team_input(carried), config, here))
     told = merge_configs(config, here)
     if config and "configurable" in config:  # where configs are merged, what runs around it wins over the first
         told["configurable"] = {**told["configurable"], **config["configurable"]}
@@ -133,10 +132,10 @@ def trajectory(topology: Topology, run: TeamRun, state: Mapping[str, Any]) -> Tr
     )
 
 
-async def _alone(topology: Topology, run: TeamRun, given: TeamState) -> TeamState:
+async def _alone(topology: Topology, run: TeamRun, given: TeamState, *told: RunnableConfig | None) -> TeamState:
     """The final state of a team of one node that nobody watches: its turn, without the cost of a graph's run."""
     ((node, agent),) = topology.agents.items()
-    with unwatched(_described(node, agent)):
+    with unwatched(*told, _described(node, agent)):
         done = await turn(_layout(_key(topology)), node, run, {}, given["_carried"])
     return {**given, "_steps": {node: done}}
 

@@ -57,6 +57,7 @@ class Row(NamedTuple):
 
 
 Call = Callable[[], Awaitable[Outcome]]
+_Write = Callable[..., Awaitable[None]]
 
 
 class Journal:
@@ -168,9 +169,9 @@ class Journal:
             reserved = (sql.RESERVE, (key, kind, *place, digest, attempt, at_most.tokens))
             self._open[key] = at_most.tokens
             if kind == "environment":
-                return await self._called(key, call, reserved)
+                return await self._called(key, call, self._put, reserved)
             await self._write(reserved)
-            return await self._called(key, call)
+            return await self._called(key, call, self._write)
         finally:
             self._let_go(key)
 
@@ -191,7 +192,7 @@ class Journal:
         for waiting in others:
             waiting.set_result(None)
 
-    async def _called(self, key: str, call: Call, *first: sql.Statement) -> Outcome:
+    async def _called(self, key: str, call: Call, write: _Write, *first: sql.Statement) -> Outcome:
         """Make the call and note what came of it, after what is to be written first."""
         try:
             outcome = await call()
@@ -203,11 +204,11 @@ class Journal:
             notes = [*first, (sql.FAIL, (str(error), key))]
             if isinstance(error, ModelError) and error.cost is not None and error.cost.calls:
                 notes.append((sql.BILL, (*sql.columns(error.cost), key)))
-            await self._write(*notes)
+            await write(*notes)
             if len(notes) > len(first) + 1:
                 self._count(error.cost)
             raise
-        await self._write(*first, (sql.SETTLE, (json.dumps(outcome.body), *sql.columns(outcome.usage), key)))
+        await write(*first, (sql.SETTLE, (json.dumps(outcome.body), *sql.columns(outcome.usage), key)))
         del self._open[key]
         self._settled.add(key)
         self._count(outcome.usage)
@@ -274,8 +275,8 @@ class Journal:
         return json.loads(found[0][0])
 
     async def keep(self, name: str, note: str, body: str) -> None:
-        """Set a note and keep a body, both JSON texts of the caller's making, in one write; see `body_hash`."""
-        await self._write((sql.KEEP, (body_hash(body), body)), (sql.NOTE, (name, note)))
+        """Set a note and keep a body, both JSON texts of the caller's making, together and soon; see `body_hash`."""
+        await self._put((sql.KEEP, (body_hash(body), body)), (sql.NOTE, (name, note)))
 
     async def note(self, name: str, value: Any) -> None:
         """Set a fact about the run that may change, such as its status; JSON."""
@@ -286,11 +287,11 @@ class Journal:
         found = await self._read("SELECT value FROM notes WHERE name = ?", name)
         return json.loads(found[0][0]) if found else None
 
-    async def all_noted(self, names: Sequence[str]) -> dict[str, Any]:
-        """What was noted last under some names, in one read; names without a note are left out."""
+    async def all_noted(self, names: Sequence[str]) -> dict[str, str]:
+        """What was noted last under some names, as JSON texts, in one read; names without a note are left out."""
         marks = ", ".join("?" * len(names))
         found = await self._read(f"SELECT name, value FROM notes WHERE name IN ({marks})", *names)
-        return {name: json.loads(value) for name, value in found}
+        return dict(found)
 
     async def note_names(self, prefix: str = "") -> list[str]:
         """Names of the notes that begin with a prefix, sorted."""
@@ -305,11 +306,12 @@ class Journal:
             self._lease.release()
 
     async def _write(self, *statements: sql.Statement) -> None:
-        def write(connection: sqlite3.Connection) -> None:
-            for statement, values in statements:
-                connection.execute(statement, values).close()
+        """Write and commit."""
+        await self._writer.run(sql.writing(statements))
 
-        await self._writer.run(write)
+    async def _put(self, *statements: sql.Statement) -> None:
+        """Write what costs nothing to find out again; it is committed with what comes next, or soon."""
+        await self._writer.put(sql.writing(statements))
 
     async def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return await self._writer.run(lambda connection: connection.execute(statement, values).fetchall())

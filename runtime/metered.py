@@ -226,8 +226,8 @@ class MeteredModel:
                 gate.answered = max(gate.answered, sent)
                 billed.append(self._usage(player, request, answer))
                 if answer.text or answer.tool_calls or answer.invalid_tool_calls:
-                    billed.append(Usage(seconds=time.monotonic() - since))
-                    return to_reply(answer, total(billed))
+                    billed[:] = [total([*billed, Usage(seconds=time.monotonic() - since)])]
+                    return to_reply(answer, billed[0])
                 empty += 1
                 fault, again_ok, wait = "an empty reply", empty == 1, None
             else:

@@ -1,6 +1,7 @@
 """What a journal asks of SQLite."""
 
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from selfwire.core.usage import Usage
@@ -24,6 +25,16 @@ KEEP = "INSERT OR IGNORE INTO bodies VALUES (?, ?)"
 NOTE = "INSERT OR REPLACE INTO notes VALUES (?, ?)"
 
 PLACES = ("iteration", "phase", "task", "node", "run")
+
+
+def writing(statements: Sequence[Statement]) -> Callable[[sqlite3.Connection], None]:
+    """A job that executes them."""
+
+    def write(connection: sqlite3.Connection) -> None:
+        for statement, values in statements:
+            connection.execute(statement, values).close()
+
+    return write
 
 
 def where(wanted: Mapping[str, Any]) -> tuple[str, list[Any]]:

@@ -175,9 +175,9 @@ class ResultsFile:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._rows = TemporaryFile("w+", encoding="utf-8", dir=path.parent)
 
-    def add(self, row: TaskRow) -> None:
-        """Add a row; it is not held in memory."""
-        self._rows.write(row.model_dump_json() + "\n")
+    def add(self, row: str) -> None:
+        """Add a row's JSON text; it is not held in memory."""
+        self._rows.write(f"{row}\n")
 
     def finish(self, header: Header) -> None:
         """Put header and rows where they go."""

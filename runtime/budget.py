@@ -154,7 +154,7 @@ class Ledger:
     def settle(self, wanted: Purse, cost: Usage) -> None:
         """Give back what was held and book what it cost, here and above; `Hold.settle` calls it."""
         with self._lock:
-            drawn = Purse.of(cost).only(self._reserved).upto(self._left)
+            drawn = Purse.of(cost).only(self._reserved).upto(self._left) if self._reserved else Purse()
             self._held, self._spent, self._left = self._held.less(wanted), self._spent + cost, self._left.less(drawn)
             if self.parent:
                 self.parent.settle(wanted.only(ALL - self._reserved).plus(drawn), cost)

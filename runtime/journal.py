@@ -14,6 +14,7 @@ import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -201,12 +202,10 @@ class Journal:
             self._open.pop(key)
             raise
         except SelfwireError as error:
-            notes = [*first, (sql.FAIL, (str(error), key))]
-            if isinstance(error, ModelError) and error.cost is not None and error.cost.calls:
-                notes.append((sql.BILL, (*sql.columns(error.cost), key)))
-            await write(*notes)
-            if len(notes) > len(first) + 1:
-                self._count(error.cost)
+            billed = error.cost if isinstance(error, ModelError) and error.cost and error.cost.calls else NOTHING
+            bill = () if billed is NOTHING else ((sql.BILL, (*sql.columns(billed), key)),)
+            await write(*first, (sql.FAIL, (str(error), key)), *bill)
+            self._count(billed)
             raise
         await write(*first, (sql.SETTLE, (json.dumps(outcome.body), *sql.columns(outcome.usage), key)))
         del self._open[key]
@@ -298,6 +297,10 @@ class Journal:
         statement = "SELECT name FROM notes WHERE substr(name, 1, ?) = ? ORDER BY name"
         found = await self._read(statement, len(prefix), prefix)
         return [name for (name,) in found]
+
+    def on_this_loop(self) -> AbstractContextManager[None]:
+        """Have the running loop write by itself while this is open; for a loop that serves nobody else."""
+        return self._writer.lent()
 
     def close(self) -> None:
         """Finish what waits, close the file and let go of the lease. Blocks shortly."""

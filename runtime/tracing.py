@@ -53,12 +53,12 @@ def is_watched(config: RunnableConfig | None = None) -> bool:
     Args:
         config: what it would run with, on top of what runs around it.
     """
-    around, own = var_child_runnable_config.get(), (config or {}).get("callbacks")
-    if around is not None and around is _unwatched.get() and not own:
+    around, own = var_child_runnable_config.get() or {}, (config or {}).get("callbacks")
+    if around is _unwatched.get() and not own:
         return False
-    if around and around.get("configurable"):  # never empty inside a graph
+    if around.get("configurable"):  # never empty inside a graph
         return True
-    return bool(AsyncCallbackManager.configure(around and around.get("callbacks"), own).handlers)
+    return bool(AsyncCallbackManager.configure(around.get("callbacks"), own).handlers)
 
 
 @contextmanager

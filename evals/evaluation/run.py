@@ -122,18 +122,19 @@ class Evaluation:
         Raises:
             BudgetError, OutageError: it stopped early and can be resumed; what there is has been written.
         """
-        await self.tell("running")
-        try:
-            async with deadline(self.ledger):
-                for number, one in enumerate(self.entrants):
-                    await self._run(one, number, on_event)
-        except BaseException as error:
-            why = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "interrupted"
-            await self.tell(f"stopped: {why}"[:120])
-            raise
-        lines = await self.written(complete=True)
-        await self.tell("finished", score=lines[-1].score if len(lines) == 2 else None)
-        return lines
+        with self.journal.on_this_loop():
+            await self.tell("running")
+            try:
+                async with deadline(self.ledger):
+                    for number, one in enumerate(self.entrants):
+                        await self._run(one, number, on_event)
+            except BaseException as error:
+                why = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "interrupted"
+                await self.tell(f"stopped: {why}"[:120])
+                raise
+            lines = await self.written(complete=True)
+            await self.tell("finished", score=lines[-1].score if len(lines) == 2 else None)
+            return lines
 
     async def tell(self, status: str, **more: Any) -> None:
         """Note how the run stands, for lists of runs."""

@@ -209,7 +209,6 @@ async def assess(ground: Ground, task: Task, answer: str, scope: Scope) -> Feedb
     Raises:
         GradingError: the environment failed.
     """
-
     said: list[Feedback] = []
 
     async def call() -> Outcome:

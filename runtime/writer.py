@@ -11,7 +11,6 @@ import contextlib
 import sqlite3
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
@@ -52,7 +51,7 @@ class Writer:
         self._thread.start()
         self._stop = weakref.finalize(self, self._jobs.put, None)
         self._lent: asyncio.AbstractEventLoop | None = None
-        self._waiting: deque[Job[Any]] = deque()
+        self._waiting: list[Job[Any]] = []
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextvars import copy_context
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 from langchain_core.globals import get_llm_cache
@@ -31,7 +31,7 @@ async def answered(
         messages: texts only, as nothing is converted.
         options: of this call.
     """
-    while type(runnable) is RunnableBinding and not runnable.config and not runnable.config_factories:
+    while _only_binds(runnable):
         options = {**runnable.kwargs, **options}
         runnable = runnable.bound
     if not isinstance(runnable, BaseChatModel) or not _is_plain(runnable) or "stream" in options or is_watched():
@@ -43,6 +43,13 @@ async def answered(
     answer = cast("AIMessage", first.message)
     answer.response_metadata = {**more, **(first.generation_info or {}), **answer.response_metadata}
     return answer
+
+
+def _only_binds(runnable: Runnable[Any, Any]) -> TypeGuard[RunnableBinding[Any, Any]]:
+    """Whether it does nothing but add options."""
+    if not isinstance(runnable, RunnableBinding) or runnable.config or runnable.config_factories:
+        return False
+    return type(runnable).ainvoke is RunnableBinding.ainvoke
 
 
 def _is_plain(model: BaseChatModel) -> bool:

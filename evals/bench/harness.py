@@ -82,6 +82,7 @@ class Timed(Evaluation):
         self.parts["the rule" if one.name == TRIVIAL else "the contestant"] = since.until(Took.now())
 
     async def written(self, *, complete: bool) -> tuple[Line, ...]:
+        """As an evaluation."""
         since = Took.now()
         lines = await super().written(complete=complete)
         self.parts["results and table"] = since.until(Took.now())
@@ -106,7 +107,7 @@ def run(tasks: int = TASKS, many: int = MANY, delays: Sequence[float] = (0.05, 0
         *rows,
         Row(what=f"most memory of the process, {tasks:,} tasks", value=before, unit="MB"),
         Row(what=f"most memory of the process, {many:,} tasks", value=after, unit="MB"),
-        Row(what="memory per further task, the task among it", value=(after - before) / (many - tasks) * 1e3, unit="kB"),
+        Row(what="memory per further task, itself among it", value=(after - before) / (many - tasks) * 1e3, unit="kB"),
     ]
 
 

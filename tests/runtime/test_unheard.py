@@ -1,4 +1,4 @@
-"""Asked without callbacks, a model says what `ainvoke` would give; nobody who listens or stands between is passed by."""
+"""Asked without callbacks, a model says what `ainvoke` would give; who listens or stands between is not passed by."""
 
 import asyncio
 import threading

@@ -8,6 +8,7 @@ the values seen and the way out.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from selfwire.core.trajectory import Trajectory
     from selfwire.core.usage import Usage
 
 
@@ -30,7 +31,17 @@ class ConfigError(SelfwireError):
     """A name, file, option or combination that the user gave cannot be used."""
 
 
-class BudgetError(SelfwireError):
+class StoppedError(SelfwireError):
+    """A run must stop in a resumable state, through no fault of its tasks.
+
+    Attributes:
+        reached: what a question's run had come to before; None where that is nothing that helps.
+    """
+
+    reached: "Trajectory | None" = None
+
+
+class BudgetError(StoppedError):
     """A budget would be exceeded; the run stops in a resumable state."""
 
 
@@ -48,7 +59,7 @@ class ModelError(SelfwireError):
     cost: "Usage | None" = None
 
 
-class OutageError(SelfwireError):
+class OutageError(StoppedError):
     """A provider answers nobody: no fault of one task, so the run stops in a resumable state."""
 
 

@@ -1,11 +1,12 @@
 """What calls cost, what they may cost, and the arithmetic between the two."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Self
 
 from pydantic import Field
 
-from selfwire.core.errors import BudgetError
+from selfwire.core.errors import BudgetError, ModelError
 from selfwire.core.values import Value
 
 
@@ -47,6 +48,21 @@ def total(usages: Iterable[Usage]) -> Usage:
     """Sum of usages."""
     some = list(usages)
     return sum(some[1:], some[0]) if some else Usage()
+
+
+def cost_of(error: ModelError) -> Usage:
+    """What a call that failed, or brought no valid reply, has cost all the same; whoever falls back counts it."""
+    return error.cost or Usage()
+
+
+@contextmanager
+def having_paid(spent: Usage) -> Iterator[None]:
+    """Hand what was spent before on with a failure, which else would take the place of it."""
+    try:
+        yield
+    except ModelError as error:
+        error.cost = spent + cost_of(error)
+        raise
 
 
 class Budget(Value):

@@ -73,7 +73,8 @@ class Workflow(Value):
             raise ValueError(f"agent {next(i for i in ids if ids.count(i) > 1)!r} appears twice")
         for node in self.topology.nodes:
             if node.agent not in self.pool:
-                raise ValueError(f"node {node.id!r} needs agent {node.agent!r}; agents are {', '.join(self.pool)}")
+                there = ", ".join(self.pool) or "none"
+                raise ValueError(f"node {node.id!r} needs agent {node.agent!r}; agents are {there}")
         return self
 
     @cached_property

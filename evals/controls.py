@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ConfigError
@@ -14,15 +15,18 @@ from selfwire.evolvers.hiva.gradients import Loss
 from selfwire.evolvers.hiva.memory import Outcome
 from selfwire.evolvers.hiva.repair import repair
 from selfwire.evolvers.hiva.updates import outcome, update_beliefs
-from selfwire.evolvers.random_edits import edit_at_random
+from selfwire.evolvers.random_edits import edit_at_random, edit_pool_at_random
+from selfwire.graphs.hera.method import Hera
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.method import Evolved, Grade, Method
 from selfwire.runtime.offline.vocabulary import paraphrases
 
+Inner = TypeVar("Inner", bound=Method)
+
 
 @dataclass(frozen=True)
-class RandomEdits:
-    """A method whose rewirings are drawn at random; its team, its router and its gate are the method's own.
+class _Control(Generic[Inner]):
+    """A method whose rewirings are drawn at random; its runs and its gate are the method's own.
 
     Attributes:
         inner: the method.
@@ -30,7 +34,7 @@ class RandomEdits:
         instructions: what prompts of newcomers and rewrites are drawn from.
     """
 
-    inner: Hiva
+    inner: Inner
     counts: tuple[int, ...]
     instructions: tuple[str, ...]
 
@@ -52,8 +56,27 @@ class RandomEdits:
         return await self.inner.solve(workflow, question, scope=scope)
 
     async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
-        """One answer per question."""
-        return [await self.solve(workflow, question, scope=scope)]
+        """As the method's."""
+        return await self.inner.explore(workflow, question, scope=scope)
+
+    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
+        """As the method's."""
+        return await self.inner.learn_held_out(workflow, trajectories)
+
+    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+        """As the method's."""
+        return self.inner.keep_learned(kept, candidate)
+
+    def pruned(self, workflow: Workflow) -> Rewiring | None:
+        """As the method's."""
+        return self.inner.pruned(workflow)
+
+    def _count(self, scope: Scope) -> int:
+        return self.counts[min(scope.iteration, len(self.counts) - 1)] if self.counts else 0
+
+
+class RandomEdits(_Control[Hiva]):
+    """HiVA with random edits; its router learns as it does."""
 
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
@@ -62,8 +85,7 @@ class RandomEdits:
 
         Only the critic is missing, which would know better: r is 1 for who ran in a solved task, else 0.
         """
-        count = self.counts[min(scope.iteration, len(self.counts) - 1)] if self.counts else 0
-        edited, applied = edit_at_random(workflow, count, self.instructions, scope=scope)
+        edited, applied = edit_at_random(workflow, self._count(scope), self.instructions, scope=scope)
         repaired = repair(edited, self.inner.config)
         applied = (*applied, *repaired.rewirings)
         lessons = [await self._lesson(done, workflow) for done in trajectories]
@@ -80,29 +102,31 @@ class RandomEdits:
             return lesson
         return lesson.replace(solved=False, rewards=dict.fromkeys(lesson.rewards, 0))
 
-    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
-        """As the method's."""
-        return await self.inner.learn_held_out(workflow, trajectories)
 
-    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
-        """As the method's."""
-        return self.inner.keep_learned(kept, candidate)
+class RandomPool(_Control[Hera]):
+    """HERA with random edits of its pool; questions are planned for as ever, and nothing is learned from groups."""
 
-    def pruned(self, workflow: Workflow) -> Rewiring | None:
-        """As the method's."""
-        return self.inner.pruned(workflow)
+    async def evolve(
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
+    ) -> Evolved:
+        """As many random rewirings as the iteration has: prompts, and newcomers while the pool has room."""
+        most = self.inner.config.pool
+        now, applied = edit_pool_at_random(workflow, self._count(scope), self.instructions, most=most, scope=scope)
+        return Evolved(workflow=now, applied=applied)
 
 
-def with_random_edits(method: Method, counts: Sequence[int]) -> RandomEdits:
+def with_random_edits(method: Method, counts: Sequence[int]) -> RandomEdits | RandomPool:
     """The control for a method: every instruction that the stand-in's vocabulary knows may be drawn.
 
     Raises:
-        ConfigError: the method's memory is not HiVA's.
+        ConfigError: there is no such control for the method.
     """
-    if not isinstance(method, Hiva):
-        raise ConfigError(f"random edits are a control for hiva, not for {method.name}")
     instructions = tuple(text for texts in paraphrases().values() for text in texts)
-    return RandomEdits(method, tuple(counts), instructions)
+    if isinstance(method, Hiva):
+        return RandomEdits(method, tuple(counts), instructions)
+    if isinstance(method, Hera):
+        return RandomPool(method, tuple(counts), instructions)
+    raise ConfigError(f"random edits are a control for hiva and hera, not for {method.name}")
 
 
 def edit_counts(applied: Sequence[Sequence[Rewiring]]) -> tuple[int, ...]:

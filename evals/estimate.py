@@ -3,20 +3,17 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, total
+from selfwire.core.workflow import Workflow
+from selfwire.evals.demand import FACTOR, Calls, demand, scaled, summed
 from selfwire.evals.evolutions import checked
 from selfwire.evals.models import prices
-from selfwire.evals.requests import EvolveRequest
+from selfwire.evals.requests import EvolveRequest, ModelNames
 
-CALLS_PER_AGENT = 3.0
-"""Calls of one agent in one run: its tool loop and the instruction that it writes."""
-META_PER_TASK = 1.0
-META_PER_AGENT = 2.5
-"""Calls of a backward pass: per task, and per agent that ran."""
-TEAM_SIZE = (2, 8)
-"""Agents of a small and of a grown team."""
-TOKENS = (700, 2500)
+TOKENS = (400, 2500)
 """Tokens per call: short and long prompts."""
+RANGE = (1 / FACTOR, FACTOR)
+"""From the estimate to its low and to its high end."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +21,7 @@ class Forecast:
     """A range of costs.
 
     Attributes:
-        low, high: usages of a small team with short prompts and of a grown one with long prompts.
+        low, high: usages with few calls and short prompts, and with many calls and long ones.
         text: for people.
     """
 
@@ -34,45 +31,71 @@ class Forecast:
 
 
 def estimated(request: EvolveRequest, home: Path | None) -> Forecast:
-    """Estimate calls, tokens and dollars from sizes alone; nothing is sent or written.
+    """Estimate calls, tokens and dollars from sizes and knobs alone; nothing is sent or written.
 
     Raises:
         ConfigError, LibraryError: the request cannot be used.
     """
-    checked(request, home)
-    low, high = (
-        evolution_usage(request, home, agents, tokens) for agents, tokens in zip(TEAM_SIZE, TOKENS, strict=True)
-    )
+    team = checked(request, home).seed
+    low, high = (evolution_usage(request, home, team, side) for side in (0, 1))
+    title = f"dry run of {request.method} on {request.benchmark}: nothing was sent"
+    assumes = f"assumes the calls that it takes offline, {WITHIN}"
+    return Forecast(low, high, told(title, low, high, f"{assumes}, and {told_tokens()}; {BINDING}"))
+
+
+WITHIN = f"within a factor of {FACTOR:g} either way"
+BINDING = "set --budget-calls, --budget-tokens or --budget-usd to bind it"
+
+
+def told(title: str, low: Usage, high: Usage, assumes: str) -> str:
+    """A range for people."""
     price = "unknown (no list price)" if high.dollars is None else f"${low.dollars or 0:,.2f} to ${high.dollars:,.2f}"
-    text = (
-        f"dry run of {request.method} on {request.benchmark}: nothing was sent\n"
+    return (
+        f"{title}\n"
         f"calls:   {low.calls:,} to {high.calls:,}\n"
         f"tokens:  {low.tokens:,} to {high.tokens:,}\n"
         f"dollars: {price}\n"
-        f"assumes teams of {TEAM_SIZE[0]} to {TEAM_SIZE[1]} agents at {CALLS_PER_AGENT:g} calls per agent and "
-        f"{TOKENS[0]} to {TOKENS[1]} tokens per call; set --budget-calls, --budget-tokens or --budget-usd to bind it"
+        f"{assumes}"
     )
-    return Forecast(low, high, text)
 
 
-def evolution_usage(request: EvolveRequest, home: Path | None, agents: int, tokens: int) -> Usage:
-    """What an evolution takes with teams of so many agents and calls of so many tokens."""
-    evolution = request.evolution
-    gate = 2 * min(evolution.gate_tasks, request.sizes.gate) if evolution.gate == "paired" else 0
-    batch = min(evolution.batch, request.sizes.train)
-    # Before, after, and the single agent, which spends as much as the team.
-    tests = 2 + request.baselines if request.tested else 0
-    runs = evolution.iterations * (batch + gate) + tests * request.sizes.test
-    team = round(runs * (1 + agents * CALLS_PER_AGENT))
-    meta = round(evolution.iterations * (batch * (META_PER_TASK + agents * META_PER_AGENT) + 2 * agents))
-    table, roles = prices(request.models, home), request.models.roles
-    sent, received = round(tokens * 0.85), round(tokens * 0.15)
-    calls_of = {"agent": team, "meta": meta}
-    costs = [table.cost(roles[role], calls * sent, calls * received) for role, calls in calls_of.items()]
-    known = [cost for cost in costs if cost is not None]
-    return Usage(
-        calls=team + meta,
-        input_tokens=(team + meta) * sent,
-        output_tokens=(team + meta) * received,
-        dollars=sum(known) if len(known) == len(costs) else None,
+def told_tokens() -> str:
+    """How many tokens a call is taken to have."""
+    return f"{TOKENS[0]} to {TOKENS[1]} tokens per call"
+
+
+def evolution_usage(request: EvolveRequest, home: Path | None, team: Workflow, side: int) -> Usage:
+    """The low (0) or the high (1) end of what an evolution takes that starts with a team."""
+    return priced(scaled(evolution_calls(request, team), RANGE[side]), request.models, home, TOKENS[side])
+
+
+def evolution_calls(request: EvolveRequest, team: Workflow) -> Calls:
+    """The calls of an evolution by role: its runs on train and gate tasks, its learning, and its tests."""
+    asked, sizes = request.evolution, request.sizes
+    batch, iterations = min(asked.batch, sizes.train), asked.iterations
+    begins, during, after = (
+        demand(request.method, request.config, team, batch=batch, grown=grown)
+        for grown in (0.0, iterations / 2, float(iterations))  # about an agent per iteration, where teams grow
     )
+    gate = 2 * min(asked.gate_tasks, sizes.gate) if asked.gate == "paired" else 0
+    runs = iterations * (batch * during.samples + during.gated * gate)
+    tests = sizes.test if request.tested else 0
+    return summed(
+        scaled(during.question, runs),
+        scaled(during.learning, iterations),
+        scaled(begins.question, tests),
+        scaled(after.question, tests),
+        # the single agent spends as much as the evolved team
+        {"agent": sum(after.question.values()) * tests * request.baselines},
+    )
+
+
+def priced(calls: Calls, models: ModelNames, home: Path | None, tokens: int) -> Usage:
+    """What calls by role cost with so many tokens each."""
+    table, found = prices(models, home), list[Usage]()
+    for role, share in calls.items():
+        count = round(share)
+        sent, received = count * round(tokens * 0.85), count * round(tokens * 0.15)
+        dollars = table.cost(models.roles[role], sent, received)
+        found.append(Usage(calls=count, input_tokens=sent, output_tokens=received, dollars=dollars))
+    return total(found)

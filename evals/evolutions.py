@@ -17,13 +17,15 @@ from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
 from selfwire.evals.controls import with_random_edits
 from selfwire.evals.models import embedder_name, metered
-from selfwire.evals.recording import REQUEST, asked, facts, short_name, with_limits
+from selfwire.evals.recording import REQUEST, asked, facts, short_name, standing, with_limits
 from selfwire.evals.requests import EvolveRequest
 from selfwire.evals.runs import CHECKPOINTS, JOURNAL, SUMMARY, run_folder, runs_folder
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.evolution.config import Parts
 from selfwire.graphs.evolution.graph import Event, run_evolution
 from selfwire.graphs.evolution.phases import ELAPSED, EvolutionState
+from selfwire.graphs.evomas.adapters import refuse_unusable
+from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.method import Method
 from selfwire.graphs.methods import method
 from selfwire.runtime.budget import Ledger, deadline
@@ -65,14 +67,8 @@ class OpenRun:
         Raises:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
         """
-        await self.tell("running")
-        try:
-            async with deadline(self.parts.ledger):
-                final = await run_evolution(self.parts, self.saver, on_event)
-        except BaseException as error:
-            why = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "interrupted"
-            await self.tell(f"stopped: {why}"[:120])
-            raise
+        async with standing(self.tell), deadline(self.parts.ledger):
+            final = await run_evolution(self.parts, self.saver, on_event)
         await self.tell("finished", iteration=final["iteration"], **_scores(final))
         return final
 
@@ -109,20 +105,23 @@ def started(request: EvolveRequest, home: Path | None = None, *, run: str | None
 
 
 @contextmanager
-def resumed(run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None) -> Iterator[OpenRun]:
+def resumed(
+    run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None, command: str = "evolve"
+) -> Iterator[OpenRun]:
     """A run that stopped early, with everything that it had paid for.
 
     Args:
         run: name of the run.
         home: folder of runs and library.
         limits: of the budget, by name, in place of those that the run has had; kept for the next time.
+        command: that begins such runs.
 
     Raises:
         ConfigError: there is no such run, or a limit cannot be used.
-        JournalError: another process holds it, or config, code or corpus have changed.
+        JournalError: another command began it, another process holds it, or config, code or corpus have changed.
     """
     path = run_folder(home, run) / JOURNAL
-    request = with_limits(asked(path, EvolveRequest), limits or {})
+    request = with_limits(asked(path, EvolveRequest, command), limits or {})
     embeds, notice = embedder(embedder_name(request.models))
     journal = Journal.open(path, facts(request, splits(request), embeds.name))
     try:
@@ -139,10 +138,11 @@ async def _begun(journal: Journal, request: EvolveRequest, seed: Workflow) -> No
 
 
 class Trial(NamedTuple):
-    """What trying a request has brought: what the user should know, the embedder, and the workflow of the start."""
+    """What trying a request has brought: what the user should know, embedder, method and the workflow of the start."""
 
     notices: tuple[str, ...]
     embeds: Embedder
+    method: Method
     seed: Workflow
 
 
@@ -161,7 +161,7 @@ def checked(request: EvolveRequest, home: Path | None) -> Trial:
         made = method(request.method, model=model, toolbox=bench.toolbox, embedder=embeds, config=request.config)
         with open_library(home, create=False) as library:
             seed = _seed(made, request, bench, library)
-        return Trial((notice,) if notice else (), embeds, seed)
+        return Trial((notice,) if notice else (), embeds, made, seed)
     finally:
         journal.close()
 
@@ -178,15 +178,16 @@ def _opened(
     bench = _benchmark(request).with_model(model)
     toolbox = journalled(bench.toolbox, journal)
     made = method(request.method, model=model, toolbox=toolbox, embedder=embeds, config=request.config)
-    seed = run_sync(journal.get_body(run_sync(journal.noted(SEED))))
+    seed = Workflow.model_validate(run_sync(journal.get_body(run_sync(journal.noted(SEED)))))
     with open_library(home) as library:
+        run_sync(library.keep(run_sync(library.fetch(seed))))  # a file that it came from may be gone at the resume
         parts = Parts(
             run=journal.run,
             config=request.evolution,
             method=with_random_edits(made, request.random_edits) if request.random_edits is not None else made,
             environment=bench.environment,
             splits=splits(request) if request.tested else splits(request).replace(test=()),
-            seed_workflow=Workflow.model_validate(seed),  # a name in the library may mean another by now
+            seed_workflow=seed,  # a name in the library may mean another by now
             library=library,
             journal=journal,
             ledger=ledger,
@@ -226,6 +227,8 @@ def _seed(made: Method, request: EvolveRequest, bench: Benchmark, library: Libra
     if workflow.method != made.name:
         raise ConfigError(f"seed team {request.seed_team!r} belongs to {workflow.method}, not to {made.name}")
     workflow = made.adopted(workflow)
+    if isinstance(made, Evomas):
+        refuse_unusable(workflow, made.config, made.embedder.name)
     missing = {tool for agent in workflow.agents for tool in agent.tools} - set(bench.toolbox)
     if missing:
         told = ", ".join(sorted(missing))

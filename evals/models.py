@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from selfwire.core.errors import ConfigError
 from selfwire.evals.requests import ModelNames
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.journal import Journal
@@ -26,8 +27,14 @@ def metered(
         home: folder where a file of prices may lie.
 
     Raises:
-        ConfigError: a model or a file of prices cannot be used, or a dollar budget meets a model without a price.
+        ConfigError: a model or a file of prices cannot be used, there is an address and nobody to send to, or a
+            dollar budget meets a model without a price.
     """
+    if names.base_url and set(names.roles.values()) == {"offline"}:
+        raise ConfigError(
+            f"--base-url {names.base_url} is an address of models, and the offline model calls no server; give the "
+            "model's name too, such as --model openai:NAME, or leave the address out"
+        )
     options = {"base_url": names.base_url} if names.base_url else {}
     made = {name: chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
     policy = CallPolicy(timeout=names.timeout, retries=names.retries, probe=probe, concurrency=names.requests)

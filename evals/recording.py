@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -15,6 +16,7 @@ from selfwire.core.task import Task
 from selfwire.core.usage import Budget
 from selfwire.core.values import fingerprint
 from selfwire.evals.requests import Request
+from selfwire.evals.runs import SUMMARY
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync
 
@@ -25,15 +27,25 @@ ROOMS = ("core", "evolvers", "graphs", "nodes", "runtime", "tools", "evals")
 AnyRequest = TypeVar("AnyRequest", bound=Request)
 
 
-def asked(path: Path, schema: type[AnyRequest]) -> AnyRequest:
+def asked(path: Path, schema: type[AnyRequest], command: str | None = None) -> AnyRequest:
     """What a run was asked to do; nothing is written.
+
+    Args:
+        path: of its journal.
+        schema: of what is asked of such runs.
+        command: that begins them, where others are asked the same.
 
     Raises:
         JournalError: it is no run of this kind, or ended before it had begun.
     """
     journal = Journal.reading(path)
     try:
-        found = run_sync(journal.noted(REQUEST))
+        found, began = run_sync(journal.noted(REQUEST)), (run_sync(journal.noted(SUMMARY)) or {}).get("command")
+        if command and began not in (None, command):
+            raise JournalError(
+                f"run {journal.run!r} was begun by `selfwire {began}`, not by `selfwire {command}`; "
+                f"go on with `selfwire {began} --resume {journal.run}`"
+            )
         return schema.model_validate(found)
     except ValidationError as error:
         why = "it ended before it had begun" if found is None else _told(error)
@@ -47,6 +59,22 @@ def asked(path: Path, schema: type[AnyRequest]) -> AnyRequest:
 def _told(error: ValidationError) -> str:
     first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}; is it a run of another command?"
+
+
+@asynccontextmanager
+async def standing(tell: Callable[[str], Awaitable[None]]) -> AsyncIterator[None]:
+    """Note that a run is running, and why it stopped if it does; one that finishes says so itself.
+
+    Args:
+        tell: notes a status for lists of runs.
+    """
+    await tell("running")
+    try:
+        yield
+    except BaseException as error:
+        why = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "interrupted"
+        await tell(f"stopped: {why}"[:120])
+        raise
 
 
 def with_limits(request: AnyRequest, limits: Mapping[str, float]) -> AnyRequest:

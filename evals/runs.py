@@ -14,6 +14,8 @@ from selfwire.runtime.storage import home_folder
 
 JOURNAL = "journal.sqlite"
 CHECKPOINTS = "checkpoints.sqlite"
+PARTS = "parts"
+"""Folder below a run's that holds a folder per contestant who is at work in a process of its own."""
 SUMMARY = "summary"
 """Name of the journal's note that says what a run is and how it stands: a JSON object of short values."""
 

@@ -14,18 +14,19 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
-from selfwire.evals.evolutions import OpenRun, resumed, started
-from selfwire.evals.recording import short_name
+from selfwire.evals.evolutions import OpenRun, checked, resumed, started
+from selfwire.evals.recording import short_name, standing
 from selfwire.evals.requests import EvolveRequest
 from selfwire.evals.runs import SUMMARY, runs_folder
 from selfwire.evals.statistics import Estimate, wilson
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.reinforce import Update
+from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.graphs.evolution.rollouts import roll_out, solving, spent
 from selfwire.graphs.evomas.method import Evomas
-from selfwire.graphs.evomas.training import Training
+from selfwire.graphs.evomas.training import Training, batch_tasks
 from selfwire.graphs.hiva.method import Hiva
-from selfwire.graphs.learned import SAMPLING
+from selfwire.graphs.learned import SAMPLING, branches
 from selfwire.graphs.method import Method
 from selfwire.runtime.budget import deadline
 
@@ -67,6 +68,15 @@ class OpenTraining:
     embedder: Embedder
     state: Path
 
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the user should know, such as batches that are not of the size that was asked for."""
+        wanted, tasks = self.config.train.batch, len(self.run.parts.splits.train)
+        made = batch_tasks(wanted, self.config.samples, tasks) * self.config.samples
+        why = f"{tasks} train tasks, {self.config.samples} runs of each"
+        smaller = (f"every update learns from {made} episodes, not from {wanted}: there are {why}",)
+        return (*self.run.notices, *(smaller if made != wanted else ()))
+
     async def go(
         self,
         on_update: Callable[[Update], None] = lambda update: None,
@@ -91,18 +101,13 @@ class OpenTraining:
             state=self.state,
             save=self._save,
         )
-        await self._tell("running")
-        try:
-            async with deadline(parts.ledger):
-                workflow = await training.go(parts.seed_workflow, on_update, on_episode)
-        except BaseException as error:
-            await self._tell(f"stopped: {type(error).__name__}: {error}"[:120])
-            raise
+        async with standing(self._tell), deadline(parts.ledger):
+            workflow = await training.go(parts.seed_workflow, on_update, on_episode)
         await self._tell("finished", iteration=self.config.train.updates)
         return workflow
 
     async def tested(self, workflow: Workflow) -> list[Tested]:
-        """Held-out tasks with the trained router, the same head untrained, and chance.
+        """Held-out tasks with the trained router, with the one that training began with, untrained, and by chance.
 
         Raises:
             BudgetError, OutageError, ModelError: as `go`.
@@ -120,11 +125,15 @@ class OpenTraining:
     def _ways(self, workflow: Workflow) -> Iterator[tuple[str, Method, Workflow]]:
         parts = self.run.parts
         yield "trained", parts.method, workflow
-        yield "untrained", parts.method, parts.seed_workflow
+        begun = parts.seed_workflow
+        untrained = begun.replace(memory={name: kept for name, kept in begun.memory.items() if name != ROUTER})
+        if untrained != begun:
+            yield "as it began", parts.method, begun
+        yield "untrained", parts.method, untrained
         if isinstance(parts.method, Evomas):
             chance = parts.method.config.replace(adapter="random")
             model, toolbox, embeds = parts.method.model, parts.method.toolbox, parts.method.embedder
-            yield "random", Evomas(model, toolbox, embeds, chance), parts.seed_workflow
+            yield "random", Evomas(model, toolbox, embeds, chance), untrained
 
     async def _save(self, workflow: Workflow, updates: int) -> None:
         parts = self.run.parts
@@ -152,6 +161,8 @@ def new_training(request: EvolveRequest, home: Path | None = None, *, run: str |
     """
     if request.method not in METHODS:
         raise ConfigError(f"{request.method} has no router to train; {', '.join(METHODS)} have")
+    trial = checked(request, home)
+    _trainable(trial.method, trial.seed)  # before anything is written
     named = run or f"train-{request.method}-{short_name(request.benchmark)}-{secrets.token_hex(3)}"
     with started(request, home, run=named) as opened:
         yield _training(opened, home)
@@ -162,19 +173,31 @@ def resumed_training(
     run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None
 ) -> Iterator[OpenTraining]:
     """A training that stopped; arguments and errors as for `evolutions.resumed`."""
-    with resumed(run, home, limits=limits) as opened:
+    with resumed(run, home, limits=limits, command="train") as opened:
         yield _training(opened, home)
 
 
 def _training(opened: OpenRun, home: Path | None) -> OpenTraining:
-    method = opened.parts.method
-    if isinstance(method, Evomas):
-        config, embeds = method.config, method.embedder
-        if config.adapter != "learned":
-            raise ConfigError(f"adapter {config.adapter} asks no router; leave it at learned to train one")
-    elif isinstance(method, Hiva) and method.config.router == "learned":
-        config = EvomasConfig(sampling=SAMPLING, samples=1, transfer=True, train=method.config.train)
-        embeds = method.embedder
-    else:
-        raise ConfigError(f"run {opened.parts.run!r} trains no router; resume it with the command that began it")
+    config, embeds = _trainable(opened.parts.method, opened.parts.seed_workflow)
     return OpenTraining(opened, config, embeds, runs_folder(home) / opened.parts.run / STATE)
+
+
+def _trainable(method: Method, seed: Workflow) -> tuple[EvomasConfig, Embedder]:
+    """How the router draws and is trained, and whose vectors it reads.
+
+    Raises:
+        ConfigError: no run would ask it.
+    """
+    if isinstance(method, Evomas):
+        if method.config.adapter != "learned":
+            raise ConfigError(f"adapter {method.config.adapter} asks no router; leave it at learned to train one")
+        return method.config, method.embedder
+    if not isinstance(method, Hiva) or method.config.router != "learned":
+        raise ConfigError(f"{method.name} is routed by something else here; leave its router at learned to train it")
+    if not branches(seed):
+        raise ConfigError(
+            f"no agent of this team has two successors to choose from ({len(seed.topology.nodes)} nodes), so a router "
+            "has nothing to learn; name a team that branches with --workflow, such as one that was evolved"
+        )
+    config = EvomasConfig(sampling=SAMPLING, samples=1, transfer=True, train=method.config.train)
+    return config, method.embedder

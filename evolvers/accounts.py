@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
+from selfwire.core.errors import ModelError
 from selfwire.core.trajectory import Step, Trajectory
+from selfwire.core.usage import Usage, cost_of, total
 
 TRACE_LENGTH = 12_000
 STEP_LENGTH = 2_000
@@ -41,10 +43,22 @@ async def together(asks: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     """Run asks in parallel and wait for all of them, so that none is left behind when one fails.
 
     Raises:
-        The first error, in the order of the asks.
+        The first error, in the order of the asks; a ModelError bears what all of them have cost.
     """
     results = await asyncio.gather(*asks, return_exceptions=True)
     for result in results:
+        if isinstance(result, ModelError):
+            result.cost = total(_spent(one) for one in results)
         if isinstance(result, BaseException):
             raise result
     return [result for result in results if not isinstance(result, BaseException)]
+
+
+def _spent(result: object) -> Usage:
+    """What an ask has cost: a failure's, a trajectory's, or what stands last beside a result."""
+    if isinstance(result, ModelError):
+        return cost_of(result)
+    if isinstance(result, Trajectory):
+        return result.usage
+    last = result[-1] if isinstance(result, tuple) and result else None
+    return last if isinstance(last, Usage) else Usage()

@@ -4,15 +4,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.core.agent import Agent
+from selfwire.core.edits import AddAgent, Rewiring, RewritePrompt
 from selfwire.core.scope import Scope
 from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.operations import (
+    ROLE_LENGTH,
     added_after,
     added_beside,
     connected_to_sink,
     dead_removed,
+    fresh_id,
     legal_operations,
     newcomer,
     source_rejoined,
@@ -51,6 +54,47 @@ def edit_at_random(
     now, applied = workflow, list[Rewiring]()
     while len(applied) < count:
         rewiring = _drawn(now, instructions, random)
+        now = now.apply(rewiring)
+        applied.append(rewiring)
+    return (now.descended_from(workflow, applied) if applied else workflow), tuple(applied)
+
+
+def edit_pool_at_random(
+    workflow: Workflow, count: int, instructions: Sequence[str], *, most: int, scope: Scope
+) -> tuple[Workflow, tuple[Rewiring, ...]]:
+    """Apply `count` random rewirings to a pool of agents, where topologies are planned for each question.
+
+    An agent other than the sink's is drawn, then one of two things: its prompt is rewritten, or, while the pool has
+    room, a newcomer joins that holds its tools.
+
+    Args:
+        workflow: what is edited; its topology stays.
+        count: rewirings to apply, >= 0.
+        instructions: prompts for rewrites and newcomers; at least one.
+        most: agents of a full pool.
+        scope: the place in the run; its `random` is the only randomness.
+
+    Returns:
+        The workflow, whose lineage lists the rewirings, and the rewirings.
+
+    Raises:
+        ValueError: no instructions, or a negative count.
+    """
+    if not instructions or count < 0:
+        raise ValueError(f"random edits need instructions and a count of 0 or more, not {len(instructions)}, {count}")
+    random = scope.random("random edits")
+    sink = workflow.agent_at(workflow.topology.sink).id
+    now, applied = workflow, list[Rewiring]()
+    while len(applied) < count:
+        agent = _one([one.id for one in now.agents if one.id != sink] or [sink], random)
+        joins = len(now.agents) < most and _one(("join", "rewrite"), random) == "join"
+        text = _one(instructions, random)
+        if joins:
+            held = now.pool[agent].tools
+            made = Agent(id=fresh_id(now, text), role=" ".join(text.split())[:ROLE_LENGTH], prompt=text, tools=held)
+            rewiring = Rewiring(AddAgent(made), why=WHY, operation="MUTATE", by=agent)
+        else:
+            rewiring = Rewiring(RewritePrompt(agent, text), why=WHY, operation="REWRITE_PROMPT", by=agent)
         now = now.apply(rewiring)
         applied.append(rewiring)
     return (now.descended_from(workflow, applied) if applied else workflow), tuple(applied)

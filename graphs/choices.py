@@ -1,7 +1,8 @@
 """What can be chosen per run of a graph that people use, an editable prompt per agent among it."""
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
 
 from langgraph.runtime import get_runtime
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -63,9 +64,7 @@ def chosen(schema: type[Chosen]) -> Chosen:
     return context if isinstance(context, schema) else schema()
 
 
-def context_schema(
-    schema: type[Chosen], workflow: Workflow, places: Mapping[str, str] = FrozenMap()
-) -> type[Chosen]:
+def context_schema(schema: type[Chosen], workflow: Workflow, places: Mapping[str, str] = FrozenMap()) -> type[Chosen]:
     """The choices of a graph that starts from a workflow: an editable prompt per agent among them.
 
     Args:
@@ -73,13 +72,29 @@ def context_schema(
         workflow: whose agents can be edited.
         places: where agents without a node work, by agent: a node of the method's own graph.
     """
-    prompts: dict[str, Any] = {}
+    editable = []
     for agent in workflow.agents:
         nodes = [node.id for node in workflow.topology.nodes if node.agent == agent.id]
         nodes += [places[agent.id]] if agent.id in places else []
-        where: dict[str, Any] = {"langgraph_nodes": nodes, "langgraph_type": "prompt"}
-        told = f"Prompt of {agent.id}, for this run only."
-        prompts[PROMPT + agent.id] = (str, Field(default=agent.prompt, description=told, json_schema_extra=where))
+        editable.append(_Editable(agent.id, agent.prompt, tuple(nodes)))
+    made: type[Chosen] = _with_prompts(schema, tuple(editable))
+    return made
+
+
+class _Editable(NamedTuple):
+    agent: str
+    prompt: str
+    nodes: tuple[str, ...]
+
+
+@lru_cache(maxsize=256)
+def _with_prompts(schema: type[Choices], editable: tuple[_Editable, ...]) -> Any:
+    """Made once for equal prompts, as a method makes its graph anew for every question, and pydantic is slow at it."""
+    prompts: dict[str, Any] = {}
+    for one in editable:
+        where: dict[str, Any] = {"langgraph_nodes": list(one.nodes), "langgraph_type": "prompt"}
+        told = f"Prompt of {one.agent}, for this run only."
+        prompts[PROMPT + one.agent] = (str, Field(default=one.prompt, description=told, json_schema_extra=where))
     return create_model(schema.__name__, __base__=schema, **prompts)
 
 

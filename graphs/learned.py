@@ -95,6 +95,11 @@ def arms(workflow: Workflow, successors: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
+def branches(workflow: Workflow) -> bool:
+    """Whether any node of the team leaves its router a choice."""
+    return any(len(arms(workflow, successors)) > 1 for successors in workflow.topology.successors.values())
+
+
 def team_episode(done: Trajectory, workflow: Workflow) -> Episode | None:
     """What a run teaches the router that routed it: a decision per node that had a choice; None without one."""
     found = []

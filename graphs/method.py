@@ -55,19 +55,22 @@ class Solver(Protocol):
 
 
 class Method(Solver, Protocol):
-    """One published method, wired to models, tools and prompts."""
+    """One published method, wired to models, tools and prompts.
+
+    What it inherits is right for a method that asks each question once, learns nothing of its own and takes any team.
+    """
 
     def adopted(self, workflow: Workflow) -> Workflow:
-        """A workflow of this method that there is already, as it can be run and evolved here.
+        """A workflow that there is already, as it can be run and evolved here; by default as it is.
 
         Raises:
             ConfigError: the method's config does not allow it.
         """
-        ...
+        return workflow
 
     async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
-        """Put a train question to the team, once or as a group of samples; raises as `solve`."""
-        ...
+        """Put a train question to the team, as a group of samples or, by default, once; raises as `solve`."""
+        return [await self.solve(workflow, question, scope=scope)]
 
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
@@ -83,13 +86,13 @@ class Method(Solver, Protocol):
         ...
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
-        """Fit what is fitted to held-out tasks, such as a router's weights; agents and topology stay."""
-        ...
+        """Fit what is fitted to held-out tasks, by default nothing; agents and topology stay."""
+        return workflow
 
     def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
-        """The kept agents and topology with what the rejected candidate has learned about them."""
-        ...
+        """The kept agents and topology with what the rejected candidate has learned about them; by default nothing."""
+        return kept
 
     def pruned(self, workflow: Workflow) -> Rewiring | None:
-        """The rewiring that removes what helps least; None if nothing can go."""
-        ...
+        """The rewiring that removes what helps least; None if nothing can go, or if there is no such thing."""
+        return None

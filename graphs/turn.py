@@ -15,7 +15,7 @@ from selfwire.core.ports import Act, Instruct, Known, Router
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Routing, Step
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, cost_of, total
 from selfwire.graphs.layout import Layout, Steps
 
 
@@ -133,7 +133,7 @@ async def turn(
         step = acted.replace(**place, inbox=inbox, routing=_routed(layout, node, run, steps, acted.output))
         texts, handing = await _handed_over(layout, run, step, scope)
     except ModelError as error:
-        billed = usage + (error.cost or Usage())
+        billed = usage + cost_of(error)
         return _as_json(Step(**place, usage=billed, error=f"{type(error).__name__}: {error}"))
     sent = [{"source": node, "target": target, "text": text} for target, text in texts.items()]
     costs = {"usage": (usage + handing).model_dump(mode="json")} if handing else {}
@@ -164,12 +164,11 @@ async def _handed_over(layout: Layout, run: TeamRun, step: Step, scope: Scope) -
         *(instruct(run.question, step, heir, place) for heir, place in zip(heirs, scopes, strict=True)),
         return_exceptions=True,  # all settle before the first failure is told: none is left in flight
     )
-    finished = [_or_raise(result) for result in written]
+    finished = [one for one in written if not isinstance(one, BaseException)]
+    spent = total(usage for _, usage in finished)
+    if failed := [one for one in written if isinstance(one, BaseException)]:
+        if isinstance(failed[0], ModelError):  # it stands for the whole hand-over
+            failed[0].cost = total([spent, *(cost_of(one) for one in failed if isinstance(one, ModelError))])
+        raise failed[0]
     texts.update(zip(told, (text for text, _ in finished), strict=True))
-    return texts, total(usage for _, usage in finished)
-
-
-def _or_raise(result: tuple[str, Usage] | BaseException) -> tuple[str, Usage]:
-    if isinstance(result, BaseException):
-        raise result
-    return result
+    return texts, spent

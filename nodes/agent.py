@@ -9,7 +9,7 @@ from selfwire.core.ports import Act, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, ToolUse
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import cost_of, total
 from selfwire.core.values import thawed
 
 MAX_TURNS = 8
@@ -43,7 +43,7 @@ def agent_act(
             try:
                 reply = await model.reply(messages, scope=_turn(scope, turn), tools=tools, temperature=heat)
             except ModelError as error:
-                error.cost = total([*(one.usage for one in replies), error.cost or Usage()])
+                error.cost = total([*(one.usage for one in replies), cost_of(error)])
                 raise
             replies.append(reply)
             if not (tools and reply.tool_calls):

@@ -13,7 +13,7 @@ from selfwire.core.prompts import Prompts
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of
 
 LETTERS = string.ascii_uppercase
 """Most solutions that have a letter; those beyond it are not shown."""
@@ -58,7 +58,7 @@ def ensemble_act(model: Model, prompts: Prompts, *, temperature: float | None = 
         try:
             choice, usage = await model.ask(Choice, messages, scope=scope, role="agent", temperature=temperature)
         except ReplyError as error:
-            return most_common(solutions), error.cost or Usage()
+            return most_common(solutions), cost_of(error)
         letter = choice.solution_letter.strip(" .()*\n").upper()
         return solutions.get(letter) or most_common(solutions), usage
 
@@ -66,9 +66,9 @@ def ensemble_act(model: Model, prompts: Prompts, *, temperature: float | None = 
 
 
 def lettered(inbox: Sequence[Message]) -> dict[str, str]:
-    """Solutions by letter, in the order of the inbox; blank ones are none."""
-    texts = [message.text.strip() for message in inbox if message.text.strip()]
-    return dict(zip(LETTERS, texts, strict=False))
+    """Solutions by letter, in the order of the inbox; blank ones are none, nor is what an ensemble without any says."""
+    texts = [message.text.strip() for message in inbox]
+    return dict(zip(LETTERS, (text for text in texts if text and text != NOTHING), strict=False))
 
 
 def most_common(solutions: Mapping[str, str]) -> str:

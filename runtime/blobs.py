@@ -15,8 +15,10 @@ from typing import Any
 from selfwire.core.errors import LibraryError
 
 REFERENCE = re.compile(r"sha256:[0-9a-f]{64}")
-KEPT = 64
-"""How many are kept in memory; the longest unused go first."""
+KEPT = 8
+"""How many are kept in memory, however large; beyond them the longest unused go first."""
+KEPT_BYTES = 2**27
+"""What may be kept beyond them: weights with their optimiser are some megabytes, and a training makes many."""
 
 _kept: OrderedDict[str, bytes] = OrderedDict()
 _lock = Lock()
@@ -28,7 +30,7 @@ def remembered(data: bytes) -> str:
     with _lock:
         _kept[reference] = data
         _kept.move_to_end(reference)
-        while len(_kept) > KEPT:
+        while len(_kept) > KEPT and sum(map(len, _kept.values())) > KEPT_BYTES:
             _kept.popitem(last=False)
     return reference
 

@@ -9,16 +9,21 @@ from selfwire.core.workflow import Workflow
 from selfwire.runtime.blobs import held, recalled, reference_to, references, remembered
 
 
-def write_workflow(workflow: Workflow, path: Path) -> None:
+def write_workflow(workflow: Workflow, path: Path) -> tuple[Path, ...]:
     """Write a workflow as JSON for people and `read_workflow`.
+
+    Returns:
+        The files beside it that hold the bytes it refers to, such as a router's weights; they belong together.
 
     Raises:
         LibraryError: the file cannot be written.
     """
     try:
-        for reference in references(workflow.memory):
-            _beside(path, reference).write_bytes(recalled(reference))
+        beside = {_beside(path, reference): recalled(reference) for reference in references(workflow.memory)}
+        for file, data in beside.items():
+            file.write_bytes(data)
         path.write_text(workflow.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        return tuple(beside)
     except OSError as error:
         raise LibraryError(f"workflow cannot be written to {path}: {error}") from None
 
@@ -49,7 +54,11 @@ def _beside(path: Path, reference: str) -> Path:
 def _read_beside(path: Path, reference: str) -> None:
     if held(reference) is not None:
         return
-    data = _beside(path, reference).read_bytes()
+    try:
+        data = _beside(path, reference).read_bytes()
+    except FileNotFoundError:
+        told = f"{path} refers to bytes, such as a router's weights, in {_beside(path, reference).name}"
+        raise LibraryError(f"{told}, which is not beside it; copy it along, or export the workflow again") from None
     if reference_to(data) != reference:
         raise LibraryError(f"{_beside(path, reference)} is not what {path} refers to; export the workflow again")
     remembered(data)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import ConfigError, ModelError, OutageError, ReplyError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.values import Value
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.context import estimated_tokens, fitted
@@ -167,7 +167,7 @@ class MeteredModel:
         try:
             second = await self._send(reasked)
         except ModelError as failed:
-            failed.cost = first.usage + (failed.cost or Usage())
+            failed.cost = first.usage + cost_of(failed)
             raise
         usage = first.usage + second.usage
         try:

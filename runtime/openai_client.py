@@ -6,6 +6,9 @@ from typing import Any
 
 from openai import DefaultAsyncHttpxClient
 
+_lent: dict[asyncio.AbstractEventLoop, tuple[DefaultAsyncHttpxClient, AsyncGenerator[None]]] = {}
+"""The client of each loop, for all models, and what closes it."""
+
 
 class ClientPerLoop(DefaultAsyncHttpxClient):
     """Sends by a client of the event loop that runs, so that one model serves one `asyncio.run` after another.
@@ -14,26 +17,21 @@ class ClientPerLoop(DefaultAsyncHttpxClient):
     server: a second loop would take up the first one's connections and fail with "Event loop is closed".
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._lent: dict[asyncio.AbstractEventLoop, tuple[DefaultAsyncHttpxClient, AsyncGenerator[None]]] = {}
-
     async def send(self, *request: Any, **options: Any) -> Any:
         """Like `httpx.AsyncClient.send`."""
         loop = asyncio.get_running_loop()
-        if loop not in self._lent:
+        if loop not in _lent:
             client = await asyncio.to_thread(DefaultAsyncHttpxClient)  # reads certificates
-            if loop not in self._lent:
-                self._lent[loop] = client, self._until_end(loop, client)
-                await anext(self._lent[loop][1])
-        return await self._lent[loop][0].send(*request, **options)
+            if loop not in _lent:
+                _lent[loop] = client, _until_end(loop, client)
+                await anext(_lent[loop][1])
+        return await _lent[loop][0].send(*request, **options)
 
-    async def _until_end(
-        self, loop: asyncio.AbstractEventLoop, client: DefaultAsyncHttpxClient
-    ) -> AsyncGenerator[None]:
-        """A generator, for these are what a loop closes before it ends."""
-        try:
-            yield
-        finally:
-            self._lent.pop(loop, None)
-            await client.aclose()
+
+async def _until_end(loop: asyncio.AbstractEventLoop, client: DefaultAsyncHttpxClient) -> AsyncGenerator[None]:
+    """A generator, for these are what a loop closes before it ends."""
+    try:
+        yield
+    finally:
+        del _lent[loop]
+        await client.aclose()

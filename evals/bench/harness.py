@@ -133,9 +133,7 @@ def _evaluated(tasks: int, delay: float) -> dict[str, Took]:
 
 def _evaluation(tasks: int, delay: float, journal: Journal, out: Path) -> Timed:
     ledger = Ledger()
-    model = MeteredModel(
-        Slow(delay=delay), journal=journal, ledger=ledger, policy=CallPolicy(concurrency=CONCURRENCY)
-    )
+    model = MeteredModel(Slow(delay=delay), journal=journal, ledger=ledger, policy=CallPolicy(concurrency=CONCURRENCY))
     wiring = Wiring(model, {}, HashingEmbedder(), None)
     made = Timed(
         request=EvaluationRequest(

@@ -2,6 +2,9 @@
 
 Two questions of different kinds are asked about each neighbourhood of the world; a quarter of all questions
 needs one fact, three in twenty each are bridge, comparison, intersection, temporal overlap and counting.
+
+Seed teams hold `search`. `browse`, which opens a document whole, is in the toolbox for who is a browser by trade:
+EvoMAS's pool has one, and no other method gives it to anybody.
 """
 
 import random

@@ -23,6 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def ablate(
+    ctx: typer.Context,
     method: Annotated[str, typer.Argument(help=f"Method: {', '.join(VARIANTS)}.")] = DEFAULTS.method,
     benchmark: Annotated[str, typer.Option(help="Its name, or a .jsonl file of tasks.")] = DEFAULTS.benchmark,
     variants: Annotated[str, typer.Option(help="Names with commas between them, such as full,no-tev; all.")] = "",
@@ -59,6 +60,8 @@ def ablate(
         batch=batch,
         gate_tasks=gate_tasks,
     )
+    if not study.evolves:
+        options.refuse_unused(ctx, options.OF_EVOLUTIONS, f"{method} is measured as it is, and not evolved first")
     rows_file = out or Path(f"ablate-{method}-{Path(benchmark).stem}.jsonl")
     rows = run_study(study, rows_file, workers=workers, tell=lambda line: typer.echo(line, err=True))
     output.console().print(table(study, rows, shlex.join(["selfwire", *sys.argv[1:]])))

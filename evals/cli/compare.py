@@ -1,6 +1,7 @@
 """The command that measures several contestants on the same tasks: compare."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,11 +12,19 @@ from selfwire.evals.baselines.table import BASELINES
 from selfwire.evals.cli import options
 from selfwire.evals.cli.evaluate import carried_out, entry
 from selfwire.evals.cli.options import Home, Knobs, knobs
+from selfwire.evals.evaluation.processes import MANY, WORKERS
 from selfwire.evals.evaluation.request import Entry, Evolving
+from selfwire.evals.study.variants import EVOLVED
 from selfwire.graphs.methods import METHODS
 
 ALL = {"methods": tuple(METHODS), "baselines": tuple(BASELINES), "all": (*METHODS, *BASELINES)}
 """Words for several contestants."""
+
+REFERENCE = "single"
+"""Whom others are compared with where nobody says whom: one agent with the same tools and calls."""
+LEARN = "learning"
+"""Word for the methods that learn between runs."""
+LEARNING = tuple(name for name in METHODS if name in EVOLVED)
 
 Targets = Annotated[
     list[str] | None,
@@ -34,12 +43,17 @@ def compare(
     targets: Targets = None,
     benchmark: options.Benchmark = None,
     resume: options.Resume = None,
-    against: Annotated[str, typer.Option(help="Whom the others are compared with; the first if none.")] = "",
+    against: Annotated[str, typer.Option(help="Whom the others are compared with; else single, else the first.")] = "",
     tasks: options.Tasks = 60,
     split: options.Split = "test",
     seed: options.Seed = 0,
     calls_per_task: Annotated[int | None, typer.Option(help="Most model calls of a task, for everybody.")] = 30,
-    evolve: Annotated[list[str] | None, typer.Option(help="Evolve this one first; all for all methods.")] = None,
+    evolve: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Evolve this one first; may be given again; none, or all methods.", show_default=", ".join(LEARNING)
+        ),
+    ] = None,
     iterations: Annotated[int, typer.Option(help="Of an evolution.")] = DEFAULTS.iterations,
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = DEFAULTS.batch,
     gate_tasks: Annotated[int, typer.Option(help="Fresh gate tasks per comparison.")] = DEFAULTS.gate_tasks,
@@ -59,6 +73,10 @@ def compare(
     rubric: options.Rubric = None,
     grading_timeout: options.GradingTimeout = 60.0,
     concurrency: options.Concurrency = 8,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes.", show_default=f"{WORKERS} for {MANY} or more contestants, offline"),
+    ] = None,
     budget_calls: options.BudgetCalls = None,
     budget_tokens: options.BudgetTokens = None,
     budget_usd: options.BudgetUsd = None,
@@ -67,9 +85,13 @@ def compare(
     upload_references: options.UploadReferences = False,
     dry_run: options.DryRun = False,
     out: options.Out = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown too.")] = None,
     home: Home = None,
 ) -> None:
     """Measure several contestants on the same tasks, under the same cap of calls, in one table.
+
+    Methods that learn between runs are evolved first, on other tasks, and the table says what that has cost.
+    `selfwire compare all --benchmark archive` is all methods beside all baselines.
 
     Knobs and parts are those of a contestant: --set hiva.routing.k=3, --without tacomas.capability.
     """
@@ -81,7 +103,11 @@ def compare(
             "compare needs contestants and --benchmark, such as `selfwire compare hiva single --benchmark archive`"
         )
     entries = contestants(targets, knobs(config or []), without or [])
-    carried_out(ctx, entries, "compare", against=against, evolving=_evolving(ctx.params, entries))
+    evolving = _evolving(ctx.params, entries)
+    if evolving is None:
+        options.refuse_unused(ctx, options.OF_EVOLUTIONS, "nobody is evolved first; name whom with --evolve")
+    against = against or next((one.name for one in entries if one.name == REFERENCE), "")
+    carried_out(ctx, entries, "compare", against=against, evolving=evolving)
 
 
 def contestants(targets: list[str], config: Mapping[str, Any], without: list[str]) -> tuple[Entry, ...]:
@@ -109,10 +135,14 @@ def contestants(targets: list[str], config: Mapping[str, Any], without: list[str
 
 
 def _evolving(given: Mapping[str, Any], entries: tuple[Entry, ...]) -> Evolving | None:
-    if not given["evolve"]:
+    words = {
+        LEARN: [one.name for one in entries if one.target in EVOLVED],
+        "all": [one.name for one in entries if one.target in METHODS],
+        "none": [],
+    }
+    names = [name for word in given["evolve"] or [LEARN] for name in words.get(word, [word])]
+    if not names:
         return None
-    every = [one.name for one in entries if one.target in METHODS]
-    names = [name for word in given["evolve"] for name in (every if word == "all" else [word])]
     return Evolving(
         names=tuple(dict.fromkeys(names)),
         train=given["train"],

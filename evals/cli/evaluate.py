@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError
 from selfwire.core.usage import Budget
@@ -16,18 +15,20 @@ from selfwire.evals.cli import options, output
 from selfwire.evals.cli.evolve import LIMITS, new_limits
 from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.options import Home, Knobs, knobs, local_folder
-from selfwire.evals.cli.progress import EvaluationProgress, EvolutionProgress, told_spend
+from selfwire.evals.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress, told_spend
+from selfwire.evals.cli.standings import show_standings, write_markdown
 from selfwire.evals.evaluation.estimate import estimated
 from selfwire.evals.evaluation.evolving import Evolution
 from selfwire.evals.evaluation.opening import resumed, started
-from selfwire.evals.evaluation.request import Entry, EvaluationRequest
+from selfwire.evals.evaluation.processes import in_processes, workers_for
+from selfwire.evals.evaluation.request import Entry, EvaluationRequest, Evolving
 from selfwire.evals.evaluation.run import Evaluation
-from selfwire.evals.evaluation.table import HEAD, Line, cells, reference
+from selfwire.evals.evaluation.standings import standings
+from selfwire.evals.evaluation.table import Line
 from selfwire.evals.experiments.attached import telling
 from selfwire.evals.experiments.connection import langsmith_address
 from selfwire.evals.judge import rubric_text
 from selfwire.evals.recording import short_name
-from selfwire.evals.report import STAMP
 from selfwire.evals.requests import ModelNames
 from selfwire.evals.study.variants import without as switched_off
 from selfwire.evals.training import METHODS
@@ -120,7 +121,7 @@ def carried_out(ctx: typer.Context, entries: tuple[Entry, ...], command: str, **
     folder = local_folder(given["home"])
     if given["resume"] is not None:
         with resumed(given["resume"], folder, limits=new_limits(ctx)) as run:
-            _go(run)
+            _go(run, folder, given)
         return
     request = requested(given, entries, command, **more)
     if given["dry_run"]:
@@ -128,8 +129,9 @@ def carried_out(ctx: typer.Context, entries: tuple[Entry, ...], command: str, **
         return
     if request.langsmith != "off":
         langsmith_address()  # there must be one before anything is written
+    workers_for(request, given.get("workers", 1))  # refused before anything is written
     with started(request, folder, out=given["out"]) as run:
-        _go(run)
+        _go(run, folder, given)
 
 
 def requested(given: Mapping[str, Any], entries: tuple[Entry, ...], command: str, **more: Any) -> EvaluationRequest:
@@ -188,17 +190,41 @@ def model_names(given: Mapping[str, Any]) -> ModelNames:
     )
 
 
-def _go(run: Evaluation) -> None:
+def _go(run: Evaluation, home: Path | None, given: Mapping[str, Any]) -> None:
     out, asked = output.console(), run.request
+    at_once, markdown = workers_for(asked, given.get("workers", 1)), given.get("markdown")
     names = ", ".join(entry.target for entry in asked.entries)
     out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
     with _words_at_the_end(run), telling(run):
         for notice in run.notices:
             out.print(notice)
-        _evolve(run)
-        with EvaluationProgress(out) as progress:
-            lines = run_sync(run.go(progress))
-        show_table(run, lines)
+        if asked.evolving:
+            out.print(_who_evolves(asked.evolving))
+        lines = _measured(run) if at_once == 1 else _measured_beside(run, home, at_once)
+        found = standings(run, lines)
+        show_standings(found)
+        if markdown:
+            write_markdown(found, markdown)
+
+
+def _who_evolves(evolving: Evolving) -> str:
+    return (
+        f"evolved first, on other tasks: {', '.join(evolving.names)}; {evolving.iterations} iterations of "
+        f"{evolving.batch} tasks each; --evolve none measures their seed workflows"
+    )
+
+
+def _measured(run: Evaluation) -> tuple[Line, ...]:
+    """One contestant after another."""
+    _evolve(run)
+    with EvaluationProgress(output.console()) as progress:
+        return run_sync(run.go(progress))
+
+
+def _measured_beside(run: Evaluation, home: Path | None, workers: int) -> tuple[Line, ...]:
+    """So many contestants at a time, in processes of their own."""
+    with ContestProgress(len(run.request.entries), len(run.tasks), output.console()) as progress:
+        return in_processes(run, home, workers, progress)
 
 
 def _evolve(run: Evaluation) -> None:
@@ -232,44 +258,6 @@ def _words_at_the_end(run: Evaluation) -> Iterator[None]:
         if not finished:
             run_sync(run.written(complete=False))
         _last_words(run, finished=finished)
-
-
-def show_table(run: Evaluation, lines: tuple[Line, ...]) -> None:
-    """The contestants beside each other."""
-    out, against = output.console(), reference(lines, run.request.against)
-    rows = [cells(line, against) for line in lines]
-    shown = [at for at, name in enumerate(HEAD) if _says_something(name, [row[at] for row in rows], rows)]
-    table = Table(*(HEAD[at] for at in shown), box=None)
-    for row in rows:
-        table.add_row(*(row[at] for at in shown))
-    out.print()
-    out.print(table)
-    asked = run.request
-    cap = f"at most {asked.calls_per_task} calls per task" if asked.calls_per_task else "no cap of calls"
-    out.print(
-        f"{run.benchmark.name}, {asked.split} split, {len(run.tasks)} tasks, seed {asked.seed}, {cap}; errors are "
-        f"counted apart; differences are paired by task, from {against.contestant.name}; "
-        "S = 100 P / ($ per task + 0.01)"
-    )
-    for line in lines:
-        for what, count in (("errors", line.errors), ("tasks over the cap of calls, which score 0", line.capped)):
-            if count:
-                out.print(f"{line.contestant.name}: {count} {what}")
-    for line, row in zip(lines, rows, strict=True):
-        if told := [f"{name} {line.figures[name]:.3f}" for name in run.benchmark.figures if name in line.figures]:
-            out.print(f"{row[0]}: {', '.join(told)}")
-    if run.benchmark.aside is not None:
-        out.print("\n".join(run_sync(run.benchmark.aside())))
-    if asked.models.is_offline:
-        out.print(STAMP)
-
-
-def _says_something(name: str, column: list[str], rows: list[tuple[str, ...]]) -> bool:
-    """Columns in which nothing stands are left out, and the share of solved tasks where it is the score."""
-    if name == "solved [95 %]":
-        return column != [row[HEAD.index("score [95 %]")] for row in rows]
-    silent = {"difference [95 %]": "-", "over cap": "0", "evolution": "none", "S": "n/a", "own judge right": "-"}
-    return name not in silent or any(cell != silent[name] for cell in column)
 
 
 def _last_words(run: Evaluation, *, finished: bool) -> None:

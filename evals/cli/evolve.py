@@ -13,7 +13,19 @@ from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import output
 from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.measures import TRAIN
-from selfwire.evals.cli.options import GraderName, Home, Knobs, RouterName, Rubric, Without, knobs, local_folder
+from selfwire.evals.cli.options import (
+    GraderName,
+    Home,
+    Knobs,
+    RouterName,
+    Rubric,
+    Without,
+    as_option,
+    given_options,
+    knobs,
+    local_folder,
+    refuse_unused,
+)
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.cli.trajectories import read_trajectories
 from selfwire.evals.estimate import estimated
@@ -25,14 +37,12 @@ from selfwire.evals.requests import EvolveRequest, ModelNames, Sizes
 from selfwire.evals.study.variants import without as switched_off
 from selfwire.evolvers.hera.measures import lines, run_measures
 from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.evolution.graph import failed_tests
 from selfwire.graphs.methods import METHODS
 from selfwire.runtime.sync import run_sync
 
 LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget_usd", "seconds": "budget_seconds"}
 """Parameter of the command by limit of a budget."""
-
-ARGUMENTS = ("method", "target", "targets")
-"""Parameters of commands that are no options."""
 
 Method = Annotated[str | None, typer.Argument(help=f"{', '.join(METHODS)}; not needed with --resume.")]
 
@@ -84,6 +94,8 @@ def evolve(
         with resumed(resume, folder, limits=new_limits(ctx)) as run:
             _go(run, home)
         return
+    if gate == "off":
+        refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
     request = requested(ctx.params)
     if dry_run:
         typer.echo(estimated(request, folder).text)
@@ -92,28 +104,23 @@ def evolve(
         _go(run, home)
 
 
+BESIDE = ("resume", "home", "workers", "markdown")
+"""Options that a run does not remember, as nothing depends on them."""
+
+
 def new_limits(ctx: typer.Context) -> dict[str, float]:
     """The limits that are given beside --resume.
 
     Raises:
         ConfigError: another option is given, which the run remembers.
     """
-    given = [name for name in sorted(ctx.params) if _is_given(ctx, name) and name not in ("resume", "home")]
+    given = [name for name in given_options(ctx) if name not in BESIDE]
     if others := [name for name in given if name not in LIMITS.values()]:
         raise ConfigError(
-            f"--resume remembers its options, so {', '.join(map(_as_option, others))} cannot be given beside it; "
-            f"only {', '.join(map(_as_option, LIMITS.values()))} can"
+            f"--resume remembers its options, so {', '.join(map(as_option, others))} cannot be given beside it; "
+            f"only {', '.join(map(as_option, LIMITS.values()))} can"
         )
     return {limit: ctx.params[name] for limit, name in LIMITS.items() if name in given}
-
-
-def _is_given(ctx: typer.Context, name: str) -> bool:
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def _as_option(name: str) -> str:
-    return "--set" if name == "config" else name.upper() if name in ARGUMENTS else f"--{name.replace('_', '-')}"
 
 
 def requested(given: Mapping[str, Any]) -> EvolveRequest:
@@ -170,6 +177,11 @@ def _go(run: OpenRun, home: str | None) -> None:
         _last_words(run, finished=False)
         raise
     _last_words(run, finished=True)
+    if failed := failed_tests(final):
+        out.print(
+            f"\n{failed} of {len(parts.splits.test)} test tasks ended as errors and count for neither side; try these "
+            f"again with: selfwire evolve --resume {parts.run}"
+        )
 
 
 def show_report(report: Report, run: OpenRun) -> None:

@@ -10,11 +10,20 @@ from pydantic import ValidationError
 from rich.table import Table
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.cli import output
 from selfwire.evals.cli.options import Home, Ref, with_library
 from selfwire.evolvers.hera.config import LibraryConfig
-from selfwire.evolvers.hera.library import Insight, Source, as_json, imported, library_of
+from selfwire.evolvers.hera.library import (
+    Insight,
+    Source,
+    as_json,
+    imported,
+    library_of,
+    taken_of,
+    with_taken,
+)
 from selfwire.evolvers.hera.library import with_library as holding
 from selfwire.evolvers.hera.retrieval import ranked
 from selfwire.evolvers.hera.seed import METHOD
@@ -55,7 +64,8 @@ def exported(
 ) -> None:
     """Write the insights of a workflow to a JSON file; each names the run and the trajectories that it came from."""
     found = with_library(home, lambda library: learned(library, ref))
-    body = json.dumps({"format": FORMAT, "insights": as_json(found)}, indent=2)
+    origin = with_library(home, lambda library: origin_of(library, ref))
+    body = json.dumps({"format": FORMAT, "origin": origin, "insights": as_json(found)}, indent=2)
     if str(file) == "-":
         typer.echo(body)
         return
@@ -73,26 +83,32 @@ def taken_in(
     file: Annotated[Path, typer.Argument(help="A file that `insights export` wrote.")],
     home: Home = None,
 ) -> None:
-    """Merge insights into a workflow as a new version; what both have gets the evidence of both."""
-    given = read_insights(file)
+    """Merge insights into a workflow as a new version; what both have gets the evidence of both, counted once."""
+    given, origin = read_insights(file)
 
-    async def merged(library: Library) -> tuple[Version, int, int]:
+    async def merged(library: Library) -> tuple[Version, int, int] | None:
         workflow = await library.load(name)
         if workflow.method != METHOD:
             raise ConfigError(f"workflow {name!r} belongs to {workflow.method}; insights are for {METHOD}")
-        before = library_of(workflow)
-        after = imported(before, given, max(LibraryConfig().size, len(before)))
-        now = holding(workflow, after).descended_from(workflow, ())
+        before, taken = library_of(workflow), taken_of(workflow, origin)
+        after, known = imported(before, given, max(LibraryConfig().size, len(before)), taken)
+        if known == taken:
+            return None
+        now = with_taken(holding(workflow, after), origin, known).descended_from(workflow, ())
         facts = {"why": f"imported {len(given)} insights from {file.name}", "method": METHOD}
         version = await library.save(name, now, run=f"import-{secrets.token_hex(3)}", step=0, facts=facts)
         return version, len(before), len(after)
 
-    version, before, after = with_library(home, merged)
+    done = with_library(home, merged)
+    if done is None:
+        typer.echo(f"{name} has taken in these insights before, with all their evidence; nothing is changed")
+        return
+    version, before, after = done
     typer.echo(f"{version.ref} ({version.fingerprint}) has {after} insights; there were {before}")
 
 
-def read_insights(file: Path) -> tuple[Insight, ...]:
-    """Insights out of an exported file.
+def read_insights(file: Path) -> tuple[tuple[Insight, ...], str]:
+    """Insights out of an exported file, and where they come from; a file that does not say is its own origin.
 
     Raises:
         ConfigError: the file cannot be read, or is no such export.
@@ -102,13 +118,21 @@ def read_insights(file: Path) -> tuple[Insight, ...]:
         if not isinstance(body, dict) or body.get("format") != FORMAT:
             raise ValueError(f"it does not say that it is {FORMAT}")
         plain = [{k: v for k, v in one.items() if k not in ("id", "utility")} for one in body["insights"]]
-        return tuple(Insight.model_validate(one) for one in plain)
+        return tuple(Insight.model_validate(one) for one in plain), str(body.get("origin") or fingerprint(plain))
     except ValidationError as error:
         first = error.errors()[0]
         told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise ConfigError(f"{file} is no export of insights: {told}") from None
     except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise ConfigError(f"{file} is no export of insights: {error}") from None
+
+
+async def origin_of(library: Library, ref: str) -> str | None:
+    """What tells a library of insights from all others, however it grows: its name and its first run."""
+    if ref.endswith(".json"):
+        return None
+    version = await library.find(ref)
+    return f"{version.name}/{(await library.history(version.name)).versions[0].run}"
 
 
 async def learned(library: Library, ref: str) -> tuple[Insight, ...]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -12,6 +12,13 @@ from selfwire.core.errors import ConfigError
 from selfwire.runtime.library import Library, open_library
 
 T = TypeVar("T")
+
+ARGUMENTS = ("method", "target", "targets")
+"""Parameters of commands that are no options."""
+OTHERWISE = {"config": "--set", "train_size": "--train"}
+"""Options by parameter, where they are not called alike."""
+OF_EVOLUTIONS = ("iterations", "batch", "gate_tasks", "train", "gate_size")
+"""Parameters that only an evolution before the measuring heeds."""
 
 Home = Annotated[
     str | None,
@@ -31,7 +38,7 @@ Knobs = Annotated[
 ]
 RouterName = Annotated[
     str | None,
-    typer.Option("--router", help="Of HiVA's team: kabb, or learned, EvoMAS's router; `train hiva` trains it."),
+    typer.Option("--router", help="Of HiVA's team: kabb; learned, as `train hiva` trains it; auto, as trained."),
 ]
 Target = Annotated[
     str | None, typer.Argument(help="Method, baseline, or saved workflow (name, name@version, fingerprint, .json).")
@@ -69,6 +76,35 @@ UploadReferences = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")]
 Out = Annotated[Path | None, typer.Option(help="JSONL of results; in the run's folder if none.")]
+
+
+def given_options(ctx: typer.Context) -> list[str]:
+    """Names of the parameters that stand on the command line, sorted."""
+    return [
+        name
+        for name in sorted(ctx.params)
+        if (source := ctx.get_parameter_source(name)) is not None and source.name == "COMMANDLINE"
+    ]
+
+
+def as_option(name: str) -> str:
+    """A parameter as it is typed."""
+    return OTHERWISE.get(name) or (name.upper() if name in ARGUMENTS else f"--{name.replace('_', '-')}")
+
+
+def refuse_unused(ctx: typer.Context, names: Collection[str], why: str) -> None:
+    """Refuse options that would do nothing.
+
+    Args:
+        ctx: of the command.
+        names: of its parameters.
+        why: they do nothing here, and what to do.
+
+    Raises:
+        ConfigError: one of them is given.
+    """
+    if unused := [as_option(name) for name in given_options(ctx) if name in names]:
+        raise ConfigError(f"{', '.join(unused)} would do nothing: {why}")
 
 
 def with_library(home: str | None, act: Callable[[Library], Awaitable[T]]) -> T:

@@ -122,10 +122,46 @@ class EvaluationProgress(Bar):
             self._say(f"{name}: {self._told(event)}")
 
     def _told(self, event: Event) -> str:
-        errors = f", {event['errors']} errors" if event["errors"] else ""
         left, made = event["total"] - event["done"], event["done"] - self.before
         time_left = f", about {(time.monotonic() - self.since) / made * left:,.0f} s left" if left and made else ""
-        return f"score {_score(event)}{errors}, {told_spend(event['spend'])}{time_left}"
+        return f"{_measured(event)}, {told_spend(event['spend'])}{time_left}"
+
+
+class ContestProgress(Bar):
+    """Shows contestants who are at work beside each other: a bar over all their tasks, a line when one is done.
+
+    Args:
+        targets: contestants.
+        tasks: of each.
+        console: where to write.
+    """
+
+    def __init__(self, targets: int, tasks: int, console: Console) -> None:
+        super().__init__(console)
+        self.targets, self.total = targets, targets * tasks
+        self.done: dict[str, int] = {}
+        self.at_work: dict[str, str] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Show an event of a contestant's evolution or measuring."""
+        name = event["target"]
+        if "iterations" in event:
+            place = f"{name}: iteration {min(event['iteration'] + 1, event['iterations'])}/{event['iterations']}"
+            self.at_work[name] = place
+            if event["phase"] == "save":
+                self._say(f"{place}, train {_score(event)}, {told_spend(event['spend'])}")
+        else:
+            self.done[name] = event["done"]
+            self.at_work[name] = f"{name}: {event['done']}/{event['total']}"
+            if event["done"] == event["total"]:
+                del self.at_work[name]
+                self._say(f"{name}: {_measured(event)}, {told_spend(event['spend'])}")
+        self._drawn(", ".join(self.at_work.values()), sum(self.done.values()), self.total, "")
+
+
+def _measured(event: Event) -> str:
+    errors = f", {event['errors']} errors" if event["errors"] else ""
+    return f"score {_score(event)}{errors}"
 
 
 def _score(event: Event) -> str:

@@ -53,6 +53,7 @@ def staged(one: Stage) -> list[str]:
         lines += [f"  early exit: the run ends here{f', {cut} layers are skipped' if cut else ''}"] if ran.exits else []
     lines += [f"  nobody answered: {one.error}"] if one.error else []
     lines += [f"  no valid reply of the {name}; its safe default stands" for name in one.fell_back]
+    lines += [f"  the planner or the evaluator failed, and the run ends here: {one.fault}"] if one.fault else []
     if one.assessment:
         told = f"{one.assessment.verdict} ({one.assessment.confidence:.2f}): {output.short(one.assessment.feedback)}"
         lines.append(f"  verdict: {told}")
@@ -95,6 +96,7 @@ def coevolved(one: Round) -> list[str]:
         f"  {score}; {one.nodes} nodes, {one.edges} edges; {one.usage.tokens:,} tokens",
         *([f"  ended without an answer: {one.error}"] if one.error else []),
         *(f"  {agent} failed, and the round went on without it: {why}" for agent, why in one.silent.items()),
+        *([f"  the judge or the meta-model failed, and the run ends here: {one.fault}"] if one.fault else []),
         *(f"  not passed: {criterion}" for criterion in one.failed),
         *(f"  {c.agent}: contribution {c.score:.2f}: {c.reason}" for c in one.contributions),
         *(f"  {output.rewired(rewiring)}" for rewiring in one.applied),

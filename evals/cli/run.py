@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from selfwire.core.errors import BudgetError, ConfigError, LibraryError, TaskError
+from selfwire.core.errors import ConfigError, LibraryError, StoppedError, TaskError
 from selfwire.core.ports import Embedder, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -85,18 +85,27 @@ def run(
     asked = Question(id=fingerprint(text), input=text)
     try:
         done: Trajectory = run_sync(bench.method.solve(bench.workflow, asked, scope=scope))
-    except BudgetError as error:
-        typer.echo(f"stopped: {error}".replace(" and resume the run", ""), err=True)
+    except StoppedError as error:
+        if error.reached is not None:
+            _show(method, error.reached, show)
+            typer.echo(error.reached.answer)
+        best = "; the answer is the best until then" if error.reached else ", before there was any answer"
+        typer.echo(f"stopped{best}: {error}".replace(" and resume the run", ""), err=True)
         raise typer.Exit(STOPPED) from None
-    if show:
-        show_plan(done)
-        show_trajectory(done)
-        show_rounds(method, done)
-        show_topology(done)
+    _show(method, done, show)
     if done.answer is None:
         raise TaskError(f"{done.error}; look at the steps with --show, then try again")
     typer.echo(done.answer)
     typer.echo(f"{told_spend(bench.ledger.spent)}{f'; {STAMP}' if models.is_offline else ''}", err=True)
+
+
+def _show(method: str, done: Trajectory, wanted: bool) -> None:
+    """What happened on the way to the answer, if that is wanted."""
+    if wanted:
+        show_plan(done)
+        show_trajectory(done)
+        show_rounds(method, done)
+        show_topology(done)
 
 
 @dataclass(frozen=True)

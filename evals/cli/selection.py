@@ -65,7 +65,14 @@ def selection(
         write_svg(found, svg)
     if data:
         told = {title: [one.model_dump(mode="json") for one in some] for title, some in found.items()}
-        data.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        _write(data, json.dumps(told, indent=1) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"the probabilities cannot be written to {path}: {error.strerror}") from None
 
 
 async def _selected(

@@ -14,7 +14,7 @@ from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import output
 from selfwire.evals.cli.evolve import LIMITS, new_limits
 from selfwire.evals.cli.faults import STOPPED
-from selfwire.evals.cli.options import Home, Knobs, knobs, local_folder
+from selfwire.evals.cli.options import Home, Knobs, as_option, given_options, knobs, local_folder
 from selfwire.evals.cli.progress import told_spend
 from selfwire.evals.recording import short_name
 from selfwire.evals.report import STAMP
@@ -29,6 +29,10 @@ from selfwire.runtime.sync import run_sync
 DEFAULTS = TrainConfig()
 STUDY = ErrandStudy()
 FAMILY = "errands"
+STUDY_ONLY = ("seeds", "sparse", "workers")
+"""Parameters of the learning test alone."""
+SHARED = ("method", "family", "updates", "batch", "embedder")
+"""Parameters that it shares with a training on a benchmark."""
 
 
 def register(app: typer.Typer) -> None:
@@ -73,6 +77,9 @@ def train(
 ) -> None:
     """Train a router by the rewards of its runs; stops in a state that --resume goes on from."""
     if family is not None:
+        _refuse_other_family(method, family)
+    _refuse_idle(ctx, family)
+    if family is not None:
         _family(ctx.params)
         return
     folder = local_folder(home)
@@ -82,6 +89,32 @@ def train(
         return
     with new_training(requested(ctx.params), folder) as training:
         _go(training)
+
+
+def _refuse_other_family(method: str | None, family: str) -> None:
+    if family != FAMILY or method != "evomas":
+        raise ConfigError(f"the learning test is `selfwire train evomas --family {FAMILY}`")
+
+
+def _refuse_idle(ctx: typer.Context, family: str | None) -> None:
+    """Refuse options that would change nothing.
+
+    Raises:
+        ConfigError: one was given.
+    """
+    given = given_options(ctx)
+    if family is None:
+        if idle := [name for name in given if name in STUDY_ONLY]:
+            raise ConfigError(f"{_listed(idle)} belong to --family {FAMILY}; leave them out, or give it")
+    elif idle := [name for name in given if name not in (*STUDY_ONLY, *SHARED)]:
+        raise ConfigError(
+            f"{_listed(idle)} would change nothing in the learning test; --family goes with "
+            f"{_listed([*STUDY_ONLY, *SHARED[2:]])} alone"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(as_option, names))
 
 
 def requested(given: dict[str, Any]) -> EvolveRequest:
@@ -138,7 +171,7 @@ def _config(method: str, given: dict[str, Any]) -> dict[str, Any]:
 
 def _go(training: OpenTraining) -> None:
     out, parts = output.console(), training.run.parts
-    for notice in training.run.notices:
+    for notice in training.notices:
         out.print(notice)
     out.print(f"run {parts.run}: the router of {parts.method.name} on {training.run.benchmark.name}")
     try:
@@ -187,8 +220,6 @@ def _last_words(training: OpenTraining, *, finished: bool) -> None:
 
 
 def _family(given: dict[str, Any]) -> None:
-    if given["family"] != FAMILY or given["method"] != "evomas":
-        raise ConfigError(f"the learning test is `selfwire train evomas --family {FAMILY}`")
     embedder = "minilm" if given["embedder"] == "auto" else given["embedder"]
     study = ErrandStudy(
         embedder=embedder,

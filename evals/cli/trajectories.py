@@ -23,8 +23,13 @@ def show_trajectory(done: Trajectory) -> None:
     out = output.console()
     out.print(f"task {done.question.id}  workflow {done.workflow}", style="bold")
     out.print(_indented(done.question.input))
-    for step in done.steps:
-        _show_step(step)
+    stages = len({step.visit for step in done.steps}) > 1
+    shown: set[tuple[str, str]] = set()
+    for place, step in enumerate(done.steps):
+        if stages and (not place or step.visit != done.steps[place - 1].visit):
+            out.print(f"\n{'stage' if 'stages' in done.notes else 'round'} {step.visit + 1}", style="bold")
+            shown.clear()
+        _show_step(step, shown)
     out.print("\nanswer" if done.error is None else "\nerror", style="bold")
     out.print(_indented(done.answer if done.error is None else done.error))
     if done.feedback:
@@ -36,16 +41,20 @@ def show_trajectory(done: Trajectory) -> None:
     out.print(f"spent: {told_spend(done.usage)}")
 
 
-def _show_step(step: Step) -> None:
+def _show_step(step: Step, shown: set[tuple[str, str]]) -> None:
+    """Print a step; of a message that this stage has shown already, as all of a layer get the same, only its source."""
     out = output.console()
     skills = f"  skills: {', '.join(step.skills)}" if step.skills else ""
     out.print(f"\n{step.node} ({step.agent}){skills}", style="bold")
     for message in step.inbox:
-        out.print(f"  from {message.source}:\n{_indented(message.text, 4)}")
+        text = " as above" if (message.source, message.text) in shown else f"\n{_indented(message.text, 4)}"
+        out.print(f"  from {message.source}:{text}")
+        shown.add((message.source, message.text))
     for use in step.tools:
         result = f"{'error: ' if use.error else ''}{_one_line(use.result)}"
         out.print(f"  {use.name}({output.short(use.arguments)}) -> {result}")
     out.print(f"  error: {step.error}" if step.error else f"  output:\n{_indented(step.output, 4)}")
+    shown.add((step.node, step.output))
     if step.routing:
         scores = ", ".join(f"{name} {output.short(score)}" for name, score in step.routing.scores.items())
         chosen = ", ".join(step.routing.chosen) or "nobody"

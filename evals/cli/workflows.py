@@ -12,6 +12,7 @@ from selfwire.evals import drawing
 from selfwire.evals.cli import output
 from selfwire.evals.cli.options import Home, Ref, with_library
 from selfwire.evals.cli.trajectories import is_run, show_run
+from selfwire.runtime.blobs import references
 from selfwire.runtime.exports import write_workflow
 from selfwire.runtime.library import Library
 from selfwire.runtime.versions import Version
@@ -87,13 +88,15 @@ def export(
     workflow, _ = with_library(home, lambda library: found(library, ref))
     if str(file) == "-":
         typer.echo(workflow.model_dump_json(indent=2))
+        if references(workflow.memory):
+            typer.echo("its router's weights are not in this; export to a file to have them beside it", err=True)
         return
     if file.suffix != ".json":
         raise ConfigError(f"export to a file that ends in .json, not to {file}, so that commands take it for one")
     if file.exists() and not force:
         raise ConfigError(f"{file} exists already; choose another name or add --force")
-    write_workflow(workflow, file)
-    typer.echo(f"wrote {ref} ({workflow.fingerprint}) to {file}")
+    beside = write_workflow(workflow, file)
+    typer.echo(f"wrote {ref} ({workflow.fingerprint}) to {', with '.join(map(str, (file, *beside)))}")
 
 
 async def found(library: Library, ref: str) -> tuple[Workflow, Version | None]:

@@ -1,7 +1,6 @@
 """From names to what can be put questions to: methods, baselines, saved workflows, and the benchmark's own rule."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,8 @@ from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark
 from selfwire.evals.evaluation.request import Entry
 from selfwire.evals.evaluation.rows import CAPPED, Contestant
 from selfwire.graphs.evolution.rollouts import Play
+from selfwire.graphs.evomas.adapters import refuse_unusable
+from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.method import Solver
 from selfwire.graphs.methods import METHODS, method
 from selfwire.runtime.library import Library
@@ -92,7 +93,9 @@ async def found(entry: Entry, wiring: Wiring, bench: Benchmark, library: Library
     if entry.target in METHODS or entry.target in BASELINES:
         return Found(workflow=wiring.solver(entry.target, entry.config).seed(bench.tools))
     saved = await _saved(entry.target, library)
-    wiring.solver(saved.workflow.method, entry.config)
+    made = wiring.solver(saved.workflow.method, entry.config)
+    if isinstance(made, Evomas):
+        refuse_unusable(saved.workflow, made.config, made.embedder.name)
     missing = {tool for agent in saved.workflow.agents for tool in agent.tools} - set(bench.toolbox)
     if missing:
         raise ConfigError(
@@ -152,8 +155,9 @@ def _with_knobs(entry: Entry, one: Found, wiring: Wiring, knobs: Mapping[str, in
 def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver]) -> Play:
     """One answer per question; calls that are used up before there is one are no fault of the infrastructure.
 
-    A method that works in rounds gives the answer of the rounds that its calls sufficed for: it is asked again with
-    a round less, as often as needed, and what it had asked before comes out of the journal and costs nothing.
+    A method that works in rounds gives the answer of the rounds that its calls sufficed for. Which these are is found
+    by halving, as more rounds never take fewer calls: it is asked again with some of the rounds that are in question,
+    and what it had asked before comes out of the journal and costs nothing.
 
     Args:
         made: the method.
@@ -168,10 +172,15 @@ def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver]) -> Pla
             return [await made.solve(workflow, question, scope=scope)]
         except ShareError as error:
             why = str(error)
-        for rounds in range(most - 1, 0, -1):
-            with suppress(ShareError):
-                done = await shorter({name: rounds}).solve(workflow, question, scope=scope)
-                return [done.replace(notes={**done.notes, CUT: True})]
+        done, fits, too_many = None, 0, most
+        while too_many - fits > 1:
+            rounds = (fits + too_many) // 2
+            try:
+                done, fits = await shorter({name: rounds}).solve(workflow, question, scope=scope), rounds
+            except ShareError:
+                too_many = rounds
+        if done is not None:
+            return [done.replace(notes={**done.notes, CUT: True})]
         blank = Trajectory(question=question, workflow=workflow.fingerprint, notes={CAPPED: True})
         return [blank.failed(why)]
 

@@ -6,63 +6,73 @@ from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines.table import SAMPLED
 from selfwire.evals.benchmarks.benchmark import NeedsModel
-from selfwire.evals.estimate import CALLS_PER_AGENT, TEAM_SIZE, TOKENS, Forecast, evolution_usage
+from selfwire.evals.demand import LOOP, Calls, demand, scaled
+from selfwire.evals.estimate import (
+    BINDING,
+    RANGE,
+    TOKENS,
+    WITHIN,
+    Forecast,
+    evolution_usage,
+    priced,
+    told,
+    told_tokens,
+)
 from selfwire.evals.evaluation.evolving import evolutions_of
 from selfwire.evals.evaluation.opening import Trial, checked
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
-from selfwire.evals.models import prices
 from selfwire.evals.runs import runs_folder
-from selfwire.runtime.prices import Prices
-
-ROUNDS = {"dytopo": 10, "tacomas": 10}
-"""Most rounds of methods that work in rounds, by default; each asks every agent anew."""
+from selfwire.graphs.methods import METHODS
 
 
 def estimated(request: EvaluationRequest, home: Path | None) -> Forecast:
-    """Estimate calls, tokens and dollars from sizes alone; nothing is sent or written.
+    """Estimate calls, tokens and dollars from sizes and knobs alone; nothing is sent or written.
 
     Raises:
         ConfigError, LibraryError: the request cannot be used.
     """
     trial = checked(request, home)
     low, high = (_whole(request, trial, home, side) for side in (0, 1))
-    price = "unknown (no list price)" if high.dollars is None else f"${low.dollars or 0:,.2f} to ${high.dollars:,.2f}"
-    text = (
-        f"dry run of {', '.join(entry.target for entry in request.entries)} on {request.benchmark}: nothing was sent\n"
-        f"calls:   {low.calls:,} to {high.calls:,}\n"
-        f"tokens:  {low.tokens:,} to {high.tokens:,}\n"
-        f"dollars: {price}\n"
-        f"assumes {request.tasks} tasks, 1 to {CALLS_PER_AGENT:g} calls per agent and round, {TOKENS[0]} to "
-        f"{TOKENS[1]} tokens per call; set --calls-per-task, --budget-calls, --budget-tokens or --budget-usd to bind it"
+    who = ", ".join(entry.target for entry in request.entries)
+    assumes = (
+        f"assumes {request.tasks} tasks, of methods the calls that they take offline, {WITHIN}, of baselines 1 to "
+        f"{2 * LOOP:g} per agent with tools, and {told_tokens()}; {BINDING.replace('set', 'set --calls-per-task,')}"
     )
-    return Forecast(low, high, text)
+    title = f"dry run of {who} on {request.benchmark}: nothing was sent"
+    return Forecast(low, high, told(title, low, high, assumes))
 
 
 def _whole(request: EvaluationRequest, trial: Trial, home: Path | None, side: int) -> Usage:
     """The low (0) or the high (1) end: the contestants, the judge of their answers, and evolutions before."""
-    table, roles, tokens = prices(request.models, home), request.models.roles, TOKENS[side]
-    teams, cap = trial.workflows, request.calls_per_task
-    calls = sum(_calls(entry, teams[entry.name].workflow, cap)[side] for entry in request.entries)
-    found = _usage(table, roles["agent"], request.tasks * calls, tokens)
+    teams, cap, tokens = trial.workflows, request.calls_per_task, TOKENS[side]
+    found = Usage()
+    for entry in request.entries:
+        calls = _calls(entry, teams[entry.name].workflow, cap, side)
+        found += priced(scaled(calls, request.tasks), request.models, home, tokens)
     if isinstance(trial.bench.environment, NeedsModel):  # the benchmark's own rule is judged too
-        found += _usage(table, roles["judge"], request.tasks * (len(request.entries) + 1), tokens)
+        judged = request.tasks * (len(request.entries) + 1)
+        found += priced({"judge": judged}, request.models, home, tokens)
     for evolution in evolutions_of(request, runs_folder(home) / "none", home):
-        found += evolution_usage(evolution.asked, home, TEAM_SIZE[side], tokens)
+        found += evolution_usage(evolution.asked, home, teams[evolution.entry.name].workflow, side)
     return found
 
 
-def _calls(entry: Entry, workflow: Workflow, cap: int | None) -> tuple[int, int]:
-    """Calls of a task: every agent once, and every agent with tools in every round; who votes spends its cap."""
-    if workflow.method in SAMPLED:
-        samples = entry.config.get("samples", SAMPLED[workflow.method])
-        each = CALLS_PER_AGENT if any(agent.tools for agent in workflow.agents) else 1
-        least, most = (cap, cap) if cap and not samples else (samples or 1, round((samples or 1) * each))
+def _calls(entry: Entry, workflow: Workflow, cap: int | None, side: int) -> Calls:
+    """Calls of a task by role, within the cap."""
+    if workflow.method in METHODS:
+        calls = scaled(demand(workflow.method, entry.config, workflow).question, RANGE[side])
     else:
-        least = len(workflow.topology.nodes)
-        most = round(least * CALLS_PER_AGENT * ROUNDS.get(workflow.method, 1)) + 2
-    return (min(least, cap), min(most, cap)) if cap else (least, most)
+        calls = {"agent": _of_baseline(entry, workflow, cap)[side]}
+    whole = sum(calls.values())
+    return scaled(calls, cap / whole) if cap and whole > cap else calls
 
 
-def _usage(table: Prices, model: str, calls: int, tokens: int) -> Usage:
-    sent, received = calls * round(tokens * 0.85), calls * round(tokens * 0.15)
-    return Usage(calls=calls, input_tokens=sent, output_tokens=received, dollars=table.cost(model, sent, received))
+def _of_baseline(entry: Entry, workflow: Workflow, cap: int | None) -> tuple[float, float]:
+    """Least and most: every node once, and with a tool loop; who votes spends its cap."""
+    most = sum(2 * LOOP if workflow.pool[agent].tools else 1 for agent in workflow.topology.agents.values())
+    if workflow.method not in SAMPLED:
+        return len(workflow.topology.nodes), most
+    samples = entry.config.get("samples", SAMPLED[workflow.method])
+    if cap and not samples:
+        return cap, cap
+    return samples or 1, (samples or 1) * most

@@ -20,7 +20,6 @@ class TimedEnvironment:
         self.inner, self.seconds = inner, seconds
         self.name = inner.name  # so that the journal finds what it graded
 
-
     async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Score an answer.
 

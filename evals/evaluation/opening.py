@@ -13,6 +13,7 @@ from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
 from selfwire.evals.evaluation.contestants import TRIVIAL, Entrant, Found, Wiring, entrant, found
 from selfwire.evals.evaluation.evolving import evolutions_of
+from selfwire.evals.evaluation.parts import Part, gathered
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.run import WORKFLOWS, Evaluation, noted_workflows
 from selfwire.evals.evaluation.seen import Seen, seen
@@ -87,6 +88,7 @@ def resumed(run: str, home: Path | None = None, *, limits: Mapping[str, float] |
         JournalError: it is no evaluation, another process holds it, or config, code or corpus have changed.
     """
     path = run_folder(home, run) / JOURNAL
+    gathered(run, home)
     request = with_limits(asked(path, EvaluationRequest), limits or {})
     embeds, notice = embedder(embedder_name(request.models))
     workflows, known = begun_with(path)
@@ -96,6 +98,32 @@ def resumed(run: str, home: Path | None = None, *, limits: Mapping[str, float] |
     try:
         run_sync(journal.note(REQUEST, request.model_dump(mode="json")))
         with _opened(request, journal, home, trial) as opened:
+            yield opened
+    finally:
+        journal.close()
+
+
+@contextmanager
+def part_of(part: Part) -> Iterator[Evaluation]:
+    """One contestant of a run that has begun, in a journal of its own; its tasks and its calls' scopes are the run's.
+
+    Raises:
+        JournalError: a journal cannot be used.
+    """
+    request = asked(part.whole, EvaluationRequest)
+    workflows, known = begun_with(part.whole)
+    bench, tasks = tasks_of(request, known)
+    embeds, _ = embedder(embedder_name(request.models))
+    alone = request.alone(part.name)
+    trial = Trial(bench, tasks, embeds, (), {part.name: workflows[part.name]}, known)
+    told = facts(alone, corpus(tasks), embeds.name)
+    journal = Journal.create(part.own, run=part.run, facts=told)
+    run_sync(_begun(journal, alone, trial, part.own.with_name(RESULTS)))
+    journal.close()
+    part.begun()
+    journal = Journal.open(part.own, told)
+    try:
+        with _opened(alone, journal, part.home, trial) as opened:
             yield opened
     finally:
         journal.close()

@@ -78,5 +78,13 @@ class EvaluationRequest(Request):
         if self.evolving and (unknown := set(self.evolving.names) - set(names)):
             raise ValueError(f"nobody is called {min(unknown)!r} who could be evolved; there are {', '.join(names)}")
         if self.evolving and self.split != "test":
-            raise ValueError("who is evolved learns from the train and val splits; measure on the test split")
+            raise ValueError(
+                "who is evolved learns from the train and val splits; measure on the test split, or give --evolve none"
+            )
         return self
+
+    def alone(self, name: str) -> "EvaluationRequest":
+        """The same of one contestant."""
+        entries = tuple(entry for entry in self.entries if entry.name == name)
+        evolving = self.evolving and (self.evolving.replace(names=(name,)) if name in self.evolving.names else None)
+        return self.replace(entries=entries, evolving=evolving, against="")

@@ -18,7 +18,7 @@ from selfwire.evals.evaluation.grading import TimedEnvironment
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.rows import Header, ResultsFile, TaskRow, task_row
 from selfwire.evals.evaluation.table import Line, Tally
-from selfwire.evals.recording import code_hash
+from selfwire.evals.recording import code_hash, standing
 from selfwire.evals.runs import SUMMARY
 from selfwire.evals.version import installed_version
 from selfwire.graphs.evolution.phases import ELAPSED
@@ -123,15 +123,9 @@ class Evaluation:
             BudgetError, OutageError: it stopped early and can be resumed; what there is has been written.
         """
         with self.journal.on_this_loop():
-            await self.tell("running")
-            try:
-                async with deadline(self.ledger):
-                    for number, one in enumerate(self.entrants):
-                        await self._run(one, number, on_event)
-            except BaseException as error:
-                why = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "interrupted"
-                await self.tell(f"stopped: {why}"[:120])
-                raise
+            async with standing(self.tell), deadline(self.ledger):
+                for number, one in enumerate(self.entrants):
+                    await self._run(one, number, on_event)
             lines = await self.written(complete=True)
             await self.tell("finished", score=lines[-1].score if len(lines) == 2 else None)
             return lines

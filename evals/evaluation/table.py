@@ -147,7 +147,6 @@ HEAD = (
     "s/task",
     "score per 100 calls",
     "S",
-    "own judge right",
     "evolution",
 )
 
@@ -169,7 +168,6 @@ def cells(line: Line, against: Line) -> tuple[str, ...]:
         f"{cost.seconds / n:.1f}",
         "-" if line.per_hundred_calls is None else f"{line.per_hundred_calls:.1f}",
         _efficiency(line),
-        f"{line.agreed} of {line.judged}" if line.judged else "-",
         _evolution(line.contestant),
     )
 
@@ -189,5 +187,5 @@ def _evolution(contestant: Contestant) -> str:
         return "none"
     if contestant.evolution is None:
         return "unknown"
-    price = "$ unknown" if contestant.evolution.dollars is None else f"${contestant.evolution.dollars:,.2f}"
-    return f"{contestant.evolution.calls:,} calls, {price}"
+    dollars, calls = contestant.evolution.dollars, f"{contestant.evolution.calls:,} calls"
+    return f"{calls}, $ unknown" if dollars is None else f"{calls}, ${dollars:,.2f}" if dollars else calls

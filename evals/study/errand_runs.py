@@ -231,8 +231,49 @@ def look_up(
     return by_agent(pick)
 
 
+def sampled_look_up(
+    known: Seen,
+    states: Sequence[Rows],
+    agents: Sequence[int],
+    values: Sequence[float],
+    *,
+    nearest: int,
+    softness: float | None = None,
+) -> Choose:
+    """The strongest look-up that was found: it reads the active subtask alone, and draws, so that it can try again.
+
+    Args:
+        known: embeddings.
+        states: what was seen.
+        agents: who decided there, by index.
+        values: what came of it.
+        nearest: how many states are asked.
+        softness: of the softmax over an agent's mean value among them; None draws by the sums of values.
+    """
+    table, chosen, worth = _subtasks(states, known), np.array(agents), np.array(values)
+    who = np.arange(len(POOL))
+
+    def choose(stage: Stage, random: np.random.Generator) -> Drawn:
+        near = np.argsort(-(_subtasks(stage.rows, known) @ table.T), axis=1, kind="stable")[:, :nearest]
+        mine = chosen[near][..., None] == who
+        sums = (mine * worth[near][..., None]).sum(axis=1)
+        shares = sums if softness is None else np.exp(sums / np.maximum(mine.sum(axis=1), 1) / softness)
+        ends = np.cumsum(shares / shares.sum(axis=1, keepdims=True), axis=1)
+        picked = (random.random(len(ends))[:, None] > ends).sum(axis=1).clip(max=len(POOL) - 1)
+        return by_agent(lambda _: picked)(stage, random)
+
+    return choose
+
+
 def means(states: Sequence[Rows], known: Seen) -> Vectors:
     """The mean of a state's rows, as a unit vector: (B, d)."""
-    rows = np.stack([np.mean([known.texts[text] for text in one], axis=0) for one in states])
+    return _units(np.stack([np.mean([known.texts[text] for text in one], axis=0) for one in states]))
+
+
+def _subtasks(states: Sequence[Rows], known: Seen) -> Vectors:
+    return _units(np.stack([known.texts[one[0]] for one in states]))
+
+
+def _units(rows: Vectors) -> Vectors:
     unit: Vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return unit

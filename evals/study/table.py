@@ -1,6 +1,6 @@
 """The table of a study, in Markdown."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from selfwire.evals.report import STAMP
 from selfwire.evals.statistics import Estimate, mean, paired, sd
@@ -53,8 +53,7 @@ def table(study: Study, rows: Sequence[Row], command: str = "") -> str:
     evolved = [row for row in rows if isinstance(row, EvolutionRow)]
     head = HEAD if study.evolves else MEASURED_HEAD
     lines = [_line(head), _line(["---"] * len(head)), *([_seed_line(evolved)] if evolved else [])]
-    full = by_variant.get(FULL, [])
-    lines += [_line(_cells(study, name, found, full)) for name, found in by_variant.items() if found]
+    lines += [_line(_cells(study, name, by_variant)) for name, found in by_variant.items() if found]
     told = [
         _sizes(study, len({row.seed for row in rows})),
         *([f"{STAMP}."] if study.models.is_offline else []),
@@ -86,12 +85,12 @@ def gain(rows: Sequence[EvolutionRow]) -> Estimate | None:
     return paired([row.before for row in rows], [row.after for row in rows]) if len(rows) > 1 else None
 
 
-def _cells(study: Study, name: str, rows: Sequence[Row], full: Sequence[Row]) -> list[str]:
+def _cells(study: Study, name: str, by_variant: Mapping[str, Sequence[Row]]) -> list[str]:
     """A line under `HEAD`, or under `MEASURED_HEAD` for a method that does not evolve."""
+    rows, versus = by_variant[name], _versus(study, name, by_variant)
     after = [row.after for row in rows]
     evolved = [row for row in rows if isinstance(row, EvolutionRow)]
     efficiency = [row.efficiency for row in rows if row.efficiency is not None]
-    versus = told(difference(rows, full)) if name != FULL else told(None)
     score, span = f"{mean(after):.3f} ± {sd(after):.3f}", f"{min(after):.2f}–{max(after):.2f}"
     calls, tokens = f"{mean([row.calls for row in rows]):.1f}", f"{mean([row.tokens for row in rows]):,.0f}"
     bought = f"{mean([row.per_hundred_calls for row in rows]):.1f}"
@@ -105,6 +104,15 @@ def _cells(study: Study, name: str, rows: Sequence[Row], full: Sequence[Row]) ->
     cost = f"{mean([row.evolution_calls for row in evolved]):,.0f}"
     title = study.known[name].title
     return [title, score, span, told(gain(evolved)), versus, nodes, calls, tokens, bought, share, outcomes, cost]
+
+
+def _versus(study: Study, name: str, by_variant: Mapping[str, Sequence[Row]]) -> str:
+    """What the variant lacks beside the one that it is a part of; that one is named where it is not `full`."""
+    against = study.known[name].against
+    if name == against:
+        return told(None)
+    said = told(difference(by_variant[name], by_variant.get(against, [])))
+    return said if against == FULL else f"{said} from {against}"
 
 
 def _seed_line(rows: Sequence[EvolutionRow]) -> str:

@@ -15,15 +15,21 @@ class Variant(Value):
         config: knobs of the method that differ from its defaults.
         gate: as in `EvolutionConfig`.
         random: whether rewirings are drawn at random.
+        learns: off where nothing is learned between runs, so that it is measured as it starts.
+        against: the variant that it lacks a part of.
     """
 
     title: str
     config: FrozenJson = FrozenMap()
     gate: Literal["paired", "off"] = "paired"
     random: bool = False
+    learns: bool = True
+    against: str = "full"
 
 
 FULL, RANDOM = "full", "random"
+REASONING = {"adapter": "fixed", "plan": [["multi_generate"], ["ensemble"]]}
+"""EvoMAS's paper compares task states under two fixed workflows (Sec. 4.3): the seed's topology, and this one."""
 VARIANTS: Mapping[str, Mapping[str, Variant]] = {
     "hiva": {
         FULL: Variant(title="full"),
@@ -56,13 +62,23 @@ VARIANTS: Mapping[str, Mapping[str, Variant]] = {
     "evomas": {
         FULL: Variant(title="full"),
         "no-state": Variant(title="w/o task state", config={"task_state": False}),
-        "random-adapter": Variant(title="random adapter", config={"adapter": "random"}),
-        "frozen-adapter": Variant(title="frozen adapter", config={"adapter": "frozen"}),
+        "random-adapter": Variant(title="random adapter", config={"adapter": "random"}, learns=False),
+        "frozen-adapter": Variant(title="frozen adapter", config={"adapter": "frozen"}, learns=False),
         "process-reward": Variant(title="with process reward", config={"process_reward": True}),
         "pool-4": Variant(title="pool of 4", config={"pool": 4}),
-        "fixed": Variant(title="fixed workflow", config={"adapter": "fixed"}),
+        "fixed": Variant(title="fixed: I/O, search, ensemble", config={"adapter": "fixed"}, learns=False),
         "fixed-no-state": Variant(
-            title="fixed workflow w/o task state", config={"adapter": "fixed", "task_state": False}
+            title="the same w/o task state",
+            config={"adapter": "fixed", "task_state": False},
+            learns=False,
+            against="fixed",
+        ),
+        "reasoning": Variant(title="fixed: multi-generate, ensemble", config=REASONING, learns=False),
+        "reasoning-no-state": Variant(
+            title="the same w/o task state",
+            config={**REASONING, "task_state": False},
+            learns=False,
+            against="reasoning",
         ),
     },
     "hera": {
@@ -71,6 +87,7 @@ VARIANTS: Mapping[str, Mapping[str, Variant]] = {
         "no-rope": Variant(title="w/o RoPE", config={"rope": False}),
         "no-mutation": Variant(title="w/o mutation", config={"mutation": False}),
         "no-gate": Variant(title="no gate", gate="off"),
+        RANDOM: Variant(title="random edits", random=True),
     },
 }
 """Variants by method and name; every method has `full`, and `random` if random edits are a control for it."""

@@ -14,7 +14,7 @@ from selfwire.core.prompts import Prompts
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import ToolUse
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of
 from selfwire.evolvers.dytopo.asks import Call, Turn, Verdict, turn_schema
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import Memory
@@ -72,7 +72,7 @@ class Team:
         try:
             turn, usage = await self.model.ask(schema, asked, scope=scope, role="agent", temperature=heat)
         except ModelError as error:
-            return Said(worker=agent.id, round=scope.visit, error=str(error), usage=error.cost or Usage())
+            return Said(worker=agent.id, round=scope.visit, error=str(error), usage=cost_of(error))
         uses = await self._used(getattr(turn, "calls", ()), held, scope)
         return _said(agent, turn, uses, usage, scope.visit)
 
@@ -98,7 +98,7 @@ class Team:
         try:
             verdict, usage = await self.model.ask(Verdict, shown, scope=scope, role="meta", temperature=heat)
         except ModelError as error:
-            return Managed(goal=goal, why=str(error), usage=error.cost or Usage())
+            return Managed(goal=goal, why=str(error), usage=cost_of(error))
         why = objection(domain, rounds) if verdict.is_complete else ""
         next_goal = verdict.next_goal.strip() or goal
         return Managed(

@@ -33,7 +33,8 @@ Departures of the trained part (a test is named after each):
     D7  Leave-one-out baseline, entropy bonus, clipped gradients, and batches whose returns are all equal are
         skipped; the preset `paper` switches these off.
     D8  An episode that an infrastructure error ended has no utility and teaches nothing; it is no zero.
-    D9  With process reward the return from stage t is U + (w / T) * sum of the evaluator's rewards from t on.
+    D9  With process reward the return from stage t is U + (w / T) * sum of the evaluator's rewards from t on. In a run
+        these rewards decide what is done and what is tried again, with the switch and without; nothing else asks them.
     D10 Weights trained for one pool serve another one, as agents enter by their texts only: asked for by name.
 
 Departures of the task state and the machine:

@@ -84,7 +84,7 @@ class EvomasConfig(Value):
         process_reward: whether the evaluator's rewards are part of the return (Sec. 4.4). Paper and ours: off.
         temperature: of every call in [0, 2]. Paper: unstated. Ours: 0.3.
         transfer: whether weights may route another pool than they were trained for; one that has only grown is none.
-        sampling: how layers are drawn.
+        sampling: how layers are drawn; left at its defaults, as saved weights were trained.
         head: what the head is, where it is not given by saved weights.
         train: how `evolve` trains it.
 

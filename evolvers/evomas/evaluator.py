@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from selfwire.core.errors import ReplyError
+from selfwire.core.errors import ReplyError, ShareError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of
 from selfwire.evolvers.accounts import shortened
 from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.evomas.asks import Assessed, LastAnswer
@@ -49,7 +49,7 @@ async def evaluate(state: TaskState, outcome: str, coach: Coach, *, checks: str 
             checks=checks or "(nothing was looked up)",
         )
     except ReplyError as error:
-        return Judged(Assessment(verdict="refine", feedback=NOT_JUDGED), error.cost or Usage(), fell_back=True)
+        return Judged(Assessment(verdict="refine", feedback=NOT_JUDGED), cost_of(error), fell_back=True)
     return Judged(assessment(reply), usage)
 
 
@@ -69,7 +69,7 @@ def nobody_answered(why: str) -> Assessment:
 async def last_answer(state: TaskState, attempts: Sequence[str], coach: Coach, *, scope: Scope) -> tuple[str, Usage]:
     """The answer of a run in which no subtask succeeded, put together once out of what was tried.
 
-    Without a valid reply it is the last attempt as it stands.
+    Without a valid reply, or a call that is left to the task, it is the last attempt as it stands.
 
     Args:
         state: at the end.
@@ -89,5 +89,7 @@ async def last_answer(state: TaskState, attempts: Sequence[str], coach: Coach, *
             attempts="\n\n".join(f"[attempt {n}]\n{text}" for n, text in enumerate(shown, 1)),
         )
     except ReplyError as error:
-        return attempts[-1], error.cost or Usage()
+        return attempts[-1], cost_of(error)
+    except ShareError:
+        return attempts[-1], Usage()
     return reply.answer.strip() or attempts[-1], usage

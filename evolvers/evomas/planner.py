@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of
 from selfwire.evolvers.accounts import shortened
 from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.evomas.asks import Plan, PlannedSubtask
@@ -59,7 +59,7 @@ async def plan(state: TaskState, outcome: str, coach: Coach, *, tools: str, agen
             tools=tools,
         )
     except ReplyError as error:
-        return Planned(unplanned(state), error.cost or Usage(), fell_back=True)
+        return Planned(unplanned(state), cost_of(error), fell_back=True)
     return Planned(planned(state, reply), usage)
 
 
@@ -72,7 +72,7 @@ def planned(state: TaskState, reply: Plan) -> TaskState:
     pending: list[Subtask] = []
     for item in reply.subtasks:
         known = by_id.get(item.id.strip()) or by_goal.get(_goal(item.goal).lower())
-        made = _revised(known, item) if known else _added(item, [*state.subtasks, *pending])
+        made = _revised(known, item) if known else _added(item, state, pending)
         if made is None or made.id in {one.id for one in (*over, *pending)}:
             continue
         (over if made.status == "failed" else pending).append(made)
@@ -101,7 +101,7 @@ def _settled(state: TaskState, *, wanted: str, had: TaskState) -> TaskState:
     if not pending:
         if state.completed and not had.replan:
             return state.replace(active=None)
-        whole = Subtask(id=fresh_id(state.subtasks), goal=_goal(state.objective) or "Do the task.")
+        whole = Subtask(id=fresh_id(had, state.subtasks), goal=_goal(state.objective) or "Do the task.")
         over = [one for one in state.subtasks if one.status != "pending"]
         return state.replace(subtasks=_bounded(over, [whole]), active=whole.id)
     ids, goals = [one.id for one in pending], {one.goal.lower(): one.id for one in pending}
@@ -117,11 +117,11 @@ def _revised(known: Subtask, item: PlannedSubtask) -> Subtask | None:
     return known.replace(goal=_goal(item.goal) or known.goal)
 
 
-def _added(item: PlannedSubtask, taken: list[Subtask]) -> Subtask | None:
+def _added(item: PlannedSubtask, state: TaskState, pending: list[Subtask]) -> Subtask | None:
     goal = _goal(item.goal)
     if not goal or item.status in ("DONE", "FAILED"):
         return None  # nothing was run for it, so it can neither be done nor have failed
-    return Subtask(id=fresh_id(taken), goal=goal)
+    return Subtask(id=fresh_id(state, pending), goal=goal)
 
 
 def _bounded(over: list[Subtask], pending: list[Subtask]) -> tuple[Subtask, ...]:

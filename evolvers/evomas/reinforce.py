@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from selfwire.evolvers.evomas.head import RoutingHead
 
 EQUAL = 1e-12
-"""Advantages below it are none."""
+"""Advantages and differences below it are none."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -159,7 +159,7 @@ class Learner:
         weights = advantages(found, baseline=self.config.baseline)
         batch = batched(decisions_of(taught), agents, vectors, self.head.config)
         flat = [one for episode in weights for one in episode]
-        skipped = self.config.skip_equal and max(map(abs, flat)) < EQUAL
+        skipped = self.config.skip_equal and (max(map(abs, flat)) < EQUAL or _are_equal(found))
         score, entropy = self.objective(batch, np.array(flat), len(taught))
         norm = 0.0 if skipped else self._step(-score - self.config.entropy * entropy)
         errors = len(episodes) - len(taught)
@@ -224,6 +224,12 @@ class Learner:
             errors=errors,
             skipped=skipped,
         )
+
+
+def _are_equal(found: Sequence[Sequence[float]]) -> bool:
+    """Whether all returns are the same, so that without a baseline too nothing says which choice was the better one."""
+    every = [value for one in found for value in one]
+    return max(every) - min(every) < EQUAL
 
 
 def decisions_of(episodes: Sequence[Episode]) -> list[Decision]:

@@ -11,7 +11,8 @@ from selfwire.evolvers.evomas.plans import Decision, Episode, Layered
 from selfwire.evolvers.evomas.pool import EARLY_EXIT
 from selfwire.evolvers.evomas.state import Assessment, TaskState
 
-Stop = Literal["done", "early_exit", "stages"]
+Stop = Literal["done", "early_exit", "stages", "failure"]
+"""Nothing is left to do; Early-exit was drawn; T stages are over; the planner or the evaluator failed."""
 
 
 class Stage(Value):
@@ -29,6 +30,7 @@ class Stage(Value):
         fell_back: who gave no valid reply, so that a safe default took its place.
         changes: what the update did to the plan, see `change`.
         state: after the update.
+        fault: why the run ended with this stage: how the planner or the evaluator failed; None if neither did.
         usage: what the stage cost, plan and evaluation included.
     """
 
@@ -43,6 +45,7 @@ class Stage(Value):
     fell_back: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     state: TaskState | None = None
+    fault: str | None = None
     usage: Usage = Usage()
 
     @property
@@ -78,6 +81,8 @@ def masked(state: TaskState, pool: Iterable[Id]) -> frozenset[Id]:
 def stop_reason(stages: Sequence[Stage], *, limit: int) -> Stop | None:
     """Why a run ends after its last stage; None if it goes on."""
     last = stages[-1]
+    if last.fault is not None:
+        return "failure"
     if last.exits:
         return "early_exit"
     if last.state is not None and last.state.is_over:

@@ -1,5 +1,6 @@
 """The task state: what has been planned, done and judged so far, as router and agents see it (Sec. 3.1, App. B.3)."""
 
+from collections.abc import Iterable
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -136,9 +137,15 @@ class TaskState(Value):
         return bool(self.subtasks) and not self.pending and not self.replan
 
 
-def fresh_id(taken: tuple[Subtask, ...] | list[Subtask]) -> str:
-    """An id that no subtask has."""
-    numbers = [int(one.id[1:]) for one in taken if one.id[:1] == "s" and one.id[1:].isdecimal()]
+def fresh_id(state: TaskState, more: Iterable[Subtask] = ()) -> str:
+    """An id that neither a subtask has nor one that the history tells of, dropped as it may be.
+
+    Args:
+        state: the task state.
+        more: subtasks that are to join it.
+    """
+    taken = [*(one.id for one in (*state.subtasks, *more)), *(past.subtask for past in state.history)]
+    numbers = [int(one[1:]) for one in taken if one[:1] == "s" and one[1:].isdecimal()]
     return f"s{max(numbers, default=0) + 1}"
 
 

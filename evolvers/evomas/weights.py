@@ -152,16 +152,14 @@ def unpacked(data: bytes, where: str) -> Weights:
     from safetensors.numpy import load
 
     try:
-        tensors = load(data)
-        length = int.from_bytes(data[:8], "little")
-        card = Card.model_validate_json(json.loads(data[8 : 8 + length])["__metadata__"]["selfwire"])
-    except (SafetensorError, KeyError, ValueError, ValidationError, TypeError) as error:
+        told = _told(data)
+        _refuse_other_schema(told["schema_number"], where)
+        tensors, card = load(data), Card.model_validate(told)
+    except (SafetensorError, KeyError, ValueError, ValidationError, TypeError, RecursionError) as error:
         why = " ".join(str(error).split())[:200]
         raise ConfigError(
             f"weights {where} are corrupt or not selfwire's: {why}; train again or restore them"
         ) from None
-    if card.schema_number != SCHEMA:
-        raise ConfigError(f"weights {where} have schema {card.schema_number}; this selfwire reads {SCHEMA}")
     _refuse_misfit(card, tensors, where)
     return Weights(card=card, tensors=tensors)
 
@@ -191,7 +189,7 @@ def refuse_other_pool(card: Card, pool: Sequence[Agent], embedder: str, *, trans
     if changed and not transfer:
         raise ConfigError(
             f"the weights were trained for another pool ({card.pool}, this one is {pool_fingerprint(pool)}): "
-            f"{', '.join(changed)} are missing or changed; train again, or ask for a transfer"
+            f"{', '.join(changed)} are missing or changed; train again, or set transfer to true"
         )
 
 
@@ -229,6 +227,24 @@ def read_weights(path: Path) -> Weights:
     except OSError as error:
         raise ConfigError(f"weights {path} cannot be read: {error.strerror}") from None
     return unpacked(data, str(path))
+
+
+def _told(data: bytes) -> dict[str, Any]:
+    """What a file says of itself, read before anything else of it; a newer one may hold what cannot be read here."""
+    length = int.from_bytes(data[:8], "little")
+    found = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["selfwire"])
+    if not isinstance(found, dict):
+        raise TypeError("the card is no object")
+    return found
+
+
+def _refuse_other_schema(number: Any, where: str) -> None:
+    if isinstance(number, int) and number != SCHEMA:
+        age, way = ("a newer", "upgrade selfwire") if number > SCHEMA else ("an older", "take the selfwire of then")
+        raise ConfigError(
+            f"weights {where} were written by {age} selfwire (schema {number}, this one reads {SCHEMA}); "
+            f"{way}, or train again"
+        )
 
 
 def _refuse_misfit(card: Card, tensors: Tensors, where: str) -> None:

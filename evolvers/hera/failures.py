@@ -7,7 +7,7 @@ from pydantic import Field
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of
 from selfwire.core.values import Value, thawed
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import shortened, trace, work
@@ -88,7 +88,7 @@ async def blamed(
             feedback=told(done),
         )
     except ModelError as error:
-        return None, error.cost or Usage()
+        return None, cost_of(error)
     names = {plain_name(step.node): step.agent for step in done.steps} | {plain_name(name): name for name in ran}
     agent = names.get(plain_name(found.agent))  # of an agent, or of one of its nodes
     if agent is None:

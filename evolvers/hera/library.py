@@ -18,6 +18,10 @@ from selfwire.evolvers.hera.profile import Profile
 
 MEMORY = "experience"
 """Name of the library in a workflow's memory."""
+IMPORTS = "imports"
+"""Name of what was taken in from other libraries, there."""
+Evidence = Mapping[str, tuple[int, int]]
+"""(uses, successes) by the id of an insight."""
 TEXT_LENGTH = 400
 SOURCES = 16
 """Most trajectories that an insight names; the oldest go first."""
@@ -169,11 +173,41 @@ def evidenced(library: Library, shown: Mapping[str, tuple[int, int]]) -> Library
     return tuple(one.used(*shown[one.id]) if one.id in shown else one for one in library)
 
 
-def imported(library: Library, others: Library, size: int) -> Library:
-    """One library taken into another; what both hold has the evidence of both."""
+def taken_of(workflow: Workflow, origin: str) -> Evidence:
+    """What the workflow has taken in from another library before."""
+    taken = workflow.memory.get(IMPORTS, {}).get(origin, {})
+    return {id: (uses, successes) for id, (uses, successes) in taken.items()}
+
+
+def with_taken(workflow: Workflow, origin: str, taken: Evidence) -> Workflow:
+    """The workflow that remembers what it has taken in from another library."""
+    known = thawed(workflow.memory.get(IMPORTS, {}))
+    return workflow.learned(**{IMPORTS: {**known, origin: {id: list(counts) for id, counts in taken.items()}}})
+
+
+def imported(library: Library, others: Library, size: int, taken: Evidence) -> tuple[Library, Evidence]:
+    """One library taken into another; what both hold has the evidence of both, each counted once.
+
+    Args:
+        library: that takes in.
+        others: as they are now where they come from.
+        size: most insights.
+        taken: what was taken in from there before; an insight without more evidence since is left out, though the
+            library may have merged or pruned it.
+
+    Returns:
+        The library, and all that is taken in now.
+    """
+    now = dict(taken)
     for one in others:
-        library = added(library, one, size)
-    return library
+        uses, successes = taken.get(one.id, (0, 0))
+        more = max(0, one.uses - uses)
+        if one.id in taken and not more:
+            continue
+        fresh = one.replace(uses=more, successes=min(more, max(0, one.successes - successes)))
+        library = added(library, fresh, size)
+        now[one.id] = (max(one.uses, uses), max(one.successes, successes))
+    return library, now
 
 
 def as_json(library: Library) -> list[dict[str, Any]]:

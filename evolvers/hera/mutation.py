@@ -8,7 +8,7 @@ from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of
 from selfwire.core.values import Value, is_id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import trace
@@ -81,7 +81,7 @@ async def mutations(
             tools=listed(list(tools)),
         )
     except ModelError as error:
-        reply, usage = None, error.cost or Usage()
+        reply, usage = None, cost_of(error)
     found = []
     names = {plain_name(name): name for name in others}
     alternative = names.get(plain_name(reply.alternative), "") if reply else ""

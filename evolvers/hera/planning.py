@@ -11,7 +11,7 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Edge, Node, Topology
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.coach import Coach
@@ -76,7 +76,7 @@ async def sampled(
             limits=f"at most {steps} steps",
         )
     except ReplyError as error:
-        return default_plan(workflow, f"no valid plan: {error}"), error.cost or Usage()
+        return default_plan(workflow, f"no valid plan: {error}"), cost_of(error)
     return planned(reply, workflow, steps=steps), usage
 
 

@@ -3,7 +3,7 @@
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of
 from selfwire.core.values import Value
 from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.hera.asks import Difficulty, QueryProfile, QueryType
@@ -40,7 +40,7 @@ async def characterized(question: Question, orchestrator: Coach, *, scope: Scope
     try:
         found, usage = await orchestrator.ask(QueryProfile, "characterize", scope=place, task=question.input)
     except ReplyError as error:
-        return Profile(), error.cost or Usage()
+        return Profile(), cost_of(error)
     summary = " ".join(found.summary.split())[:SUMMARY_LENGTH]
     return Profile(type=found.query_type, difficulty=found.difficulty, summary=summary), usage
 

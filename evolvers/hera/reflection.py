@@ -7,7 +7,7 @@ from selfwire.core.ports import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of
 from selfwire.core.values import Value, thawed
 from selfwire.evolvers.accounts import shortened, work
 from selfwire.evolvers.coach import Coach
@@ -88,7 +88,7 @@ async def reflect(
             group="\n\n".join(account(trajectories[at], rank) for rank, at in enumerate(group.order, 1)),
         )
     except ModelError as error:
-        return (), error.cost or Usage()
+        return (), cost_of(error)
     sources = [
         Source(question=group.question, sample=trajectories[at].sample, iteration=iteration)
         for at in sorted(group.order)
@@ -209,7 +209,7 @@ async def _operations(
             new=listed([f"- ({one.profile.type}) {one.text}" for one in new]),
         )
     except ModelError as error:
-        return {}, error.cost or Usage()
+        return {}, cost_of(error)
     by_text = {" ".join(one.new_insight.split()): one for one in reply.operations}
     return {one.text: by_text[one.text] for one in new if one.text in by_text}, usage
 

@@ -7,7 +7,7 @@ from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of
 from selfwire.core.values import Value
 from selfwire.evolvers.accounts import shortened, work
 from selfwire.evolvers.coach import Coach
@@ -97,7 +97,7 @@ async def variant(
             failures="\n\n".join(one.text for one in failures),
         )
     except ModelError as error:
-        return None, error.cost or Usage()
+        return None, cost_of(error)
     fresh = tuple(text for text in map(plain, reply.instructions[:ADDED]) if text)
     if not fresh:
         return None, usage
@@ -154,7 +154,7 @@ async def contrast(
             failures="\n\n".join(one.text for one in failures),
         )
     except ModelError as error:
-        return Lesson(), error.cost or Usage()
+        return Lesson(), cost_of(error)
     rules, principles = reply.operational_rules[:PROPOSED], reply.behavioral_principles[:PROPOSED]
     return Lesson(
         rules=tuple(plain(one.rule) for one in rules),
@@ -194,7 +194,7 @@ async def integrated(
             limits=f"at most {config.rules} rules, at most {config.length} characters",
         )
     except ModelError as error:
-        usage = error.cost or Usage()
+        usage = cost_of(error)
         wanted = PromptDiff(added_rules=list(lesson.rules), added_principles=list(lesson.principles))
     after, diff = projected(Prompt.of(agent.prompt), wanted, rules=config.rules, length=config.length)
     if not diff:

@@ -41,7 +41,7 @@ class HivaConfig(Value):
         semantic_evolution: off is "w/o SEV": f_P never runs; a newcomer keeps its description as prompt.
         kabb: off is "w/o KABB": every successor is activated.
         router: learned has EvoMAS's trained router choose in the bandit's place (beyond the paper; see
-            `graphs.learned`). Paper and ours: kabb.
+            `graphs.learned`), auto where the team was trained for one. Paper: kabb. Ours: auto.
         environment: off is "w/o Env": the aggregator criticises its own answer.
         tools: off is "w/o Tool": agents hold no tools.
         routing: knobs of the bandit.
@@ -58,7 +58,7 @@ class HivaConfig(Value):
     topology_evolution: bool = True
     semantic_evolution: bool = True
     kabb: bool = True
-    router: Literal["kabb", "learned"] = "kabb"
+    router: Literal["auto", "kabb", "learned"] = "auto"
     environment: bool = True
     tools: bool = True
     routing: KabbConfig = KabbConfig()

@@ -9,7 +9,7 @@ from selfwire.core.ports import Embedder, Instruct
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Step
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import work
 from selfwire.evolvers.coach import Coach
@@ -57,8 +57,8 @@ async def profile(
             tools="\n".join(f"{tool.name}: {tool.description}" for tool in tools),
             known_concepts="\n".join(Learned.of(workflow).familiar(SHOWN_CONCEPTS)),
         )
-    except ReplyError:
-        return TaskConcepts(main=next(iter(concept_names([question.kind])), "")), Usage()
+    except ReplyError as error:
+        return TaskConcepts(main=next(iter(concept_names([question.kind])), "")), cost_of(error)
     offered = {tool.name for tool in tools}
     return _concepts(asked, offered), usage
 
@@ -125,8 +125,8 @@ def instructor(workflow: Workflow, coach: Coach) -> Instruct:
                 output=work(step, INPUT_LENGTH),
                 successor=successor.prompt,
             )
-        except ReplyError:
-            return step.output, Usage()
+        except ReplyError as error:
+            return step.output, cost_of(error)
         return asked.instruction.strip() or step.output, usage
 
     return instruct

@@ -6,7 +6,7 @@ from typing import Literal
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, cost_of, having_paid, total
 from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import together, trace, work
@@ -112,7 +112,7 @@ async def loss(trajectory: Trajectory, workflow: Workflow, coach: Coach, *, envi
             return await _diagnosis(trajectory, workflow, coach, place)
         return await _self_criticism(trajectory, workflow, coach, place)
     except ModelError as failure:
-        return Loss(solved=None, error=f"no gradient at the aggregator: {failure}")
+        return Loss(solved=None, usage=cost_of(failure), error=f"no gradient at the aggregator: {failure}")
 
 
 async def _diagnosis(trajectory: Trajectory, workflow: Workflow, coach: Coach, scope: Scope) -> Loss:
@@ -128,7 +128,8 @@ async def _diagnosis(trajectory: Trajectory, workflow: Workflow, coach: Coach, s
         role=workflow.agent_at(workflow.topology.sink).prompt,
     )
     found = _at_sink(trajectory, workflow, asked.feedback, asked.sentiment)
-    gradient, more = await _parsed(found, coach, scope)
+    with having_paid(usage):
+        gradient, more = await _parsed(found, coach, scope)
     return Loss(solved=False, gradient=gradient, usage=usage + more)
 
 
@@ -144,7 +145,8 @@ async def _self_criticism(trajectory: Trajectory, workflow: Workflow, coach: Coa
     if asked.good_enough:
         return Loss(solved=True, usage=usage)
     criticism = asked.criticism.strip() or "The answer was not good enough."
-    gradient, more = await _parsed(_at_sink(trajectory, workflow, criticism, "critical"), coach, scope)
+    with having_paid(usage):
+        gradient, more = await _parsed(_at_sink(trajectory, workflow, criticism, "critical"), coach, scope)
     return Loss(solved=False, gradient=gradient, usage=usage + more)
 
 
@@ -192,18 +194,17 @@ async def backward(
     steps = {step.node: step for step in trajectory.steps}
     gradients = {topology.sink: at_sink}
     spent: list[Usage] = []
-    try:
-        for level in reversed(topology.levels()):
-            ready = [n for n in level if n in steps and n not in gradients and _received(steps[n], gradients)]
-            asks = [
-                _localised(trajectory, steps[n], workflow, _received(steps[n], gradients), coach, scope) for n in ready
-            ]
-            for gradient, usage in await together(asks):
-                spent.append(usage)
-                if gradient is not None:
-                    gradients[gradient.node] = gradient
-    except ModelError as failure:
-        return Backward(usage=total(spent), error=str(failure))
+    for level in reversed(topology.levels()):
+        ready = [n for n in level if n in steps and n not in gradients and _received(steps[n], gradients)]
+        found = await together(
+            _localised(trajectory, steps[n], workflow, _received(steps[n], gradients), coach, scope) for n in ready
+        )
+        spent += (usage for _, usage in found)
+        for gradient, _ in found:
+            if isinstance(gradient, ModelError):
+                return Backward(usage=total(spent), error=str(gradient))
+            if gradient is not None:
+                gradients[gradient.node] = gradient
     return Backward(gradients=tuple(gradients.values()), usage=total(spent))
 
 
@@ -218,34 +219,46 @@ async def _localised(
     received: Sequence[Gradient],
     coach: Coach,
     scope: Scope,
-) -> tuple[Gradient | None, Usage]:
-    agent, place = workflow.agent_at(step.node), _place(scope, trajectory, "backward").at(node=step.node)
+) -> tuple[Gradient | ModelError | None, Usage]:
+    """The gradient, None where no valid reply came, or why the model failed; the cost is told in any case."""
     try:
-        asked, usage = await coach.ask(
-            AgentGradient,
-            "agent_gradient",
-            scope=place,
-            task=trajectory.question.input,
-            role=agent.prompt,
-            tools="\n".join(agent.tools),
-            output=work(step),
-            successor_feedback="\n".join(f"[{g.node}] {g.overall.strip() or g.text}" for g in received),
-        )
-    except ReplyError:
-        return None, Usage()
-    gradient, more = await _parsed(
-        Gradient(
-            task=trajectory.question.id,
-            node=step.node,
-            agent=agent.id,
-            system_prompt=asked.system_prompt_feedback,
-            tool=asked.tool_feedback,
-            overall=asked.overall_feedback,
-            sentiment=asked.sentiment,
-        ),
-        coach,
-        place,
+        return await _gradient(trajectory, step, workflow, received, coach, scope)
+    except ReplyError as error:
+        return None, cost_of(error)
+    except ModelError as error:
+        return error, cost_of(error)
+
+
+async def _gradient(
+    trajectory: Trajectory,
+    step: Step,
+    workflow: Workflow,
+    received: Sequence[Gradient],
+    coach: Coach,
+    scope: Scope,
+) -> tuple[Gradient, Usage]:
+    agent, place = workflow.agent_at(step.node), _place(scope, trajectory, "backward").at(node=step.node)
+    asked, usage = await coach.ask(
+        AgentGradient,
+        "agent_gradient",
+        scope=place,
+        task=trajectory.question.input,
+        role=agent.prompt,
+        tools="\n".join(agent.tools),
+        output=work(step),
+        successor_feedback="\n".join(f"[{g.node}] {g.overall.strip() or g.text}" for g in received),
     )
+    found = Gradient(
+        task=trajectory.question.id,
+        node=step.node,
+        agent=agent.id,
+        system_prompt=asked.system_prompt_feedback,
+        tool=asked.tool_feedback,
+        overall=asked.overall_feedback,
+        sentiment=asked.sentiment,
+    )
+    with having_paid(usage):
+        gradient, more = await _parsed(found, coach, place)
     return gradient, usage + more
 
 
@@ -257,8 +270,8 @@ async def _parsed(gradient: Gradient, coach: Coach, scope: Scope) -> tuple[Gradi
         asked, usage = await coach.ask(
             ParsedGradient, "parse", scope=scope.at(phase=f"{scope.phase}/parse"), gradient=gradient.text
         )
-    except ReplyError:
-        return gradient, Usage()
+    except ReplyError as error:
+        return gradient, cost_of(error)
     return gradient.replace(concerns=asked.concerns), usage
 
 

@@ -6,7 +6,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import shortened, together
@@ -98,7 +98,7 @@ async def _rewrite(
             length=str(config.prompt_length),
         )
     except ModelError as failure:
-        return Declined(by=agent.id, operation="REWRITE_PROMPT", reason=str(failure)), Usage()
+        return Declined(by=agent.id, operation="REWRITE_PROMPT", reason=str(failure)), cost_of(failure)
     prompt = asked.prompt.strip()
     reason = _objection(prompt, agent, config)
     if reason:

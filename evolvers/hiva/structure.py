@@ -7,7 +7,7 @@ from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import shortened, together
@@ -172,7 +172,7 @@ async def _decide(
             operations="\n".join(offered(workflow, node, parallel, config)),
         )
     except ModelError as failure:
-        return Declined(by=node, operation="NO_CHANGE", reason=str(failure)), Usage()
+        return Declined(by=node, operation="NO_CHANGE", reason=str(failure)), cost_of(failure)
 
 
 def _purpose(workflow: Workflow, node: Id) -> str:

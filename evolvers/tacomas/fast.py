@@ -7,7 +7,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import shortened, together, work
 from selfwire.evolvers.coach import Coach
@@ -126,7 +126,7 @@ async def refinements(
                 goal=goal,
             )
         except ReplyError as error:
-            return score.agent, "", error.cost or Usage()
+            return score.agent, "", cost_of(error)
         return score.agent, note_of(asked, number), usage
 
     acted = {step.agent for step in done.steps if step.error is None}

@@ -11,7 +11,7 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, cost_of, having_paid, total
 from selfwire.core.values import Value
 from selfwire.evolvers.accounts import shortened, together, trace, work
 from selfwire.evolvers.coach import Coach
@@ -98,7 +98,7 @@ async def drafted_checklist(question: Question, coach: Coach, *, scope: Scope) -
     try:
         asked, usage = await coach.ask(Checklist, "checklist", scope=scope.at(node="checklist"), task=question.input)
     except ReplyError as error:
-        return DEFAULT_CHECKLIST, error.cost or Usage()
+        return DEFAULT_CHECKLIST, cost_of(error)
     told = ((" ".join(one.criterion.split())[:CRITERION_LENGTH], one.operator) for one in asked.items)
     items = tuple(Item(criterion=text, operator=operator) for text, operator in dict.fromkeys(told) if text)
     return items or DEFAULT_CHECKLIST, usage
@@ -123,7 +123,8 @@ async def judge(
     if score < threshold:
         return Judgement(score=score, failed=failed, usage=usage)
     turned = tuple(reversed(items))
-    again, more = await _verdict(done, turned, coach, scope.at(node="judge-again"))
+    with having_paid(usage):
+        again, more = await _verdict(done, turned, coach, scope.at(node="judge-again"))
     second = 0.0 if again is None else checklist_score(turned, again)
     return Judgement(
         score=score if again is None else min(score, second),
@@ -148,7 +149,7 @@ async def _verdict(
             trace=trace(done),
         )
     except ReplyError as error:
-        return None, error.cost or Usage()
+        return None, cost_of(error)
     return verdict.results, usage
 
 
@@ -210,7 +211,7 @@ async def _scores(
             agents="\n\n".join(shown.values()),
         )
     except ReplyError as error:
-        return {}, error.cost or Usage()
+        return {}, cost_of(error)
     return {one.agent.strip(): one for one in reversed(asked.scores) if one.agent.strip() in shown}, usage
 
 

@@ -6,7 +6,7 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.ports import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.usage import Usage
+from selfwire.core.usage import cost_of
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import shortened
 from selfwire.evolvers.coach import Coach
@@ -61,7 +61,7 @@ async def slow_update(
         )
     except ReplyError as error:
         nothing = Refusal(change="slow update", reason=f"no valid reply: {error}")
-        return Delta(workflow=workflow, refused=(nothing,), usage=error.cost or Usage())
+        return Delta(workflow=workflow, refused=(nothing,), usage=cost_of(error))
     delta = enforced(
         workflow,
         update,

@@ -16,8 +16,9 @@ from selfwire.evolvers.tacomas.asks import TimeControl
 from selfwire.evolvers.tacomas.judge import Contribution
 from selfwire.evolvers.tacomas.slow import Delta, Refusal
 
-StopReason = Literal["threshold", "rounds", "stop"]
-"""A confirmed score reached tau; R rounds are over; the meta-model stopped."""
+StopReason = Literal["threshold", "rounds", "stop", "failure", "stopped"]
+"""A confirmed score reached tau; R rounds are over; the meta-model stopped; a model outside the team failed; a budget
+or an outage has stopped the run."""
 
 
 class Round(Value):
@@ -44,6 +45,7 @@ class Round(Value):
         lost: messages on their way to agents that died, as `source->target`.
         control: what the meta-model said of time.
         rationale: its reason.
+        fault: why the run ended with this round: how the judge or the meta-model failed; None if neither did.
         usage: what the round cost: team, judging, coaching, slow update.
     """
 
@@ -69,6 +71,7 @@ class Round(Value):
     lost: tuple[str, ...] = ()
     control: TimeControl = "continue"
     rationale: str = ""
+    fault: str | None = None
     usage: Usage = Usage()
 
 
@@ -151,6 +154,8 @@ def stop_reason(rounds: Sequence[Round], *, limit: int) -> StopReason | None:
     last = rounds[-1]
     if last.confirmed:
         return "threshold"
+    if last.fault is not None:
+        return "failure"
     if last.control == "stop":
         return "stop"
     return "rounds" if len(rounds) >= limit else None

@@ -9,7 +9,7 @@
 State is JSON. Inside `workers` runs a graph with one node per worker; the graph that they talk over is data.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from langgraph.graph.state import CompiledStateGraph
 from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.delivery import Delivered, deliver
@@ -36,6 +37,7 @@ from selfwire.graphs.dytopo.method import Dytopo
 from selfwire.graphs.dytopo.round import RoundRun, compile_workers, run_workers
 from selfwire.graphs.dytopo.state import DytopoContext, DytopoInput, DytopoState, Report
 from selfwire.graphs.nodes import both_forms, choice
+from selfwire.graphs.reached import run_to_end
 from selfwire.graphs.team import embedded
 from selfwire.runtime.budget import Ledger
 
@@ -240,8 +242,26 @@ async def run(
     """One question from START to END."""
     given = Given(seed=scope.seed, place=scope.at(task=question.id), start=workflow)
     limit: RunnableConfig = {"recursion_limit": recursion_limit(dytopo.config.rounds)}
-    state: Any = await dytopo.machine.ainvoke({"question": question.input}, {**(within or {}), **limit}, context=given)
+    state: Any = await run_to_end(
+        dytopo.machine,
+        {"question": question.input},
+        {**(within or {}), **limit},
+        so_far=lambda state: _so_far(state, question, workflow, scope),
+        context=given,
+    )
     return Report.of(state)
+
+
+def _so_far(
+    state: Mapping[str, Any], question: Question, workflow: Workflow, scope: Scope
+) -> Trajectory | None:
+    """What the rounds of a run that was stopped have come to."""
+    rounds = [Round.model_validate(one) for one in state["rounds"]]
+    found = answer(Remembered.of(workflow).domain, [one.in_order for one in rounds])
+    if not found:
+        return None
+    report = Report.of({**state, "answer": found, "error": None, "stopped": "stopped"})  # type: ignore[typeddict-item]
+    return report.trajectory(question, workflow.fingerprint, scope.sample)
 
 
 def recursion_limit(rounds: int) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 
-from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
@@ -20,14 +19,14 @@ from selfwire.evolvers.dytopo.domain import MEMORY, Remembered
 from selfwire.evolvers.dytopo.seed import seed
 from selfwire.evolvers.dytopo.team import Team
 from selfwire.graphs.dytopo.state import DytopoState, Report
-from selfwire.graphs.method import Evolved, Grade
+from selfwire.graphs.method import Evolved, Grade, Method
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
 
 
 @dataclass(frozen=True)
-class Dytopo:
-    """DyTopo wired to models, tools and an embedder; satisfies `graphs.method.Method`.
+class Dytopo(Method):
+    """DyTopo wired to models, tools and an embedder.
 
     Attributes:
         model: plays the roles agent (workers) and meta (manager).
@@ -89,14 +88,11 @@ class Dytopo:
         """Run the team on a question until it is done or out of rounds.
 
         Raises:
-            BudgetError, OutageError: the run must stop. Other faults end in the trajectory's `error`.
+            BudgetError, OutageError: the run must stop; `reached` holds what the rounds until then came to. Other
+                faults end in the trajectory's `error`.
         """
         report = await self.run(workflow, question, scope=scope)
         return report.trajectory(question, workflow.fingerprint, scope.sample)
-
-    async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
-        """One answer per question."""
-        return [await self.solve(workflow, question, scope=scope)]
 
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
@@ -110,18 +106,6 @@ class Dytopo:
             "trials": [one.model_dump(mode="json") for one in found.trials],
         }
         return Evolved(workflow=found.workflow, notes=notes, gated=found.workflow.fingerprint != workflow.fingerprint)
-
-    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
-        """Nothing more is fitted: one setting's runs do not say what another's would have been."""
-        return workflow
-
-    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
-        """The kept team as it is: all that a candidate has learned is its setting, which was rejected."""
-        return kept
-
-    def pruned(self, workflow: Workflow) -> Rewiring | None:
-        """Nothing is pruned: edges last for a round."""
-        return None
 
     async def run(
         self, workflow: Workflow, question: Question, *, scope: Scope, within: RunnableConfig | None = DETACHED

@@ -69,7 +69,8 @@ class Report(Value):
     Args:
         answer: taken from the last global state; None if nobody gave one.
         error: why there is none.
-        stopped: "complete" if the manager's word was confirmed, else "rounds".
+        stopped: "complete" if the manager's word was confirmed, "stopped" if a budget or an outage was why, else
+            "rounds".
         rounds: with goal, what was said, edges with scores, order, density, messages, tokens.
         topology: the last round's, over which its messages were delivered.
     """

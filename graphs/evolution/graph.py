@@ -1,6 +1,6 @@
 """The state machine of the outer evolution, and how it is run and resumed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -45,6 +45,9 @@ async def run_evolution(
 ) -> EvolutionState:
     """Start the evolution of `parts`, or go on where its last finished superstep left it.
 
+    Of a finished one, test tasks that ended as errors are tried again, and nothing else: what was learned or decided
+    without a task stays.
+
     Raises:
         BudgetError, OutageError, ModelError: the run stopped early and can be resumed by calling this again.
     """
@@ -54,9 +57,18 @@ async def run_evolution(
         "recursion_limit": 5 * parts.config.iterations + 10,
     }
     before = await graph.aget_state(config)
+    if before.created_at is not None and not before.tasks and failed_tests(before.values):
+        await graph.aupdate_state(config, {"test": {}}, as_node="save")
+        before = await graph.aget_state(config)
     # a stop between a node's writes and the next checkpoint leaves a task to finish and no `next`
     if before.created_at is None or before.tasks:
         start = EvolutionState() if before.created_at is None else None
         async for event in graph.astream(start, config, stream_mode="custom", durability="sync"):
             on_event(event)
     return cast(EvolutionState, (await graph.aget_state(config)).values)
+
+
+def failed_tests(state: Mapping[str, Any]) -> int:
+    """How many test tasks of a finished evolution ended as errors, before or after it."""
+    sides = [side["scores"] for side in (state.get("test") or {}).values()]
+    return sum(any(score is None for score in scores) for scores in zip(*sides, strict=True))

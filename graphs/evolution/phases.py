@@ -1,7 +1,7 @@
 """The phases of the outer evolution as nodes of its graph."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, TypedDict
 
@@ -12,6 +12,7 @@ from selfwire.core.edits import Rewiring
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
 from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.gate import Verdict, decide
 from selfwire.graphs.evolution.config import Parts
@@ -113,14 +114,17 @@ class Phases:
         return {"iteration": state["iteration"] + 1}
 
     async def test(self, state: EvolutionState) -> EvolutionState:
-        """Open the test split, once: the seed workflow and what became of it, on the same tasks."""
+        """Open the test split, once: the seed workflow and what became of it, on the same tasks.
+
+        Tasks that have been graded stay as they are, so that a run which is taken up again asks only the others.
+        """
         report: dict[str, Any] = {}
         for label, workflow in (
             ("before", self.parts.seed_workflow),
             ("after", await self._workflow(state["incumbent"])),
         ):
             scope = self._scope("test", 0, of=label)
-            found = await self._run(workflow, self.parts.splits.test, scope)
+            found = await self._run(workflow, self.parts.splits.test, scope, had=await self._graded(scope))
             report[label] = {
                 "workflow": workflow.fingerprint,
                 "scores": [t.feedback.score if t.feedback else None for t in found],
@@ -188,9 +192,15 @@ class Phases:
         return await self.parts.method.explore(workflow, question, scope=scope)
 
     async def _run(
-        self, workflow: Workflow, tasks: Sequence[Task], scope: Scope, play: Play | None = None
+        self,
+        workflow: Workflow,
+        tasks: Sequence[Task],
+        scope: Scope,
+        play: Play | None = None,
+        had: Mapping[str, Trajectory] = FrozenMap(),
     ) -> list[Trajectory]:
-        done: list[Trajectory] = []
+        """Trajectories in the order of the tasks; those that there are already, by task, are taken as they are."""
+        done, ground = list(had.values()), self.parts.ground
 
         def progress(trajectory: Trajectory) -> None:
             done.append(trajectory)
@@ -198,9 +208,21 @@ class Phases:
             self._tell(scope.phase, scope.iteration, done=asked, total=len(tasks), score=mean_score(done))
 
         play = play or solving(self.parts.method)
-        found = await roll_out(self.parts.ground, play, workflow, tasks, scope, progress)
+        if had:
+            ground = replace(ground, keep_errors_below=1.0)  # a few are left, and the whole was found sound before
+        left = [task for task in tasks if task.id not in had]
+        new = await roll_out(ground, play, workflow, left, scope, progress)
+        at = {task.id: place for place, task in enumerate(tasks)}
+        found = sorted([*had.values(), *new], key=lambda one: at[one.question.id])
         await self._keep(found, scope)
         return found
+
+    async def _graded(self, scope: Scope) -> dict[str, Trajectory]:
+        """What a phase has graded before, by task."""
+        side = scope.run.partition("/")[2]
+        bodies = await self.parts.journal.noted(trajectories_note(scope.iteration, scope.phase, side)) or {}
+        known = [Trajectory.model_validate(await self.parts.journal.get_body(body)) for body in bodies.values()]
+        return {one.question.id: one for one in known if one.feedback is not None}
 
     async def _keep(self, found: Sequence[Trajectory], scope: Scope) -> None:
         """Put the trajectories into the journal, and note where they are found by phase and task."""

@@ -22,7 +22,7 @@ from selfwire.core.ports import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Budget, Usage
+from selfwire.core.usage import Budget, Usage, cost_of
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method import Solver
 from selfwire.runtime.budget import Ledger
@@ -230,7 +230,8 @@ async def _recorded(
     except (BudgetError, OutageError, ConfigError, JournalError):
         raise
     except Exception as error:  # noqa: BLE001  # the one place where a failed task is recorded
-        return [before().failed(f"{type(error).__name__}: {error}")]
+        paid, blank = cost_of(error) if isinstance(error, ModelError) else Usage(), before()
+        return [blank.replace(overhead=blank.overhead + paid).failed(f"{type(error).__name__}: {error}")]
 
 
 class Shares:

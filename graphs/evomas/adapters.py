@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Embedder
+from selfwire.core.values import thawed
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.choosers import FixedChooser, LearnedChooser, RandomChooser
-from selfwire.evolvers.evomas.config import EvomasConfig, HeadConfig
+from selfwire.evolvers.evomas.config import EvomasConfig, HeadConfig, SamplingConfig
 from selfwire.evolvers.evomas.plans import Chooser
 from selfwire.evolvers.evomas.pool import plan_of
 from selfwire.evolvers.evomas.weights import ROUTER, Card, Weights, refuse_other_pool, router_entry, unpacked
@@ -45,7 +48,7 @@ class Adapters:
             return FixedChooser(_plan(workflow, config))
         trained = config.adapter == "learned"
         head = await self.head(workflow, config.head, embedder, trained=trained, transfer=config.transfer)
-        return LearnedChooser(head, config.sampling, embedder)
+        return LearnedChooser(head, sampling_of(workflow, config), embedder)
 
     async def head(
         self,
@@ -81,6 +84,22 @@ class Adapters:
         return head
 
 
+def sampling_of(workflow: Workflow, config: EvomasConfig) -> SamplingConfig:
+    """How layers are drawn: as the config says; where that is left at its defaults, as the router was trained.
+
+    Raises:
+        ConfigError: the workflow's memory says of its router what cannot be.
+    """
+    entry = workflow.memory.get(ROUTER)
+    if config.adapter != "learned" or config.sampling != SamplingConfig() or not isinstance(entry, Mapping):
+        return config.sampling
+    try:
+        return SamplingConfig.model_validate(thawed(entry.get("sampling", {})))
+    except ValidationError as error:
+        why = error.errors()[0]["msg"]
+        raise ConfigError(f"the router of workflow {workflow.fingerprint} has an unreadable sampling: {why}") from None
+
+
 def saved_weights(workflow: Workflow) -> Weights | None:
     """The weights that a workflow's memory refers to; None if it was never trained.
 
@@ -95,6 +114,18 @@ def saved_weights(workflow: Workflow) -> Weights | None:
     if not isinstance(reference, str):
         raise ConfigError(f"workflow {workflow.fingerprint} has a router without weights: {entry!r:.80}; train again")
     return unpacked(recalled(reference), f"{reference[:19]}... of workflow {workflow.fingerprint}")
+
+
+def refuse_unusable(workflow: Workflow, config: EvomasConfig, embedder: str) -> None:
+    """Check that a pool's weights, if it has any and they will be asked, can route it; imports no torch.
+
+    Raises:
+        ConfigError: they are corrupt, or of another pool or embedder.
+        LibraryError: their bytes have not been loaded.
+    """
+    weights = saved_weights(workflow) if config.adapter == "learned" else None
+    if weights is not None:
+        refuse_other_pool(weights.card, workflow.agents, embedder, transfer=config.transfer)
 
 
 def with_weights(workflow: Workflow, weights: Weights) -> Workflow:

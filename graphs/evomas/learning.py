@@ -12,7 +12,7 @@ from selfwire.evolvers.evomas.config import EvomasConfig, TrainConfig
 from selfwire.evolvers.evomas.plans import Episode
 from selfwire.evolvers.evomas.reinforce import Learner, Update
 from selfwire.evolvers.evomas.weights import Weights, refuse_other_pool, weights_of
-from selfwire.graphs.evomas.adapters import saved_weights, with_weights
+from selfwire.graphs.evomas.adapters import sampling_of, saved_weights, with_weights
 
 EPISODE = "episode"
 """Where a trajectory's notes hold what its router decided."""
@@ -54,7 +54,7 @@ def _learner(workflow: Workflow, config: EvomasConfig, train: TrainConfig, embed
     learner = Learner(
         head.to(device_for(train.device)),
         train,
-        config.sampling,
+        sampling_of(workflow, config),
         stages=config.stages,
         process=config.process_reward,
     )
@@ -66,12 +66,14 @@ def _learner(workflow: Workflow, config: EvomasConfig, train: TrainConfig, embed
 def episode_of(trajectory: Trajectory) -> Episode | None:
     """What a trajectory teaches the router: None if nothing was decided; without a reward after an error (D8).
 
-    A failed agent is one too: what was chosen was not what ran.
+    A failed agent is one too: what was chosen was not what ran. So are a planner or an evaluator that failed: the
+    run was cut short.
     """
     noted = trajectory.notes.get(EPISODE)
     if noted is None:
         return None
-    feedback, failed = trajectory.feedback, any(step.error for step in trajectory.steps)
+    failed = any(step.error for step in trajectory.steps) or trajectory.notes.get("status") == "failure"
+    feedback = trajectory.feedback
     reward = None if trajectory.error is not None or failed or feedback is None else float(feedback.solved)
     return Episode.model_validate(thawed(noted)).replace(reward=reward)
 

@@ -8,6 +8,7 @@
                                              [done, early exit, or T stages] conclude -> END  <-----------+
 
 `adapt` is the learned router: the edge behind it follows what it has drawn. The state knows a question, never a task.
+A planner or an evaluator that fails ends the run with what its stages have come to until then.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,10 +17,10 @@ from typing import Any, Literal
 
 from langgraph.graph import END, START, StateGraph
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of, having_paid
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.evaluator import evaluate, last_answer, nobody_answered
@@ -30,6 +31,7 @@ from selfwire.evolvers.evomas.state import TaskState, rows
 from selfwire.evolvers.evomas.updater import updated
 from selfwire.graphs.asked import new_question, thread
 from selfwire.graphs.choices import chosen, context_schema, edited
+from selfwire.graphs.evomas.adapters import sampling_of
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.evomas.stage import placed, whole_topology
 from selfwire.graphs.evomas.state import (
@@ -52,6 +54,7 @@ Begin = Callable[[EvomasContext], Awaitable[Workflow]]
 """Finds the pool with its router that a question starts with, from the run's choices."""
 
 EvomasGraph = StateGraph[EvomasState, Any, Any, Any]
+NOTHING_PLANNED = "the planner left nothing to do"
 
 
 @dataclass(frozen=True)
@@ -102,14 +105,19 @@ class Steps:
         if not self.evomas.config.task_state:
             return self._planned(state, number, single(before), Usage(), ())
         pool = pool_in(state)
-        found = await plan(
-            before,
-            (stages[-1].outcome or "") if stages else "",
-            self.evomas.coach,
-            agents="\n".join(f"{agent.id}: {agent.role}" for agent in pool.agents),
-            tools=self._tools(pool),
-            scope=_scope(state, number),
-        )
+        try:
+            found = await plan(
+                before,
+                (stages[-1].outcome or "") if stages else "",
+                self.evomas.coach,
+                agents="\n".join(f"{agent.id}: {agent.role}" for agent in pool.agents),
+                tools=self._tools(pool),
+                scope=_scope(state, number),
+            )
+        except ModelError as error:
+            ended = Stage(number=number, state=before, fault=_told(error), usage=cost_of(error))
+            told = [*state["stages"], _json(ended)]
+            return {"stages": told, "status": "failure", **self._spent(state, ended.usage)}
         return self._planned(state, number, found.state, found.usage, ("planner",) if found.fell_back else ())
 
     def _planned(
@@ -161,7 +169,13 @@ class Steps:
         scope, checks, usage = _scope(state, stage.number), "", Usage()
         if self.evomas.config.verify:
             checks, usage = await self.evomas.verified(pool_in(state), _question(state), stage.outcome, scope)
-        judged = await evaluate(task, stage.outcome, self.evomas.coach, checks=checks, scope=scope)
+        try:
+            with having_paid(usage):
+                judged = await evaluate(task, stage.outcome, self.evomas.coach, checks=checks, scope=scope)
+        except ModelError as error:
+            paid = cost_of(error)
+            stage = stage.replace(fault=_told(error), usage=stage.usage + paid)
+            return {"stage": _json(stage), **self._spent(state, paid)}
         usage += judged.usage
         fell_back = (*stage.fell_back, *(("evaluator",) if judged.fell_back else ()))
         stage = stage.replace(assessment=judged.assessment, fell_back=fell_back, usage=stage.usage + usage)
@@ -187,10 +201,17 @@ class Steps:
             return {"answer": answer, "error": None}
         attempts = [one.outcome for one in stages if one.outcome]
         if not attempts:
-            why = (stages[-1].error or "only Early-exit was chosen") if stages else "the planner left nothing to do"
+            why = stages[-1].fault or stages[-1].error or "only Early-exit was chosen" if stages else NOTHING_PLANNED
             return {"answer": None, "error": f"no stage came to an outcome; the last one: {why}"}
+        if state["status"] == "failure":  # nor would the synthesis be answered
+            return {"answer": attempts[-1], "error": None}
         task = task_in(state) if self.evomas.config.task_state else TaskState(objective=state["question"])
-        answer, usage = await last_answer(task, attempts, self.evomas.coach, scope=_scope(state, len(stages)))
+        try:
+            answer, usage = await last_answer(task, attempts, self.evomas.coach, scope=_scope(state, len(stages)))
+        except ModelError as error:
+            told = [*state["stages"][:-1], _json(stages[-1].replace(fault=_told(error)))]
+            spent = self._spent(state, cost_of(error))
+            return {"answer": attempts[-1], "error": None, "stages": told, "status": "failure", **spent}
         return {"answer": answer, "error": None, **self._spent(state, usage)}
 
     def _tools(self, pool: Workflow) -> str:
@@ -239,12 +260,13 @@ def machine(
         played: EvomasState = await paid(Steps.layers)(state)
         return played
 
-    schema = context_schema(EvomasContext, placed(start, config.sampling.layers), {EARLY_EXIT: "adapt"})
+    layers = sampling_of(start, config).layers
+    schema = context_schema(EvomasContext, placed(start, layers), {EARLY_EXIT: "adapt"})
     graph: EvomasGraph = StateGraph(EvomasState, context_schema=schema, input_schema=EvomasInput)
     graph.add_node("begin", both_forms(paid(Steps.begin, anew=True)))
     graph.add_node("plan", both_forms(paid(Steps.plan)))
     graph.add_node("adapt", both_forms(paid(Steps.adapt)))
-    drawn = compile_team(whole_topology(start, config.sampling.layers))
+    drawn = compile_team(whole_topology(start, layers))
     graph.add_node("layers", embedded(drawn, team_stage))
     graph.add_node("evaluate", both_forms(paid(Steps.evaluate)))
     graph.add_node("update_state", both_forms(paid(Steps.update_state)))
@@ -282,6 +304,10 @@ def plan_or_conclude(state: EvomasState) -> Literal["plan", "conclude"]:
 
 def _running(stage: Stage) -> tuple[tuple[str, ...], ...]:
     return running(stage.layered).layers if stage.layered else ()
+
+
+def _told(error: ModelError) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _json(value: Stage | TaskState) -> dict[str, Any]:

@@ -9,34 +9,34 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.ports import Act, Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Trajectory
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.plans import Chooser
 from selfwire.evolvers.evomas.pool import METHOD, browsing, seed
-from selfwire.evolvers.evomas.stages import Stage, episode, running
+from selfwire.evolvers.evomas.stages import Stage, episode, running, settled_answer
 from selfwire.evolvers.evomas.state import TaskState
 from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.graphs.evomas.adapters import Adapters
 from selfwire.graphs.evomas.learning import episode_of, updated
 from selfwire.graphs.evomas.stage import StageRun, layered_topology
-from selfwire.graphs.method import Evolved, Grade
+from selfwire.graphs.method import Evolved, Grade, Method
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
+from selfwire.graphs.reached import run_to_end
 from selfwire.nodes.agent import agent_act
 from selfwire.nodes.ensemble import ensemble_act
 
 
 @dataclass(frozen=True)
-class Evomas:
-    """EvoMAS wired to models, tools and an embedder; satisfies `graphs.method.Method`.
+class Evomas(Method):
+    """EvoMAS wired to models, tools and an embedder.
 
     Attributes:
         model: plays the roles agent, meta (planner) and judge (evaluator).
@@ -76,10 +76,6 @@ class Evomas:
         prompts = load_prompts("evolvers", METHOD)
         return seed(prompts, tools=tools, pages=browsing(self.toolbox) if tools else (), config=self.config)
 
-    def adopted(self, workflow: Workflow) -> Workflow:
-        """A pool from elsewhere as it is."""
-        return workflow
-
     async def chooser(self, workflow: Workflow) -> Chooser:
         """Who chooses layers, as the config says; a head is built once per weights, off the event loop."""
         return await self.adapters.chooser(workflow, self.config, self.embedder)
@@ -98,11 +94,11 @@ class Evomas:
         Returns:
             The steps of all stages (`visit` is the stage) and the final answer; planning, judging and the last
             synthesis are its overhead. `notes` hold `episode` (decisions and the evaluator's rewards, its utility
-            open), `stages`, `status` and the `topology` that ran last. A model that fails outside the team ends it as
-            an error.
+            open), `stages`, `status` and the `topology` that ran last. A planner or an evaluator that fails ends the
+            run with what its stages came to; it is an error where that is nothing.
 
         Raises:
-            BudgetError: the run must stop.
+            BudgetError, OutageError: the run must stop; `reached` holds what its stages came to until then.
         """
         from selfwire.graphs.evomas.machine import machine, steps_needed  # the machine is made of this method's steps
 
@@ -111,15 +107,12 @@ class Evomas:
 
         graph = machine(self.config, workflow, wire, scope=scope, asked=question).compile(name=METHOD)
         limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.stages)}
-        try:
-            final = await graph.ainvoke({"question": question.input}, {**(within or {}), **limit})
-        except ModelError as error:
-            return Trajectory(
-                question=question,
-                workflow=workflow.fingerprint,
-                error=f"{type(error).__name__}: {error}",
-                sample=scope.sample,
-            )
+        final = await run_to_end(
+            graph,
+            {"question": question.input},
+            {**(within or {}), **limit},
+            so_far=lambda state: _so_far(state, workflow, question, scope),
+        )
         return result(final, workflow, question, scope)
 
     async def run_stage(
@@ -137,7 +130,7 @@ class Evomas:
         try:
             step = await self.acts["worker"](agent, question, inbox, scope=scope.at(node=agent.id))
         except ModelError as error:
-            return "", error.cost or Usage()
+            return "", cost_of(error)
         return step.output, step.usage
 
     async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
@@ -158,17 +151,23 @@ class Evomas:
         learned, _, update = await updated(workflow, episodes, self.config, self.config.train, self.embedder)
         return Evolved(workflow=learned.descended_from(workflow, ()), notes={"update": update.model_dump(mode="json")})
 
-    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
-        """Nothing is fitted to held-out tasks."""
-        return workflow
-
     def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
         """The kept pool with the candidate's router, which reads agents by their texts."""
         return kept.learned(**{ROUTER: candidate.memory[ROUTER]}) if ROUTER in candidate.memory else kept
 
-    def pruned(self, workflow: Workflow) -> Rewiring | None:
-        """Nothing is pruned: who helps least is not chosen."""
+
+def _so_far(
+    state: Mapping[str, Any], workflow: Workflow, question: Question, scope: Scope
+) -> Trajectory | None:
+    """The last artifact that was passed in a run that was stopped, else its last attempt."""
+    present = [one for one in [state["stage"]] if one and one["number"] == len(state["stages"])]
+    told = [*state["stages"], *present]
+    stages = [Stage.model_validate(one) for one in told]
+    attempts = [one.outcome for one in stages if one.outcome]
+    if not attempts:
         return None
+    answer = settled_answer(stages) or attempts[-1]
+    return result({**state, "stages": told, "answer": answer, "status": "stopped"}, workflow, question, scope)
 
 
 def result(final: Mapping[str, Any], workflow: Workflow, question: Question, scope: Scope) -> Trajectory:

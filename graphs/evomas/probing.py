@@ -12,7 +12,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.encoding import Batch, batched, embedded, pool_vectors, row_texts
 from selfwire.evolvers.evomas.plans import Decision, Episode
-from selfwire.graphs.evomas.adapters import Adapters
+from selfwire.graphs.evomas.adapters import Adapters, sampling_of
 from selfwire.graphs.evomas.learning import EPISODE
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ async def probed(
     agents = dict(zip(workflow.pool, await pool_vectors(workflow.agents, embedder), strict=True))
     texts = [text for decision in decisions for text in row_texts(decision.rows, head.config)]
     batch = batched(decisions, agents, await embedded(texts, embedder), head.config)
-    shares = await asyncio.to_thread(_shares, head, batch, config.sampling.softness)
+    shares = await asyncio.to_thread(_shares, head, batch, sampling_of(workflow, config).softness)
     return tuple(
         Selection(
             stage=stage,

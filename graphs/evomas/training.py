@@ -69,7 +69,7 @@ class Training:
         A kill loses at most one update, whose calls are replayed from the journal: the weights come out the same.
 
         Args:
-            workflow: to begin with.
+            workflow: to begin with, the same one when it goes on; it may be trained already.
             on_update: told of every update.
             on_episode: told of every trajectory.
 
@@ -82,14 +82,15 @@ class Training:
             ValueError: the device is not there.
         """
         await asyncio.to_thread(_checked_device, self.train.device)
-        done = 0
+        before, done = await asyncio.to_thread(_updates, workflow), 0
         if await asyncio.to_thread(self.state.exists):
             weights = await asyncio.to_thread(read_weights, self.state)
-            workflow, done = with_weights(workflow, weights), weights.card.updates
+            workflow, done = with_weights(workflow, weights), weights.card.updates - before
             await self._keep(workflow, done)
         for number in range(done, self.train.updates):
             episodes = await self._collected(workflow, number, on_episode)
             workflow, weights, update = await updated(workflow, episodes, self.config, self.train, self.embedder)
+            update = update.replace(number=number + 1)  # of this training; the weights count earlier ones too
             await self.ground.journal.note(f"{UPDATE}/{update.number}", update.model_dump(mode="json"))
             await asyncio.to_thread(write_atomically, self.state, weights.packed)
             await self._keep(workflow, number + 1)
@@ -100,7 +101,7 @@ class Training:
         self, workflow: Workflow, number: int, on_episode: Callable[[Trajectory], None]
     ) -> list[Episode]:
         scope = Scope(run=self.run, seed=self.seed, iteration=number, phase=PHASE)
-        wanted = min(len(self.tasks), max(1, self.train.batch // self.samples))
+        wanted = batch_tasks(self.train.batch, self.samples, len(self.tasks))
         drawn = scope.random("tasks").permutation(len(self.tasks))[:wanted]
         tasks = [self.tasks[int(index)] for index in drawn]
         found = await roll_out(self.ground, self.play, workflow, tasks, scope, on_episode)
@@ -115,10 +116,21 @@ class Training:
             await self.save(_slim(workflow), done)
 
 
+def batch_tasks(episodes: int, samples: int, tasks: int) -> int:
+    """How many tasks an update draws, none of them twice, for about so many episodes: at least one, at most all."""
+    return min(tasks, max(1, episodes // samples))
+
+
 def _checked_device(name: str) -> None:
     from selfwire.evolvers.evomas.head import device_for
 
     device_for(name)  # before any run is paid for
+
+
+def _updates(workflow: Workflow) -> int:
+    """How often the weights that a training begins with were updated by others."""
+    weights = saved_weights(workflow)
+    return 0 if weights is None else weights.card.updates
 
 
 def _slim(workflow: Workflow) -> Workflow:

@@ -28,14 +28,15 @@ from typing import Any, Literal
 from langchain_core.runnables import Runnable
 from langgraph.graph import END, START, StateGraph
 
-from selfwire.core.errors import ConfigError, TaskError
+from selfwire.core.errors import ConfigError, ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import together
 from selfwire.evolvers.hera.groups import ranking, score
 from selfwire.evolvers.hera.library import library_of
+from selfwire.evolvers.hera.planning import Plan
 from selfwire.evolvers.hera.profile import characterized
 from selfwire.graphs.asked import Assess, new_question, thread
 from selfwire.graphs.choices import chosen, context_schema, edited
@@ -120,14 +121,25 @@ class Steps:
         return {"brief": brief.replace(insights=found).model_dump(mode="json")}
 
     async def sample_topologies(self, state: HeraState) -> HeraState:
-        """One topology, or G of them where the team learns."""
+        """One topology, or G of them where the team learns; members that nobody could plan for are left out.
+
+        Raises:
+            ModelError: nothing could be planned.
+        """
         evolve, brief, scope = chosen(HeraContext).evolve, Brief.model_validate(state["brief"]), scope_in(state)
         workflow, question = workflow_in(state), new_question(state)
         orchestrator = self.hera.explorer if evolve else self.hera.orchestrator
-        plans = await together(
-            self.hera.planned(workflow, question, brief, orchestrator, scope=scope.at(sample=sample))
-            for sample in range(self.hera.config.group if evolve else 1)
-        )
+
+        async def member(sample: int) -> tuple[Plan | ModelError, Usage]:
+            try:
+                return await self.hera.planned(workflow, question, brief, orchestrator, scope=scope.at(sample=sample))
+            except ModelError as error:
+                return error, cost_of(error)
+
+        found = await together(member(sample) for sample in range(self.hera.config.group if evolve else 1))
+        plans = [(plan, usage) for plan, usage in found if isinstance(plan, Plan)]
+        if not plans:
+            raise next(fault for fault, _ in found if isinstance(fault, ModelError))
         planned = [
             Planned(
                 question=question,

@@ -8,14 +8,13 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.ports import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of, having_paid
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import together
@@ -27,7 +26,7 @@ from selfwire.evolvers.hera.planning import Plan, sampled
 from selfwire.evolvers.hera.profile import Profile, characterized
 from selfwire.evolvers.hera.retrieval import retrieved
 from selfwire.evolvers.hera.seed import METHOD, seed
-from selfwire.graphs.method import Evolved, Grade
+from selfwire.graphs.method import Evolved, Grade, Method
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.routers import every
@@ -54,8 +53,8 @@ class Brief(Value):
 
 
 @dataclass(frozen=True)
-class Hera:
-    """HERA wired to models, tools and an embedder; satisfies `graphs.method.Method`.
+class Hera(Method):
+    """HERA wired to models, tools and an embedder.
 
     Attributes:
         model: plays the roles agent and meta.
@@ -88,10 +87,6 @@ class Hera:
         """The pool around the default chain, and an empty library."""
         return seed(load_prompts("evolvers", METHOD), tools=tools)
 
-    def adopted(self, workflow: Workflow) -> Workflow:
-        """A team from elsewhere as it is: its agents are the pool, its topology is the default chain."""
-        return workflow
-
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Characterise, retrieve, plan once at the temperature of evaluations, execute.
 
@@ -100,7 +95,8 @@ class Hera:
             BudgetError: the run must stop.
         """
         brief = await self.briefed(workflow, question, scope=scope)
-        plan, usage = await self.planned(workflow, question, brief, self.orchestrator, scope=scope)
+        with having_paid(brief.usage):
+            plan, usage = await self.planned(workflow, question, brief, self.orchestrator, scope=scope)
         done = await self.execute(workflow, question, plan.topology, self.config.temperature, scope=scope)
         return done.replace(overhead=brief.usage + usage, notes=notes(brief, plan))
 
@@ -122,7 +118,8 @@ class Hera:
         try:
             plan, usage = await self.planned(workflow, question, brief, self.explorer, scope=scope)
         except ModelError as error:
-            blank = Trajectory(question=question, workflow=workflow.fingerprint, sample=scope.sample, overhead=known)
+            paid = known + cost_of(error)
+            blank = Trajectory(question=question, workflow=workflow.fingerprint, sample=scope.sample, overhead=paid)
             return blank.failed(f"{type(error).__name__}: {error}")
         heat = self.config.explore_temperature
         done = await self.execute(workflow, question, plan.topology, heat, scope=scope)
@@ -136,18 +133,10 @@ class Hera:
 
         return await learn(self, workflow, trajectories, scope, grade)
 
-    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
-        """Nothing is fitted."""
-        return workflow
-
     def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
         """The kept prompts and pool with the candidate's experience, failures and mutated questions."""
         learned = {name: value for name, value in candidate.memory.items() if name in LEARNED}
         return kept.learned(**learned) if learned else kept
-
-    def pruned(self, workflow: Workflow) -> Rewiring | None:
-        """Nothing is pruned: which agents take part is decided for each question."""
-        return None
 
     async def briefed(self, workflow: Workflow, question: Question, *, scope: Scope) -> Brief:
         """Alg. 4, lines 2 to 8: c and E_rel."""

@@ -11,7 +11,6 @@ a whole batch, and hands the graded trajectories in. State holds one workflow an
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -24,7 +23,7 @@ from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import together
 from selfwire.evolvers.hiva.forward import match
@@ -207,9 +206,11 @@ class Steps:
         for done in trajectories:
             concepts = self.hiva.concepts(done)
             if concepts is None and self.hiva.config.topology_evolution and fault(done) is None:
-                with suppress(ModelError):  # one task's failure does not stop what the others teach
+                try:
                     concepts, usage = await self.hiva.profiled(done.question, _workflow(state), _scope(state))
-                    spent += usage
+                except ModelError as error:  # one task's failure does not stop what the others teach
+                    usage = cost_of(error)
+                spent += usage
             found[done.question.id] = concepts.parallelizability if concepts else 0.0
         return found, spent
 

@@ -15,6 +15,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import thawed
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.coach import Coach
+from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.forward import instructor, match, profile
 from selfwire.evolvers.hiva.kabb import TaskMatch, router_for
@@ -23,7 +24,7 @@ from selfwire.evolvers.hiva.repair import least_helpful
 from selfwire.evolvers.hiva.seed import METHOD, adopted, seed
 from selfwire.evolvers.hiva.updates import evidence, kept_learning, refit_weights
 from selfwire.graphs.learned import learned_routing, team_episode
-from selfwire.graphs.method import Evolved, Grade
+from selfwire.graphs.method import Evolved, Grade, Method
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.team import run_team
@@ -31,8 +32,13 @@ from selfwire.graphs.turn import TeamRun
 from selfwire.nodes.agent import agent_act
 
 
+def asks_head(workflow: Workflow, config: HivaConfig) -> bool:
+    """Whether a team's router is the trained one of EvoMAS."""
+    return config.router == "learned" or (config.router == "auto" and ROUTER in workflow.memory)
+
+
 @dataclass(frozen=True)
-class Hiva:
+class Hiva(Method):
     """HiVA wired to models, tools and an embedder.
 
     Attributes:
@@ -86,7 +92,7 @@ class Hiva:
             found = await match(concepts, workflow, self.embedder)
         act = agent_act(self.model, self.toolbox, temperature=self.config.temperature)
         router = router_for(workflow, found, self.config)
-        if self.config.router == "learned":
+        if learned := asks_head(workflow, self.config):
             routing = await learned_routing(workflow, question, act, self.embedder)
             act, router = routing.act, routing.router
         run = TeamRun(
@@ -100,13 +106,9 @@ class Hiva:
         )
         done = await run_team(workflow.topology, run, config=within)
         notes = {"concepts": concepts.model_dump(mode="json")} if concepts else {}
-        if self.config.router == "learned" and (decided := team_episode(done, workflow)):
+        if learned and (decided := team_episode(done, workflow)):
             notes["episode"] = decided.model_dump(mode="json")
         return done.replace(overhead=overhead, notes=notes)
-
-    async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
-        """One answer per question."""
-        return [await self.solve(workflow, question, scope=scope)]
 
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade

@@ -7,6 +7,7 @@
                             |                                                                  |   |
                             +------------------------------------------------------------------+   +-> [stop] END
 
+A judge or meta-model that fails ends the run with what was answered until then, from whichever of the three nodes.
 `refine` is the fast loop F^C, `birth_death` the slow loop F^T. The state knows a question and never a task.
 """
 
@@ -16,14 +17,22 @@ from typing import Any, Literal
 
 from langgraph.graph import START, StateGraph
 
+from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Usage, cost_of
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.accounts import trace
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.fast import members, noted, refinements, replicated, succeeded, uniform
-from selfwire.evolvers.tacomas.judge import Judgement, contributions, drafted_checklist, judge, mean_contribution
+from selfwire.evolvers.tacomas.judge import (
+    Contribution,
+    Judgement,
+    contributions,
+    drafted_checklist,
+    judge,
+    mean_contribution,
+)
 from selfwire.evolvers.tacomas.lessons import lessons_of
 from selfwire.evolvers.tacomas.meta import slow_update
 from selfwire.evolvers.tacomas.rounds import Round, best_round, figures, is_slow, rewired, stop_reason
@@ -52,6 +61,19 @@ Begin = Callable[[TacomasContext], Awaitable[Workflow]]
 """Finds the team that a question starts with, from the run's choices."""
 
 TacomasGraph = StateGraph[TacomasState, Any, Any, Any]
+Step = Callable[["Steps", TacomasState], Awaitable[TacomasState]]
+
+
+def ending_with_what_was_answered(step: Step) -> Step:
+    """A step that coaches; where its model fails, the run ends with what was answered until then."""
+
+    async def guarded(steps: "Steps", state: TacomasState) -> TacomasState:
+        try:
+            return await step(steps, state)
+        except ModelError as error:
+            return steps.failed(state, error)
+
+    return guarded
 
 
 @dataclass(frozen=True)
@@ -138,19 +160,22 @@ class Steps:
         done, workflow = done_in(state), workflow_in(state)
         *before, last = rounds_in(state)
         scope = _scope(state, last.number)
-        found = Judgement()
-        if done.answer is not None:
-            threshold = self.tacomas.config.threshold
-            found = await judge(done, checklist_in(state), self.tacomas.coach, threshold=threshold, scope=scope)
+        found, scores, fault = Judgement(), tuple[Contribution, ...](), None
         roles = [(agent.id, agent.role) for agent in members(workflow)]
-        each = self.tacomas.config.fast.judge_each
-        scores, usage = await contributions(done, roles, self.tacomas.coach, each=each, scope=scope)
+        config, coach = self.tacomas.config, self.tacomas.coach
+        try:
+            if done.answer is not None:
+                found = await judge(done, checklist_in(state), coach, threshold=config.threshold, scope=scope)
+            scores, usage = await contributions(done, roles, coach, each=config.fast.judge_each, scope=scope)
+        except ModelError as error:
+            fault, usage = _told(error), cost_of(error)
         last = last.replace(
             score=found.score,
             confirmed=found.confirmed,
             failed=found.failed,
             contributions=scores,
             mean=mean_contribution(scores),
+            fault=fault,
             usage=last.usage + found.usage + usage,
         )
         rounds = [*before, last]
@@ -158,6 +183,7 @@ class Steps:
         spent = self._spent(state["usage"], found.usage + usage)
         return {"rounds": as_json(rounds), "best": best, **spent, **self._ended({**state, **spent}, rounds, best)}
 
+    @ending_with_what_was_answered
     async def refine(self, state: TacomasState) -> TacomasState:
         """F^C: replicator weights, and a refinement for every agent; nothing where capabilities are frozen."""
         config, workflow = self.tacomas.config, workflow_in(state)
@@ -183,6 +209,7 @@ class Steps:
             **self._spent(state["usage"], usage),
         }
 
+    @ending_with_what_was_answered
     async def birth_death(self, state: TacomasState) -> TacomasState:
         """F^T: the meta-model's structural delta within budgets and caps."""
         workflow, rounds = workflow_in(state), rounds_in(state)
@@ -211,6 +238,13 @@ class Steps:
             **spent,
             **self._ended({**state, **spent}, rounds, state["best"]),
         }
+
+    def failed(self, state: TacomasState, error: ModelError) -> TacomasState:
+        """The end of a run whose coaching has failed after a round."""
+        *before, last = rounds_in(state)
+        rounds = [*before, last.replace(fault=_told(error), usage=last.usage + cost_of(error))]
+        spent = self._spent(state["usage"], cost_of(error))
+        return {"rounds": as_json(rounds), **spent, **self._ended({**state, **spent}, rounds, state["best"])}
 
     def _spent(self, before: object, more: Usage) -> TacomasState:
         told = Usage.model_validate(before) + more  # knows what agents did before a resume, not what asks cost in vain
@@ -256,7 +290,7 @@ def machine(
             tacomas = replace(tacomas, config=tacomas.config.replace(rounds=context.rounds))
         return Steps(tacomas, start, begins, ledger, scope, asked)
 
-    def paid(step: Callable[[Steps, TacomasState], Awaitable[TacomasState]]) -> Any:
+    def paid(step: Step) -> Any:
         async def run(state: TacomasState) -> TacomasState:
             return await step(await steps(Usage.model_validate(state["usage"])), state)
 
@@ -269,9 +303,9 @@ def machine(
     async def init_graph(state: TacomasState) -> TacomasState:
         return await (await steps(Usage())).init_graph(state)  # a new question has a budget of its own
 
-    def slow_or_round(state: TacomasState) -> Literal["birth_death", "round"]:
+    def slow_round_or_end(state: TacomasState) -> Literal["birth_death", "round", "__end__"]:
         slow = config.topology and is_slow(rounds_in(state), interval=config.interval)
-        return "birth_death" if slow else "round"
+        return "birth_death" if slow and not state["figures"] else _round_or_end(state)
 
     schema = context_schema(TacomasContext, start)
     graph: TacomasGraph = StateGraph(TacomasState, context_schema=schema, input_schema=TacomasInput)
@@ -283,7 +317,7 @@ def machine(
     graph.add_edge("init_graph", "round")
     graph.add_edge("round", "judge")
     graph.add_conditional_edges("judge", _refine_or_end)
-    graph.add_conditional_edges("refine", slow_or_round)
+    graph.add_conditional_edges("refine", slow_round_or_end)
     graph.add_conditional_edges("birth_death", _round_or_end)
     return graph
 
@@ -303,6 +337,10 @@ def _refine_or_end(state: TacomasState) -> Literal["refine", "__end__"]:
 
 def _round_or_end(state: TacomasState) -> Literal["round", "__end__"]:
     return "__end__" if state["figures"] else "round"
+
+
+def _told(error: ModelError) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _scope(state: TacomasState, number: int) -> Scope:

@@ -8,23 +8,23 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.agent import MEMORY_NOTES, Agent
-from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.ports import Act, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, Trajectory
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.lessons import MEMORY, with_lessons
 from selfwire.evolvers.tacomas.messages import weighed
-from selfwire.evolvers.tacomas.rounds import agreement
+from selfwire.evolvers.tacomas.rounds import Round, agreement, best_round, figures
 from selfwire.evolvers.tacomas.seed import METHOD, seed
-from selfwire.graphs.method import Evolved, Grade
+from selfwire.graphs.method import Evolved, Grade, Method
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
+from selfwire.graphs.reached import run_to_end
 from selfwire.graphs.routers import every
 from selfwire.graphs.team import run_team
 from selfwire.graphs.turn import TeamRun
@@ -32,8 +32,8 @@ from selfwire.nodes.agent import agent_act
 
 
 @dataclass(frozen=True)
-class Tacomas:
-    """TacoMAS wired to models and tools; satisfies `graphs.method.Method`.
+class Tacomas(Method):
+    """TacoMAS wired to models and tools.
 
     Attributes:
         model: plays the roles agent, meta and judge.
@@ -74,10 +74,11 @@ class Tacomas:
             The best round's steps and answer; what the other rounds and the coaching cost is its overhead, and
             `notes` holds `rounds`, `figures`, the `topology` that ran last, the `checklist`, the last `workflow`'s
             fingerprint, and `oracle`.
-            A model that fails outside the team ends it as an error.
+            A judge or meta-model that fails ends the run with the best answer until then; it is an error where
+            there is none.
 
         Raises:
-            BudgetError: the run must stop.
+            BudgetError, OutageError: the run must stop; `reached` holds the best round until then.
         """
         from selfwire.graphs.tacomas.machine import machine, steps_needed  # the machine is made of this method's steps
 
@@ -88,13 +89,16 @@ class Tacomas:
         given = {"question": question.input}
         limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.rounds)}
         try:
-            final = await graph.ainvoke(given, {**(within or {}), **limit})
+            final = await run_to_end(
+                graph, given, {**(within or {}), **limit}, so_far=lambda state: _so_far(state, workflow)
+            )
         except ModelError as error:
             return Trajectory(
                 question=question,
                 workflow=workflow.fingerprint,
                 error=f"{type(error).__name__}: {error}",
                 sample=scope.sample,
+                overhead=cost_of(error),
             )
         return _result(final, workflow)
 
@@ -133,10 +137,6 @@ class Tacomas:
         held = {tool for agent in workflow.agents for tool in agent.tools}
         return {name: tool for name, tool in sorted(self.toolbox.items()) if name in held}
 
-    async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
-        """One answer per question."""
-        return [await self.solve(workflow, question, scope=scope)]
-
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
     ) -> Evolved:
@@ -150,21 +150,9 @@ class Tacomas:
         taught = with_lessons(workflow, trajectories, tools=tuple(self.offered(workflow)))
         return Evolved(workflow=workflow if taught == workflow else taught.descended_from(workflow, ()), notes=notes)
 
-    async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
-        """Nothing is fitted."""
-        return workflow
-
-    def adopted(self, workflow: Workflow) -> Workflow:
-        """A team from elsewhere as it is: caps and budgets bind where it is rewired."""
-        return workflow
-
     def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
         """The kept team with the candidate's lessons, which hold whatever team is chosen."""
         return kept.learned(**{MEMORY: candidate.memory[MEMORY]}) if MEMORY in candidate.memory else kept
-
-    def pruned(self, workflow: Workflow) -> Rewiring | None:
-        """Nothing is pruned between questions."""
-        return None
 
     def _weighing(self, workflow: Workflow, weights: Mapping[str, float]) -> Act:
         act = agent_act(self.model, self.toolbox, temperature=self.config.temperature)
@@ -180,6 +168,17 @@ class Tacomas:
 def coached(agent: Agent, notes: Sequence[str]) -> Agent:
     """The agent with its refinements after the notes that it has; the oldest go where there are too many."""
     return agent.replace(memory=(*agent.memory, *notes)[-MEMORY_NOTES:]) if notes else agent
+
+
+def _so_far(state: Mapping[str, Any], workflow: Workflow) -> Trajectory | None:
+    """The best judged round of a run that was stopped, else the last answered one."""
+    rounds = [Round.model_validate(one) for one in state["rounds"]]
+    best = best_round(rounds)
+    if best is None:
+        return None
+    told = figures(rounds, stop="stopped", calls=Usage.model_validate(state["usage"]).calls)
+    chosen = state["done"] if best == rounds[-1].number else state["best"]
+    return _result({**state, "best": chosen, "error": None, "figures": told.model_dump(mode="json")}, workflow)
 
 
 def _result(final: Mapping[str, Any], workflow: Workflow) -> Trajectory:

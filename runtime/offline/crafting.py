@@ -7,6 +7,7 @@ was chosen, with the level of the plan, `Need: 2 stick` for what is lacking, `No
 
 import re
 from collections.abc import Iterable
+from itertools import pairwise
 
 from selfwire.runtime.offline.crafting_language import (
     TARGET,
@@ -40,7 +41,7 @@ def look_up(work: Work) -> Move | None:
     calls = _searches(work)
     if calls.calls:
         return calls
-    known = notes_in(work.lines)
+    known = _known(work)
     texts = dict.fromkeys(str(recipe) for recipe in _searched(work))
     fresh = [f"Recipe: {text}" for text in texts if text not in map(str, known.recipes)]
     fruitless = _asked(work) - {recipe.item for recipe in _searched(work)} - known.dead
@@ -50,7 +51,7 @@ def look_up(work: Work) -> Move | None:
 
 def read(work: Work) -> Move | None:
     """Pick a recipe of the item, out of those looked up, whose ingredients are all there."""
-    known, held = notes_in(work.lines), _held(work)
+    known, held = _known(work), _held(work)
     ready = [recipe for recipe in known.recipes if recipe.item == target_of(work.task) and not _missing(recipe, held)]
     if known.plan or not ready:
         return None
@@ -59,7 +60,7 @@ def read(work: Work) -> Move | None:
 
 def plan(work: Work) -> Move | None:
     """One level: choose a recipe for everything that is lacking and note what those recipes lack."""
-    known = notes_in(work.lines)
+    known = _known(work)
     wanted = _wanted(work, known)
     if not wanted:
         return None
@@ -86,7 +87,7 @@ def plan(work: Work) -> Move | None:
 
 def inventory(work: Work) -> Move | None:
     """Match what the plan takes with the stock, by number, and note what is lacking."""
-    known = notes_in(work.lines)
+    known = _known(work)
     if target_of(work.task) not in known.plan or known.open:
         return None
     table = Layout(slots_of(work.task), known.plan)
@@ -100,7 +101,7 @@ def inventory(work: Work) -> Move | None:
 
 def act(work: Work) -> Move | None:
     """Turn a plan into actions with slots, or say what runs out."""
-    known, target = notes_in(work.lines), target_of(work.task)
+    known, target = _known(work), target_of(work.task)
     if target not in known.plan or known.moves or known.short:
         return None
     table = Layout(slots_of(work.task), known.plan)
@@ -117,7 +118,7 @@ def act(work: Work) -> Move | None:
 
 def feasibility(work: Work) -> Move | None:
     """Say `impossible` when the plan is stuck."""
-    known, target = notes_in(work.lines), target_of(work.task)
+    known, target = _known(work), target_of(work.task)
     if not known.plan and target not in known.dead:
         return None
     lacking = [str(need) for need in known.open] + list(known.short) + ([target] if target in known.dead else [])
@@ -130,11 +131,11 @@ def feasibility(work: Work) -> Move | None:
 def answer(work: Work) -> str:
     """Actions if there are any, else the verdict if there is one; without either, what others can use."""
     own = notes_in(_lines(work.notes))
-    others = [notes_in(_lines([text])) for _, text in reversed(work.peers)]
+    others = [notes_in(_news(_lines([text]), work.task)) for _, text in reversed(work.peers)]
     moves = next((one.moves for one in (own, *others) if one.moves), ()) or _easy(work)
     if moves:
         return "\n".join(moves)
-    known = notes_in(work.lines)
+    known = _known(work)
     useful = [line for line in work.lines if _NOTE.match(line) and not _settled(line, known)]
     verdicts = own.verdicts or tuple(why for other in others for why in other.verdicts if not own.plan)
     said = [f"impossible: {verdict}" for verdict in verdicts[:1]]
@@ -143,7 +144,7 @@ def answer(work: Work) -> str:
 
 def missing(evidence: Evidence) -> tuple[str, ...]:
     """Skills whose step does not show in the trace, or whose kind of fault the feedback names."""
-    known = notes_in(_lines([evidence.trace]))
+    known = notes_in(_news(_lines([evidence.trace]), evidence.task))
     told = evidence.feedback
     if not known.plan:
         return ("plan", "act")
@@ -194,6 +195,19 @@ def _lines(texts: Iterable[str]) -> list[str]:
     return [line.strip().removeprefix("- ").strip() for text in texts for line in text.split("\n")]
 
 
+def _known(work: Work) -> Notes:
+    """What others and this agent have noted."""
+    return notes_in(_news(work.lines, work.task))
+
+
+def _news(lines: Iterable[str], task: str) -> list[str]:
+    """The lines without what is quoted of the task: its examples of actions are nobody's plan."""
+    told, said = ([line for line in one if line] for one in (_lines([task]), lines))
+    pairs = set(pairwise(told))
+    quoted = {at + step for at, pair in enumerate(pairwise(said)) if pair in pairs for step in (0, 1)}
+    return [line for at, line in enumerate(said) if at not in quoted]
+
+
 def _settled(line: str, known: Notes) -> bool:
     """Whether a recipe was looked up for something that has one by now."""
     recipe = noted_recipe(line) if line.startswith("Recipe: ") else None
@@ -202,7 +216,7 @@ def _settled(line: str, known: Notes) -> bool:
 
 def _easy(work: Work) -> tuple[str, ...]:
     """The actions of a single recipe of very few slots, which needs no skill."""
-    known, target = notes_in(work.lines), target_of(work.task)
+    known, target = _known(work), target_of(work.task)
     recipe = known.plan.get(target)
     if recipe is None or len(known.plan) > 1 or len(recipe.cells) > EASY:
         return ()
@@ -224,7 +238,7 @@ def _wanted(work: Work, known: Notes) -> list[Need]:
 
 def _searches(work: Work) -> Move:
     """One round of searches for wanted items that are not known; none if a round for them is in already."""
-    known, asked = notes_in(work.lines), _asked(work)
+    known, asked = _known(work), _asked(work)
     items = dict.fromkeys(item for need in _wanted(work, known) for item in need.items)
     unknown = [item for item in items if item not in known.dead | {recipe.item for recipe in known.recipes}]
     tool = work.tool(SEARCH)

@@ -1,9 +1,14 @@
 """The learning test, small: it learns at all, and its table says what was compared."""
 
+import numpy as np
 import pytest
 
+from selfwire.evals.benchmarks.errands import RIGHT, Errand, errands
 from selfwire.evals.cli.train import learned
+from selfwire.evals.study.errand_runs import Seen, Stage, look_up, played, sampled_look_up, seen
 from selfwire.evals.study.errands import Curve, ErrandStudy, SeedResult, one_seed, summary
+from selfwire.evolvers.evomas.config import HeadConfig
+from selfwire.runtime.embeddings import HashingEmbedder
 
 NAMES = {"trained", "trained, preset paper", "untrained", "random", "best fixed workflow of all", "knows the truth"}
 
@@ -13,11 +18,35 @@ def test_a_seed_compares_all_ways_and_repeats_itself() -> None:
     study = ErrandStudy(tasks=12, updates=2, batch=8, embedder="hashing")
     result = one_seed(study, 0)
     assert set(result.solved) >= NAMES
+    assert len(result.solved) == 12
     assert result.solved["knows the truth"] == 1
     assert one_seed(study, 0) == result
     sparse = one_seed(study.replace(sparse=True, length=4), 0)
     assert "trained with process reward" in sparse.solved
     assert sparse.positive < 0.05
+
+
+async def test_a_look_up_that_draws_tries_again_where_the_wording_misleads() -> None:
+    known_to = errands(60, length=1, seed=0)
+    held = errands(60, length=1, seed=0, held_out=True)
+    found = await seen((*known_to, *held), HashingEmbedder(), (HeadConfig(),))
+    states = [task.rows(0, False) for task in known_to]
+    agents = [int(RIGHT[task.situations[0]]) for task in known_to]
+    ones = [1.0] * len(states)
+    by_itself = sampled_look_up(found, states, agents, ones, nearest=1)
+    assert played(known_to, by_itself, np.random.default_rng(0))[0].all()  # it finds what it was told
+    once = played(held, look_up(found, states, agents, ones, nearest=1), np.random.default_rng(0))[0].mean()
+    drawn = played(held, sampled_look_up(found, states, agents, ones, nearest=25), np.random.default_rng(0))[0].mean()
+    assert once < drawn < 1
+
+
+def test_a_look_up_on_rewards_prefers_what_was_rewarded() -> None:
+    here = Errand(name="Ann", situations=(0,), texts=("here",), complaint="no")
+    rows = here.rows(0, False)
+    found = Seen(dict.fromkeys((*rows, *here.rows(0, True)), np.ones(4, dtype=np.float32)), np.eye(4, dtype=np.float32))
+    choose = sampled_look_up(found, [rows] * 4, [0, 1, 1, 2], [0.0, 1.0, 0.9, 0.2], nearest=4, softness=0.03)
+    stage = Stage(0, [rows] * 50, np.zeros(50, dtype=np.int64))
+    assert set(choose(stage, np.random.default_rng(0)).order[:, -1, 0].tolist()) == {1}
 
 
 @pytest.mark.slow

@@ -49,6 +49,10 @@ def test_training_and_then_its_selections_from_the_command_line(tmp_path: Path) 
     told = ["--training", "--data", str(tmp_path / "p.json"), "--svg", str(tmp_path / "p.svg")]
     shown = runner.invoke(build(), ["selection", "evomas-archive", "Who?", "--benchmark", "archive", *told, *home])
     assert shown.exit_code == 0, shown.output
+    unwritten = ["--data", str(tmp_path / "none" / "p.json"), "--set", "stages=1", "--benchmark", "archive"]
+    refused = runner.invoke(build(), ["selection", "evomas-archive", "Who?", *unwritten, *home])
+    assert refused.exit_code == 2, refused.output
+    assert "the probabilities cannot be written to" in refused.output
     versions = json.loads((tmp_path / "p.json").read_text())
     assert [name.rpartition(".")[2] for name in versions] == ["1", "2"]
     for found in versions.values():
@@ -63,6 +67,13 @@ def test_bad_input_is_said_in_a_line(tmp_path: Path) -> None:
         (["train", "evomas"], "train needs a method and --benchmark"),
         (["train", "hiva", "--benchmark", "archive", "--paper"], "--paper and --process-reward are EvoMAS's"),
         (["train", "evomas", "--family", "chores"], "the learning test is"),
+        (["train", "--family", "errands"], "the learning test is"),
+        (["train", "evomas", "--family", "errands", "--benchmark", "archive"], "--benchmark, --home would change not"),
+        (["train", "evomas", "--family", "errands", "--resume", "r", "--set", "pool=4"], "--set, --home, --resume wou"),
+        (["train", "evomas", "--family", "errands", "--workflow", "w", "--paper", "--name", "n"], "--name, --paper,"),
+        (["train", "evomas", "--family", "errands", "--train", "9", "--seed", "1"], "--seed, --train would change no"),
+        (["train", "evomas", "--benchmark", "archive", "--sparse", "--seeds", "3"], "--seeds, --sparse belong to --fa"),
+        (["train", "evomas", "--benchmark", "archive", "--workers", "2"], "--workers belong to --family errands"),
         (["train", "evomas", "--benchmark", "archive", "--set", "sampling.mass=0"], "mass"),
         (["train", "evomas", "--benchmark", "archive", "--set", "sampling.mass=1.5"], "mass"),
     ):

@@ -71,14 +71,17 @@ def test_every_switch_changes_what_the_teams_do(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["no-library", "no-rope", "no-mutation"])
+@pytest.mark.parametrize("name", ["no-library", "no-rope", "no-mutation", RANDOM])
 def test_every_switch_of_hera_changes_what_its_teams_do(name: str) -> None:
     study = Study(
         method="hera", sizes=Sizes(train=8, gate=1, test=6), iterations=2, batch=4, gate_tasks=1, seeds=1
     )
 
     def differs(seed: int) -> bool:
-        whole, part = (evolution(study, "k", one, seed) for one in (FULL, name))
+        whole = evolution(study, "k", FULL, seed)
+        part = evolution(study, "k", name, seed, whole.edits if name == RANDOM else None)
+        if name == RANDOM:
+            assert part.edits == whole.edits
         return behaviour(whole) != behaviour(part)
 
     assert any(differs(seed) for seed in range(4))
@@ -173,6 +176,29 @@ def test_the_table_gives_every_variant_its_line_and_says_what_it_is() -> None:
     assert "| +0.125 [-1.463, +1.713] | 3.0 | 10.0 | 1,000 | 6.2 | n/a |" in lines["w/o TEV"]
     assert "offline stand-in model" in text
     assert "`selfwire ablate hiva`" in text
+
+
+def test_task_states_are_compared_under_the_same_fixed_workflow() -> None:
+    study = Study(method="evomas", variants=(FULL, "fixed", "fixed-no-state"), seeds=2)
+    for name, plan in (("fixed", None), ("reasoning", (("multi_generate",), ("ensemble",)))):
+        whole, part = (study.request(one, 0).config for one in (name, f"{name}-no-state"))
+        assert {**whole, "task_state": False} == part
+        assert (whole["adapter"], whole.get("plan")) == ("fixed", plan)
+        assert study.known[f"{name}-no-state"].against == name
+    scores = {FULL: (0.5, 0.75), "fixed": (0.25, 0.5), "fixed-no-state": (0.0, 0.25)}
+    rows = [row(name, seed=seed, after=after) for name, both in scores.items() for seed, after in enumerate(both)]
+    lines = [line for line in table(study, rows).splitlines() if "task state" in line]
+    assert len(lines) == 1
+    assert "| +0.250 [+0.250, +0.250] from fixed |" in lines[0]
+
+
+@pytest.mark.slow
+def test_who_learns_nothing_between_runs_is_measured_as_it_starts() -> None:
+    study = Study(method="evomas", sizes=Sizes(train=2, gate=1, test=2), iterations=1, batch=2, gate_tasks=1, seeds=1)
+    assert [study.request(name, 0).evolution.iterations for name in (FULL, "no-state", "fixed")] == [1, 1, 0]
+    found = evolution(study, "k", "fixed", 0)
+    assert (found.before, found.edits, found.evolution_calls) == (found.after, (), 0)
+    assert set(found.paths) == {"0/test/before", "0/test/after"}
 
 
 MEASURED = Study(sizes=Sizes(train=1, gate=0, test=3), seeds=2)

@@ -8,7 +8,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.topology import Caps, chain
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.operations import fresh_id, legal_operations
-from selfwire.evolvers.random_edits import edit_at_random
+from selfwire.evolvers.random_edits import edit_at_random, edit_pool_at_random
 
 TEXTS = ("You look things up.", "You compare two dates.", "You keep a friendly tone.")
 
@@ -78,3 +78,19 @@ def test_ids_come_from_descriptions() -> None:
     assert fresh_id(line(), "???") == "agent"
     assert fresh_id(line(), "S") == "s-2"
     assert len(fresh_id(line(), "x" * 900 + " " + "y" * 900)) <= 64
+
+
+def test_a_pool_is_edited_within_its_size_and_keeps_its_topology_and_its_sink() -> None:
+    for count in (0, 1, 9):
+        changed, applied = edit_pool_at_random(line(), count, TEXTS, most=5, scope=Scope(seed=1))
+        assert len(applied) == count
+        assert changed.topology == line().topology
+        assert len(changed.agents) <= 5
+        assert changed.pool["end"] == line().pool["end"]
+    assert {one.operation for one in applied} == {"MUTATE", "REWRITE_PROMPT"}
+    assert len(changed.agents) == 5
+    assert all(agent.tools == ("search",) for agent in changed.agents)
+    assert changed.lineage.rewirings == applied
+    assert edit_pool_at_random(line(), 9, TEXTS, most=5, scope=Scope(seed=1, run="other"))[0] == changed
+    with pytest.raises(ValueError, match="0, 1"):
+        edit_pool_at_random(line(), 1, (), most=5, scope=Scope())

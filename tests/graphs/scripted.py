@@ -38,12 +38,12 @@ class ScriptedChat(BaseChatModel):
     """Answers by script.
 
     Args:
-        script: fields of the object for every schema.
+        script: fields of the object for every schema; a text is the error with which it fails.
         failing: how often an agent fails yet, by the beginning of its system message.
         calls_tool: tool that an agent who holds tools calls once, with its arguments.
     """
 
-    script: dict[str, dict[str, Any]] = SCRIPT
+    script: dict[str, Any] = SCRIPT
     failing: dict[str, int] = Field(default_factory=dict)
     calls_tool: tuple[str, dict[str, Any]] | None = None
     spoken: list[str] = Field(default_factory=list)
@@ -74,7 +74,10 @@ class ScriptedChat(BaseChatModel):
             return None
         title = json.loads(wish.splitlines()[-1])["title"]
         self.objects.append(title)
-        return AIMessage(json.dumps(self.script[title]))
+        said = self.script[title]
+        if isinstance(said, str):
+            raise RuntimeError(said)  # not worth a retry
+        return AIMessage(json.dumps(said))
 
     def _answer(self, messages: list[BaseMessage], tools: Any) -> AIMessage:
         system, last = messages[0].text, messages[-1]

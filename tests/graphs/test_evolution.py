@@ -20,8 +20,8 @@ from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Budget, Usage
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.evolution.config import EvolutionConfig, Parts
-from selfwire.graphs.evolution.graph import Event, build, run_evolution
-from selfwire.graphs.evolution.phases import Phases
+from selfwire.graphs.evolution.graph import Event, build, failed_tests, run_evolution
+from selfwire.graphs.evolution.phases import Phases, trajectories_note
 from selfwire.graphs.method import Evolved, Grade
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.journal import Journal
@@ -212,6 +212,36 @@ async def test_errors_are_no_zeros() -> None:
     assert final["train"] == 1.0
     assert final["test"]["after"]["scores"].count(None) == 1
     assert final["verdict"]["difference"] == 0
+
+
+@pytest.mark.parametrize("iterations", [0, 2])
+async def test_a_finished_run_tries_only_failed_test_tasks_again(iterations: int) -> None:
+    down = {"test1", "test4", "train1"}
+    method = Scripted(skill=lambda number: 1.0, fails=lambda phase, task: task in down)
+    made, saver = parts(method, iterations=iterations), InMemorySaver()
+    first = await run_evolution(made, saver)
+    assert failed_tests(first) == 2
+    asked = len(method.seen)
+
+    down.remove("test1")
+    again = await run_evolution(made, saver)  # the other one stays an error, and is no reason to stop
+    assert sorted(method.seen[asked:]) == [("test", "test1"), ("test", "test1"), ("test", "test4"), ("test", "test4")]
+    assert [side["scores"].count(None) for side in again["test"].values()] == [1, 1]
+    for label, side in again["test"].items():
+        known = zip(first["test"][label]["scores"], side["scores"], strict=True)
+        assert all(was in (None, now) for was, now in known)
+        bodies = await made.journal.noted(trajectories_note(0, "test", label))
+        assert sorted(bodies) == sorted(task.id for task in made.splits.test)
+
+    down.clear()
+    done = await run_evolution(made, saver)
+    assert failed_tests(done) == 0
+    assert {name: value for name, value in done.items() if name != "test"} == {
+        name: value for name, value in first.items() if name != "test"
+    }
+    asked = len(method.seen)
+    assert await run_evolution(made, saver) == done
+    assert len(method.seen) == asked
 
 
 async def test_an_unexpected_fault_of_one_task_is_recorded_as_its_error() -> None:

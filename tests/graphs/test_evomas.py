@@ -52,7 +52,7 @@ SEARCH = "You are a member of a team that works on a task in stages. You answer 
 class Script(ScriptedChat):
     """Follows a script in which a list is a reply per call, then what the script says."""
 
-    turns: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
+    turns: dict[str, list[Any]] = Field(default_factory=dict)
     sent: list[tuple[str, str]] = Field(default_factory=list)
     """System message and last message of every call."""
 
@@ -71,7 +71,7 @@ class Script(ScriptedChat):
         return [told for system, told in self.sent if system.startswith(beginning)]
 
 
-def scripted(*assessed: dict[str, Any], plans: Sequence[dict[str, Any]] = (TWO, SAME), **options: Any) -> Script:
+def scripted(*assessed: Any, plans: Sequence[Any] = (TWO, SAME), **options: Any) -> Script:
     return Script(script=SCRIPT, turns={"Plan": list(plans), "Assessed": [*assessed, GOOD]}, **options)
 
 

@@ -22,6 +22,7 @@ from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.library import open_library
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
+from selfwire.runtime.sync import run_sync
 from tests.graphs.dev_server import dev_server
 from tests.graphs.test_serving import ASKED, drawn, home, served
 
@@ -109,7 +110,10 @@ async def test_weights_of_another_pool_are_refused_unless_asked_for() -> None:
 
 
 @pytest.mark.slow
-def test_langgraph_dev_draws_and_streams_it(tmp_path: Path) -> None:
+def test_langgraph_dev_draws_and_streams_it_with_its_trained_weights(tmp_path: Path) -> None:
+    saved = run_sync(trained())
+    with open_library(tmp_path / "home") as library:
+        run_sync(library.save("evomas", saved, run="elsewhere", step=1))
     with dev_server(tmp_path / "cwd", tmp_path / "home") as address, get_sync_client(url=address) as client:
         found: Any = client.assistants.get_graph("evomas", xray=True)["nodes"]
         assert {"adapt", "layers:L1-io", "layers:outcome"} <= {str(node["id"]) for node in found}
@@ -123,6 +127,9 @@ def test_langgraph_dev_draws_and_streams_it(tmp_path: Path) -> None:
             told |= part.data if part.event.startswith("updates") else {}
     assert {"begin", "plan", "adapt", "task_state", "outcome", "evaluate", "update_state", "conclude"} <= set(told)
     assert told["conclude"]["answer"]
+    assert told["begin"]["router"] == saved.fingerprint
+    assert told["adapt"]["stage"]["layered"]["probabilities"][0]["web_search"] > 0.5
+    assert "Blocking call" not in (tmp_path / "cwd" / "server.log").read_text()
 
 
 async def test_corrupt_weights_are_told() -> None:

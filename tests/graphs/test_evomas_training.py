@@ -1,21 +1,25 @@
 """The training loop: it learns, saves versions, and comes out the same after kill -9."""
 
 import os
+import random
+import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
-from selfwire.core.errors import ConfigError, LibraryError
+from selfwire.core.errors import BudgetError, ConfigError, LibraryError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import thawed
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.evomas.config import EvomasConfig, SamplingConfig
 from selfwire.evolvers.evomas.weights import ROUTER, read_weights
-from selfwire.graphs.evomas.adapters import Adapters, saved_weights
+from selfwire.graphs.evomas.adapters import Adapters, sampling_of, saved_weights
 from selfwire.graphs.evomas.learning import added, episode_of
 from selfwire.runtime import blobs
 from selfwire.runtime.exports import read_workflow, write_workflow
@@ -56,19 +60,53 @@ def test_training_killed_with_9_resumes_to_the_same_weights_bit_for_bit(tmp_path
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     for folder in (straight, killed):
         folder.mkdir()
-    command = [sys.executable, "-m", "tests.graphs.trained_process"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([*command, str(straight)], check=True, env=environment, timeout=300)
-    for pause_at in (1, 3):
-        with subprocess.Popen([*command, str(killed), str(pause_at)], stdout=subprocess.PIPE, env=environment) as child:
-            assert child.stdout is not None
-            assert child.stdout.readline() == b"paused\n"
-            child.kill()
-        assert read_weights(killed / STATE).card.updates == pause_at
-    subprocess.run([*command, str(killed)], check=True, env=environment, timeout=300)
+    in_a_process(straight)
+    draw = random.Random(5)
+    for point in (draw.randint(4, 9) for _ in range(4)):  # moments of each process, of about 30 in all
+        assert in_a_process(killed, point) is None
+    assert 0 < read_weights(killed / STATE).card.updates < TRAIN.updates
+    in_a_process(killed)
     assert (killed / STATE).read_bytes() == (straight / STATE).read_bytes()
     with open_library(straight) as one, open_library(killed) as other:
         assert run_sync(one.load(NAME)) == run_sync(other.load(NAME))
+        histories = [run_sync(library.history(NAME)).versions for library in (one, other)]
+    assert [[v.step for v in versions] for versions in histories] == [[2, 4, 5]] * 2
+
+
+def in_a_process(folder: Path, die_at: int | None = None) -> int | None:
+    """Train in a process of its own; None if it has killed itself, 0 if it has ended."""
+    command = [sys.executable, "-m", "tests.graphs.trained_process", str(folder)]
+    point = [] if die_at is None else [str(die_at)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*command, *point], env=environment, timeout=300, capture_output=True, text=True)
+    if die_at is not None and done.returncode == -signal.SIGKILL:
+        return None
+    assert done.returncode == 0, done.stderr
+    return done.returncode
+
+
+class Stopped(Player):
+    """Has no budget left at the third update."""
+
+    async def __call__(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+        if scope.iteration == 2:
+            raise BudgetError("nothing is left")
+        return await super().__call__(workflow, question, scope)
+
+
+async def test_a_training_that_began_with_trained_weights_is_resumed_where_it_stopped(tmp_path: Path) -> None:
+    first, straight, stopped = (tmp_path / name for name in ("first", "straight", "stopped"))
+    for folder in (first, straight, stopped):
+        folder.mkdir()
+    start, _ = await train(first)
+    whole, updates = await train(straight, start=start)
+    assert [one.number for one in updates] == [1, 2, 3, 4, 5]
+    assert whole.memory[ROUTER]["updates"] == 10
+    with pytest.raises(BudgetError):
+        await train(stopped, player=Stopped(), start=start)
+    resumed, rest = await train(stopped, start=start)
+    assert [one.number for one in rest] == [3, 4, 5]
+    assert resumed == whole
 
 
 async def test_a_damaged_state_file_stops_a_resume(tmp_path: Path) -> None:
@@ -153,6 +191,21 @@ async def test_untrained_and_frozen_routers_are_the_head_as_it_starts(tmp_path: 
     assert await shares("frozen", trained) == await shares("learned", seed())
     assert await shares("learned", trained) != await shares("learned", seed())
     assert await shares("random", trained) != await shares("learned", trained)
+
+
+async def test_layers_are_drawn_as_the_router_was_trained_unless_the_config_says_otherwise(tmp_path: Path) -> None:
+    trained, _ = await train(tmp_path)
+    default = EvomasConfig()
+    assert sampling_of(trained, default) == CONFIG.sampling != default.sampling
+    assert sampling_of(seed(), default) == default.sampling
+    wanted = default.replace(sampling=SamplingConfig(softness=0.2))
+    assert sampling_of(trained, wanted) == wanted.sampling
+    assert sampling_of(trained, default.replace(adapter="random")) == default.sampling
+    with pytest.raises(ConfigError, match="unreadable sampling"):
+        sampling_of(trained.learned(router={"weights": "sha256:0", "sampling": {"mass": 2}}), default)
+    chooser = await Adapters().chooser(trained, default, Player().embedder)
+    drawn = await chooser(("active subtask: parcel 1",), AGENTS, masked=frozenset(), scope=Scope())
+    assert [len(layer) for layer in drawn.layers] == [1, 1]
 
 
 async def test_d8_what_an_error_ended_has_no_reward() -> None:

@@ -1,8 +1,5 @@
 """EvoMAS through the real client of a compatible server: garbage, an agent that keeps failing, kill -9 in a stage."""
 
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +9,17 @@ from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.graphs import evomas
 from selfwire.runtime.models import chat_model
+from tests.graphs.answering import killed, local, speaks
 from tests.graphs.evomas_process import CONFIG
-from tests.wire.server import Fault, WireServer, hanging, refused, saying, served
+from tests.wire.server import WireServer, refused, saying, served
 
 IO = "You are a member of a team that works on a task in stages. You answer the current subtask out of"
 SEARCH = "You are a member of a team that works on a task in stages. You answer the current subtask by searching"
 PLANNER, EVALUATOR, SYNTHESIS = "You plan the work", "You judge whether", "You give the final answer"
 
 
-def speaks(body: dict[str, Any], *beginnings: str) -> bool:
-    return str(body["messages"][0]["content"]).startswith(beginnings)
-
-
 async def asked(server: WireServer, config: EvomasConfig = CONFIG) -> dict[str, Any]:
-    model = chat_model("openai:local", base_url=server.url, api_key="none")
-    graph = evomas.build(model, config=config, embedder="hashing").compile()
+    graph = evomas.build(local(server.url), config=config, embedder="hashing").compile()
     result: dict[str, Any] = await graph.ainvoke({"question": "What am I?"})
     return result
 
@@ -66,47 +59,9 @@ async def test_a_layer_that_fails_as_a_whole_is_no_answer_and_the_run_an_error()
     assert [one.outcome for one in stages(result)] == [None] * 3
 
 
-class HangsInStageTwo:
-    """Lets the searcher of the second stage, where two others have answered, wait until the process is killed."""
-
-    def __init__(self) -> None:
-        self.turns = 0
-        self.hung = False
-
-    def __call__(self, body: dict[str, Any]) -> Fault | None:
-        if not speaks(body, SEARCH) or self.hung:
-            return None
-        self.turns += 1
-        self.hung = self.turns == 2
-        return hanging(60) if self.hung else None
-
-
-def started(server: WireServer, file: Path) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "tests.graphs.evomas_process", server.url, str(file)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def ended(process: "subprocess.Popen[str]") -> str:
-    out, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
-    return out
-
-
 @pytest.mark.slow
 def test_after_kill_9_within_a_stage_no_finished_agent_is_asked_twice(tmp_path: Path) -> None:
-    with WireServer(served(chat_model("offline"))) as server:
-        whole = ended(started(server, tmp_path / "whole.sqlite"))
-        requests = len(server.asked)
-        hangs = HangsInStageTwo()
-        server.picky = hangs
-        process = started(server, tmp_path / "killed.sqlite")
-        while not hangs.hung:
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.01)
-        process.kill()
-        process.communicate()
-        resumed = ended(started(server, tmp_path / "killed.sqlite"))
-        asked_again = len(server.asked) - requests
-    assert whole.startswith("3 stages")
-    assert resumed == whole
-    assert asked_again == requests + 1  # the one that was in flight
+    done = killed("tests.graphs.evomas_process", SEARCH, 2, tmp_path)  # two others have answered in that stage
+    assert done.whole.startswith("3 stages")
+    assert done.resumed == done.whole
+    assert done.asked == done.requests + 1  # the one that was in flight

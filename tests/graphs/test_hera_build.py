@@ -1,5 +1,6 @@
 """HERA's machine as people use it: built in Python, invoked, streamed, drawn, stopped, gone on with, saved, served."""
 
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from selfwire.core.errors import BudgetError, ConfigError, TaskError
+from selfwire.core.errors import BudgetError, ConfigError, ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.usage import Budget
@@ -20,7 +21,7 @@ from selfwire.evolvers.hera.seed import CHAIN
 from selfwire.graphs import hera
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.runtime.library import Library, open_library
-from tests.graphs.orchestra import LONG, SCRIPT, SHORT, OrchestraChat, by_sample
+from tests.graphs.orchestra import LONG, SCRIPT, SHORT, OrchestraChat, by_sample, order
 from tests.graphs.scripted import trio
 
 ASKED = {"question": "What am I?"}
@@ -78,6 +79,25 @@ async def test_with_evolution_on_a_group_is_compared_and_the_best_answer_given()
     assert [one.text for one in library_of(evolved)] == ["take the calculator"]
     assert "Wake up." in evolved.pool["query_decomposer"].prompt
     assert evolved.lineage.parent == Workflow.model_validate(result["ran"]).fingerprint
+
+
+def test_a_member_that_nobody_could_plan_for_is_left_out_of_its_group() -> None:
+    def failing(times: int) -> Any:
+        asked = count()
+
+        def planned(shown: str, scope: Scope) -> Any:
+            if next(asked) < times:
+                raise RuntimeError("the provider is down")
+            return order(*LONG)
+
+        return OrchestraChat(script={**SCRIPT, "TopologyPlan": planned})
+
+    group = HeraConfig(group=3)
+    result = built(failing(1), assess=assess, config=group).compile().invoke(ASKED, context=EVOLVE)
+    assert len({one["sample"] for one in result["trajectories"]}) == len(result["trajectories"]) == 2
+    assert result["answer"] == "I heard calculator"
+    with pytest.raises(ModelError, match="the provider is down"):
+        built(failing(3), assess=assess, config=group).compile().invoke(ASKED, context=EVOLVE)
 
 
 def test_a_group_that_scores_nothing_is_mutated_once() -> None:

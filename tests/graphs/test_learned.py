@@ -123,6 +123,26 @@ async def test_an_agent_that_is_born_into_the_team_can_be_chosen_at_once() -> No
     assert seen.count("deep") > 10
 
 
+async def test_a_team_is_lent_the_router_of_another_one() -> None:
+    rewarded = [
+        one.replace(reward=float("wood" in one.decisions[0].layered.layers[0]))
+        for seed in range(40)
+        if (one := team_episode(await ran(team(), WET, seed=seed), team()))
+    ]
+    config = EvomasConfig(sampling=NARROW, transfer=True)
+    trained, _, _ = await updated(team(), rewarded, config, TrainConfig(rate=1e-3), EMBEDDER)
+    deeper = team("s>fish s>wood fish>wood fish>z wood>z").replace(method="handmade")
+    lent = deeper.learned(router=trained.memory["router"])
+    assert lent.memory == trained.memory
+
+    async def scores(workflow: Workflow) -> float:
+        routing = (await ran(workflow, WET)).steps[0].routing
+        assert routing is not None
+        return float(routing.scores["wood"])
+
+    assert await scores(lent) > await scores(deeper)
+
+
 async def test_layers_are_those_of_one_node() -> None:
     episode = team_episode(await ran(team(), WET, sampling=SAMPLING.replace(mass=1.0)), team())
     assert episode is not None

@@ -15,8 +15,8 @@ from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Budget
-from selfwire.core.values import thawed
+from selfwire.core.usage import Budget, total
+from selfwire.core.values import fingerprint, thawed
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.graphs.evolution.rollouts import Ground, graded, roll_out
@@ -30,6 +30,7 @@ from selfwire.runtime.journalled import journalled
 from selfwire.runtime.metered import CallPolicy, MeteredModel
 from selfwire.runtime.offline.faults import OfflineError
 from selfwire.runtime.offline.model import OfflineChat
+from selfwire.runtime.offline.wire import requested_schema
 
 ARCHIVE = archive(size=60)
 TASKS = ARCHIVE.splits(0, train=3, gate=0, test=0).train
@@ -56,6 +57,25 @@ class CountingChat(OfflineChat):
         return super()._said(*args, **kwargs)
 
 
+class GarblingChat(CountingChat):
+    """Gives no valid object for a share of the asks, and nothing at all for a share of all calls."""
+
+    garbage: int = 1
+    empty: int = 0
+
+    def _said(self, messages: Any, stop: Any, kwargs: Any) -> AIMessage:
+        said = super()._said(messages, stop, kwargs)
+        place = int(fingerprint([str(message.content) for message in messages]), 16)
+        if self.empty and place % self.empty == 0:
+            return said.model_copy(update={"content": "", "tool_calls": []})
+        if requested_schema(kwargs) is not None and place % self.garbage == 0:
+            return said.model_copy(update={"content": "Certainly! Here it is.", "tool_calls": []})
+        return said
+
+
+GARBLING = {"always": GarblingChat(), "now-and-then": GarblingChat(garbage=3, empty=11)}
+
+
 @dataclass(frozen=True)
 class Bench:
     """A method with a model that counts, a journal and a budget."""
@@ -65,6 +85,7 @@ class Bench:
     journal: Journal = field(default_factory=Journal.memory)
     budget: Budget = field(default_factory=Budget)
     seed: int = 0
+    knobs: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def ground(self) -> Ground:
@@ -79,7 +100,11 @@ class Bench:
         model = MeteredModel(self.chat, journal=self.journal, ledger=ledger, policy=CallPolicy(retries=0))
         tools = journalled(ARCHIVE.toolbox, self.journal)
         return method(
-            self.name, model=model, toolbox=tools, embedder=HashingEmbedder(), config=QUICK.get(self.name, {})
+            self.name,
+            model=model,
+            toolbox=tools,
+            embedder=HashingEmbedder(),
+            config={**QUICK.get(self.name, {}), **self.knobs},
         )
 
     @property
@@ -211,6 +236,29 @@ async def test_a_knob_that_cannot_be_is_named(name: str) -> None:
         outer, _, inner = knob.partition(".")
         with pytest.raises(ConfigError, match=f"config of {name}: {re.escape(knob)}"):
             wired({outer: {inner: {"no": "such"}} if inner else {"no": "such"}})
+
+
+@pytest.mark.parametrize("garbling", GARBLING)
+async def test_what_asks_cost_in_vain_is_told_as_it_stands_in_the_journal(name: str, garbling: str) -> None:
+    made = Bench(name, chat=GARBLING[garbling].model_copy())
+    for task in TASKS:
+        told = total(one.usage for one in await made.explored([task]))
+        booked = await made.journal.spend_at(task=task.id)
+        assert (told.calls, told.tokens) == (booked.calls, booked.tokens)
+        assert told.calls > 0
+
+
+@pytest.mark.parametrize("garbling", GARBLING)
+async def test_what_learning_costs_in_vain_is_told_too(name: str, garbling: str) -> None:
+    told_as = {"hiva": "meta", "hera": "learning"}
+    if name not in told_as:
+        pytest.skip("nothing that learns between questions calls a model here")
+    found = await Bench(name).explored()
+    without = {"mutation": False} if name == "hera" else {}  # mutated teams are runs, not learning
+    made = Bench(name, chat=GARBLING[garbling].model_copy(), knobs=without)
+    notes = (await made.evolved(found)).notes[told_as[name]]
+    assert notes == {"calls": made.journal.spend().calls, "tokens": made.journal.spend().tokens}
+    assert notes["calls"] > 0
 
 
 async def test_a_failing_model_ends_as_an_error_and_teaches_nothing(name: str) -> None:

@@ -60,7 +60,7 @@ SCRIPT: dict[str, dict[str, Any]] = {
 class Script(ScriptedChat):
     """Follows a script in which a list is a reply per call, the last one again and again."""
 
-    turns: dict[str, list[dict[str, Any]]] = Field(default_factory=dict)
+    turns: dict[str, list[Any]] = Field(default_factory=dict)
     sent: list[str] = Field(default_factory=list)
     """Every message of every call."""
 
@@ -75,7 +75,7 @@ class Script(ScriptedChat):
         return super()._object(wish)
 
 
-def scripted(**turns: list[dict[str, Any]]) -> Script:
+def scripted(**turns: list[Any]) -> Script:
     return Script(script=SCRIPT, turns=turns)
 
 
@@ -273,8 +273,8 @@ def test_the_drawing_shows_the_figure_and_the_team() -> None:
     plain = {(edge.source, edge.target) for edge in tacomas.build(scripted()).compile().get_graph().edges}
     assert plain == {
         ("__start__", "init_graph"), ("init_graph", "round"), ("round", "judge"), ("judge", "refine"),
-        ("judge", "__end__"), ("refine", "round"), ("refine", "birth_death"), ("birth_death", "round"),
-        ("birth_death", "__end__"),
+        ("judge", "__end__"), ("refine", "round"), ("refine", "birth_death"), ("refine", "__end__"),
+        ("birth_death", "round"), ("birth_death", "__end__"),
     }  # fmt: skip
 
 

@@ -1,10 +1,13 @@
-"""Trains a router in a process of its own, so that it can be killed: `python -m ... FOLDER [PAUSE_AT]`.
+"""Trains a router in a process of its own, so that it can be killed: `python -m ... FOLDER [DIE_AT]`.
 
-Agents are scripted: an episode is solved if `weigh` is among the first layer. Prints every update; stops for good
-in the middle of the episodes of update PAUSE_AT, waiting to be killed.
+Agents are scripted: an episode is solved if `weigh` is among the first layer. Kills itself with -9 at moment DIE_AT:
+moments are, in order, the beginning of every question's episodes, a version about to be saved and one just saved, and
+the end of every update.
 """
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
@@ -53,23 +56,34 @@ def seed() -> Workflow:
     )
 
 
+class Clock:
+    """Counts moments, and kills the process at one of them.
+
+    Args:
+        die_at: which, from 0; None for never.
+    """
+
+    def __init__(self, die_at: int | None = None) -> None:
+        self.die_at, self.moments = die_at, 0
+
+    def tick(self) -> None:
+        if self.moments == self.die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.moments += 1
+
+
 class Player:
     """Puts a question to the head, which is all that a run is here.
 
     Args:
-        pause_at: update in whose episodes it stops for good.
+        clock: hears of every question.
     """
 
-    def __init__(self, pause_at: int | None = None) -> None:
-        self.adapters, self.embedder, self.pause_at, self.paused = Adapters(), HashingEmbedder(), pause_at, 0
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.adapters, self.embedder, self.clock = Adapters(), HashingEmbedder(), clock or Clock()
 
     async def __call__(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
-        if scope.iteration == self.pause_at:
-            self.paused += 1
-            if self.paused > 2:
-                sys.stdout.write("paused\n")
-                sys.stdout.flush()
-                await asyncio.sleep(600)
+        self.clock.tick()
         return [await self.one(workflow, question, scope.at(sample=number)) for number in range(CONFIG.samples)]
 
     async def one(self, workflow: Workflow, question: Question, scope: Scope) -> Trajectory:
@@ -88,17 +102,24 @@ class Player:
 
 
 async def train(
-    folder: Path, pause_at: int | None = None, player: Player | None = None, config: TrainConfig = TRAIN
+    folder: Path, player: Player | None = None, config: TrainConfig = TRAIN, start: Workflow | None = None
 ) -> tuple[Workflow, list[Update]]:
     """Train, or go on, in a folder."""
     path, updates = folder / "journal.sqlite", list[Update]()
     journal = Journal.open(path, {}) if path.exists() else Journal.create(path, run=RUN, facts={})
-    player = player or Player(pause_at)
+    player = player or Player()
+
+    def told(update: Update) -> None:
+        player.clock.tick()
+        updates.append(update)
+
     try:
         with open_library(folder) as library:
 
             async def save(workflow: Workflow, step: int) -> None:
+                player.clock.tick()
                 await library.save(NAME, workflow, run=RUN, step=step)
+                player.clock.tick()
 
             training = Training(
                 run=RUN,
@@ -115,7 +136,7 @@ async def train(
                 state=folder / STATE,
                 save=save,
             )
-            return await training.go(seed(), updates.append), updates
+            return await training.go(start or seed(), told), updates
     finally:
         journal.close()
 
@@ -124,4 +145,5 @@ if __name__ == "__main__":
     import torch
 
     torch.set_num_threads(1)
-    asyncio.run(train(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else None))
+    clock = Clock(int(sys.argv[2]) if len(sys.argv) > 2 else None)
+    asyncio.run(train(Path(sys.argv[1]), Player(clock)))

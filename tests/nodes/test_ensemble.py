@@ -44,6 +44,11 @@ async def test_a_letter_that_nobody_has_leaves_the_most_common_solution(said: Ch
     assert (await acted(said, "a", "b"))[0].output == "a"
 
 
+async def test_that_another_ensemble_had_nothing_is_no_solution() -> None:
+    step, model = await acted(AssertionError, NOTHING, "1,280 m", NOTHING)
+    assert (step.output, model.asked) == ("1,280 m", [])
+
+
 async def test_without_a_valid_reply_the_most_common_solution_stands_and_is_paid_for() -> None:
     error = ReplyError("garbage")
     error.cost = Usage(calls=2)

@@ -70,6 +70,18 @@ async def test_large_bytes_go_with_their_version_and_come_back_in_another_proces
     assert (await library.load("archive")).memory["router"]["weights"] == remembered(data[0])
 
 
+def test_memory_holds_the_latest_bytes_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())
+    monkeypatch.setattr(blobs, "KEPT_BYTES", 1000)
+    few = [remembered(bytes([number]) * 400) for number in range(8)]
+    assert recalled(few[0])  # so many are kept, however large
+    remembered(b"more")
+    assert blobs.held(few[0]) is not None  # it was asked for last
+    assert blobs.held(few[1]) is None
+    small = [remembered(bytes([number])) for number in range(100)]
+    assert all(map(blobs.held, small))
+
+
 def test_a_library_at_an_address_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFWIRE_LIBRARY", "mysql://user:secret@h/db")
     with pytest.raises(ConfigError, match=r"a postgres:// address, not mysql://\.\.\."):

@@ -19,6 +19,7 @@ from selfwire.runtime.library import open_library
 
 EVOLVE = ("evolve", "hiva", "--benchmark", "archive")
 TASKS = "".join(f'{{"input": "What is {n} + {n}?", "reference": "{2 * n}"}}\n' for n in range(12))
+NOWHERE = "http://127.0.0.1:9/v1"
 SMALL = ("--train", "4", "--gate-size", "4", "--gate-tasks", "4", "--batch", "4", "--test", "4", "--iterations", "1")
 
 
@@ -90,6 +91,19 @@ def refused(home: Path, *arguments: str) -> str:
         (("evolve", "--resume", "r9", "--seed", "3"), "--seed cannot be given beside it; only --budget-calls"),
         (("evolve", "hiva", "--resume", "r9", "--set", "nodes=3"), "--set, METHOD cannot be given"),
         (("evolve", "--resume", "r9", "--no-baselines"), "--baselines cannot be given"),
+        ((*EVOLVE, "--base-url", NOWHERE), f"--base-url {NOWHERE} is an address of models, and the offline model"),
+        ((*EVOLVE, "--base-url", NOWHERE, "--dry-run"), "the offline model calls no server"),
+        (("run", "dytopo", "Who?", "--base-url", NOWHERE), "the offline model calls no server"),
+        (("eval", "single", "--benchmark", "archive", "--base-url", NOWHERE), "the offline model calls no server"),
+        (("compare", "cot", "--benchmark", "archive", "--base-url", NOWHERE), "the offline model calls no server"),
+        (("ablate", "hiva", "--base-url", NOWHERE), "the offline model calls no server"),
+        (("ablate", "dytopo", "--base-url", NOWHERE), "the offline model calls no server"),
+        ((*EVOLVE, "--gate", "off", "--gate-tasks", "5"), "--gate-tasks would do nothing: with --gate off nothing is"),
+        (
+            ("compare", "hiva", "--benchmark", "archive", "--evolve", "none", "--iterations", "3", "--train", "9"),
+            "--iterations, --train would do nothing: nobody is evolved first; name whom with --evolve",
+        ),
+        (("ablate", "tacomas", "--batch", "3"), "--batch would do nothing: tacomas is measured as it is"),
     ],
 )
 def test_options_that_cannot_be_used(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:

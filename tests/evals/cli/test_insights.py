@@ -67,6 +67,33 @@ def test_exported_insights_are_taken_into_another_workflow_as_a_new_version(tmp_
     assert "r1/0/q#12" in called(tmp_path, "list", "yours").stdout
 
 
+def test_insights_that_are_taken_in_twice_count_once(tmp_path: Path) -> None:
+    saved(tmp_path, "mine", learned())
+    saved(tmp_path, "yours", with_library(pool(), (known("read twice", 1, 1),)))
+    file, later = tmp_path / "insights.json", tmp_path / "later.json"
+    called(tmp_path, "export", "mine", str(file))
+    called(tmp_path, "import", "yours", str(file))
+    once = loaded(tmp_path, "yours")
+    again = called(tmp_path, "import", "yours", str(file))
+    assert (again.exit_code, "has taken in these insights before" in again.stdout) == (0, True)
+    assert loaded(tmp_path, "yours") == once
+
+    grown = tuple(one.used(2, 1) for one in library_of(loaded(tmp_path, "mine")))
+    saved(tmp_path, "mine", with_library(pool(), grown), run="r2")
+    called(tmp_path, "export", "mine", str(later))
+    called(tmp_path, "import", "yours", str(later))
+    assert {one.text: (one.uses, one.successes) for one in library_of(loaded(tmp_path, "yours"))} == {
+        "search twice": (6, 2), "read twice": (7, 5)
+    }  # fmt: skip
+
+    body = json.loads(file.read_text())
+    del body["origin"]  # as older exports are
+    file.write_text(json.dumps(body))
+    saved(tmp_path, "theirs", pool())
+    assert "has 2 insights" in called(tmp_path, "import", "theirs", str(file)).stdout
+    assert "before" in called(tmp_path, "import", "theirs", str(file)).stdout
+
+
 def test_export_to_standard_output_and_over_a_file(tmp_path: Path) -> None:
     saved(tmp_path, "mine", learned())
     assert len(json.loads(called(tmp_path, "export", "mine", "-").stdout)["insights"]) == 2

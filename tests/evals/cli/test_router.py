@@ -16,9 +16,12 @@ from selfwire.evals.cli.options import knobs
 from selfwire.evolvers.evomas.head import RoutingHead
 from selfwire.evolvers.evomas.reinforce import Learner
 from selfwire.evolvers.evomas.weights import weights_of
+from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.graphs.evomas.adapters import with_weights
+from selfwire.graphs.hiva.method import asks_head
 from selfwire.graphs.methods import method
 from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.exports import write_workflow
 from selfwire.runtime.library import open_library
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
@@ -78,6 +81,29 @@ def test_weights_that_are_none_are_one_clear_message(home: Path, target: str, re
     assert told in " ".join(result.stderr.split())
 
 
+def test_weights_of_another_pool_are_refused_before_anything_is_written(home: Path, tmp_path: Path) -> None:
+    pool = routed("evomas")
+    baker = pool.agents[0].replace(role="Bakes bread.")
+    write_workflow(pool.replace(agents=(baker, *pool.agents[1:])), tmp_path / "other.json")
+    work = ("--benchmark", "archive", "--embedder", "hashing")
+    file = str(tmp_path / "other.json")
+    for command in (("eval", file), ("train", "evomas", "--workflow", file)):
+        result = invoked(tmp_path / "new", *command, *work)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert re.search(r"another pool .*early_exit are missing or changed; .* set transfer to true", result.stderr)
+    other = invoked(home, "eval", "pool", "--benchmark", "archive", "--tasks", "1", "--embedder", "minilm")
+    assert other.exit_code == 2
+    assert "the weights read vectors of hashing-384, not of" in other.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_team_that_was_trained_for_a_router_is_routed_by_it() -> None:
+    team, plain = routed("hiva"), seed("hiva")
+    configs = [HivaConfig.model_validate({"router": name}) for name in ("auto", "learned", "kabb")]
+    assert [asks_head(team, one) for one in configs] == [True, True, False]
+    assert [asks_head(plain, one) for one in configs] == [False, True, False]
+
+
 def test_the_router_of_a_team_is_an_option(home: Path) -> None:
     assert knobs([], "learned") == knobs(["router=learned"], "learned") == {"router": "learned"}
     with pytest.raises(ConfigError, match="--router says kabb, and --set router=learned; choose one"):
@@ -86,4 +112,4 @@ def test_the_router_of_a_team_is_an_option(home: Path) -> None:
     assert invoked(home, *asked, "learned").exit_code == 0
     refused = invoked(home, *asked, "dice")
     assert refused.exit_code == 2
-    assert "config of hiva: router: Input should be 'kabb' or 'learned'" in refused.stderr
+    assert "config of hiva: router: Input should be 'auto', 'kabb' or 'learned'" in refused.stderr

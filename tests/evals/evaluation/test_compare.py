@@ -1,5 +1,6 @@
 """Several contestants in one run: equal caps, evolution first, what was learned from is left out."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def test_all_run_on_the_same_tasks_under_one_cap_and_differ_from_the_chosen_one(
     assert all(one == tasks[0] for one in tasks)
     assert all(row.calls <= 9 for row in rows)
     assert "paired by task, from cot" in result.stdout
-    lines = {line.split()[0]: line for line in result.stdout.splitlines() if line.startswith(" ")}
+    lines = {line.split()[0]: line for line in result.stdout.splitlines() if "[" in line}
     assert "+" in lines["single"]
     assert "evolution" not in result.stdout
 
@@ -63,7 +64,7 @@ def test_who_is_evolved_first_is_measured_on_other_tasks_and_its_cost_stands_in_
     hiva, seed = header.contestants[1:]
     assert (hiva.learned, seed.learned) == (True, False)
     assert hiva.evolution is not None
-    assert f"{hiva.evolution.calls:,} calls, $0.00" in again.stdout
+    assert f"  {hiva.evolution.calls:,} calls\n" in re.sub(" +\n", "\n", again.stdout)
     spent = hiva.evolution.calls + sum(row.calls for row in rows)
     assert f"spent: {spent:,} calls" in again.stdout
     whole = tmp_path / "whole"

@@ -18,7 +18,7 @@ def test_how_often_the_judge_was_right_is_in_rows_and_table(method: str, tmp_pat
     assert result.exit_code == 0, result.output
     _, rows = read_results(out)
     judged = [(row.judged, row.solved) for row in rows if row.target == method and row.judged is not None]
-    assert bool(judged) == ("own judge right" in result.output) == (method == "tacomas")
+    assert bool(judged) == ("own judge was right" in result.output) == (method == "tacomas")
     if judged:
         right = sum(said == solved for said, solved in judged)
         assert re.search(rf"{right} of {len(judged)}\b", result.output)

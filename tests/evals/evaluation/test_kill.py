@@ -14,7 +14,8 @@ from tests.wire.server import WireServer, served
 
 def beginning(server: WireServer) -> tuple[str, ...]:
     model = ("--model", "openai:gpt-4o-mini", "--base-url", server.url, "--embedder", "hashing")
-    return ("compare", "hiva", "single", "--benchmark", "archive", "--tasks", "6", "--concurrency", "3", *model)
+    sizes = ("--evolve", "none", "--tasks", "6", "--concurrency", "3")
+    return ("compare", "hiva", "single", "--benchmark", "archive", *sizes, *model)
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfwire.core.errors import ReplyError
+from selfwire.core.errors import ReplyError, ShareError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.evolvers.evomas.asks import Assessed, LastAnswer
@@ -64,8 +64,8 @@ async def test_the_last_answer_is_put_together_from_the_attempts() -> None:
     assert OBJECTIVE in model.asked[0][1]
 
 
-@pytest.mark.parametrize("said", [ReplyError("garbage"), LastAnswer(answer="  ")])
-async def test_without_a_last_answer_the_last_attempt_stands(said: LastAnswer | ReplyError) -> None:
+@pytest.mark.parametrize("said", [ReplyError("garbage"), ShareError("no call left"), LastAnswer(answer="  ")])
+async def test_without_a_last_answer_the_last_attempt_stands(said: LastAnswer | ReplyError | ShareError) -> None:
     asking, _ = coach(LastAnswer=said)
     assert (await last_answer(NOW, ["first", "second"], asking, scope=Scope()))[0] == "second"
 

@@ -77,6 +77,15 @@ def test_what_has_failed_is_not_revived_but_replaced() -> None:
     assert (stubborn.current and stubborn.current.goal) == OBJECTIVE
 
 
+def test_an_id_that_the_history_tells_of_is_not_given_again() -> None:
+    had = updated(state(subtask(1), subtask(2), active="s2"), [["io"]], "", Assessment(verdict="refine"))
+    dropped = planned(had, reply(("s1", "goal 1", "TODO")))
+    assert [one.subtask for one in dropped.history] == ["s2"]
+    assert goals(planned(dropped, reply(("s1", "goal 1", "TODO"), ("", "new", "TODO"))))[-1][:2] == ("s3", "new")
+    stubborn = planned(state(subtask(1, "failed"), subtask(2)), reply(("s1", "goal 1", "TODO")))
+    assert stubborn.active == "s3"  # the whole task, as s2 was dropped
+
+
 def test_a_plan_may_end_early_once_something_is_completed() -> None:
     done = state(subtask(1, "completed"), subtask(2))
     assert planned(done, reply(("s1", "goal 1", "DONE"))).active is None

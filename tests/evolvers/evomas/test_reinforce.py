@@ -90,6 +90,12 @@ def test_d7_a_batch_of_equal_returns_changes_nothing_unless_the_paper_says_so() 
         assert any(not torch.equal(a, b) for a, b in zip(before, weights(learner), strict=True)) is moves
 
 
+def test_d7_equal_returns_are_skipped_without_a_baseline_too() -> None:
+    learner = Learner(head(), TrainConfig(baseline="none"), SAMPLING)
+    assert learner.update((episode(1.0), episode(1.0, decided(("weigh",), ("sort",)))), AGENTS, ROWS).skipped
+    assert not learner.update(MIXED, AGENTS, ROWS).skipped
+
+
 def test_d7_the_entropy_bonus_raises_entropy() -> None:
     ends = []
     for bonus in (0.0, 5.0):

@@ -1,5 +1,6 @@
 """Weights as files: exact, atomic, checked, and for which pools."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,21 @@ def test_a_corrupt_file_is_refused(kind: str, tmp_path: Path) -> None:
     path.write_bytes(damaged()[kind])
     with pytest.raises(ConfigError, match=r"weights .*bad\.safetensors"):
         read_weights(path)
+
+
+@pytest.mark.parametrize(
+    ("number", "more", "told"),
+    [
+        (2, ',"heads":4', r"written by a newer selfwire \(schema 2, this one reads 1\); upgrade selfwire, or train"),
+        (0, "", "written by an older selfwire"),
+    ],
+)
+def test_weights_of_another_schema_say_so_and_the_way_out(number: int, more: str, told: str) -> None:
+    good = weights_of(trained(1), POOL, "e").packed
+    card = json.loads(json.loads(good[8 : 8 + int.from_bytes(good[:8], "little")])["__metadata__"]["selfwire"])
+    text = json.dumps({**card, "schema_number": number})[:-1] + more + "}"
+    with pytest.raises(ConfigError, match=told):
+        unpacked(save(load(good), metadata={"selfwire": text}), "here")
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

@@ -146,8 +146,14 @@ def test_an_insight_names_a_bounded_number_of_trajectories() -> None:
 
 def test_imported_insights_join_the_evidence_of_those_that_are_there() -> None:
     mine, theirs = (known("a", 2, 1),), (known("a", 3, 3), known("b", 1, 0))
-    found = imported(mine, theirs, 100)
+    found, taken = imported(mine, theirs, 100, {})
     assert [(one.text, one.uses, one.successes) for one in found] == [("a", 5, 4), ("b", 1, 0)]
+    assert imported(found, theirs, 100, taken) == (found, taken)  # once is enough
+    later = (known("a", 4, 3), known("b", 1, 0), known("c", 1, 1))
+    more, _ = imported(found, later, 100, taken)
+    assert [(one.text, one.uses, one.successes) for one in more] == [("a", 6, 4), ("b", 1, 0), ("c", 1, 1)]
+    pruned = without(found, [known("b").id])
+    assert imported(pruned, theirs, 100, taken) == (pruned, taken)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 9)), max_size=20), st.integers(1, 4))

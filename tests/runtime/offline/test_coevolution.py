@@ -1,7 +1,6 @@
 """Critics of co-evolution see what the prompt shows them, and symptoms only."""
 
-from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -10,7 +9,7 @@ from selfwire.evolvers.tacomas import asks
 from selfwire.runtime.offline import critics
 from selfwire.runtime.offline.coevolution import ITEMS
 from selfwire.runtime.offline.vocabulary import active_skills, named_in, paraphrases
-from selfwire.runtime.offline.worker import Said
+from tests.runtime.offline.replies import replied
 
 COMPARISON = "Which was founded earlier, Brol Works or Tas Press?"
 WORK = "[searcher] - Part 1: a\n- Passage: x\n- Fact: a = 1990\n- Fact: b = 1980\n- Conclusion: Tas Press"
@@ -24,15 +23,6 @@ AGENTS = (
     "[searcher] finds\ntools: search\ncontributions, oldest first: {searcher}\nprompt: Search.\n\n"
     "[reflector] answers\ntools: none\ncontributions, oldest first: 0\nprompt: Answer."
 )
-Reply = TypeVar("Reply", bound=BaseModel)
-
-
-def judged(schema: type[Reply], *, seed: int = 0, error_rate: float = 0.0, **sections: str) -> Reply:
-    text = "\n".join(f"<{name}>\n{value}\n</{name}>" for name, value in sections.items())
-    found = critics.reply(
-        schema.model_json_schema(), [Said("user", text)], lambda purpose: Random(f"{seed} {purpose}"), error_rate
-    )
-    return schema.model_validate(found)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.__name__)
@@ -40,12 +30,12 @@ def judged(schema: type[Reply], *, seed: int = 0, error_rate: float = 0.0, **sec
 def test_every_ask_is_recognised_and_its_reply_valid(schema: type[BaseModel], error_rate: float) -> None:
     assert frozenset(schema.model_fields) in critics.CRITICS
     for seed in range(20):
-        assert judged(schema, seed=seed, error_rate=error_rate)
-        assert judged(schema, seed=seed, error_rate=error_rate, task=COMPARISON, graph=GRAPH, agents=AGENTS)
+        assert replied(schema, seed=seed, error_rate=error_rate)
+        assert replied(schema, seed=seed, error_rate=error_rate, task=COMPARISON, graph=GRAPH, agents=AGENTS)
 
 
 def passed(answer: str, trace: str, error_rate: float = 0.0, seed: int = 0) -> list[bool]:
-    verdict = judged(
+    verdict = replied(
         asks.Verdict, seed=seed, error_rate=error_rate, task=COMPARISON, answer=answer, trace=trace, checklist=CHECKLIST
     )
     pairs = zip(verdict.results, ITEMS, strict=True)
@@ -75,24 +65,24 @@ def test_contributions_count_what_is_new() -> None:
         "[d] fails\nevidence precheck: FAIL\n- Fact: three\n\n"
         "[e] idle\nevidence precheck: FAIL\n(it was not reached in this round)"
     )
-    found = judged(asks.Contributions, task=COMPARISON, answer="Answer: x", agents=agents)
+    found = replied(asks.Contributions, task=COMPARISON, answer="Answer: x", agents=agents)
     assert {one.agent: one.score for one in found.scores} == {"a": 0.7, "b": 0.3, "c": 1.0, "d": 0.3, "e": 0.0}
 
 
 def test_a_coach_asks_for_a_step_that_does_not_show_where_there_is_a_place_for_it() -> None:
     seen = "- Part 1: a\n- Passage: x\n- Fact: a = 1990\n- Fact: b = 1980"
-    coached = judged(asks.Refinement, task=COMPARISON, role="You help.", work=seen)
+    coached = replied(asks.Refinement, task=COMPARISON, role="You help.", work=seen)
     assert "compare" in active_skills(coached.update)
     full = f"{paraphrases()['split'][0]} {paraphrases()['brainstorm'][0]}"
-    assert judged(asks.Refinement, task=COMPARISON, role=full, work=seen).update == ""
-    assert judged(asks.Refinement, task=COMPARISON, role="You help.", work=WORK).update == ""
+    assert replied(asks.Refinement, task=COMPARISON, role=full, work=seen).update == ""
+    assert replied(asks.Refinement, task=COMPARISON, role="You help.", work=WORK).update == ""
 
 
 def test_a_newborn_takes_the_step_that_is_missing() -> None:
     seen = "- Part 1: a\n- Passage: x\n- Fact: a = 1990\n- Fact: b = 1980"
     tools = "search: Search the archive."
     sections: dict[str, Any] = {"task": COMPARISON, "graph": GRAPH, "trace": seen, "tools": tools}
-    born = judged(asks.SlowUpdate, agents=AGENTS.format(searcher="0.7"), **sections)
+    born = replied(asks.SlowUpdate, agents=AGENTS.format(searcher="0.7"), **sections)
     [pair] = born.birth_death_pairs
     assert pair.v_dead is None
     assert pair.v_new is not None
@@ -102,15 +92,15 @@ def test_a_newborn_takes_the_step_that_is_missing() -> None:
         ("planner", "specialist"),
         ("specialist", "reflector"),
     ]
-    replaced = judged(asks.SlowUpdate, agents=AGENTS.format(searcher="0, 0.1"), **sections)
+    replaced = replied(asks.SlowUpdate, agents=AGENTS.format(searcher="0, 0.1"), **sections)
     assert replaced.birth_death_pairs[0].v_dead == "searcher"
 
 
 def test_where_nothing_is_missing_evidence_gets_a_path_and_stagnation_ends_it() -> None:
     agents = AGENTS.format(searcher="0.3")
     sections: dict[str, Any] = {"task": COMPARISON, "graph": GRAPH, "trace": WORK, "agents": agents}
-    found = judged(asks.SlowUpdate, scores="round 0: 0.50", **sections)
+    found = replied(asks.SlowUpdate, scores="round 0: 0.50", **sections)
     assert [(edit.source, edit.target) for edit in found.graph_edit] == [("planner", "reflector")]
     assert found.time_control == "continue"
     stuck = "\n".join(f"round {n}: 0.50" for n in range(4))
-    assert judged(asks.SlowUpdate, scores=stuck, **sections).time_control == "stop"
+    assert replied(asks.SlowUpdate, scores=stuck, **sections).time_control == "stop"

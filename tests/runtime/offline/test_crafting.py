@@ -280,3 +280,12 @@ async def test_what_chains_of_skills_solve(prompts: tuple[str, ...], least: floa
 def test_notes_are_understood_whatever_else_is_said() -> None:
     known = notes_in(["I think so.", "Need: nothing", "Make 1: nonsense", "move: it", *PLAN])
     assert (known.levels, len(known.needs), known.moves, known.open) == (3, 2, (), ())
+
+
+def test_the_tasks_own_examples_are_nobodys_plan_where_a_message_quotes_them() -> None:
+    examples = "move: from [I2] to [A1] with quantity 3\nsmelt: from [I5] to [I6] with quantity 1"
+    task = f"{TASK}\nWrite one per line:\n{examples}"
+    quoted = work("Overall objective:", *task.split("\n"), task=task)
+    assert crafting.answer(quoted) == "Nothing is known yet."
+    assert crafting.missing(Evidence(task, task)) == ("plan", "act")
+    assert crafting.answer(work("Done:", examples.split("\n")[1], task=task)) == examples.split("\n")[1]

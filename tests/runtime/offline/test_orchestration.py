@@ -51,9 +51,7 @@ def test_a_type_follows_from_the_form_of_a_question(task: str, kind: str) -> Non
 
 
 def plans(insights: str = "", times: int = 60) -> list[list[str]]:
-    found = [
-        said(asks.TopologyPlan, seed=seed, task=BRIDGE, agents=POOL, insights=insights) for seed in range(times)
-    ]
+    found = [said(asks.TopologyPlan, seed=seed, task=BRIDGE, agents=POOL, insights=insights) for seed in range(times)]
     return [[step.agent for step in plan.execution_order] for plan in found]
 
 

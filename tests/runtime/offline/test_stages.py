@@ -1,7 +1,5 @@
 """Planner, evaluator, ensemble and synthesis of the stand-in: symptoms only, and errors at the stated rate."""
 
-from random import Random
-from typing import TypeVar
 
 import pytest
 from pydantic import BaseModel
@@ -10,22 +8,13 @@ from selfwire.evolvers.evomas.asks import Assessed, LastAnswer, Plan
 from selfwire.nodes.ensemble import Choice
 from selfwire.runtime.offline import critics
 from selfwire.runtime.offline.vocabulary import named_in, paraphrases
-from selfwire.runtime.offline.worker import Said
+from tests.runtime.offline.replies import replied
 
 COMPARISON = "Which was founded earlier, Brol Works or Tas Press?"
 SPLIT, COMPARE = paraphrases()["split"][0], paraphrases()["compare"][0]
 PARTS = "- Part 1: a\n- Part 2: b\nAnswer: unknown"
 FACTS = "- Part 1: a\n- Part 2: b\n- Passage: x\n- Fact: a = 1990\n- Fact: b = 1980"
 SCHEMAS: list[type[BaseModel]] = [Plan, Assessed, Choice, LastAnswer]
-Reply = TypeVar("Reply", bound=BaseModel)
-
-
-def asked(schema: type[Reply], *, seed: int = 0, error_rate: float = 0.0, **sections: str) -> Reply:
-    text = "\n".join(f"<{name}>\n{value}\n</{name}>" for name, value in sections.items())
-    found = critics.reply(
-        schema.model_json_schema(), [Said("user", text)], lambda purpose: Random(f"{seed} {purpose}"), error_rate
-    )
-    return schema.model_validate(found)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.__name__)
@@ -33,26 +22,26 @@ def asked(schema: type[Reply], *, seed: int = 0, error_rate: float = 0.0, **sect
 def test_every_ask_is_recognised_and_its_reply_valid(schema: type[BaseModel], error_rate: float) -> None:
     assert frozenset(schema.model_fields) in critics.CRITICS
     for seed in range(20):
-        assert asked(schema, seed=seed, error_rate=error_rate)
-        assert asked(schema, seed=seed, error_rate=error_rate, task=COMPARISON, state="[s1] pending: x", outcome="y")
+        assert replied(schema, seed=seed, error_rate=error_rate)
+        assert replied(schema, seed=seed, error_rate=error_rate, task=COMPARISON, state="[s1] pending: x", outcome="y")
 
 
 def test_a_first_plan_has_a_subtask_per_missing_step() -> None:
-    made = asked(Plan, task=COMPARISON, state="(there is no plan yet)", assessment="(nothing yet)")
+    made = replied(Plan, task=COMPARISON, state="(there is no plan yet)", assessment="(nothing yet)")
     assert [named_in(one.goal)[:1] for one in made.subtasks] == [("split",), ("look up",), ("compare",)]
     assert all(one.status == "TODO" and not one.id for one in made.subtasks)
-    simple = asked(Plan, task="Who founded Brol Works?", state="", assessment="")
+    simple = replied(Plan, task="Who founded Brol Works?", state="", assessment="")
     assert len(simple.subtasks) == 1
 
 
 def test_a_plan_goes_on_as_it_is_until_a_subtask_has_failed() -> None:
     now = f"[s1] completed: {SPLIT}\n[s2] pending: {COMPARE} (sent back 1 times: a gap)"
-    made = asked(Plan, task=COMPARISON, state=now, outcome=FACTS, assessment="refine")
+    made = replied(Plan, task=COMPARISON, state=now, outcome=FACTS, assessment="refine")
     assert [(one.id, one.goal, one.status) for one in made.subtasks] == [
         ("s1", SPLIT, "DONE"), ("s2", COMPARE, "TODO"),
     ]  # fmt: skip
     failed = f"[s1] completed: {SPLIT}\n[s2] failed: {COMPARE}"
-    again = asked(Plan, task=COMPARISON, state=failed, outcome=FACTS, assessment="The subtask has failed for good")
+    again = replied(Plan, task=COMPARISON, state=failed, outcome=FACTS, assessment="The subtask has failed for good")
     *_, new = again.subtasks
     assert (new.id, new.status) == ("", "TODO")
     assert "compare" in named_in(new.goal)
@@ -60,7 +49,7 @@ def test_a_plan_goes_on_as_it_is_until_a_subtask_has_failed() -> None:
 
 
 def judged(subtask: str, outcome: str, *, state: str = "[s1] pending: x\n[s2] pending: y", seed: int = 0) -> Assessed:
-    return asked(Assessed, seed=seed, task=COMPARISON, state=state, subtask=subtask, outcome=outcome)
+    return replied(Assessed, seed=seed, task=COMPARISON, state=state, subtask=subtask, outcome=outcome)
 
 
 def test_a_subtask_is_done_when_its_step_shows() -> None:
@@ -81,17 +70,17 @@ def test_an_evaluator_is_no_oracle() -> None:
 
 def test_an_evaluator_errs_at_half_the_error_rate() -> None:
     shown = {"task": COMPARISON, "state": "", "subtask": SPLIT, "outcome": f"{PARTS}\nAnswer: a"}
-    wrong = sum(asked(Assessed, seed=seed, error_rate=0.4, **shown).reward == 0 for seed in range(300))
+    wrong = sum(replied(Assessed, seed=seed, error_rate=0.4, **shown).reward == 0 for seed in range(300))
     assert 30 < wrong < 90
 
 
 def test_an_ensemble_takes_what_most_say_and_no_open_answer() -> None:
     solutions = "A.\nAnswer: unknown\n\nB.\n- x\nAnswer: Tas\n\nC.\nAnswer: unknown\n\nD.\nAnswer: Tas"
-    assert asked(Choice, task=COMPARISON, solutions=solutions).solution_letter == "B"
-    assert asked(Choice, task=COMPARISON, solutions="A.\nAnswer: unknown\n\nB.\nx").solution_letter == "A"
+    assert replied(Choice, task=COMPARISON, solutions=solutions).solution_letter == "B"
+    assert replied(Choice, task=COMPARISON, solutions="A.\nAnswer: unknown\n\nB.\nx").solution_letter == "A"
 
 
 def test_a_synthesis_is_the_last_attempt_that_is_not_open() -> None:
     attempts = "[attempt 1]\nAnswer: Tas\n\n[attempt 2]\n- x\nAnswer: Brol\n\n[attempt 3]\nAnswer: unknown"
-    assert asked(LastAnswer, task=COMPARISON, attempts=attempts).answer == "- x\nAnswer: Brol"
-    assert asked(LastAnswer, task=COMPARISON, attempts="[attempt 1]\nAnswer: unknown").answer == "Answer: unknown"
+    assert replied(LastAnswer, task=COMPARISON, attempts=attempts).answer == "- x\nAnswer: Brol"
+    assert replied(LastAnswer, task=COMPARISON, attempts="[attempt 1]\nAnswer: unknown").answer == "Answer: unknown"

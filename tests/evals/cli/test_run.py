@@ -1,0 +1,38 @@
+"""`selfwire run`: what a budget stops is not lost."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from selfwire.evals.cli.app import build
+from selfwire.evals.cli.faults import STOPPED
+
+QUESTION = "Who am I?"
+
+
+def ran(home: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(build(), ["run", *arguments], env={"SELFWIRE_HOME": str(home)})
+
+
+@pytest.mark.parametrize(("method", "calls"), [("tacomas", 9), ("dytopo", 5)])
+def test_a_run_that_a_budget_stops_prints_the_best_answer_until_then(tmp_path: Path, method: str, calls: int) -> None:
+    result = ran(tmp_path, method, QUESTION, "--budget-calls", str(calls))
+    assert result.exit_code == STOPPED
+    assert result.stdout.strip()
+    assert result.stderr.startswith("stopped; the answer is the best until then: budget exhausted")
+    assert "resume" not in result.stderr
+
+
+@pytest.mark.parametrize("method", ["hiva", "hera", "tacomas"])
+def test_a_run_that_is_stopped_before_there_is_an_answer_says_so(tmp_path: Path, method: str) -> None:
+    result = ran(tmp_path, method, QUESTION, "--budget-calls", "1")
+    assert (result.exit_code, result.stdout) == (STOPPED, "")
+    assert result.stderr.startswith("stopped, before there was any answer: budget exhausted")
+
+
+def test_show_tells_the_rounds_of_a_run_that_is_stopped(tmp_path: Path) -> None:
+    result = ran(tmp_path, "tacomas", QUESTION, "--budget-calls", "9", "--show")
+    assert result.exit_code == STOPPED
+    assert "round 1: " in result.stdout
+    assert "ended: stopped; the answer is that of round 1" in result.stdout

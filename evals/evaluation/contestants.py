@@ -1,7 +1,8 @@
 """From names to what can be put questions to: methods, baselines, saved workflows, and the benchmark's own rule."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 from selfwire.core.errors import ConfigError, ShareError
@@ -22,6 +23,7 @@ from selfwire.graphs.evomas.adapters import refuse_unusable
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.method import Solver
 from selfwire.graphs.methods import METHODS, method
+from selfwire.runtime.budget import Ledger
 from selfwire.runtime.library import Library
 
 TRIVIAL = "trivial"
@@ -72,6 +74,7 @@ class Wiring:
     toolbox: Toolbox
     embedder: Embedder
     calls: int | None
+    ledger: Ledger = field(default_factory=Ledger)
 
     def solver(self, name: str, config: Mapping[str, Any]) -> Solver:
         """A method or a baseline.
@@ -131,7 +134,8 @@ def entrant(entry: Entry, one: Found, wiring: Wiring) -> Entrant:
         learned=one.learned,
         evolution=one.evolution,
     )
-    return Entrant(contestant, one.workflow, _capped(made, lambda knobs: _with_knobs(entry, one, wiring, knobs)))
+    play = _capped(made, lambda knobs: _with_knobs(entry, one, wiring, knobs), wiring.ledger)
+    return Entrant(contestant, one.workflow, play)
 
 
 def trivial(rule: Baseline) -> Entrant:
@@ -152,26 +156,24 @@ def _with_knobs(entry: Entry, one: Found, wiring: Wiring, knobs: Mapping[str, in
     return wiring.solver(one.workflow.method, {**entry.config, **knobs})
 
 
-def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver]) -> Play:
+def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger: Ledger) -> Play:
     """One answer per question; calls that are used up before there is one are no fault of the infrastructure.
 
     A method that works in rounds gives the answer of the rounds that its calls sufficed for. Which these are is found
-    by halving, as more rounds never take fewer calls: it is asked again with some of the rounds that are in question,
-    and what it had asked before comes out of the journal and costs nothing.
+    by halving, as more rounds never take fewer calls: it is asked again with some of the rounds that are in question.
+    What it had asked before comes out of the journal and costs nothing; nothing else is asked, as which calls were cut
+    depends on timing.
 
     Args:
         made: the method.
         shorter: the method with other knobs.
+        ledger: that pays for the tasks.
     """
     config = getattr(made, "config", None)
     name = next((name for name in LENGTHS if hasattr(config, name)), "")
     most = getattr(config, name) if name else 1
 
-    async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
-        try:
-            return [await made.solve(workflow, question, scope=scope)]
-        except ShareError as error:
-            why = str(error)
+    async def longest(workflow: Workflow, question: Question, scope: Scope) -> Trajectory | None:
         done, fits, too_many = None, 0, most
         while too_many - fits > 1:
             rounds = (fits + too_many) // 2
@@ -179,9 +181,26 @@ def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver]) -> Pla
                 done, fits = await shorter({name: rounds}).solve(workflow, question, scope=scope), rounds
             except ShareError:
                 too_many = rounds
+        return done
+
+    async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+        try:
+            return [await made.solve(workflow, question, scope=scope)]
+        except ShareError as error:
+            why = str(error)
+        with _closed(ledger.at(scope.at(task=question.id))):
+            done = await longest(workflow, question, scope)
         if done is not None:
             return [done.replace(notes={**done.notes, CUT: True})]
         blank = Trajectory(question=question, workflow=workflow.fingerprint, notes={CAPPED: True})
         return [blank.failed(why)]
 
     return play
+
+
+@contextmanager
+def _closed(share: Ledger) -> Iterator[None]:
+    """Have a task's share pay for no further call."""
+    most = share.budget.calls
+    with nullcontext() if most is None else share.hold(Usage(calls=most - share.spent.calls, dollars=0.0), "cut"):
+        yield

@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import closing, contextmanager
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
+from selfwire.evals.estimate import evolution_calls
 from selfwire.evals.evaluation.evolving import Evolution, without
 from selfwire.evals.evaluation.opening import begun_with, part_of
 from selfwire.evals.evaluation.parts import Part
@@ -97,12 +99,15 @@ def in_processes(
 
 
 async def _unfinished(run: Evaluation) -> list[str]:
-    """Contestants without a score for every task, those who learn between runs first, as they take longest."""
-    scored = [(row.target, row.task) async for row in run.rows() if row.score is not None]
-    evolved = {one.entry.name for one in run.evolutions}
-    names = [one.name for one in run.request.entries]
-    left = [name for name in names if len([task for who, task in scored if who == name]) < len(run.tasks)]
-    return sorted(left, key=lambda name: name not in evolved)
+    """Contestants without a score for every task, those whose evolutions take most first."""
+    scored = Counter([row.target async for row in run.rows() if row.score is not None])
+    calls = {one.entry.name: _calls(one, run) for one in run.evolutions}
+    left = [one.name for one in run.request.entries if scored[one.name] < len(run.tasks)]
+    return sorted(left, key=lambda name: -calls.get(name, 0.0))
+
+
+def _calls(one: Evolution, run: Evaluation) -> float:
+    return sum(evolution_calls(one.asked, run.workflows[one.entry.name].workflow).values())
 
 
 def _worked(

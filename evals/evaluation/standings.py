@@ -8,7 +8,7 @@ from selfwire.evals.evaluation.table import HEAD, Line, cells, reference
 from selfwire.evals.report import STAMP
 from selfwire.runtime.sync import run_sync
 
-SILENT = {"difference [95 %]": "-", "over cap": "0", "$/task": "0.0000", "evolution": "none", "S": "n/a"}
+SILENT = {"difference [95 %]": "-", "over cap": "0", "evolution": "none", "S": "n/a"}
 """What says nothing, by column; a column in which nothing else stands is left out."""
 
 
@@ -36,7 +36,7 @@ def standings(run: Evaluation, lines: Sequence[Line]) -> Standings:
     against = reference(lines, run.request.against)
     rows = [cells(line, against) for line in lines]
     offline = set(run.request.models.roles.values()) == {"offline"}
-    shown = [at for at, name in enumerate(HEAD) if _says_something(name, rows, timed=not offline)]
+    shown = [at for at, name in enumerate(HEAD) if _says_something(name, rows, billed=not offline)]
     return Standings(
         head=tuple(HEAD[at] for at in shown),
         rows=tuple(tuple(row[at] for at in shown) for row in rows),
@@ -44,13 +44,13 @@ def standings(run: Evaluation, lines: Sequence[Line]) -> Standings:
     )
 
 
-def _says_something(name: str, rows: Sequence[tuple[str, ...]], *, timed: bool) -> bool:
-    """Whether a column is shown: not the share of solved tasks where it is the score, nor the stand-in's seconds."""
+def _says_something(name: str, rows: Sequence[tuple[str, ...]], *, billed: bool) -> bool:
+    """Whether a column is shown: not the share of solved tasks where it is the score, nor what the stand-in takes."""
     column = [row[HEAD.index(name)] for row in rows]
     if name == "solved [95 %]":
         return column != [row[HEAD.index("score [95 %]")] for row in rows]
-    if name == "s/task":
-        return timed
+    if name in ("$/task", "s/task"):
+        return billed
     return name not in SILENT or any(cell != SILENT[name] for cell in column)
 
 

@@ -6,6 +6,8 @@ Agents exchange plain lines: `Part 1: question`, `Passage: title | text`, `Fact:
 
 import re
 from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
 
 from selfwire.runtime.offline import archive_language as language
 from selfwire.runtime.offline.skills import Evidence, Family, Move, Work
@@ -190,18 +192,28 @@ def _combining(question: str) -> str:
     return next((name for pattern, name in _COMBINING if re.search(pattern, question, re.IGNORECASE)), "")
 
 
-def _parts(work: Work) -> dict[int, str]:
+def _parts(work: Work) -> Mapping[int, str]:
+    return _parts_in(work.lines)
+
+
+@lru_cache(maxsize=256)
+def _parts_in(lines: tuple[str, ...]) -> Mapping[int, str]:
     found: dict[int, str] = {}
-    for line in work.lines:
+    for line in lines:
         if match := re.match(r"Part (\d): (.+)", line):
             found.setdefault(int(match[1]), match[2])
     return found
 
 
-def _facts(work: Work) -> dict[str, str]:
+def _facts(work: Work) -> Mapping[str, str]:
     """The value most often noted for each question, the earliest among equals."""
+    return _facts_in(work.lines)
+
+
+@lru_cache(maxsize=256)
+def _facts_in(lines: tuple[str, ...]) -> Mapping[str, str]:
     values: dict[str, list[str]] = {}
-    for line in work.lines:
+    for line in lines:
         if match := re.match(r"Fact: (.+) = (.+)", line):
             values.setdefault(match[1], []).append(match[2])
     return {question: Counter(found).most_common(1)[0][0] for question, found in values.items()}

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 _NAME = r"[A-Z][\w'’-]+(?: (?:of |the )?[A-Z][\w'’-]+)*"
 _NAMES = rf"{_NAME}(?:, {_NAME})*(?:,? and {_NAME})?"
@@ -122,6 +123,7 @@ def question_in(task: str) -> str:
     return found[0] if found else task.strip().split("\n")[0]
 
 
+@lru_cache(maxsize=4096)
 def understood(question: str) -> Asked | None:
     """A simple question taken apart; None if it is none, or hides another question."""
     if _NESTED.search(question):
@@ -135,6 +137,7 @@ def understood(question: str) -> Asked | None:
     return None
 
 
+@lru_cache(maxsize=4096)
 def parts_of(question: str) -> tuple[str, ...]:
     """One decomposition of a nested or paired question; [1] stands for the answer of part 1."""
     for pattern, inner in _DESCRIPTIONS:

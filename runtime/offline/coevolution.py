@@ -173,7 +173,5 @@ CRITICS: Mapping[frozenset[str], Critic] = {
     frozenset({"results", "reason"}): verdict,
     frozenset({"scores"}): contributions,
     frozenset({"errors", "plan", "kind", "update"}): refinement,
-    frozenset(
-        {"birth_death_pairs", "graph_edit", "agent_feedback", "global_rationale", "time_control"}
-    ): slow_update,
+    frozenset({"birth_death_pairs", "graph_edit", "agent_feedback", "global_rationale", "time_control"}): slow_update,
 }

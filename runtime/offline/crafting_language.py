@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 TARGET = re.compile(r"Craft an item of type: (\w+)")
 
@@ -138,6 +139,11 @@ class Notes:
 
 def notes_in(lines: Iterable[str]) -> Notes:
     """Gather what lines say; of two recipes chosen for an item, the earlier one stands."""
+    return _notes_in(tuple(lines))
+
+
+@lru_cache(maxsize=1024)
+def _notes_in(lines: tuple[str, ...]) -> Notes:
     recipes: dict[str, Recipe] = {}
     plan: dict[str, Recipe] = {}
     needs: dict[str, Need] = {}

@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from selfwire.core.values import Value
@@ -89,9 +90,7 @@ class Work:
     @property
     def lines(self) -> tuple[str, ...]:
         """Every line that others and this agent wrote, others first, bullets taken off."""
-        texts = [text for _, text in self.peers]
-        found = [line.strip().removeprefix("- ").strip() for text in [*texts, *self.notes] for line in text.split("\n")]
-        return tuple(line for line in found if line)
+        return _lines((*(text for _, text in self.peers), *self.notes))
 
     def tool(self, words: str) -> OfferedTool | None:
         """The first offered tool whose name or description matches a regular expression."""
@@ -100,6 +99,13 @@ class Work:
     def noted(self, *notes: str) -> "Work":
         """The work with further notes."""
         return replace(self, notes=(*self.notes, *notes))
+
+
+@lru_cache(maxsize=256)
+def _lines(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Looked at several times in every step, so taken apart once."""
+    found = [line.strip().removeprefix("- ").strip() for text in texts for line in text.split("\n")]
+    return tuple(line for line in found if line)
 
 
 @dataclass(frozen=True)

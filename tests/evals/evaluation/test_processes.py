@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def one_after_another(home: Path) -> tuple[Header, tuple[TaskRow, ...], int]:
 @pytest.mark.slow
 def test_beside_each_other_or_one_after_another_the_numbers_are_the_same(tmp_path: Path) -> None:
     header, rows, spent = one_after_another(tmp_path / "one")
-    home, heard = tmp_path / "two", []
+    home, heard = tmp_path / "two", list[dict[str, Any]]()
     with started(asked(), home, run="r") as run:
         lines = in_processes(run, home, 2, heard.append)
         assert run.ledger.spent.calls == spent

@@ -91,7 +91,9 @@ def langsmith_address() -> str:
 
 
 def silenced() -> bool:
-    """Turn tracing off in this process and those that it starts, where it is asked for and nobody is named to whom; whether that was so.
+    """Turn tracing off where it is asked for and nobody is named to whom; whether that was so.
+
+    Off in this process, and in those that it starts.
 
     LangChain would send its traces to the hosted service all the same, which refuses them.
     """
@@ -100,7 +102,7 @@ def silenced() -> bool:
     if not asked or _named(*KEYS, *ENDPOINTS, *ELSEWHERE) or profile.exists():
         return False
     configure(enabled=False)
-    os.environ.update({name: "false" for name in ASKED_FOR if name in os.environ})  # for processes that this one starts
+    os.environ.update({name: "false" for name in ASKED_FOR if name in os.environ})  # of its children
     return True
 
 

@@ -113,12 +113,16 @@ def packed(one: Any, wire: "Wire") -> Any:
         return ["pointer", one._number]
     if isinstance(one, ModuleType):
         return ["module", one.__name__]
-    if isinstance(one, type) and one in vars(builtins).values():
-        return ["class", one.__name__]
+    if (name := _class_name(one)) and vars(builtins).get(name) is one:
+        return ["class", name]
     for base, pack in PACK.items():
         if isinstance(one, base):
             return [PACK_NAMES[base], packed_parts(pack(one), wire)]
     return ["pointer", wire.keep(one)]
+
+
+def _class_name(one: object) -> str:
+    return one.__name__ if isinstance(one, type) else ""
 
 
 def packed_parts(parts: Any, wire: "Wire") -> Any:

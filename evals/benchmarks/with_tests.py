@@ -113,7 +113,7 @@ def packed(one: Any, wire: "Wire") -> Any:
         return ["pointer", one._number]
     if isinstance(one, ModuleType):
         return ["module", one.__name__]
-    if isinstance(one, type) and vars(builtins).get(one.__name__) is one:
+    if isinstance(one, type) and one in vars(builtins).values():
         return ["class", one.__name__]
     for base, pack in PACK.items():
         if isinstance(one, base):

@@ -91,9 +91,12 @@ def langsmith_address() -> str:
 
 
 def silenced() -> bool:
-    """Turn tracing off in this process and those that it starts, where it is asked for and nobody is named to whom; whether that was so.
+    """Turn tracing off in this process and its children where it is asked for and nobody is named to whom.
 
     LangChain would send its traces to the hosted service all the same, which refuses them.
+
+    Returns:
+        Whether that was so.
     """
     asked = any(os.environ.get(name, "").strip().lower() == "true" for name in ASKED_FOR)
     profile = Path.home() / ".langsmith" / "config.json"

@@ -20,6 +20,7 @@ from selfwire.core.errors import ConfigError, GradingError, SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import thawed
+from selfwire.runtime.faults import Caught
 from selfwire.runtime.threads import in_thread, on_foreign_loop
 
 Graded = float | Feedback
@@ -130,13 +131,11 @@ class GradedEnvironment:
         return feedback
 
     async def _graded(self, task: Task, answer: str) -> object:
-        # A grader is foreign code: gather hands over whatever it raises, without a net that would catch our own.
-        (outcome,) = await asyncio.gather(self._called(task, answer), return_exceptions=True)
-        if isinstance(outcome, SelfwireError):
-            raise outcome
-        if isinstance(outcome, BaseException):
-            raise GradingError(f"grader {self.name!r} failed on task {task.id!r}: {outcome!r}") from outcome
-        return outcome
+        with Caught() as caught:  # a grader is foreign code
+            return await self._called(task, answer)
+        if isinstance(caught.error, SelfwireError):
+            raise caught.error
+        raise GradingError(f"grader {self.name!r} failed on task {task.id!r}: {caught.error!r}") from caught.error
 
     async def _called(self, task: Task, answer: str) -> object:
         if self._seconds is None and inspect.iscoroutinefunction(self._grader):

@@ -91,18 +91,19 @@ def langsmith_address() -> str:
 
 
 def silenced() -> bool:
-    """Turn tracing off where it is asked for and nobody is named to whom; whether that was so.
-
-    Off in this process, and in those that it starts.
+    """Turn tracing off in this process and its children where it is asked for and nobody is named to whom.
 
     LangChain would send its traces to the hosted service all the same, which refuses them.
+
+    Returns:
+        Whether that was so.
     """
     asked = any(os.environ.get(name, "").strip().lower() == "true" for name in ASKED_FOR)
     profile = Path.home() / ".langsmith" / "config.json"
     if not asked or _named(*KEYS, *ENDPOINTS, *ELSEWHERE) or profile.exists():
         return False
     configure(enabled=False)
-    os.environ.update({name: "false" for name in ASKED_FOR if name in os.environ})  # of its children
+    os.environ.update({name: "false" for name in ASKED_FOR if name in os.environ})  # for processes that this one starts
     return True
 
 

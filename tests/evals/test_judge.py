@@ -1,6 +1,7 @@
 """A model as the judge: what it sees, what it is asked, what agents are told, and what is paid for."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from selfwire.core.usage import Budget, Usage
 from selfwire.evals.benchmarks.catalogue import benchmark
 from selfwire.evals.cli.app import build
 from selfwire.evals.evaluation.rows import read_results
-from selfwire.evals.judge import NO_REFERENCE, JudgeEnvironment, RubricScore, rubric_text
+from selfwire.evals.judge import AGREES, HOLDS, NO_REFERENCE, JudgeEnvironment, RubricScore, rubric_text
 from selfwire.evals.models import metered
 from selfwire.evals.requests import ModelNames
 from selfwire.runtime.budget import Ledger
@@ -72,6 +73,24 @@ async def test_agents_are_told_the_score_and_never_its_grounds(score: float, sol
     assert f"{score:.2f}" in feedback.text
     assert "Ada" not in feedback.model_dump_json()
     assert "Lovelace" not in feedback.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("score", "answer", "reference", "figures"),
+    [
+        (1, "It was Ada Lovelace.", "Ada Lovelace", {HOLDS: 1, AGREES: 1}),
+        (0, "It was Ada Lovelace.", ["Lovelace", "Byron"], {HOLDS: 1, AGREES: 0}),
+        (1, "Grace Hopper", "Ada Lovelace", {HOLDS: 0, AGREES: 0}),
+        (0, "Grace Hopper", "Ada Lovelace", {HOLDS: 0, AGREES: 1}),
+        (1, "Grace Hopper", None, {}),
+        (1, "Grace Hopper", {"year": 1843}, {}),
+    ],
+)
+async def test_where_there_is_a_reference_the_judge_s_agreement_with_it_is_told(
+    score: float, answer: str, reference: object, figures: dict[str, float]
+) -> None:
+    feedback, _ = await judged(score, TASK.replace(reference=reference), answer)
+    assert feedback.details == figures
 
 
 async def test_a_task_without_reference_is_judged_by_the_rubric_alone() -> None:
@@ -168,4 +187,5 @@ def test_own_tasks_with_a_judge_from_the_command_line(command: str, tmp_path: Pa
         header, rows = read_results(run / "results.jsonl")
         assert header.grader == "judge"
         assert all(row.score is not None for row in rows)
+        assert re.search(r"^single: holds reference \d\.\d+, judge agrees \d\.\d+$", called.output, re.M)
     assert "zanzibarquux" not in called.output

@@ -13,8 +13,10 @@ from selfwire.evals.cli.compare import contestants
 from selfwire.evals.evaluation.evolving import left
 from selfwire.evals.evaluation.opening import checked
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
-from selfwire.evals.evaluation.rows import read_results
+from selfwire.evals.evaluation.rows import Contestant, read_results
 from selfwire.evals.evaluation.seen import seen
+from selfwire.evals.evaluation.table import Line, difference
+from selfwire.evals.statistics import paired
 
 SIZES = ("--iterations", "1", "--batch", "3", "--gate-tasks", "3", "--train", "6", "--gate-size", "6")
 
@@ -131,3 +133,32 @@ def test_a_part_of_a_run_may_spend_what_the_other_parts_have_left() -> None:
     assert left(whole, spent, own) == Budget(calls=50, dollars=1.0, seconds=40)
     assert left(Budget(), spent, own) == Budget()
     assert left(Budget(calls=10), spent, own) == Budget(calls=0)
+
+
+def scored(name: str, *scores: float) -> Line:
+    contestant = Contestant(name=name, target=name, method="single", workflow="w")
+    by_task = {f"t{number}": score for number, score in enumerate(scores)}
+    return Line(contestant=contestant, scores=by_task, solved=0, capped=0, spend=Usage())
+
+
+def test_differences_that_are_all_equal_claim_no_more_than_so_few_tasks_can_exclude() -> None:
+    found = difference(scored("a", 0, 0), scored("b", 0, 0))
+    assert found is not None
+    unseen = 1 - 0.05**0.5  # of two tasks
+    assert (found.value, found.low, found.high, found.n) == pytest.approx((0, -unseen, unseen, 2))
+    ahead = difference(scored("a", *[1] * 10), scored("b", *[0] * 10))
+    assert ahead is not None
+    assert (ahead.value, ahead.low, ahead.high) == pytest.approx((1, 1 - 2 * (1 - 0.05**0.1), 1))
+    differing = difference(scored("a", 1, 0, 1), scored("b", 0, 0, 0))
+    assert differing == paired([0, 0, 0], [1, 0, 1])
+    assert difference(scored("a", 1), scored("b", 0)) is None
+
+
+@pytest.mark.parametrize("place", ["/proc/none/results.jsonl", "."])
+def test_results_that_cannot_be_written_are_refused_before_anything_is_paid_for(place: str, tmp_path: Path) -> None:
+    out = place if place.startswith("/") else str(tmp_path)
+    refused = call(tmp_path, "compare", "single", "cot", "--benchmark", "archive", "--tasks", "2", "--out", out)
+    assert refused.exit_code == 2
+    assert "results cannot be written to" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert not (tmp_path / "runs").exists()

@@ -1,6 +1,9 @@
 """An evaluation that is killed goes on where it was: nothing that was paid for is paid again."""
 
 import asyncio
+import signal
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -37,3 +40,20 @@ def test_killed_and_resumed_it_repeats_nothing_and_ends_with_the_same_numbers(sh
     assert comparable(found[1]) == comparable(expected[1])
     assert found[0].complete
     assert "results are in" in out
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="ends processes otherwise")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_asked_to_end_it_writes_what_there_is_and_says_how_to_go_on(name: str, tmp_path: Path) -> None:
+    with WireServer(served(chat_model("offline"))) as server:
+        process = kills.start(tmp_path, *beginning(server))
+        while server.replied < 12 and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(getattr(signal, name))
+        out, _ = kills.ended(process, code=130)
+        run = kills.run_of(tmp_path)
+        assert f"go on with: selfwire compare --resume {run}" in out
+        assert not read_results(tmp_path / "runs" / run / "results.jsonl")[0].complete
+        kills.ended(kills.start(tmp_path, "compare", "--resume", run))
+    assert read_results(tmp_path / "runs" / run / "results.jsonl")[0].complete

@@ -11,8 +11,9 @@ class Limits(Value):
     """What one run of a program may take.
 
     Args:
-        seconds: wall-clock time, start of the interpreter included.
-        processor: seconds of processor time of each process, which say more than the clock of a busy machine.
+        seconds: of its own time, start of the interpreter included: what all of its processes compute together, and
+            what passes while all of them sleep. Time in which others keep the processors busy does not count.
+        processor: seconds of processor time of each process.
         memory: bytes of address space of each process.
         output: bytes kept of each of the two output streams; a program that writes more is stopped.
         files: bytes that may lie in its private folder at a time.
@@ -33,7 +34,7 @@ class Execution(Value):
     Args:
         stdout, stderr: what it wrote, up to the limit; bytes that are no UTF-8 are replaced.
         exit_status: 0 if it ended well, 128 + n if signal n ended it; None if it was stopped.
-        timed_out: whether it was stopped for its time, on the clock or on the processor.
+        timed_out: whether it was stopped because it had taken its time.
         truncated: whether it was stopped for its output.
     """
 

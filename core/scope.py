@@ -34,12 +34,13 @@ class Scope(Value):
 
     def at(self, **place: str | int) -> "Scope":
         """Return the scope with some coordinates replaced, such as `scope.at(task="t1")`."""
-        return self.replace(**place)
+        same = all(getattr(self, name, None) == value for name, value in place.items())
+        return self if same else self.replace(**place)
 
     @cached_property
     def key(self) -> str:
         """The scope as one text, the same in every process."""
-        return canonical(self)
+        return self.model_dump_json()
 
     def random(self, purpose: str) -> np.random.Generator:
         """A counter-based generator for one purpose at this place.

@@ -1,5 +1,7 @@
 """Tasks, what a team may see of them, and what an environment says of an answer."""
 
+from functools import cached_property
+
 from pydantic import Field
 
 from selfwire.core.values import FrozenJson, FrozenMap, Value
@@ -36,7 +38,7 @@ class Task(Value):
     reference: FrozenJson = None
     entities: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def question(self) -> Question:
         """The task without its reference."""
         return Question(id=self.id, input=self.input, kind=self.kind)

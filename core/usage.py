@@ -92,9 +92,10 @@ class Budget(Value):
                 "limit calls or tokens instead"
             )
         for name, unit in (("calls", ""), ("tokens", ""), ("dollars", "$"), ("seconds", "")):
-            limit = getattr(self, name)
+            if (limit := getattr(self, name)) is None:
+                continue
             have, more = getattr(spent, name) or 0, getattr(wanted, name) or 0
-            if limit is not None and have + more > limit + 1e-9:
+            if have + more > limit + 1e-9:
                 raise BudgetError(
                     f"budget exhausted in {where!r}: {unit}{_shown(have)} of {unit}{_shown(limit)} {name} spent and "
                     f"up to {unit}{_shown(more)} more needed; raise the limit on {name} and resume the run"

@@ -91,7 +91,10 @@ _PLAIN = frozenset({str, int, bool})
 def canonical(value: Any) -> str:
     """The one JSON text of a value: sorted keys, no spaces, finite numbers only, 1.0 written as 1."""
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
-    return json.dumps(_numbers(plain), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return _ENCODER.encode(_numbers(plain))
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def _numbers(value: Any) -> Any:

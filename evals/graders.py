@@ -20,11 +20,15 @@ from selfwire.core.errors import ConfigError, GradingError, SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import thawed
-from selfwire.runtime.threads import in_thread
+from selfwire.runtime.faults import Caught
+from selfwire.runtime.threads import in_thread, on_foreign_loop
 
 Graded = float | Feedback
 Grader = Callable[[Task, str], Graded | Awaitable[Graded]]
 """Takes a task and an answer; returns a score in [0, 1] or a whole Feedback, at once or awaited."""
+
+GIVEN_UP_AFTER = 60.0
+"""Seconds that a grader of one's own may take for an answer."""
 
 _CLOSED = ("yes", "no", "noanswer")
 _NUMBER = re.compile(
@@ -100,16 +104,26 @@ class GradedEnvironment:
         name: how it was asked for.
         grader: scores an answer.
         solved_at: least score that counts as solved, where the grader returns only a score.
+        seconds: until it is given up; None where the grader is ours and always ends.
     """
 
-    def __init__(self, name: str, grader: Grader, *, solved_at: float = 1.0) -> None:
-        self.name, self._grader, self._solved_at = name, grader, solved_at
+    def __init__(
+        self, name: str, grader: Grader, *, solved_at: float = 1.0, seconds: float | None = GIVEN_UP_AFTER
+    ) -> None:
+        self.name, self._grader, self._solved_at, self._seconds = name, grader, solved_at, seconds
+
+    def within(self, seconds: float) -> "GradedEnvironment":
+        """The same with other seconds, if it has any."""
+        if self._seconds is None:
+            return self
+        return GradedEnvironment(self.name, self._grader, solved_at=self._solved_at, seconds=seconds)
 
     async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Score an answer.
 
         Raises:
-            GradingError: the grader raised, returned no score in [0, 1], or put the reference into its feedback.
+            GradingError: the grader raised, took too long, returned no score in [0, 1], or put the reference into its
+                feedback.
         """
         graded = await self._graded(task, answer)
         feedback = graded if isinstance(graded, Feedback) else self._scored(task, graded)
@@ -117,19 +131,32 @@ class GradedEnvironment:
         return feedback
 
     async def _graded(self, task: Task, answer: str) -> object:
-        # A grader is foreign code: gather hands over whatever it raises, without a net that would catch our own.
-        (outcome,) = await asyncio.gather(self._called(task, answer), return_exceptions=True)
-        if isinstance(outcome, SelfwireError):
-            raise outcome
-        if isinstance(outcome, BaseException):
-            raise GradingError(f"grader {self.name!r} failed on task {task.id!r}: {outcome!r}") from outcome
-        return outcome
+        with Caught() as caught:  # a grader is foreign code
+            return await self._called(task, answer)
+        if isinstance(caught.error, SelfwireError):
+            raise caught.error
+        raise GradingError(f"grader {self.name!r} failed on task {task.id!r}: {caught.error!r}") from caught.error
 
     async def _called(self, task: Task, answer: str) -> object:
-        if inspect.iscoroutinefunction(self._grader):
+        if self._seconds is None and inspect.iscoroutinefunction(self._grader):
             return await self._grader(task, answer)
+        try:
+            async with asyncio.timeout(self._seconds) as timer:
+                return await self._foreign(task, answer)
+        except TimeoutError:
+            if not timer.expired():
+                raise
+            raise GradingError(
+                f"{self.name} did not grade task {task.id!r} within {self._seconds:g} s; "
+                "mend it or raise --grading-timeout"
+            ) from None
+
+    async def _foreign(self, task: Task, answer: str) -> object:
+        """Foreign code may never return, and never yield either."""
+        if inspect.iscoroutinefunction(self._grader):
+            return await on_foreign_loop(self._grader, task, answer)
         graded = await in_thread(self._grader, task, answer)
-        return await graded if inspect.isawaitable(graded) else graded
+        return await on_foreign_loop(_itself, graded) if inspect.isawaitable(graded) else graded
 
     def _scored(self, task: Task, graded: object) -> Feedback:
         score = float(graded) if isinstance(graded, Real) else -1.0
@@ -151,6 +178,10 @@ class GradedEnvironment:
                 )
 
 
+async def _itself(awaited: Awaitable[Graded]) -> Graded:
+    return await awaited
+
+
 def _words(details: object) -> Iterator[str]:
     """Every text in a JSON value, names apart."""
     if isinstance(details, str):
@@ -169,7 +200,7 @@ def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:
     if not 0 < solved_at <= 1:
         raise ConfigError(f"a task is solved at a score above 0 and up to 1, not at {solved_at}")
     if name in NAMED:
-        return GradedEnvironment(name, _against_references(name), solved_at=solved_at)
+        return GradedEnvironment(name, _against_references(name), solved_at=solved_at, seconds=None)
     module, colon, function = name.partition(":")
     if not (module and colon and function):
         close = get_close_matches(name, (*NAMED, "judge"))

@@ -16,12 +16,16 @@ from selfwire.core.ports import Model
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import thawed
+from selfwire.evals.graders import contains, references
 from selfwire.graphs.prompts import load_prompts
 
 JUDGE = "judge"
 """Name of this grader."""
 SOLVED_AT = 0.8
 """Least score that counts as solved: judges seldom give a whole 1."""
+HOLDS, AGREES = "holds reference", "judge agrees"
+"""Figures where a task has a text as its reference: whether the answer holds it, word for word, and whether the judge's
+verdict is the same. Agreement says how far a judge can be trusted, and more so the shorter references are."""
 NO_REFERENCE = "(There is none: judge by the rubric alone.)"
 
 
@@ -71,9 +75,15 @@ class JudgeEnvironment:
         except ModelError as error:
             raise GradingError(f"the judge gave no score for task {task.id!r}: {error}") from error
         solved = given.score >= SOLVED_AT
+        golds = references(task)
+        held = any(contains(answer, gold) for gold in golds)
+        told = {HOLDS: float(held), AGREES: float(held == solved)} if golds else {}
         verdict = "good" if solved else "not good enough"
         return Feedback(
-            score=given.score, solved=solved, text=f"The answer is {verdict}: it scores {given.score:.2f} of 1."
+            score=given.score,
+            solved=solved,
+            text=f"The answer is {verdict}: it scores {given.score:.2f} of 1.",
+            details=told,
         )
 
 

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
@@ -103,8 +104,9 @@ def corpus(tasks: tuple[Task, ...]) -> list[object]:
     return [task.model_dump(mode="json") for task in tasks]
 
 
+@cache
 def code_hash() -> str:
-    """SHA-256, shortened, over selfwire's own sources and prompts."""
+    """SHA-256, shortened, over selfwire's own sources and prompts, as they were when first asked for."""
     digest = hashlib.sha256()
     for room in ROOMS:
         root = Path(str(files(f"selfwire.{room}")))

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Annotated, Any, TypedDict, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
-from langchain_core.runnables.config import ensure_config, merge_configs
+from langchain_core.runnables.config import merge_configs
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
@@ -26,7 +26,7 @@ from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.graphs.layout import Layout
 from selfwire.graphs.turn import TeamRun, turn
 from selfwire.runtime.sync import run_sync
-from selfwire.runtime.tracing import is_watched, place, within
+from selfwire.runtime.tracing import is_watched, place, unwatched
 
 LENIENT = Policy(cycles=True, loose=True)
 """Tolerates whatever can run: cycles deliver a round later, and nobody chooses a loose node."""
@@ -99,12 +99,12 @@ async def run_team(
         TopologyError: the topology cannot run.
         BudgetError, ConfigError, ...: whatever stops an agent, apart from ModelError.
     """
-    team = compile_team(topology)
-    told = merge_configs(config, place(run.scope, {"workflow": run.workflow}))
+    team, here = compile_team(topology), place(run.scope, {"workflow": run.workflow})
+    if len(topology.nodes) == 1 and not is_watched(config):
+        return trajectory(topology, run, await _alone(topology, run, team_input(carried), config, here))
+    told = merge_configs(config, here)
     if config and "configurable" in config:  # where configs are merged, what runs around it wins over the first
         told["configurable"] = {**told["configurable"], **config["configurable"]}
-    if len(topology.nodes) == 1 and not is_watched(told):
-        return trajectory(topology, run, await _alone(topology, run, team_input(carried), told))
     while True:
         done = trajectory(topology, run, await team.ainvoke(team_input(carried), told, context=run))
         if done.error is None or run.acted:
@@ -132,10 +132,10 @@ def trajectory(topology: Topology, run: TeamRun, state: Mapping[str, Any]) -> Tr
     )
 
 
-async def _alone(topology: Topology, run: TeamRun, given: TeamState, told: RunnableConfig) -> TeamState:
+async def _alone(topology: Topology, run: TeamRun, given: TeamState, *told: RunnableConfig | None) -> TeamState:
     """The final state of a team of one node that nobody watches: its turn, without the cost of a graph's run."""
     ((node, agent),) = topology.agents.items()
-    with within(merge_configs(ensure_config(), told, _described(node, agent))):
+    with unwatched(*told, _described(node, agent)):
         done = await turn(_layout(_key(topology)), node, run, {}, given["_carried"])
     return {**given, "_steps": {node: done}}
 

@@ -130,8 +130,7 @@ async def turn(
     try:
         acted = await run.act(agent, run.question, inbox, scope=scope)
         usage = acted.usage
-        known = run.level(layout, steps).known(node, run, acted.output)
-        step = acted.replace(**place, inbox=inbox, routing=decided(layout, node, run, known))
+        step = acted.replace(**place, inbox=inbox, routing=_routed(layout, node, run, steps, acted.output))
         texts, handing = await _handed_over(layout, run, step, scope)
     except ModelError as error:
         billed = usage + cost_of(error)
@@ -139,6 +138,12 @@ async def turn(
     sent = [{"source": node, "target": target, "text": text} for target, text in texts.items()]
     costs = {"usage": (usage + handing).model_dump(mode="json")} if handing else {}
     return {**_as_json(step), "sent": sent, **costs}
+
+
+def _routed(layout: Layout, node: str, run: TeamRun, steps: Steps, output: str) -> Routing | None:
+    if not layout.topology.successors[node]:
+        return None
+    return decided(layout, node, run, run.level(layout, steps).known(node, run, output))
 
 
 def _as_json(step: Step) -> dict[str, Any]:

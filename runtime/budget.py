@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from operator import sub
 from typing import NamedTuple, Self
 
 from selfwire.core.errors import BudgetError, ConfigError, ShareError
@@ -26,15 +27,15 @@ class Purse(NamedTuple):
 
     def plus(self, other: "Purse") -> "Purse":
         """Both amounts together."""
-        return Purse(*(mine + its for mine, its in zip(self, other, strict=True)))
+        return Purse(self.calls + other.calls, self.tokens + other.tokens, self.dollars + other.dollars)
 
     def less(self, other: "Purse") -> "Purse":
         """What is left after another amount was taken, never below 0."""
-        return Purse(*(max(0, mine - its) for mine, its in zip(self, other, strict=True)))
+        return Purse(*map(max, (0, 0, 0), map(sub, self, other)))
 
     def upto(self, other: "Purse") -> "Purse":
         """The smaller of both, one by one."""
-        return Purse(*(min(mine, its) for mine, its in zip(self, other, strict=True)))
+        return Purse(*map(min, self, other))
 
     def only(self, names: frozenset[str]) -> "Purse":
         """The named amounts; the others are 0."""
@@ -115,6 +116,7 @@ class Ledger:
         self.budget = budget
         self.parent = parent
         self._lock: threading.RLock = parent._lock if parent else threading.RLock()
+        self._limited = budget != Budget()
         self._spent, self._held = spent, Purse()
         self._reserved, self._left = frozenset[str](), Purse()
         self._clock, self._since = clock, clock() - elapsed
@@ -152,7 +154,7 @@ class Ledger:
     def settle(self, wanted: Purse, cost: Usage) -> None:
         """Give back what was held and book what it cost, here and above; `Hold.settle` calls it."""
         with self._lock:
-            drawn = Purse.of(cost).only(self._reserved).upto(self._left)
+            drawn = Purse.of(cost).only(self._reserved).upto(self._left) if self._reserved else Purse()
             self._held, self._spent, self._left = self._held.less(wanted), self._spent + cost, self._left.less(drawn)
             if self.parent:
                 self.parent.settle(wanted.only(ALL - self._reserved).plus(drawn), cost)
@@ -194,6 +196,12 @@ class Ledger:
                 share._left = Purse()
 
     def _refuse(self, wanted: Purse, where: str) -> None:
+        if self._limited:
+            self._refuse_here(wanted, where)
+        if self.parent:
+            self.parent._refuse(wanted.only(ALL - self._reserved), where)
+
+    def _refuse_here(self, wanted: Purse, where: str) -> None:
         calls, tokens, dollars = self._held.plus(Purse.of(self._spent))
         seconds = self._clock() - self._since
         spent = Usage(calls=int(calls), input_tokens=int(tokens), dollars=dollars, seconds=seconds)
@@ -204,8 +212,6 @@ class Ledger:
             if not self._reserved:
                 raise
             raise ShareError(f"the task has used up what was set aside for it: {error}") from None
-        if self.parent:
-            self.parent._refuse(wanted.only(ALL - self._reserved), where)
 
     def _hold(self, wanted: Purse) -> None:
         self._held = self._held.plus(wanted)

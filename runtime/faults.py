@@ -1,9 +1,11 @@
 """What a provider's error means: worth another try, or not; and how to tell it without telling keys."""
 
+import asyncio
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Self
 
 from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
@@ -13,6 +15,29 @@ TRANSIENT_NAMES = ("Timeout", "Connection", "Connect", "Transport", "RemoteProto
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, AssertionError)
 """What clients raise when a body is not what the protocol says, as when it was cut off."""
 KEY_PATTERN = re.compile(r"\b(?:sk|pk|key|Bearer)[-_ ][A-Za-z0-9*._-]{6,}")
+
+
+class Caught:
+    """Takes whatever a client raises, of whatever type it is, as a value; a context manager.
+
+    What cancels this task passes through. A cancellation that nobody asked for is the client's own, and is caught.
+    """
+
+    error: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        """Begin to catch."""
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        """Keep what was raised."""
+        if isinstance(error, asyncio.CancelledError):
+            task = asyncio.current_task()
+            own = task is None or not task.cancelling()
+        else:
+            own = isinstance(error, Exception)
+        self.error = error if own else None
+        return own
 
 
 def status(error: BaseException) -> int | None:

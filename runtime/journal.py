@@ -2,7 +2,8 @@
 
 A row is reserved before its call and settled after it, with the whole reply and what it cost. A settled row
 is replayed instead of being sent again; a failed one is noted and sent again; a row that is still reserved
-after a kill says what may have been billed for nothing. Spend is the sum of the settled rows.
+after a kill says what may have been billed for nothing. Spend is the sum of the settled rows. What an environment
+does costs nothing of its own (a judge's calls are rows themselves), so its rows are made when they are settled.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -21,6 +23,7 @@ from selfwire.core.errors import BudgetError, JournalError, ModelError, Selfwire
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, total
 from selfwire.core.values import canonical
+from selfwire.runtime import statements as sql
 from selfwire.runtime.journal_file import MEMORY, checked, connected, laid_out, made, quietly, refuse_other_facts, sign
 from selfwire.runtime.lease import Lease
 from selfwire.runtime.writer import Writer
@@ -28,18 +31,14 @@ from selfwire.runtime.writer import Writer
 Kind = Literal["model", "tool", "environment"]
 State = Literal["reserved", "settled", "failed"]
 
-USAGE = "calls, input_tokens, output_tokens, dollars, seconds"
-BILLED = ", ".join(f"{column} = COALESCE({column}, 0) + ?" for column in USAGE.split(", "))
-"""Adds to what earlier attempts at the same call were billed; an unknown price makes the sum unknown."""
-
-PLACES = ("iteration", "phase", "task", "node", "run")
+NOTHING = Usage()
 
 
 class Outcome(NamedTuple):
     """What a call brought: a JSON body, what it cost, and whether it came out of the journal."""
 
     body: Any
-    usage: Usage = Usage()
+    usage: Usage = NOTHING
     replayed: bool = False
 
 
@@ -59,6 +58,7 @@ class Row(NamedTuple):
 
 
 Call = Callable[[], Awaitable[Outcome]]
+_Write = Callable[..., Awaitable[None]]
 
 
 class Journal:
@@ -70,11 +70,11 @@ class Journal:
         self._lock = threading.Lock()
         self._settled: set[str] = set()
         self._open: dict[str, int] = {}
-        self._busy: dict[str, Future[None]] = {}
+        self._busy: dict[str, list[Future[None]]] = {}
         self._spend, self._dollars = Usage(), Fraction(0)
-        for key, state, at_most, *usage in connection.execute(f"SELECT key, state, at_most, {USAGE} FROM calls"):
+        for key, state, at_most, *usage in connection.execute(f"SELECT key, state, at_most, {sql.USAGE} FROM calls"):
             if usage[0] is not None:  # a failed attempt may have been billed
-                self._count(_usage(usage))
+                self._count(sql.usage(usage))
             if state == "settled":
                 self._settled.add(key)
             else:
@@ -161,55 +161,66 @@ class Journal:
         """
         digest = hashlib.sha256(canonical(request).encode()).hexdigest()[:32]
         key = hashlib.sha256(f"{kind}\n{scope.key}\n{digest}\n{attempt}".encode()).hexdigest()[:32]
-        mine: Future[None] = Future()
-        mine.set_running_or_notify_cancel()  # who waits for it cannot cancel it
-        while (other := self._busy.setdefault(key, mine)) is not mine:
+        while other := self._busy_with(key):
             await asyncio.wrap_future(other)
         try:
             if key in self._settled:
                 return await self._replayed(key)
-            await self._reserve(key, kind, scope, digest, attempt, at_most.tokens)
-            return await self._called(key, call)
+            place = (scope.key, scope.iteration, scope.phase, scope.task, scope.node)
+            reserved = (sql.RESERVE, (key, kind, *place, digest, attempt, at_most.tokens))
+            self._open[key] = at_most.tokens
+            if kind == "environment":
+                return await self._called(key, call, self._put, reserved)
+            await self._write(reserved)
+            return await self._called(key, call, self._write)
         finally:
-            del self._busy[key]
-            mine.set_result(None)
+            self._let_go(key)
 
-    async def _called(self, key: str, call: Call) -> Outcome:
+    def _busy_with(self, key: str) -> "Future[None] | None":
+        """Ends with the same call that is being made; None if there is none, and from here on this is it."""
+        with self._lock:  # loops of several threads may share a journal
+            if key not in self._busy:
+                self._busy[key] = []
+                return None
+            waiting: Future[None] = Future()
+            waiting.set_running_or_notify_cancel()  # who waits for it cannot cancel it
+            self._busy[key].append(waiting)
+            return waiting
+
+    def _let_go(self, key: str) -> None:
+        with self._lock:
+            others = self._busy.pop(key)
+        for waiting in others:
+            waiting.set_result(None)
+
+    async def _called(self, key: str, call: Call, write: _Write, *first: sql.Statement) -> Outcome:
+        """Make the call and note what came of it, after what is to be written first."""
         try:
             outcome = await call()
         except BudgetError:  # refused before anything was sent
-            await self._write("DELETE FROM calls WHERE key = ? AND failures = 0", key)
+            await self._write((sql.REFUSE, (key,)))
             self._open.pop(key)
             raise
         except SelfwireError as error:
-            note = "UPDATE calls SET state = 'failed', failures = failures + 1, error = ? WHERE key = ?"
-            await self._write(note, str(error), key)
-            if isinstance(error, ModelError) and error.cost is not None and error.cost.calls:
-                await self._write(f"UPDATE calls SET {BILLED} WHERE key = ?", *_columns(error.cost), key)
-                self._count(error.cost)
+            billed = error.cost if isinstance(error, ModelError) and error.cost and error.cost.calls else NOTHING
+            bill = () if billed is NOTHING else ((sql.BILL, (*sql.columns(billed), key)),)
+            await write(*first, (sql.FAIL, (str(error), key)), *bill)
+            self._count(billed)
             raise
-        note = f"UPDATE calls SET state = 'settled', error = NULL, reply = ?, {BILLED} WHERE key = ?"
-        await self._write(note, json.dumps(outcome.body), *_columns(outcome.usage), key)
+        await write(*first, (sql.SETTLE, (json.dumps(outcome.body), *sql.columns(outcome.usage), key)))
         del self._open[key]
         self._settled.add(key)
         self._count(outcome.usage)
         return outcome
 
-    async def _reserve(self, key: str, kind: str, scope: Scope, digest: str, attempt: int, at_most: int) -> None:
-        place = (scope.iteration, scope.phase, scope.task, scope.node)
-        await self._write(
-            "INSERT INTO calls (key, kind, scope, iteration, phase, task, node, request, attempt, at_most, state) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved') ON CONFLICT (key) DO UPDATE SET state = 'reserved'",
-            key, kind, scope.key, *place, digest, attempt, at_most,
-        )  # fmt: skip
-        self._open[key] = at_most
-
     async def _replayed(self, key: str) -> Outcome:
-        row = await self._read(f"SELECT reply, {USAGE} FROM calls WHERE key = ?", key)
-        return Outcome(json.loads(row[0][0]), _usage(row[0][1:]), replayed=True)
+        row = await self._read(f"SELECT reply, {sql.USAGE} FROM calls WHERE key = ?", key)
+        return Outcome(json.loads(row[0][0]), sql.usage(row[0][1:]), replayed=True)
 
     def _count(self, usage: Usage) -> None:
-        with self._lock:  # loops of several threads may share a journal
+        if usage is NOTHING:
+            return
+        with self._lock:
             self._dollars += Fraction(usage.dollars or 0)  # exact, so that the order of settling leaves no trace
             self._spend += usage
 
@@ -225,9 +236,9 @@ class Journal:
 
     async def spend_at(self, **place: str | int) -> Usage:
         """Sum of the rows at a place, such as `spend_at(iteration=2, phase="rollout", task="t1")`."""
-        where, values = _where(place)
-        statement = f"SELECT {USAGE} FROM calls WHERE {where} AND calls IS NOT NULL"
-        usages = [_usage(row) for row in await self._read(statement, *values)]
+        where, values = sql.where(place)
+        statement = f"SELECT {sql.USAGE} FROM calls WHERE {where} AND calls IS NOT NULL"
+        usages = [sql.usage(row) for row in await self._read(statement, *values)]
         spent = total(usages)
         return spent.replace(dollars=spent.dollars and math.fsum(usage.dollars or 0 for usage in usages))
 
@@ -239,8 +250,8 @@ class Journal:
             state: only calls in this state.
             place: only calls at these coordinates: iteration, phase, task, node.
         """
-        where, values = _where({"kind": kind, "state": state, **place})
-        columns = f"kind, scope, request, attempt, at_most, state, failures, error, reply, {USAGE}"
+        where, values = sql.where({"kind": kind, "state": state, **place})
+        columns = f"kind, scope, request, attempt, at_most, state, failures, error, reply, {sql.USAGE}"
         found = await self._read(f"SELECT {columns} FROM calls WHERE {where} ORDER BY rowid", *values)
         return [_row(row) for row in found]
 
@@ -248,7 +259,7 @@ class Journal:
         """Keep a JSON body; returns its hash, equal for equal bodies."""
         text = canonical(body)
         digest = body_hash(text)
-        await self._write("INSERT OR IGNORE INTO bodies VALUES (?, ?)", digest, text)
+        await self._write((sql.KEEP, (digest, text)))
         return digest
 
     async def get_body(self, digest: str) -> Any:
@@ -263,29 +274,23 @@ class Journal:
         return json.loads(found[0][0])
 
     async def keep(self, name: str, note: str, body: str) -> None:
-        """Set a note and keep a body, both JSON texts of the caller's making, in one write; see `body_hash`."""
-        digest = body_hash(body)
-
-        def write(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT OR IGNORE INTO bodies VALUES (?, ?)", (digest, body)).close()
-            connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?)", (name, note)).close()
-
-        await self._writer.run(write)
+        """Set a note and keep a body, both JSON texts of the caller's making, together and soon; see `body_hash`."""
+        await self._put((sql.KEEP, (body_hash(body), body)), (sql.NOTE, (name, note)))
 
     async def note(self, name: str, value: Any) -> None:
         """Set a fact about the run that may change, such as its status; JSON."""
-        await self._write("INSERT OR REPLACE INTO notes VALUES (?, ?)", name, canonical(value))
+        await self._write((sql.NOTE, (name, canonical(value))))
 
     async def noted(self, name: str) -> Any:
         """What was noted last under a name; None if nothing was."""
         found = await self._read("SELECT value FROM notes WHERE name = ?", name)
         return json.loads(found[0][0]) if found else None
 
-    async def all_noted(self, names: Sequence[str]) -> dict[str, Any]:
-        """What was noted last under some names, in one read; names without a note are left out."""
+    async def all_noted(self, names: Sequence[str]) -> dict[str, str]:
+        """What was noted last under some names, as JSON texts, in one read; names without a note are left out."""
         marks = ", ".join("?" * len(names))
         found = await self._read(f"SELECT name, value FROM notes WHERE name IN ({marks})", *names)
-        return {name: json.loads(value) for name, value in found}
+        return dict(found)
 
     async def note_names(self, prefix: str = "") -> list[str]:
         """Names of the notes that begin with a prefix, sorted."""
@@ -293,14 +298,23 @@ class Journal:
         found = await self._read(statement, len(prefix), prefix)
         return [name for (name,) in found]
 
+    def on_this_loop(self) -> AbstractContextManager[None]:
+        """Have the running loop write by itself while this is open; for a loop that serves nobody else."""
+        return self._writer.lent()
+
     def close(self) -> None:
         """Finish what waits, close the file and let go of the lease. Blocks shortly."""
         self._writer.close()
         if self._lease:
             self._lease.release()
 
-    async def _write(self, statement: str, *values: Any) -> None:
-        await self._writer.run(lambda connection: connection.execute(statement, values).close())
+    async def _write(self, *statements: sql.Statement) -> None:
+        """Write and commit."""
+        await self._writer.run(sql.writing(statements))
+
+    async def _put(self, *statements: sql.Statement) -> None:
+        """Write what costs nothing to find out again; it is committed with what comes next, or soon."""
+        await self._writer.put(sql.writing(statements))
 
     async def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return await self._writer.run(lambda connection: connection.execute(statement, values).fetchall())
@@ -311,28 +325,10 @@ def body_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _where(wanted: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    """A condition and its values; None asks for nothing."""
-    if unknown := set(wanted) - {"kind", "state", *PLACES}:
-        raise ValueError(f"rows are found by {', '.join(PLACES)}, not by {', '.join(sorted(unknown))}")
-    asked = {name: value for name, value in wanted.items() if value is not None}
-    columns = {"run": "json_extract(scope, '$.run')"}
-    return " AND ".join(["TRUE", *(f"{columns.get(name, name)} = ?" for name in asked)]), list(asked.values())
-
-
-def _columns(usage: Usage) -> tuple[Any, ...]:
-    return usage.calls, usage.input_tokens, usage.output_tokens, usage.dollars, usage.seconds
-
-
-def _usage(columns: Any) -> Usage:
-    calls, sent, received, dollars, seconds = columns
-    return Usage(calls=calls, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
-
-
 def _row(columns: tuple[Any, ...]) -> Row:
     kind, scope, request, attempt, at_most, state, failures, error, reply, *usage = columns
     settled = state == "settled"
     return Row(
         kind, Scope.model_validate_json(scope), request, attempt, at_most, state, failures, error,
-        json.loads(reply) if settled else None, None if usage[0] is None else _usage(usage),
+        json.loads(reply) if settled else None, None if usage[0] is None else sql.usage(usage),
     )  # fmt: skip

@@ -15,6 +15,8 @@ APPLICATION_ID = 0x73776A6C  # "swjl"
 SCHEMA = 1
 HEADER = ("application_id", "user_version")
 MEMORY = ":memory:"
+PAGE = 2048
+"""Bytes of a page. Keys are hashes, so that every row changes pages of its own, and a commit writes them whole."""
 TABLES = f"""
 BEGIN;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -71,6 +73,7 @@ def quietly(path: Path) -> str:
 
 def laid_out(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None:
     """Make the tables of a new file; the log comes after, so that the file itself says from the start what it is."""
+    connection.execute(f"PRAGMA page_size = {PAGE}")
     connection.executescript(TABLES)
     connection.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
     connection.execute("PRAGMA journal_mode = WAL")

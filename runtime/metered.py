@@ -20,7 +20,7 @@ from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.values import Value
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.context import estimated_tokens, fitted
-from selfwire.runtime.faults import is_transient, retry_after, told
+from selfwire.runtime.faults import Caught, is_transient, retry_after, told
 from selfwire.runtime.journal import Journal, Outcome
 from selfwire.runtime.messages import salvaged, to_langchain, to_reply
 from selfwire.runtime.models import MAX_TOKENS, Identity, identity
@@ -28,6 +28,7 @@ from selfwire.runtime.prices import Prices
 from selfwire.runtime.structured import Bound, Structured, again, bound, parsed, schema_fingerprint
 from selfwire.runtime.throttle import Throttle, throttle
 from selfwire.runtime.tracing import place
+from selfwire.runtime.unheard import answered
 from selfwire.runtime.unrecorded import Recorder
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -185,6 +186,7 @@ class MeteredModel:
         player = self._player(request.role)
         messages, cuts = fitted(request.messages, request.tools, self.policy.max_input_tokens)
         at_most = self._at_most(player, messages, request)
+        made: list[Reply] = []
 
         async def call() -> Outcome:
             billed: list[Usage] = []
@@ -199,11 +201,12 @@ class MeteredModel:
             if cuts:
                 trimmed = [cut._asdict() for cut in cuts]
                 reply = reply.replace(metadata={**reply.metadata, "trimmed": trimmed})
+            made.append(reply)
             return Outcome(reply.model_dump(mode="json"), reply.usage)
 
         asked = _asked(player.who, request)
         outcome = await self.journal.recorded("model", request.scope, asked, call, at_most)
-        return Reply.model_validate(outcome.body)
+        return made[0] if made else Reply.model_validate(outcome.body)
 
     async def _tried(self, player: _Player, request: _Request, billed: list[Usage]) -> Reply:
         """Attempts until one succeeds or there is no use in another.
@@ -223,8 +226,8 @@ class MeteredModel:
                 gate.answered = max(gate.answered, sent)
                 billed.append(self._usage(player, request, answer))
                 if answer.text or answer.tool_calls or answer.invalid_tool_calls:
-                    billed.append(Usage(seconds=time.monotonic() - since))
-                    return to_reply(answer, total(billed))
+                    billed[:] = [total([*billed, Usage(seconds=time.monotonic() - since)])]
+                    return to_reply(answer, billed[0])
                 empty += 1
                 fault, again_ok, wait = "an empty reply", empty == 1, None
             else:
@@ -257,16 +260,13 @@ class MeteredModel:
     async def _once(self, player: _Player, request: _Request) -> AIMessage | BaseException:
         """One request; what the provider raises comes back as a value, of whatever type it is."""
         runnable, messages = self._bound(player, request).prepared(request.messages)
-        options = _options(player, request)
-        try:
+        options, said = _options(player, request), to_langchain(messages)
+        with Caught() as caught:
             async with asyncio.timeout(self.policy.timeout):
-                call = runnable.ainvoke(to_langchain(messages), self._traced(request), **options)
-                (answer,) = await asyncio.gather(call, return_exceptions=True)
-        except TimeoutError as error:
-            return error
-        if isinstance(answer, BaseException):
-            return salvaged(answer) or answer
-        return answer
+                answer = await answered(runnable, said, options)
+                return answer or await runnable.ainvoke(said, self._traced(request), **options)
+        error = caught.error or TimeoutError()
+        return salvaged(error) or error
 
     def _bound(self, player: _Player, request: _Request) -> Bound:
         key = (request.tools, request.schema)

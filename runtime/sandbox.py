@@ -4,6 +4,8 @@ The program sees the system's libraries and its interpreter read-only, a small p
 no environment and no process but its own. Where selfwire runs as root, bubblewrap is started as nobody, for a
 limit on processes does not bind root. Resource limits are set inside, where the user namespace counts its own
 processes. They are per process: the sum over `Limits.processes` is bounded only by their product.
+
+Time is what a program takes of its own (`own_time.py`): that others keep the processors busy is no fault of it.
 """
 
 import asyncio
@@ -12,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +25,7 @@ from weakref import WeakKeyDictionary
 
 from selfwire.core.errors import ConfigError, SandboxError
 from selfwire.core.execution import Execution, Limits
+from selfwire.runtime.own_time import OwnTime
 
 NOBODY = 65534
 WAY_OUT = (
@@ -46,6 +50,10 @@ exec(compile(code, "/main.py", "exec"))
 
 _MOUNTED = ("bin", "lib", "lib64", "sbin")
 _CHUNK = 65536
+_LOOK_EVERY = 0.2
+"""Seconds between two looks at what a program does."""
+PATIENCE = 10
+"""Times its seconds that a program may take on the clock on the wall; then the machine is too busy for it."""
 OUT_OF_TIME = 128 + signal.SIGXCPU
 """Exit status of a program that has used up its processor time."""
 
@@ -77,7 +85,7 @@ class Bubblewrap:
         """Run a program; twice as many at a time as there are processors: half of a start is waiting for the kernel.
 
         Raises:
-            SandboxError: bubblewrap failed before the program began.
+            SandboxError: bubblewrap failed before the program began, or the machine is too busy to run it.
         """
         async with _slots():
             with _handles(code, stdin) as handles:
@@ -157,7 +165,7 @@ async def _watched(process: asyncio.subprocess.Process, limits: Limits) -> Execu
     ended = asyncio.gather(*reading, process.wait())
     overflow = asyncio.ensure_future(full.wait())
     try:
-        await asyncio.wait((ended, overflow), timeout=limits.seconds, return_when=asyncio.FIRST_COMPLETED)
+        await _ended_or_late(process.pid, (ended, overflow), limits.seconds)
         stopped = not ended.done()
     finally:
         overflow.cancel()
@@ -175,6 +183,24 @@ async def _watched(process: asyncio.subprocess.Process, limits: Limits) -> Execu
     )
 
 
+async def _ended_or_late(process: int, ends: Sequence[asyncio.Future[Any]], seconds: float) -> None:
+    """Wait for one of the ends, or until the process and all below it have taken their seconds.
+
+    Raises:
+        SandboxError: the processors were busy with others for so long that nothing can be said.
+    """
+    own, began = OwnTime(process), time.monotonic()
+    while not any(end.done() for end in ends):
+        await asyncio.wait(ends, timeout=_LOOK_EVERY, return_when=asyncio.FIRST_COMPLETED)
+        if own.look(_LOOK_EVERY) >= seconds:
+            return
+        if (waited := time.monotonic() - began) > PATIENCE * seconds and not any(end.done() for end in ends):
+            raise SandboxError(
+                f"the machine is too busy to run the program: in {waited:.0f} seconds it had {own.seconds:.0f} of its "
+                f"{seconds:g}; run less beside it, or set a lower --concurrency, and resume"
+            )
+
+
 async def _collected(stream: asyncio.StreamReader, kept: bytearray, most: int, full: asyncio.Event) -> None:
     """Read a stream to its end, so that its writer never hangs, and keep its beginning."""
     while chunk := await stream.read(_CHUNK):
@@ -188,8 +214,6 @@ def _begun(done: Execution, told: int) -> Execution:
     with suppress(BlockingIOError):
         if os.read(told, 1):
             return done
-    if done.timed_out:
-        return done
     raise SandboxError(f"bubblewrap did not start the program: {done.stderr.strip()[-500:] or 'it said nothing'}")
 
 
@@ -237,7 +261,7 @@ def _tried(sandbox: Bubblewrap) -> str | None:
         command = sandbox.command(handles, Limits())
         run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run
         try:
-            done = run(command, capture_output=True, text=True, timeout=20, check=False, **_surroundings(handles))
+            done = run(command, capture_output=True, text=True, timeout=60, check=False, **_surroundings(handles))
         except (OSError, subprocess.SubprocessError) as error:
             return str(error)
     return None if done.stdout == "42\n" else done.stderr.strip()[-300:] or f"it ended with {done.returncode}"

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from langchain_core.callbacks import AsyncCallbackManager
 from langchain_core.runnables import RunnableConfig, RunnableLambda
-from langchain_core.runnables.config import ensure_config, set_config_context, var_child_runnable_config
+from langchain_core.runnables.config import set_config_context, var_child_runnable_config
 from langsmith import tracing_context
 
 from selfwire.core.scope import Scope
@@ -17,6 +18,9 @@ T = TypeVar("T")
 
 TAGGED = ("method", "workflow", "iteration", "phase", "agent")
 """Labels that are tags as well as metadata."""
+
+_unwatched: ContextVar[RunnableConfig | None] = ContextVar("unwatched", default=None)
+"""The config that was left where nobody watched; while it is the one around, nobody does."""
 
 
 def place(
@@ -34,10 +38,9 @@ def place(
         Tags such as `agent:solve`, and metadata `selfwire_<label>`. `agent` is the node without the turn or call
         that the scope may name (`solve` of `solve#1.0`), which stands in `selfwire_node`.
     """
-    coordinates = scope.model_dump()
     said = {"agent": scope.node.partition("#")[0].partition(">")[0], **labels}
     fresh = {name: value for name, value in said.items() if f"selfwire_{name}" not in around}
-    known = {name: value for name, value in {**coordinates, **fresh}.items() if value != ""}
+    known = {name: value for name, value in (*scope, *fresh.items()) if value != ""}
     return {
         "tags": [f"{name}:{known[name]}" for name in TAGGED if name in known],
         "metadata": {f"selfwire_{name}": value for name, value in known.items()},
@@ -50,20 +53,28 @@ def is_watched(config: RunnableConfig | None = None) -> bool:
     Args:
         config: what it would run with, on top of what runs around it.
     """
-    around = var_child_runnable_config.get() or {}
+    around, own = var_child_runnable_config.get() or {}, (config or {}).get("callbacks")
+    if around is _unwatched.get() and not own:
+        return False
     if around.get("configurable"):  # never empty inside a graph
         return True
-    return bool(AsyncCallbackManager.configure(around.get("callbacks"), (config or {}).get("callbacks")).handlers)
+    return bool(AsyncCallbackManager.configure(around.get("callbacks"), own).handlers)
 
 
 @contextmanager
-def within(config: RunnableConfig) -> Iterator[None]:
-    """Have what runs below take over a config, as it would inside a run that has it."""
-    token = var_child_runnable_config.set(config)
+def unwatched(*places: RunnableConfig | None) -> Iterator[None]:
+    """Have what runs below take over tags and metadata, as inside a run that has them; for where nobody watches."""
+    around = var_child_runnable_config.get() or RunnableConfig()
+    all_of_them = [around, *(place for place in places if place)]
+    tags = dict.fromkeys(tag for place in all_of_them for tag in place.get("tags") or ())
+    metadata = {name: told for place in all_of_them for name, told in (place.get("metadata") or {}).items()}
+    here: RunnableConfig = {**around, "tags": [*tags], "metadata": metadata}
+    config, mark = var_child_runnable_config.set(here), _unwatched.set(here)
     try:
         yield
     finally:
-        var_child_runnable_config.reset(token)
+        _unwatched.reset(mark)
+        var_child_runnable_config.reset(config)
 
 
 async def as_run(
@@ -84,7 +95,7 @@ async def as_run(
         told: what a trace shows of the result.
     """
     if not is_watched(config):
-        with within(ensure_config(config)):
+        with unwatched(config):
             return await step()
     found: list[T] = []
 
@@ -101,5 +112,7 @@ async def untraced(call: Coroutine[Any, Any, T]) -> T:
 
     Callbacks, tags and parents of the running graph do not reach it, and LangSmith records nothing below it.
     """
+    if not is_watched():
+        return await call
     with tracing_context(enabled=False, parent=False), set_config_context(RunnableConfig()) as context:
         return await asyncio.create_task(call, context=context)

@@ -52,7 +52,7 @@ def normalised(answer: str, gold: str) -> str:
     if re.fullmatch(r"-?\d+", gold):
         return text.replace(",", "").replace("\u2212", "-")
     if _BRACKETS.fullmatch(gold):
-        return "".join(answer.split())
+        return "".join(text.split())
     return " ".join(text.lower().replace(",", " ").split())
 
 

@@ -107,7 +107,7 @@ def own_tasks(path: str, grader: str, rubric: str | None = None) -> Benchmark:
         ConfigError: the file or the grader cannot be used, or a task lacks the reference that the grader needs.
     """
     from selfwire.evals.graders import load_grader
-    from selfwire.evals.judge import JUDGE, JudgeEnvironment
+    from selfwire.evals.judge import AGREES, HOLDS, JUDGE, JudgeEnvironment
     from selfwire.evals.tasks import read_tasks
 
     tasks = read_tasks(Path(path))
@@ -124,6 +124,7 @@ def own_tasks(path: str, grader: str, rubric: str | None = None) -> Benchmark:
         toolbox={},
         tools=(),
         baseline=Baseline("empty answer", lambda question: "-"),
+        figures=(HOLDS, AGREES) if grader == JUDGE else (),
     )
 
 

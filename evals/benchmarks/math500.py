@@ -13,9 +13,10 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -30,7 +31,9 @@ from selfwire.tools.calculator import CalculatorTool
 
 FORM = "Put the final answer into \\boxed{}."
 SECONDS = 30.0
-"""Time for one comparison, the start of a worker included."""
+"""Of processor time, for one comparison: on a busy machine the clock on the wall says little."""
+PATIENCE = 300.0
+"""Seconds on the clock for one comparison, the start of a worker included."""
 WORKER = (sys.executable, "-m", "selfwire.evals.benchmarks.math_worker")
 LONGEST = 20_000
 """Characters of an answer that are read, from its end: the final answer stands there."""
@@ -61,12 +64,15 @@ class Comparer:
     """Worker processes, as many at most as there are processors; started when needed, ended with this process.
 
     Args:
-        seconds: for one comparison.
+        seconds: of processor time, for one comparison.
+        patience: seconds on the clock, for one comparison.
         command: starts a worker.
     """
 
-    def __init__(self, seconds: float = SECONDS, command: Sequence[str] = WORKER) -> None:
-        self._seconds, self._command = seconds, command
+    def __init__(
+        self, seconds: float = SECONDS, patience: float = PATIENCE, command: Sequence[str] = WORKER
+    ) -> None:
+        self._seconds, self._patience, self._command = seconds, patience, command
         self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
         for _ in range(os.cpu_count() or 1):
             self._idle.put(None)
@@ -80,13 +86,14 @@ class Comparer:
         worker: _Worker | None = self._idle.get()
         try:
             worker = worker or _Worker(self._command)
-            said = worker.asked({"gold": gold, "answer": answer}, self._seconds)
+            asked = {"gold": gold, "answer": answer, "seconds": self._seconds}
+            said = worker.asked(asked, self._patience)
             return Compared.model_validate_json(said)
         except (OSError, ValidationError) as error:
             if worker is not None:
                 worker.end()
             worker = None
-            why = f"it broke, or took longer than {self._seconds:g} seconds"
+            why = f"it broke, or took more than {self._seconds:g} seconds to compute or {self._patience:g} in all"
             raise GradingError(f"math-verify could not compare the answer ...{answer[-80:]!r}: {why}") from error
         finally:
             self._idle.put(worker)
@@ -98,7 +105,7 @@ class _Worker:
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, text=True)
         atexit.register(self.end)
 
-    def asked(self, what: dict[str, str], seconds: float) -> str:
+    def asked(self, what: Mapping[str, Any], seconds: float) -> str:
         """The worker's line; "" if it ended, as it does when the time is up."""
         stdin, stdout = self._process.stdin, self._process.stdout
         late = threading.Timer(seconds, self._process.kill)

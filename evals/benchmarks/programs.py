@@ -1,9 +1,9 @@
 """What the code benchmarks share: the program in an answer, and unit tests that run behind it in the sandbox.
 
-A program counts as right if it ends after its tests have passed (pass@1). Tests run in the program's own process,
-as the benchmarks' authors do it: a program that leaves early does not pass, nor one that prints its own file, for a
-word that it does not hold is written after the last test (`with_tests.py`); one whose objects claim to equal
-everything would pass.
+A program counts as right if its tests pass (pass@1). They run in a process of their own, which asks the program's
+for every value (`with_tests.py`): the program never holds a test or the word that tells the verdict, and what it gives
+back is taken as plain values. So one that leaves early does not pass, nor one that prints a verdict, rewrites asserts
+or builtins, reads its caller's frames, or returns what claims to equal everything.
 """
 
 import builtins
@@ -40,13 +40,19 @@ def defines(program: str, name: str) -> bool:
     return bool(
         re.search(rf"^(?:(?:async\s+)?def|class)\s+{re.escape(name)}\b|^{re.escape(name)}\s*[:=]", program, re.M)
     )
+_WHY = {
+    "late": f"The program took longer than {LIMITS.processor} seconds.",
+    "left": "The program ended before its tests did; it must not exit.",
+    "broken": "The program ended with an error status.",
+}
+"""What is told of a program whose process has ended, by what `with_tests.py` calls it."""
 
 
 class UnitTests:
     """Runs a program with its tests behind it; the reference is {"before", "name", "tests"}.
 
-    `before` is code that the program may build on, `name` the function that it is about, "" for none. A program
-    that does not define it is read as the rest of `before`, as HumanEval's completions are.
+    `before` is code that program and tests may build on, `name` the function that they are about, "" for none. A
+    program that does not define it is read as the rest of `before`, as HumanEval's completions are.
 
     Args:
         name: of the benchmark.
@@ -64,19 +70,23 @@ class UnitTests:
             SandboxError: the sandbox failed.
         """
         reference = _tests_of(task)
-        word = secrets.token_hex(8)  # decides nothing; it only must not be known to the program
-        asked = {"program": assembled(reference, program_in(answer)), "word": word}
+        word = secrets.token_hex(16)  # decides nothing; it only must not be known to the program
+        asked = {**reference, "program": assembled(reference, program_in(answer)), "word": word}
         driver = (files("selfwire.evals.benchmarks") / "with_tests.py").read_text(encoding="utf-8")
         done = await self._sandbox.run(driver, json.dumps(asked), limits=LIMITS)
-        if done.exit_status == 0 and word in done.stdout:
+        _, found, behind = done.stdout.partition(word)
+        if done.exit_status != 0 or not found:
+            return Feedback(score=0.0, solved=False, text=complaint(done, LIMITS))
+        raised, _ = json.JSONDecoder().raw_decode(behind)  # a process that the program left may write behind it
+        if raised is None:
             return Feedback(score=1.0, solved=True, text="All tests pass.")
-        return Feedback(score=0.0, solved=False, text=complaint(done, LIMITS))
+        return Feedback(score=0.0, solved=False, text=_WHY.get(raised) or told_of(raised))
 
 
 def assembled(reference: Mapping[str, Any], program: str) -> str:
-    """The program between what stands before it and its tests."""
+    """The program behind what stands before it."""
     gap = "\n\n" if not reference["name"] or defines(program, reference["name"]) else ""
-    return f"{reference['before']}{gap}{program}\n\n{reference['tests']}\n"
+    return f"{reference['before']}{gap}{program}\n"
 
 
 def complaint(done: Execution, limits: Limits) -> str:
@@ -85,15 +95,18 @@ def complaint(done: Execution, limits: Limits) -> str:
         return f"The program took longer than {limits.processor} seconds."
     if done.truncated:
         return f"The program was stopped after it had written {limits.output:,} bytes."
-    if done.exit_status == 0:
-        return "The program ended before its tests did; it must not exit."
     raised = _RAISED.match(done.stderr.strip().rpartition("\n")[2])
-    if raised is None:
-        return "The program ended with an error status."
-    if raised[1] == "AssertionError":
+    return told_of(raised[1]) if raised else "The program ended with an error status."
+
+
+def told_of(raised: str) -> str:
+    """What a program is told of an error, by its name.
+
+    A name or number that the program makes up could carry what a hidden test gave it, so only known ones are told.
+    """
+    if raised == "AssertionError":
         return "The program runs, but a test fails."
-    # A name or number that the program makes up could carry what a hidden test gave it, so only known ones are told.
-    return f"The program raised {raised[1] if hasattr(builtins, raised[1]) else 'an error of its own'}."
+    return f"The program raised {raised if hasattr(builtins, raised) else 'an error of its own'}."
 
 
 def _tests_of(task: Task) -> dict[str, str]:

@@ -1,23 +1,338 @@
-"""Runs in the sandbox, never imported: a program with its tests behind it, as a module that is not the main one.
+"""Runs in the sandbox, never imported: tests in one process, and the program that they call in another.
 
-Reads {"program", "word"} from standard input and writes the word when the program, tests included, has ended. No
-file and no global holds the word; a program would have to search the frames of its caller for it. That the module
-is not the main one is as the benchmarks' authors run it: what a program keeps for `__main__` is not carried out.
+Reads {"before", "program", "name", "tests", "word"} from standard input, `before` being what the tests may build on;
+writes the word, and behind it as JSON what came of it: null if every test has passed, else why not.
+
+The program gets what its functions are called with and nothing else: its process is forked before the tests are read,
+their text is wiped out then, and the process that runs them cannot be looked into. What it gives back is taken as
+plain values, so no object of its making says that it equals another; objects of its own classes stay with it and are
+only pointed at. What it does to asserts, builtins or modules it does to itself.
 """
 
+import builtins
+import ctypes
+import datetime
+import importlib
 import json
 import os
+import signal
 import sys
+from ast import Name, parse, walk
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from types import ModuleType
+from typing import Any
+
+EXACT = 2**53
+"""Below it a whole number needs no care in JSON."""
+KNOWN = frozenset(dir(builtins)) | sys.stdlib_module_names
+DUMPABLE, DIE_WITH_PARENT = 4, 1  # of prctl(2)
 
 
-def _run() -> None:
-    asked, write = json.load(sys.stdin), os.write
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # else the program could read it all again
-    module = ModuleType("answer")
+class Gone(BaseException):
+    """The process at the other end has ended."""
+
+
+class UnknownError(Exception):
+    """The program has raised an error of its own making."""
+
+
+class Pointer:
+    """In the tests' process: an object that stays in the program's."""
+
+    def __init__(self, wire: "Wire", number: int) -> None:
+        self.__dict__.update(_wire=wire, _number=number)
+
+    def _ask(self, act: str, *given: Any, **named: Any) -> Any:
+        return self._wire.ask(act, self, given, named)
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """Have the program call it."""
+        return self._ask("call", *given, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # copy and pickle look for such
+            raise AttributeError(name)
+        return self._ask("getattr", name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._ask("setattr", name, value)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._ask("getitem", key)
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(self._ask("contains", value))
+
+    def __iter__(self) -> Any:
+        return self._ask("iter")
+
+    def __next__(self) -> Any:
+        return self._ask("next")
+
+    def __len__(self) -> int:
+        return int(self._ask("len"))
+
+    def __bool__(self) -> bool:
+        return bool(self._ask("bool"))
+
+    def __str__(self) -> str:
+        return str(self._ask("str"))
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Pointer) and self._number == other._number
+
+    def __hash__(self) -> int:
+        return int(self._number)
+
+
+ACTS: dict[str, Callable[..., Any]] = {
+    "call": lambda it, *given, **named: it(*given, **named),
+    "getattr": getattr,
+    "setattr": setattr,
+    "getitem": lambda it, key: it[key],
+    "contains": lambda it, value: value in it,
+    "iter": iter,
+    "next": next,
+    "len": len,
+    "bool": bool,
+    "str": str,
+}
+
+
+def packed(one: Any, wire: "Wire") -> Any:
+    """A value as JSON; what is not plain, as the number that it has.
+
+    A value whose class is made from a builtin one, such as a Counter or a named tuple, is taken as one of that.
+    """
+    kind: type = type(one)
+    if one is None or kind in (bool, float, str) or (kind is int and abs(one) < EXACT):
+        return one
+    if kind is Pointer:
+        return ["pointer", one._number]
+    if isinstance(one, ModuleType):
+        return ["module", one.__name__]
+    if (name := _class_name(one)) and vars(builtins).get(name) is one:
+        return ["class", name]
+    for base, pack in PACK.items():
+        if isinstance(one, base):
+            return [PACK_NAMES[base], packed_parts(pack(one), wire)]
+    return ["pointer", wire.keep(one)]
+
+
+def _class_name(one: object) -> str:
+    return one.__name__ if isinstance(one, type) else ""
+
+
+def packed_parts(parts: Any, wire: "Wire") -> Any:
+    """Items of a collection packed one by one; anything else is a text or a number already."""
+    return [packed(part, wire) for part in parts] if isinstance(parts, list) else parts
+
+
+PACK: dict[type, Callable[[Any], Any]] = {
+    bool: lambda one: str(int(one)),
+    int: lambda one: hex(int.__int__(one)),
+    float: lambda one: float.__float__(one).hex(),
+    str: lambda one: str.__str__(one),
+    complex: lambda one: [one.real, one.imag],
+    bytes: lambda one: bytes.hex(one),
+    bytearray: lambda one: bytearray.hex(one),
+    list: lambda one: list(list.__iter__(one)),
+    tuple: lambda one: list(tuple.__iter__(one)),
+    set: lambda one: list(set.__iter__(one)),
+    frozenset: lambda one: list(frozenset.__iter__(one)),
+    dict: lambda one: list(dict.items(one)),
+    type({}.keys()): list,
+    type({}.items()): list,
+    range: lambda one: [one.start, one.stop, one.step],
+    Decimal: lambda one: Decimal.__str__(one),
+    Fraction: lambda one: [one.numerator, one.denominator],
+    datetime.datetime: lambda one: datetime.datetime.isoformat(one),
+    datetime.date: lambda one: datetime.date.isoformat(one),
+    datetime.time: lambda one: datetime.time.isoformat(one),
+    datetime.timedelta: lambda one: [one.days, one.seconds, one.microseconds],
+}
+PACK_NAMES = {base: base.__name__ for base in PACK}
+UNPACK: dict[str, Callable[[Any], Any]] = {
+    "bool": lambda found: found == "1",
+    "int": lambda found: int(found, 16),
+    "float": float.fromhex,
+    "str": str,
+    "complex": lambda found: complex(*found),
+    "bytes": bytes.fromhex,
+    "bytearray": bytearray.fromhex,
+    "list": list,
+    "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+    "dict": dict,
+    "dict_keys": set,
+    "dict_items": set,
+    "range": lambda found: range(*found),
+    "Decimal": Decimal,
+    "Fraction": lambda found: Fraction(*found),
+    "datetime": datetime.datetime.fromisoformat,
+    "date": datetime.date.fromisoformat,
+    "time": datetime.time.fromisoformat,
+    "timedelta": lambda found: datetime.timedelta(*found),
+}
+
+
+def unpacked(told: Any, wire: "Wire") -> Any:
+    """The value that was packed: plain ones only, pointers, builtin classes, modules of the standard library."""
+    if not isinstance(told, list):
+        return told
+    kind, parts = told
+    if kind == "pointer":
+        return wire.found(parts)
+    if kind == "module":
+        return importlib.import_module(parts) if parts in sys.stdlib_module_names else None
+    if kind == "class":
+        return vars(builtins)[parts]
+    return UNPACK[kind]([unpacked(part, wire) for part in parts] if isinstance(parts, list) else parts)
+
+
+class Wire:
+    """One end of the two pipes between the processes; only the program's end keeps objects."""
+
+    def __init__(self, read: int, write: int, *, keeps: bool) -> None:
+        self._read, self._write, self._keeps = os.fdopen(read, "rb"), os.fdopen(write, "wb"), keeps
+        self._kept: list[Any] = []
+        self._numbers: dict[int, int] = {}
+
+    def keep(self, one: Any) -> int:
+        """The number of an object that stays here."""
+        if not self._keeps:
+            raise TypeError(f"tests cannot give a program {type(one).__name__}")
+        if id(one) not in self._numbers:
+            self._numbers[id(one)] = len(self._kept)
+            self._kept.append(one)
+        return self._numbers[id(one)]
+
+    def found(self, number: int) -> Any:
+        """The object that a number means: one that is kept here, else a pointer."""
+        return self._kept[number] if self._keeps else Pointer(self, int(number))
+
+    def send(self, value: Any) -> None:
+        """Tell the other end."""
+        body = json.dumps(packed(value, self)).encode()
+        try:
+            self._write.write(len(body).to_bytes(8, "big") + body)
+            self._write.flush()
+        except BrokenPipeError:
+            raise Gone from None
+
+    def receive(self) -> Any:
+        """What the other end tells next."""
+        size = int.from_bytes(self._read.read(8), "big")
+        body = self._read.read(size)
+        if not size or len(body) < size:
+            raise Gone
+        return unpacked(json.loads(body), self)
+
+    def ask(self, *asked: Any) -> Any:
+        """What the program gives for it; raises what it raised."""
+        self.send(asked)
+        kind, value = self.receive()
+        if kind == "gave":
+            return value
+        raised = getattr(builtins, value, None)
+        raise raised() if isinstance(raised, type) and issubclass(raised, Exception) else UnknownError
+
+
+def serve(wire: Wire) -> None:
+    """Be the program: run its text, then do what is asked of it, until nobody asks any more."""
+    text, module = wire.receive(), ModuleType("answer")
     sys.modules["answer"] = module
-    exec(compile(asked["program"], "/answer.py", "exec"), module.__dict__)
-    write(1, asked["word"].encode())
+
+    def started() -> dict[str, Any]:
+        exec(compile(text, "/answer.py", "exec"), module.__dict__)
+        return {name: one for name, one in module.__dict__.items() if not name.startswith("__")}
+
+    answer(wire, started)
+    while True:
+        act, it, given, named = wire.receive()
+        answer(wire, lambda: ACTS[act](it, *given, **named))  # noqa: B023  # called at once
 
 
-_run()
+class Outcome:
+    """Notes the name of whatever is raised inside, the end of a process apart."""
+
+    def __init__(self) -> None:
+        self.raised: str | None = None
+
+    def __enter__(self) -> "Outcome":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: Any) -> bool:
+        if kind is None or isinstance(error, SystemExit | Gone):
+            return False
+        self.raised = kind.__name__
+        return True
+
+
+def answer(wire: Wire, act: Callable[[], Any]) -> None:
+    """Send what comes of an act."""
+    with Outcome() as outcome:
+        wire.send(("gave", act()))
+    if outcome.raised:
+        wire.send(("raised", outcome.raised))
+
+
+def verdict(asked: dict[str, str], wire: Wire) -> str | None:
+    """None if every test passes, else the name of what was raised."""
+    wire.send(asked["program"])
+    with Outcome() as outcome:
+        kind, given = wire.receive()
+        if kind == "raised":
+            return str(given)
+        place: dict[str, Any] = {"__name__": "tests"}
+        exec(compile(asked["before"], "/before.py", "exec"), place)
+        place.update({name: given[name] for name in names(asked, given, place)})
+        exec(compile(asked["tests"], "/tests.py", "exec"), place)
+    return outcome.raised
+
+
+def names(asked: dict[str, str], given: dict[str, Any], before: dict[str, Any]) -> set[str]:
+    """What the tests take from the program: what they name, and nothing that stands before it but its function.
+
+    A function that is called as a builtin one, or as a module, stands in for that only where the tests name nothing
+    else of the program's: some are about a function `sum`, others use `set` on what they are about.
+    """
+    named = {node.id for node in walk(parse(asked["tests"])) if isinstance(node, Name)}
+    fresh = {name for name in named & given.keys() if name not in before or name == asked["name"]}
+    modules = {name for name in fresh if isinstance(given[name], ModuleType)}
+    own = fresh - modules - KNOWN
+    return modules | (own or fresh)
+
+
+def main() -> None:
+    """Fork the program's process, then read the tests and run them."""
+    there, here = os.pipe(), os.pipe()
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.close(there[1])
+        os.close(here[0])
+        ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+        serve(Wire(there[0], here[1], keeps=True))
+    os.close(there[0])
+    os.close(here[1])
+    ctypes.CDLL(None).prctl(DUMPABLE, 0)
+    asked = json.load(sys.stdin)
+    os.ftruncate(0, 0)  # it can be opened anew through /proc
+    try:
+        why = verdict(asked, Wire(here[0], there[1], keeps=False))
+    except Gone:
+        why = ended(child)
+    os.write(1, f"{asked['word']}{json.dumps(why)}".encode())  # at once, so that nothing stands in between
+
+
+def ended(child: int) -> str:
+    """How the program's process has ended."""
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return "late" if status == -signal.SIGXCPU else "left" if status == 0 else "broken"
+
+
+main()

@@ -21,6 +21,7 @@ from selfwire.evals.cli import (
     workflows,
 )
 from selfwire.evals.cli.faults import GuardedGroup
+from selfwire.evals.experiments.connection import silenced
 
 TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
     evolve.register,
@@ -59,4 +60,6 @@ def build() -> typer.Typer:
 def _options(
     traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error was raised.")] = False,
 ) -> None:
-    """Hold what is said before a command; `GuardedGroup` reads it."""
+    """Hold what is said before a command, for `GuardedGroup`; trace nothing where nobody is named to trace to."""
+    if silenced():
+        typer.echo("nothing is traced: there is neither LANGSMITH_API_KEY nor LANGSMITH_ENDPOINT", err=True)

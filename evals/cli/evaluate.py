@@ -256,8 +256,16 @@ def _words_at_the_end(run: Evaluation) -> Iterator[None]:
         raise typer.Exit(STOPPED) from None
     finally:
         if not finished:
-            run_sync(run.written(complete=False))
+            _write_what_there_is(run)
         _last_words(run, finished=finished)
+
+
+def _write_what_there_is(run: Evaluation) -> None:
+    """Write the rows so far; what stopped the run is said first of all, so that they cannot be written is added."""
+    try:
+        run_sync(run.written(complete=False))
+    except ConfigError as error:
+        typer.echo(str(error), err=True)
 
 
 def _last_words(run: Evaluation, *, finished: bool) -> None:

@@ -62,7 +62,7 @@ PriceFile = Annotated[
 ]
 GraderName = Annotated[str, typer.Option(help="For .jsonl tasks: a named grader, judge or module:function.")]
 Rubric = Annotated[str | None, typer.Option(help="For the judge: what a good answer is, as text or .md file.")]
-GradingTimeout = Annotated[float, typer.Option(help="Seconds until the grading of an answer is given up.")]
+GradingTimeout = Annotated[float, typer.Option(help="Seconds until a grader of your own is given up on an answer.")]
 Concurrency = Annotated[int, typer.Option(help="Tasks that are worked on at the same time.")]
 BudgetCalls = Annotated[int | None, typer.Option(help="Most model calls.")]
 BudgetTokens = Annotated[int | None, typer.Option(help="Most tokens.")]

@@ -15,6 +15,7 @@ from selfwire.evals.evaluation.contestants import TRIVIAL, Entrant, Found, Wirin
 from selfwire.evals.evaluation.evolving import evolutions_of
 from selfwire.evals.evaluation.parts import Part, gathered
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
+from selfwire.evals.evaluation.rows import ResultsFile
 from selfwire.evals.evaluation.run import WORKFLOWS, Evaluation, noted_workflows
 from selfwire.evals.evaluation.seen import Seen, seen
 from selfwire.evals.models import embedder_name, metered
@@ -60,9 +61,11 @@ def started(
         out: file of results; one in the run's folder if None.
 
     Raises:
-        ConfigError, LibraryError: a name, file or option cannot be used.
+        ConfigError, LibraryError: a name, file or option cannot be used, or no results can be written to `out`.
     """
     trial = checked(request, home)
+    if out is not None:
+        ResultsFile(out).discard()
     name = run or f"{request.command}-{short_name(request.benchmark)}-{secrets.token_hex(3)}"
     told = facts(request, corpus(trial.tasks), trial.embeds.name)
     journal = Journal.create(runs_folder(home) / name / JOURNAL, run=name, facts=told)

@@ -51,7 +51,7 @@ class EvaluationRequest(Request):
         seed: of the tasks and of everything drawn.
         concurrency: tasks that are worked on at the same time.
         calls_per_task: most model calls of a task, for every contestant; None for no cap.
-        grading_timeout: seconds until the grading of an answer is given up.
+        grading_timeout: seconds until a grader of the user's own is given up on an answer.
         evolving: who is evolved first, on tasks of other splits; None for nobody.
         langsmith: whether LangSmith is told, and whether of references too.
     """

@@ -3,6 +3,9 @@
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from errno import EISDIR
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -168,25 +171,51 @@ class ResultsFile:
 
     Args:
         path: where it goes.
+
+    Raises:
+        ConfigError: it cannot be written there; so do all methods.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._rows = TemporaryFile("w+", encoding="utf-8", dir=path.parent)
+        with self._guarded():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_dir():
+                raise IsADirectoryError(EISDIR, "it is a folder")
+            self._rows = TemporaryFile("w+", encoding="utf-8", dir=path.parent)
 
-    def add(self, row: TaskRow) -> None:
-        """Add a row; it is not held in memory."""
-        self._rows.write(row.model_dump_json() + "\n")
+    def discard(self) -> None:
+        """Write nothing after all."""
+        self._rows.close()
+
+    def add(self, row: str) -> None:
+        """Add a row's JSON text; it is not held in memory."""
+        with self._guarded():
+            self._rows.write(f"{row}\n")
 
     def finish(self, header: Header) -> None:
         """Put header and rows where they go."""
         draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        self._rows.seek(0)
-        with self._rows, draft.open("w", encoding="utf-8") as file:
-            file.write(header.model_dump_json() + "\n")
-            shutil.copyfileobj(self._rows, file)
-        draft.replace(self.path)
+        with self._guarded():
+            try:
+                self._rows.seek(0)
+                with self._rows, draft.open("w", encoding="utf-8") as file:
+                    file.write(header.model_dump_json() + "\n")
+                    shutil.copyfileobj(self._rows, file)
+                draft.replace(self.path)
+            except OSError:
+                draft.unlink(missing_ok=True)
+                raise
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise ConfigError(
+                f"results cannot be written to {self.path}: {error.strerror}; start with another --out, or make room "
+                "and resume the run, which keeps what was paid for"
+            ) from error
 
 
 def read_results(path: Path) -> tuple[Header, tuple[TaskRow, ...]]:

@@ -14,10 +14,10 @@ from selfwire.evals.baselines.single import CUT
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.evaluation.contestants import Entrant, Found, trivial
 from selfwire.evals.evaluation.evolving import Evolution, left, without
-from selfwire.evals.evaluation.grading import TimedEnvironment
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.rows import Header, ResultsFile, TaskRow, task_row
 from selfwire.evals.evaluation.table import Line, Tally
+from selfwire.evals.graders import GradedEnvironment
 from selfwire.evals.recording import code_hash, standing
 from selfwire.evals.runs import SUMMARY
 from selfwire.evals.version import installed_version
@@ -89,9 +89,11 @@ class Evaluation:
     @property
     def ground(self) -> Ground:
         """Where the contestants are run and graded."""
-        asked = self.request
+        asked, environment = self.request, self.benchmark.environment
+        if isinstance(environment, GradedEnvironment):
+            environment = environment.within(asked.grading_timeout)
         return Ground(
-            environment=TimedEnvironment(self.benchmark.environment, asked.grading_timeout),
+            environment=environment,
             journal=self.journal,
             ledger=self.ledger,
             concurrency=asked.concurrency,
@@ -122,12 +124,13 @@ class Evaluation:
         Raises:
             BudgetError, OutageError: it stopped early and can be resumed; what there is has been written.
         """
-        async with standing(self.tell), deadline(self.ledger):
-            for number, one in enumerate(self.entrants):
-                await self._run(one, number, on_event)
-        lines = await self.written(complete=True)
-        await self.tell("finished", score=lines[-1].score if len(lines) == 2 else None)
-        return lines
+        with self.journal.on_this_loop():
+            async with standing(self.tell), deadline(self.ledger):
+                for number, one in enumerate(self.entrants):
+                    await self._run(one, number, on_event)
+            lines = await self.written(complete=True)
+            await self.tell("finished", score=lines[-1].score if len(lines) == 2 else None)
+            return lines
 
     async def tell(self, status: str, **more: Any) -> None:
         """Note how the run stands, for lists of runs."""
@@ -146,28 +149,32 @@ class Evaluation:
         """Write what there is to the file of results; return the table's lines."""
         tallies = {one.name: Tally(one.contestant) for one in self.entrants}
         file, oracle = ResultsFile(self.out), False
-        async for row in self.rows():
+        async for text, row in self._texts():
             tallies[row.target].add(row)
-            file.add(row)
+            file.add(text)
             oracle = oracle or row.oracle
         file.finish(self._header(oracle, complete=complete))
         return tuple(tally.line(self.tasks) for tally in tallies.values())
 
     async def rows(self) -> AsyncIterator[TaskRow]:
         """All rows that there are, contestant by contestant in the order of the tasks."""
-        for one in self.entrants:
-            names = [_note(one.name, task.id) for task in self.tasks]
-            async for row in self._read(names):
-                yield row
+        async for _, row in self._texts():
+            yield row
 
-    async def _read(self, names: Sequence[str]) -> AsyncIterator[TaskRow]:
+    async def _texts(self) -> AsyncIterator[tuple[str, TaskRow]]:
+        """The same, with the texts in which the journal holds them."""
+        for one in self.entrants:
+            async for found in self._read([_note(one.name, task.id) for task in self.tasks]):
+                yield found
+
+    async def _read(self, names: Sequence[str]) -> AsyncIterator[tuple[str, TaskRow]]:
         """The rows that there are of those."""
         for start in range(0, len(names), READ_AT_ONCE):
             some = names[start : start + READ_AT_ONCE]
             found = await self.journal.all_noted(some)
             for name in some:
                 if name in found:
-                    yield TaskRow.model_validate(found[name])
+                    yield found[name], TaskRow.model_validate_json(found[name])
 
     async def _run(self, one: Entrant, number: int, on_event: Callable[[Event], None]) -> None:
         """Every task of a contestant that has no row or an error."""
@@ -192,7 +199,7 @@ class Evaluation:
     async def _done(self, one: Entrant) -> dict[str, float]:
         """Scores of the tasks whose rows stand."""
         prefix, found = _note(one.name), dict[str, float]()
-        async for row in self._read(await self.journal.note_names(prefix)):
+        async for _, row in self._read(await self.journal.note_names(prefix)):
             if row.score is not None:
                 found[row.task] = row.score
         return found

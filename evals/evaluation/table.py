@@ -120,13 +120,23 @@ class Tally:
 
 
 def difference(line: Line, against: Line) -> Estimate | None:
-    """Mean of `line` - `against` over the tasks that both finished, with Student's interval over the pairs."""
+    """Mean of `line` - `against` over the tasks that both finished, with Student's interval over the pairs.
+
+    Where all differences are equal that interval has no width, as if two tasks could tell everything. Then at most a
+    share 1 - 0.05**(1/n) of all tasks differs otherwise, with 95 % confidence, and a difference lies in [-1, 1].
+    """
     both = [
         (there, here)
         for task, here in line.scores.items()
         if here is not None and (there := against.scores.get(task)) is not None
     ]
-    return paired([there for there, _ in both], [here for _, here in both]) if len(both) > 1 else None
+    if len(both) < 2:
+        return None
+    found = paired([there for there, _ in both], [here for _, here in both])
+    if found.low < found.high:
+        return found
+    unseen = 1 - 0.05 ** (1 / found.n)
+    return found.replace(low=found.value - unseen * (1 + found.value), high=found.value + unseen * (1 - found.value))
 
 
 def reference(lines: Sequence[Line], against: str) -> Line:

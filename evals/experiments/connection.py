@@ -5,9 +5,10 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from langsmith import Client
+from langsmith import Client, configure
 from langsmith.utils import LangSmithError
 
 from selfwire.core.errors import ConfigError
@@ -18,6 +19,12 @@ NOWHERE = "http://127.0.0.1:9"
 HOSTED = "https://api.smith.langchain.com"
 KEYS = ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY")
 ENDPOINTS = ("LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT")
+ASKED_FOR = tuple(f"{space}_{name}" for space in ("LANGSMITH", "LANGCHAIN") for name in ("TRACING", "TRACING_V2"))
+ELSEWHERE = (
+    "LANGSMITH_RUNS_ENDPOINTS", "LANGSMITH_TRACING_MODE", "LANGSMITH_OTEL_ENABLED", "LANGSMITH_OTEL_ONLY",
+    "LANGSMITH_PROFILE", "LANGSMITH_CONFIG_FILE",
+)  # fmt: skip
+"""Settings that say in other ways where traces go."""
 PATIENCE = 60.0
 """Seconds that feedback on its way may take at the end."""
 
@@ -75,12 +82,33 @@ def langsmith_address() -> str:
     Raises:
         ConfigError: the environment names neither a key nor an endpoint.
     """
-    if not any(os.environ.get(name, "").strip() for name in (*KEYS, *ENDPOINTS)):
+    if not _named(*KEYS, *ENDPOINTS):
         raise ConfigError(
             "there is no LangSmith to upload to: set LANGSMITH_API_KEY, or LANGSMITH_ENDPOINT for a server of your "
             "own; without either, leave --langsmith out: everything is measured here all the same"
         )
     return next((found for name in ENDPOINTS if (found := os.environ.get(name, "").strip())), HOSTED)
+
+
+def silenced() -> bool:
+    """Turn tracing off in this process and its children where it is asked for and nobody is named to whom.
+
+    LangChain would send its traces to the hosted service all the same, which refuses them.
+
+    Returns:
+        Whether that was so.
+    """
+    asked = any(os.environ.get(name, "").strip().lower() == "true" for name in ASKED_FOR)
+    profile = Path.home() / ".langsmith" / "config.json"
+    if not asked or _named(*KEYS, *ENDPOINTS, *ELSEWHERE) or profile.exists():
+        return False
+    configure(enabled=False)
+    os.environ.update({name: "false" for name in ASKED_FOR if name in os.environ})  # for processes that this one starts
+    return True
+
+
+def _named(*variables: str) -> bool:
+    return any(os.environ.get(name, "").strip() for name in variables)
 
 
 @contextmanager

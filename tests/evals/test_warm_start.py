@@ -15,6 +15,7 @@ from selfwire.evolvers.evomas.weights import weights_of
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.evomas.adapters import saved_weights, with_weights
 from selfwire.runtime import blobs
+from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.exports import read_workflow, write_workflow
 from tests.scripted import prompts
 
@@ -23,7 +24,7 @@ def test_a_training_is_resumed_though_the_file_with_its_first_weights_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = seed(prompts("evomas"), tools=benchmark("archive", size=8).tools)
-    start = with_weights(pool, weights_of(Learner(RoutingHead(8)), pool.agents, "hashing"))
+    start = with_weights(pool, weights_of(Learner(RoutingHead(8)), pool.agents, HashingEmbedder().name))
     file = tmp_path / "start.json"
     (beside,) = write_workflow(start, file)
     request = EvolveRequest(

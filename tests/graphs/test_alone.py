@@ -14,7 +14,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step
 from selfwire.graphs.team import carried_on, run_team
-from selfwire.runtime.tracing import within
+from selfwire.runtime.tracing import unwatched
 from tests.graphs.teams import Echo, team_run, topology
 
 LONE = topology("", entry="s", sink="s")
@@ -56,7 +56,7 @@ async def test_who_watches_changes_nothing_but_what_is_heard(failing: tuple[str,
 
 async def test_a_model_is_called_with_the_same_place_either_way() -> None:
     quiet, loud = Places(), Places()
-    with within({"tags": ["outside"], "metadata": {"around": 1}}):
+    with unwatched({"tags": ["outside"], "metadata": {"around": 1}}):
         await run_team(LONE, team_run(LONE, quiet))
         await run_team(LONE, team_run(LONE, loud), config={"callbacks": [Heard()]})
     assert sorted(quiet.found[0]["tags"]) == sorted(loud.found[0]["tags"])

@@ -1,7 +1,9 @@
 """Graders of programs in the real sandbox, over all reference solutions and over programs that are wrong or hostile."""
 
+import json
 import os
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from selfwire.core.execution import Execution, Limits
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import thawed
-from selfwire.evals.benchmarks import apps, humaneval, mbpp
+from selfwire.evals.benchmarks import apps, humaneval, mbpp, programs
 from selfwire.evals.benchmarks.apps import ProgramOutput, same_output
 from selfwire.evals.benchmarks.programs import UnitTests, defines, program_in
 from selfwire.runtime.sandbox import found_sandbox
@@ -171,8 +173,9 @@ async def test_a_program_is_found_whatever_stands_around_it(answer: str) -> None
         (fenced("def add(a, b): return 3\nimport os; os._exit(0)"), "it must not exit"),
         (fenced("def add(a, b):\n    import os; os._exit(0)"), "it must not exit"),
         (fenced("def add(a, b):\n    import os; os._exit(7)"), "ended with an error status"),
-        (fenced("import os\nfor n in 0, '/main.py': os.write(1, open(n, 'rb').read())\nos._exit(0)"), "must not exit"),
-        (fenced("import __main__\nprint(vars(__main__), locals())\nimport os; os._exit(0)"), "must not exit"),
+        (fenced("import sys; sys.exit(3)"), "ended with an error status"),
+        (fenced("import os, signal; os.kill(os.getppid(), signal.SIGKILL)"), "ended with an error status"),
+        (fenced("while True: pass"), "took longer than 12 seconds"),
         (fenced("def add(a, b): return 3\nwhile True: print('x' * 9999)"), "it had written"),
     ],
 )
@@ -180,6 +183,123 @@ async def test_feedback_says_what_went_wrong(answer: str, told: str) -> None:
     feedback = await added(answer)
     assert (feedback.score, feedback.solved) == (0, False)
     assert told in feedback.text
+
+
+SEARCHES = """
+import gc, os, re, stat, sys
+def shown(what):
+    os.write(1, what if isinstance(what, bytes) else repr(what).encode())
+for process in filter(str.isdigit, os.listdir("/proc")):
+    for name in (*os.listdir("/tmp"), "mem", "environ", "cmdline", "fd/0", "fd/3", "fd/4", "fd/5", "fd/6", "fd/7"):
+        try:
+            path = f"/proc/{process}/{name}"
+            if not stat.S_ISFIFO(os.stat(path).st_mode):  # reading the end of a pipe that it has would wait for ever
+                with open(path, "rb") as file:
+                    shown(file.read(9999))
+        except OSError as error:
+            shown(error)
+shown([one for one in gc.get_objects() if isinstance(one, dict) and "tests" in one])
+frame = sys._getframe()
+while frame:
+    shown([frame.f_locals, frame.f_code.co_consts])
+    frame = frame.f_back
+with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb") as memory:
+    for line in maps:
+        start, end = (int(one, 16) for one in line.split()[0].split("-"))
+        if " rw" in line:
+            memory.seek(start)
+            for word in re.findall(b"zan[z]ibar[a-z]+|char[l]ey", memory.read(end - start)):
+                shown(word)
+def add(a, b): return 0
+"""
+"""Prints what a program can find of its tests; the words that it looks for do not stand in it whole."""
+
+
+@needs_sandbox
+async def test_a_program_cannot_find_its_tests() -> None:
+    reference = {"before": "", "name": "add", "tests": "assert add(1, 2) == 3, 'zanzibarquux'"}
+    driver = (Path(programs.__file__).with_name("with_tests.py")).read_text(encoding="utf-8")
+    asked = {**reference, "program": SEARCHES, "word": "charley"}
+    done = await found_sandbox().run(driver, json.dumps(asked), limits=programs.LIMITS)
+    told, _, verdict = done.stdout.rpartition("charley")
+    assert json.loads(verdict) == "AssertionError"
+    assert len(told) > 1000
+    assert "zanzibarquux" not in told + done.stderr
+    assert "charley" not in told + done.stderr
+
+
+ALIKE = "class Alike(int):\n    def __eq__(self, other): return True\n    def __hash__(self): return 0\n"
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    "program",
+    [
+        f"{ALIKE}def add(a, b): return Alike()",
+        f"{ALIKE.replace('(int)', '')}def add(a, b): return Alike()",
+        f"{ALIKE.replace('(int)', '(type)')}class Odd(metaclass=Alike): pass\ndef add(a, b): return Odd",
+        "AssertionError = Exception\ndef add(a, b): return 0",
+        "import builtins\nbuiltins.AssertionError = type('Odd', (Exception,), {})\ndef add(a, b): return 0",
+        "import builtins\nbuiltins.exec = builtins.compile = print\ndef add(a, b): return 0",
+        "import sys, os\nsys.excepthook = lambda *_: os._exit(0)\ndef add(a, b): return 0",
+        "import atexit, os\natexit.register(lambda: os._exit(0))\ndef add(a, b): raise SystemExit",
+        "import json\njson.dumps = lambda one: '[\"tuple\", [\"gave\", true]]'\ndef add(a, b): return 0",
+        "import __main__\n__main__.packed = lambda *_: ['Odd', []]\ndef add(a, b): return 0",
+        "import sys\ndef skip(frame, *_): frame.f_lineno += 1\nsys.settrace(skip)\ndef add(a, b): return 0",
+        "print('All tests pass.', 'null', 'true')\ndef add(a, b): return 0",
+    ],
+)
+async def test_a_wrong_program_does_not_pass_by_what_it_does_to_its_tests(program: str) -> None:
+    assert (await added(fenced(program))).score == 0
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("program", "tests", "passes"),
+    [
+        ("def total(*a): return sum(a)", "assert total(1, 2) == 3", True),
+        ("def sum(a, b): return a - -b", "assert sum(1, 2) == 3", True),
+        ("def set(_): return 0\ndef unique(a): return []", "assert set(unique([1, 1])) == set([1])", False),
+        ("class math: isclose = max\ndef half(a): return 9", "import math\nassert math.isclose(half(1), .5)", False),
+        ("import math\ndef half(a): return a / 2", "assert math.isclose(half(1), .5)", True),
+        ("import math as m\ndef half(a): return a / 2", "assert half(m.pi) == m.pi / 2", True),
+        ("from collections import *\ndef f(a): return Counter(a)", "assert f('aab') == {'a': 2, 'b': 1}", True),
+        ("import collections as c\ndef f(): return c.namedtuple('P', 'x y')(1, 2)", "assert f() == (1, 2)", True),
+        ("def f(n):\n    yield from range(n)", "assert list(f(3)) == [0, 1, 2]; assert sorted(f(2)) == [0, 1]", True),
+        ("def f(n):\n    yield from range(n)", "it = f(1)\nassert next(it) == 0\nassert next(it, 7) == 7", True),
+        ("def f(a): return {1: 2}.keys()", "assert f(0) == {1}", True),
+        ("def f(a): return [a, {'k': (a, {a})}]", "assert f(2**200) == [2**200, {'k': (2**200, {2**200})}]", True),
+        ("from fractions import Fraction\ndef f(): return Fraction(1, 2)", "assert f() == 0.5", True),
+        ("def f(a): return a", "assert f(b'x') == b'x'; assert f(1 + 2j) == 1 + 2j", True),
+        ("def f(a): return a", "assert f('\\ud800') == '\\ud800'; assert f(1.0) == 1.0; assert f(True) is True", True),
+        ("def f(a): return a", "x = f(float('nan'))\nassert x != x", True),
+        ("def f(a): return a", "assert type(f((1,))) is tuple; assert type(f([1])) is list; assert f(-0.0) == 0", True),
+        ("def f(a, b): return [type(a), b]", "assert f(1, str) == [int, str]", True),
+        ("def f(a): raise ValueError(a)", "try:\n    f(1)\nexcept ValueError:\n    pass", True),
+        (
+            "class Node:\n    def __init__(self, n): self.n, self.left = n, None\n"
+            "def depth(node): return 1 + depth(node.left) if node else 0",
+            "root = Node(1)\nroot.left = Node(2)\nroot.left.left = Node(3)\n"
+            "assert depth(root) == 3\nassert root.left.n == 2",
+            True,
+        ),
+        ("class Node:\n    def __eq__(self, other): return True\ndef f(): return Node()", "assert f() == 3", False),
+    ],
+)
+async def test_tests_see_what_a_program_gives_back(program: str, tests: str, passes: bool) -> None:
+    task = Task(id="t", input="?", reference={"before": "", "name": "", "tests": tests})
+    feedback = await UnitTests("mbpp", found_sandbox()).assess(task, fenced(program), scope=Scope())
+    assert feedback.solved is passes, feedback.text
+
+
+@needs_sandbox
+async def test_what_stands_before_a_program_is_the_tests_own() -> None:
+    before = "def poly(x): return x - 2\n\ndef zero():\n    'Where poly is 0.'\n"
+    task = Task(id="t", input="?", reference={"before": before, "name": "zero", "tests": "assert poly(zero()) == 0"})
+    environment = UnitTests("humaneval", found_sandbox())
+    assert (await environment.assess(task, "    return 2 + poly(2)", scope=Scope())).solved
+    cheat = "def poly(x): return 0\ndef zero(): return 7"
+    assert not (await environment.assess(task, fenced(cheat), scope=Scope())).solved
 
 
 @needs_sandbox

@@ -116,6 +116,7 @@ def test_bbh_answers_are_of_four_kinds() -> None:
         ("-5.", "-5"),
         ("apple, bear, cat", "apple bear cat"),
         ("]]>", "] ] >"),
+        ("`] ] >`.", "] ] >"),
     ],
 )
 async def test_bbh_answers_that_say_the_same_are_right(answer: str, gold: str) -> None:

@@ -58,7 +58,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_eval_takes_a_method_with_the_weights_of_a_saved_workflow(home: Path) -> None:
     result = invoked(home, "eval", "evomas", "--weights", "pool", *EVAL)
     assert result.exit_code == 0, result.output
-    assert re.search(r"^ pool  +\d\.\d\d \[", result.output, re.MULTILINE)
+    assert re.search(r"^ ?pool  +\d\.\d\d \[", result.output, re.MULTILINE)
 
 
 def test_weights_of_a_team_make_the_learned_router_its_own(home: Path) -> None:

@@ -1,5 +1,6 @@
 """Graders that misbehave, for tests that name them as module:function."""
 
+import asyncio
 import time
 
 from selfwire.core.task import Task
@@ -20,3 +21,18 @@ def capricious(task: Task, answer: str) -> float:
     if whim == "leave":
         raise SystemExit(3)
     return float("nan") if whim == "nan" else 1.0
+
+
+async def capricious_async(task: Task, answer: str) -> float:
+    """As `capricious`; `block` holds up the loop that it runs on, and `wait` only itself."""
+    whim = str(task.reference)
+    if whim in MENDED:
+        return 1.0
+    if whim == "wait":
+        await asyncio.sleep(3600)
+    if whim == "block":
+        time.sleep(3600)  # noqa: ASYNC251  # as foreign code may do
+    if whim == "cancel":
+        raise asyncio.CancelledError
+    await asyncio.sleep(0)
+    return capricious(task, answer)

@@ -26,11 +26,11 @@ def request(*targets: str, **changes: Any) -> EvaluationRequest:
     return EvaluationRequest(**{"benchmark": "archive", "tasks": 6, "entries": entries, **changes})
 
 
-def own(folder: Path, *whims: str) -> EvaluationRequest:
+def own(folder: Path, *whims: str, grader: str = "capricious") -> EvaluationRequest:
     """Tasks whose grader does what the reference says."""
     lines = [json.dumps({"id": f"t{n}", "input": f"What is {n}?", "reference": whim}) for n, whim in enumerate(whims)]
     (folder / "own.jsonl").write_text("\n".join(lines))
-    grader = "tests.evals.evaluation.graders:capricious"
+    grader = f"tests.evals.evaluation.graders:{grader}"
     return request(benchmark=str(folder / "own.jsonl"), grader=grader, tasks=len(whims), grading_timeout=0.3)
 
 
@@ -84,6 +84,18 @@ def test_graders_that_raise_hang_or_return_nonsense_cost_their_own_tasks_only(tm
     assert "nan" in (told["nan"] or "")
     assert "SystemExit" in (told["leave"] or "")
     assert all(row.calls for row in found.values())
+
+
+def test_async_graders_that_hang_cost_their_own_tasks_only_even_if_they_never_yield(tmp_path: Path) -> None:
+    whims = ("fine", "wait", "fine", "block", "fine", "cancel", "nan", "fine", "block", "fine")
+    asked = own(tmp_path, *whims, grader="capricious_async")
+    _, rows = evaluated(tmp_path, asked.replace(concurrency=1, grading_timeout=2.0))
+    found = {row.task: row for row in rows if row.target == "single"}
+    assert {task: row.score for task, row in found.items()} == {
+        f"t{n}": 1.0 if whim == "fine" else None for n, whim in enumerate(whims)
+    }
+    assert "did not grade task 't3' within 2 s" in (found["t3"].error or "")
+    assert "CancelledError" in (found["t5"].error or "")
 
 
 def test_a_cap_of_calls_binds_every_task_and_is_no_error(tmp_path: Path) -> None:

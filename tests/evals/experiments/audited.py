@@ -54,11 +54,13 @@ def outside() -> None:
 
 def main() -> None:
     home = Path(sys.argv[1])
+    few = "--benchmark archive --tasks 2".split()
     sizes = "--iterations 1 --batch 2 --gate-tasks 2 --train 4 --gate-size 4 --test 2".split()
     steps: dict[str, Callable[[], None]] = {
         "run": lambda: cli("run", "hiva", "What is 2 + 2?", "--home", str(home)),
         "evolve": lambda: cli("evolve", "hiva", "--benchmark", "archive", *sizes, "--home", str(home)),
-        "eval": lambda: cli("eval", "dytopo", "--benchmark", "archive", "--tasks", "2", "--home", str(home)),
+        "eval": lambda: cli("eval", "dytopo", *few, "--home", str(home)),
+        "compare": lambda: cli("compare", "single", "cot", *few, "--home", str(home)),
         "experiment": lambda: experiment(home),
         "outside": outside,
     }

@@ -54,3 +54,18 @@ def check_labels(server: LangSmithServer, task: Row) -> None:
     assert {tag for run in teams for tag in run["tags"] if tag.startswith("workflow:")} == {
         f"workflow:{told['selfwire_workflow']}"
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("grader", ["judged", "judged_at_once"])
+def test_what_a_grader_asks_of_a_model_reaches_no_trace(tmp_path: Path, grader: str) -> None:
+    file = task_file(tmp_path, [f"zanzibarquux-{n}" for n in range(3)])
+    asked = ("eval", "single", "--benchmark", file, "--grader", f"tests.evals.experiments.graders:{grader}")
+    with LangSmithServer() as server:
+        settings = {"LANGSMITH_TRACING": "true", "LANGSMITH_ENDPOINT": server.url, "SELFWIRE_HOME": str(tmp_path)}
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **settings}
+        done = subprocess.run((*CLI, *asked, "--tasks", "3"), env=env, capture_output=True, text=True, check=False)
+        server.settled()
+    assert done.returncode == 0, done.stderr
+    assert len([run for run in server.runs.values() if run["name"] == "task"]) >= 3
+    assert "zanzibarquux" not in json.dumps([server.runs, server.sessions])

@@ -1,0 +1,146 @@
+"""A journal that writes on a loop which is lent to it: what is committed when, by whom, and what is told of faults."""
+
+import asyncio
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from selfwire.core.errors import JournalError, ModelError
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage
+from selfwire.runtime import writer
+from selfwire.runtime.journal import Journal, Outcome
+
+COST = Usage(calls=1, input_tokens=10)
+
+
+def committed(path: Path) -> list[tuple[str, str]]:
+    """Kind and state of the rows, and names of the notes, that another process would find."""
+    with closing(sqlite3.connect(path)) as other:
+        calls = other.execute("SELECT kind, state FROM calls ORDER BY rowid").fetchall()
+        return calls + other.execute("SELECT 'note', name FROM notes WHERE name != 'holder'").fetchall()
+
+
+async def answers() -> Outcome:
+    return Outcome("fine", COST)
+
+
+async def graded() -> Outcome:
+    return Outcome({"score": 1.0})
+
+
+async def fails() -> Outcome:
+    raise ModelError("down")
+
+
+async def test_what_was_paid_for_is_committed_before_it_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    journal, seen = Journal.create(path, run="r"), []
+
+    async def call() -> Outcome:
+        seen.append(committed(path))
+        return Outcome("fine", COST)
+
+    with journal.on_this_loop():
+        await journal.recorded("model", Scope(), "q", call, COST)
+        seen.append(committed(path))
+    assert seen == [[("model", "reserved")], [("model", "settled")]]
+    journal.close()
+
+
+async def test_grades_and_rows_ride_with_the_next_commit_or_with_the_end_of_the_turn(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    journal = Journal.create(path, run="r")
+    with journal.on_this_loop():
+        await journal.recorded("environment", Scope(task="a"), "q", graded)
+        await journal.keep("row", "{}", "body")
+        assert committed(path) == []
+        await journal.recorded("model", Scope(task="b"), "q", answers, COST)
+        assert committed(path) == [("environment", "settled"), ("model", "settled"), ("note", "row")]
+        await journal.keep("another", "{}", "body")
+        await asyncio.sleep(0)
+        assert ("note", "another") in committed(path)
+        await journal.keep("last", "{}", "body")
+    assert ("note", "last") in committed(path)
+    journal.close()
+
+
+async def test_whoever_only_puts_lets_others_take_their_turn(tmp_path: Path) -> None:
+    journal, order = Journal.create(tmp_path / "r.sqlite", run="r"), list[str]()
+
+    async def keeps() -> None:
+        for number in range(writer.TOGETHER):
+            await journal.keep(f"n{number}", "{}", "body")
+        order.append("kept")
+
+    async def other() -> None:
+        order.append("other")
+
+    with journal.on_this_loop():
+        await asyncio.gather(keeps(), other())
+    assert order == ["other", "kept"]
+    assert len(await journal.note_names("n")) == writer.TOGETHER
+    journal.close()
+
+
+async def test_a_lent_loop_writes_by_itself_and_others_through_the_thread(tmp_path: Path) -> None:
+    journal, threads = Journal.create(tmp_path / "r.sqlite", run="r"), list[str]()
+
+    async def written() -> None:
+        await journal._writer.run(lambda connection: threads.append(threading.current_thread().name))
+
+    with journal.on_this_loop():
+        await written()
+        await asyncio.to_thread(lambda: asyncio.run(written()))
+    await written()
+    assert threads == [threading.main_thread().name, "journal", "journal"]
+    journal.close()
+
+
+async def test_a_fault_stops_who_asks_next_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path / "r.sqlite", run="r")
+    with journal.on_this_loop():
+        await journal.note("before", 1)  # the table is there
+        await journal._writer.run(lambda connection: connection.execute("ALTER TABLE notes RENAME TO gone").close())
+        await journal.keep("row", "{}", "body")
+        await asyncio.sleep(0)
+        with pytest.raises(JournalError, match="no such table"):
+            await journal.recorded("model", Scope(), "q", answers, COST)
+        journal._writer._waiting.insert(0, lambda connection: connection.execute("ALTER TABLE gone RENAME TO notes"))
+        await journal.recorded("model", Scope(), "q", answers, COST)
+    assert await journal.noted("row") == {}
+    journal.close()
+    with pytest.raises(JournalError, match="closed"):
+        await journal.note("after", 1)
+
+
+async def test_failures_are_noted_and_what_waits_is_written_on_close(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    journal = Journal.create(path, run="r")
+    with journal.on_this_loop():
+        with pytest.raises(ModelError):
+            await journal.recorded("environment", Scope(), "q", fails)
+        journal.close()
+    assert committed(path) == [("environment", "failed")]
+
+
+async def test_a_log_that_was_moved_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "CHECKPOINT", 50)
+    journal, body = Journal.create(tmp_path / "r.sqlite", run="r"), "x" * 10_000
+    with journal.on_this_loop():
+        for number in range(1000):
+            await journal.note(f"n{number}", body)
+            if number % 50 == 49:
+                await until_moved()
+    assert (tmp_path / "r.sqlite-wal").stat().st_size < 3_000_000  # of some 12 MB
+    journal.close()
+
+
+async def until_moved() -> None:
+    """Wait for the thread that moves the log."""
+    for thread in threading.enumerate():
+        if thread.name == "checkpoint":
+            await asyncio.to_thread(thread.join)

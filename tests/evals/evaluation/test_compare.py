@@ -16,6 +16,7 @@ from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.rows import Contestant, read_results
 from selfwire.evals.evaluation.seen import seen
 from selfwire.evals.evaluation.table import Line, difference
+from selfwire.evals.report import STAMP
 from selfwire.evals.statistics import paired
 
 SIZES = ("--iterations", "1", "--batch", "3", "--gate-tasks", "3", "--train", "6", "--gate-size", "6")
@@ -162,3 +163,20 @@ def test_results_that_cannot_be_written_are_refused_before_anything_is_paid_for(
     assert "results cannot be written to" in refused.stderr
     assert refused.stderr.count("\n") == 1
     assert not (tmp_path / "runs").exists()
+
+
+def test_the_table_fits_a_terminal_and_can_be_had_as_markdown(tmp_path: Path) -> None:
+    given = ("tacomas", "single", "self-consistency", "--calls-per-task", "6", "--markdown", str(tmp_path / "table.md"))
+    result = compared(tmp_path, *given)
+    assert result.exit_code == 0, result.output
+    assert "paired by task, from single" in result.stdout
+    head, *_ = [at for at, line in enumerate(result.stdout.splitlines()) if line.startswith("contestant")]
+    rows = result.stdout.splitlines()[head + 1 : head + 5]
+    assert [row.split("  ")[0] for row in rows] == ["first option", "tacomas", "single", "self-consistency"]
+    assert max(map(len, rows)) <= 120
+    command, _, titles, _, *lines = (tmp_path / "table.md").read_text().splitlines()
+    assert command.startswith("`selfwire")
+    assert titles.startswith("| contestant | score [95 %] |")
+    assert [line.split(" | ")[0] for line in lines[:4]] == [f"| {row.split('  ')[0]}" for row in rows]
+    assert all(line.count("|") == titles.count("|") for line in lines[:4])
+    assert f"- {STAMP}" in lines

@@ -174,7 +174,7 @@ async def test_a_program_is_found_whatever_stands_around_it(answer: str) -> None
         (fenced("def add(a, b):\n    import os; os._exit(0)"), "it must not exit"),
         (fenced("def add(a, b):\n    import os; os._exit(7)"), "ended with an error status"),
         (fenced("import sys; sys.exit(3)"), "ended with an error status"),
-        (fenced("import os, signal; os.kill(os.getppid(), signal.SIGKILL)"), "ended with an error status"),
+        (fenced("import os, signal; os.kill(os.getppid(), signal.SIGKILL)"), "an error"),  # of which end is a race
         (fenced("while True: pass"), "took longer than 12 seconds"),
         (fenced("def add(a, b): return 3\nwhile True: print('x' * 9999)"), "it had written"),
     ],

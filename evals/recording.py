@@ -72,9 +72,14 @@ async def standing(tell: Callable[[str], Awaitable[None]]) -> AsyncIterator[None
     try:
         yield
     except BaseException as error:
-        why = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "interrupted"
-        await tell(f"stopped: {why}"[:120])
+        await tell(stopped(error))
         raise
+
+
+def stopped(error: BaseException) -> str:
+    """The status of a run that this has stopped."""
+    why = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "interrupted"
+    return f"stopped: {why}"[:120]
 
 
 def with_limits(request: AnyRequest, limits: Mapping[str, float]) -> AnyRequest:

@@ -1,7 +1,5 @@
 """The command that compares a method with its ablations and controls: ablate."""
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -64,5 +62,5 @@ def ablate(
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, f"{method} is measured as it is, and not evolved first")
     rows_file = out or Path(f"ablate-{method}-{Path(benchmark).stem}.jsonl")
     rows = run_study(study, rows_file, workers=workers, tell=lambda line: typer.echo(line, err=True))
-    output.console().print(table(study, rows, shlex.join(["selfwire", *sys.argv[1:]])))
+    output.console().print(table(study, rows, output.command_line()))
     typer.echo(f"results are in {rows_file}", err=True)

@@ -1,6 +1,7 @@
 """How values look in a terminal: plain words, tables, and red and green for differences."""
 
 import difflib
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -25,6 +26,11 @@ def console() -> Console:
     """Where commands write; texts are shown as they are, without markup."""
     width = None if sys.stdout.isatty() else PIPED_WIDTH
     return Console(markup=False, highlight=False, emoji=False, width=width, soft_wrap=True)
+
+
+def command_line() -> str:
+    """The command that runs, as it was typed."""
+    return shlex.join(["selfwire", *sys.argv[1:]])
 
 
 def show_workflow(workflow: Workflow, version: Version | None) -> None:

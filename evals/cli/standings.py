@@ -1,7 +1,5 @@
 """The table of an evaluation in a terminal, and as Markdown."""
 
-import shlex
-import sys
 import textwrap
 from pathlib import Path
 
@@ -38,6 +36,6 @@ def write_markdown(found: Standings, path: Path) -> None:
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     notes = "\n".join(f"- {note}" for note in found.notes)
     try:
-        path.write_text(f"`{shlex.join(['selfwire', *sys.argv[1:]])}`\n\n{table}\n\n{notes}\n", encoding="utf-8")
+        path.write_text(f"`{output.command_line()}`\n\n{table}\n\n{notes}\n", encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"the table cannot be written to {path}: {error.strerror}") from None

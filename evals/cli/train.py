@@ -1,7 +1,5 @@
 """The command that trains a router: train."""
 
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -230,7 +228,7 @@ def _family(given: dict[str, Any]) -> None:
     )
     typer.echo(f"{given['seeds']} seeds of {study.updates} updates, embedder {embedder}; some minutes", err=True)
     results = studied(study, range(given["seeds"]), given["workers"])
-    output.console().print(learned(study, results, shlex.join(["selfwire", *sys.argv[1:]])))
+    output.console().print(learned(study, results, output.command_line()))
 
 
 def learned(study: ErrandStudy, results: Sequence[SeedResult], command: str) -> str:

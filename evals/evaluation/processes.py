@@ -27,6 +27,7 @@ from selfwire.evals.evaluation.parts import Part
 from selfwire.evals.evaluation.request import EvaluationRequest
 from selfwire.evals.evaluation.run import Evaluation, Event, noted_workflows
 from selfwire.evals.evaluation.table import Line
+from selfwire.evals.recording import stopped
 from selfwire.runtime.budget import Purse
 from selfwire.runtime.sync import run_sync
 
@@ -89,8 +90,7 @@ def in_processes(
     except BaseException as error:
         for part in todo:
             part.joined()
-        why = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "interrupted"
-        run_sync(run.tell(f"stopped: {why}"[:120]))
+        run_sync(run.tell(stopped(error)))
         raise
     run_sync(noted_workflows(run.journal, run.workflows))
     lines = run_sync(run.written(complete=True))

@@ -219,13 +219,11 @@ def look_up(
         nearest: how many states are asked.
     """
     table, chosen, worth = means(states, known), np.array(agents), np.array(values)
-    who = np.arange(len(POOL))
 
     def pick(stage: Stage) -> Integers:
         near = np.argsort(-(means(stage.rows, known) @ table.T), axis=1, kind="stable")[:, :nearest]
-        mine = chosen[near][..., None] == who
-        mean = (mine * worth[near][..., None]).sum(axis=1) / np.maximum(mine.sum(axis=1), 1)
-        best: Integers = np.where(mine.any(axis=1), mean, -1.0).argmax(axis=1)
+        sums, counts = _votes(chosen[near], worth[near])
+        best: Integers = np.where(counts > 0, sums / np.maximum(counts, 1), -1.0).argmax(axis=1)
         return best
 
     return by_agent(pick)
@@ -251,18 +249,22 @@ def sampled_look_up(
         softness: of the softmax over an agent's mean value among them; None draws by the sums of values.
     """
     table, chosen, worth = _subtasks(states, known), np.array(agents), np.array(values)
-    who = np.arange(len(POOL))
 
     def choose(stage: Stage, random: np.random.Generator) -> Drawn:
         near = np.argsort(-(_subtasks(stage.rows, known) @ table.T), axis=1, kind="stable")[:, :nearest]
-        mine = chosen[near][..., None] == who
-        sums = (mine * worth[near][..., None]).sum(axis=1)
-        shares = sums if softness is None else np.exp(sums / np.maximum(mine.sum(axis=1), 1) / softness)
+        sums, counts = _votes(chosen[near], worth[near])
+        shares = sums if softness is None else np.exp(sums / np.maximum(counts, 1) / softness)
         ends = np.cumsum(shares / shares.sum(axis=1, keepdims=True), axis=1)
         picked = (random.random(len(ends))[:, None] > ends).sum(axis=1).clip(max=len(POOL) - 1)
         return by_agent(lambda _: picked)(stage, random)
 
     return choose
+
+
+def _votes(agents: Integers, values: Vectors) -> tuple[Vectors, Integers]:
+    """Sum of values and number of votes for each agent, (B, agents), among neighbours (B, nearest)."""
+    mine = agents[..., None] == np.arange(len(POOL))
+    return (mine * values[..., None]).sum(axis=1), mine.sum(axis=1)
 
 
 def means(states: Sequence[Rows], known: Seen) -> Vectors:

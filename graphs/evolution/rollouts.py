@@ -125,8 +125,11 @@ def _old_objects_left_alone() -> Iterator[None]:
     task's CPU goes there. What tasks leave behind is hardly ever a cycle, so that it has little to find.
     """
     often = gc.get_threshold()
+    if often[0] >= NEW_OBJECTS:  # others at work in this process have set it, and set it back
+        yield
+        return
     gc.freeze()
-    gc.set_threshold(max(often[0], NEW_OBJECTS), *often[1:])
+    gc.set_threshold(NEW_OBJECTS, *often[1:])
     try:
         yield
     finally:

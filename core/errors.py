@@ -89,3 +89,8 @@ class JournalError(SelfwireError):
 
 class LibraryError(SelfwireError):
     """A saved workflow is missing or the library's file is corrupt or foreign."""
+
+
+def described(error: BaseException) -> str:
+    """An error's kind and message, as records of failed steps, rounds and runs have it."""
+    return f"{type(error).__name__}: {error}"

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from numbers import Real
 from pathlib import Path
 
-from selfwire.core.errors import ConfigError, GradingError, SelfwireError
+from selfwire.core.errors import ConfigError, GradingError, SelfwireError, described
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import thawed
@@ -253,7 +253,7 @@ def _imported(name: str, module: str, function: str) -> Grader:
         grader: object = getattr(importlib.import_module(module), function)
     except _IMPORT_FAULTS as error:
         raise ConfigError(
-            f"grader {name!r} cannot be imported: {type(error).__name__}: {error}; named ones are {', '.join(NAMED)}"
+            f"grader {name!r} cannot be imported: {described(error)}; named ones are {', '.join(NAMED)}"
         ) from error
     if not callable(grader):
         raise ConfigError(f"grader {name!r} is {type(grader).__name__}, not a function of (task, answer)")

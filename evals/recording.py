@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from selfwire.core.errors import JournalError
+from selfwire.core.errors import JournalError, described
 from selfwire.core.task import Task
 from selfwire.core.usage import Budget
 from selfwire.core.values import fingerprint
@@ -78,7 +78,7 @@ async def standing(tell: Callable[[str], Awaitable[None]]) -> AsyncIterator[None
 
 def stopped(error: BaseException) -> str:
     """The status of a run that this has stopped."""
-    why = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else "interrupted"
+    why = described(error) if isinstance(error, Exception) else "interrupted"
     return f"stopped: {why}"[:120]
 
 

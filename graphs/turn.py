@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from selfwire.core.agent import Agent
-from selfwire.core.errors import ConfigError, ModelError
+from selfwire.core.errors import ConfigError, ModelError, described
 from selfwire.core.ports import Act, Instruct, Known, Router
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -134,7 +134,7 @@ async def turn(
         texts, handing = await _handed_over(layout, run, step, scope)
     except ModelError as error:
         billed = usage + cost_of(error)
-        return _as_json(Step(**place, usage=billed, error=f"{type(error).__name__}: {error}"))
+        return _as_json(Step(**place, usage=billed, error=described(error)))
     sent = [{"source": node, "target": target, "text": text} for target, text in texts.items()]
     costs = {"usage": (usage + handing).model_dump(mode="json")} if handing else {}
     return {**_as_json(step), "sent": sent, **costs}

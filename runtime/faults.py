@@ -10,6 +10,8 @@ from typing import Self
 from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
+from selfwire.core.errors import described
+
 TRANSIENT_STATUS = {408, 409, 425, 429}
 TRANSIENT_NAMES = ("Timeout", "Connection", "Connect", "Transport", "RemoteProtocol", "ReadError", "WriteError")
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, AssertionError)
@@ -86,7 +88,7 @@ def told_plainly(error: BaseException, *secrets: str) -> str:
     """An error in one line of at most 300 characters, without what looks like a key or is named as one."""
     if isinstance(error, TimeoutError) and not str(error):
         return "no answer in time"
-    text = f"{type(error).__name__}: {error}"
+    text = described(error)
     for secret in filter(None, secrets):
         text = text.replace(secret, "***")
     text = " ".join(KEY_PATTERN.sub("***", text).split())

@@ -17,6 +17,7 @@ from selfwire.core.errors import (
     OutageError,
     SelfwireError,
     ShareError,
+    described,
 )
 from selfwire.core.ports import Environment
 from selfwire.core.scope import Scope
@@ -234,7 +235,7 @@ async def _recorded(
         raise
     except Exception as error:  # noqa: BLE001  # the one place where a failed task is recorded
         paid, blank = cost_of(error) if isinstance(error, ModelError) else Usage(), before()
-        return [blank.replace(overhead=blank.overhead + paid).failed(f"{type(error).__name__}: {error}")]
+        return [blank.replace(overhead=blank.overhead + paid).failed(described(error))]
 
 
 class Shares:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from langgraph.graph import END, START, StateGraph
 
-from selfwire.core.errors import ConfigError, ModelError
+from selfwire.core.errors import ConfigError, ModelError, described
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import Usage, cost_of, having_paid
@@ -115,7 +115,7 @@ class Steps:
                 scope=_scope(state, number),
             )
         except ModelError as error:
-            ended = Stage(number=number, state=before, fault=_told(error), usage=cost_of(error))
+            ended = Stage(number=number, state=before, fault=described(error), usage=cost_of(error))
             told = [*state["stages"], _json(ended)]
             return {"stages": told, "status": "failure", **self._spent(state, ended.usage)}
         return self._planned(state, number, found.state, found.usage, ("planner",) if found.fell_back else ())
@@ -174,7 +174,7 @@ class Steps:
                 judged = await evaluate(task, stage.outcome, self.evomas.coach, checks=checks, scope=scope)
         except ModelError as error:
             paid = cost_of(error)
-            stage = stage.replace(fault=_told(error), usage=stage.usage + paid)
+            stage = stage.replace(fault=described(error), usage=stage.usage + paid)
             return {"stage": _json(stage), **self._spent(state, paid)}
         usage += judged.usage
         fell_back = (*stage.fell_back, *(("evaluator",) if judged.fell_back else ()))
@@ -209,7 +209,7 @@ class Steps:
         try:
             answer, usage = await last_answer(task, attempts, self.evomas.coach, scope=_scope(state, len(stages)))
         except ModelError as error:
-            told = [*state["stages"][:-1], _json(stages[-1].replace(fault=_told(error)))]
+            told = [*state["stages"][:-1], _json(stages[-1].replace(fault=described(error)))]
             spent = self._spent(state, cost_of(error))
             return {"answer": attempts[-1], "error": None, "stages": told, "status": "failure", **spent}
         return {"answer": answer, "error": None, **self._spent(state, usage)}
@@ -304,10 +304,6 @@ def plan_or_conclude(state: EvomasState) -> Literal["plan", "conclude"]:
 
 def _running(stage: Stage) -> tuple[tuple[str, ...], ...]:
     return running(stage.layered).layers if stage.layered else ()
-
-
-def _told(error: ModelError) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _json(value: Stage | TaskState) -> dict[str, Any]:

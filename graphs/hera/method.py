@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.agent import Agent
-from selfwire.core.errors import ModelError
+from selfwire.core.errors import ModelError, described
 from selfwire.core.ports import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -120,7 +120,7 @@ class Hera(Method):
         except ModelError as error:
             paid = known + cost_of(error)
             blank = Trajectory(question=question, workflow=workflow.fingerprint, sample=scope.sample, overhead=paid)
-            return blank.failed(f"{type(error).__name__}: {error}")
+            return blank.failed(described(error))
         heat = self.config.explore_temperature
         done = await self.execute(workflow, question, plan.topology, heat, scope=scope)
         return done.replace(overhead=known + usage, notes=notes(brief, plan))

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from langgraph.graph import START, StateGraph
 
-from selfwire.core.errors import ModelError
+from selfwire.core.errors import ModelError, described
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import Usage, cost_of
@@ -168,7 +168,7 @@ class Steps:
                 found = await judge(done, checklist_in(state), coach, threshold=config.threshold, scope=scope)
             scores, usage = await contributions(done, roles, coach, each=config.fast.judge_each, scope=scope)
         except ModelError as error:
-            fault, usage = _told(error), cost_of(error)
+            fault, usage = described(error), cost_of(error)
         last = last.replace(
             score=found.score,
             confirmed=found.confirmed,
@@ -242,7 +242,7 @@ class Steps:
     def failed(self, state: TacomasState, error: ModelError) -> TacomasState:
         """The end of a run whose coaching has failed after a round."""
         *before, last = rounds_in(state)
-        rounds = [*before, last.replace(fault=_told(error), usage=last.usage + cost_of(error))]
+        rounds = [*before, last.replace(fault=described(error), usage=last.usage + cost_of(error))]
         spent = self._spent(state["usage"], cost_of(error))
         return {"rounds": as_json(rounds), **spent, **self._ended({**state, **spent}, rounds, state["best"])}
 
@@ -337,10 +337,6 @@ def _refine_or_end(state: TacomasState) -> Literal["refine", "__end__"]:
 
 def _round_or_end(state: TacomasState) -> Literal["round", "__end__"]:
     return "__end__" if state["figures"] else "round"
-
-
-def _told(error: ModelError) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _scope(state: TacomasState, number: int) -> Scope:

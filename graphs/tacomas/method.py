@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.agent import MEMORY_NOTES, Agent
-from selfwire.core.errors import ModelError
+from selfwire.core.errors import ModelError, described
 from selfwire.core.ports import Act, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -96,7 +96,7 @@ class Tacomas(Method):
             return Trajectory(
                 question=question,
                 workflow=workflow.fingerprint,
-                error=f"{type(error).__name__}: {error}",
+                error=described(error),
                 sample=scope.sample,
                 overhead=cost_of(error),
             )

@@ -34,8 +34,10 @@ class Scope(Value):
 
     def at(self, **place: str | int) -> "Scope":
         """Return the scope with some coordinates replaced, such as `scope.at(task="t1")`."""
-        same = all(getattr(self, name, None) == value for name, value in place.items())
-        return self if same else self.replace(**place)
+        for name, value in place.items():
+            if getattr(self, name, None) != value:
+                return self.replace(**place)
+        return self
 
     @cached_property
     def key(self) -> str:

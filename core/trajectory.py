@@ -5,7 +5,7 @@ from functools import cached_property
 from pydantic import Field
 
 from selfwire.core.task import Feedback, Question
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import NOTHING, Usage, total
 from selfwire.core.values import FrozenJson, FrozenMap, Value
 
 
@@ -65,7 +65,7 @@ class Step(Value):
     tools: tuple[ToolUse, ...] = ()
     routing: Routing | None = None
     sent: tuple[Message, ...] = ()
-    usage: Usage = Usage()
+    usage: Usage = NOTHING
     skills: tuple[str, ...] = ()
 
 
@@ -91,13 +91,13 @@ class Trajectory(Value):
     error: str | None = None
     feedback: Feedback | None = None
     sample: int = 0
-    overhead: Usage = Usage()
+    overhead: Usage = NOTHING
     notes: FrozenJson = Field(default_factory=FrozenMap)
 
     @cached_property
     def usage(self) -> Usage:
         """What the steps and the method around them cost together."""
-        return self.overhead + total(step.usage for step in self.steps)
+        return total(step.usage for step in self.steps) + self.overhead
 
     @cached_property
     def edges(self) -> tuple[tuple[str, str], ...]:

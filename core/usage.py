@@ -34,6 +34,8 @@ class Usage(Value):
 
     def __add__(self, other: "Usage") -> Self:
         """Add two usages; an unknown price stays unknown."""
+        if other is NOTHING:
+            return self
         known = self.dollars is not None and other.dollars is not None
         return type(self)(
             calls=self.calls + other.calls,
@@ -44,15 +46,19 @@ class Usage(Value):
         )
 
 
+NOTHING = Usage()
+"""What has cost nothing."""
+
+
 def total(usages: Iterable[Usage]) -> Usage:
     """Sum of usages."""
     some = list(usages)
-    return sum(some[1:], some[0]) if some else Usage()
+    return sum(some[1:], some[0]) if some else NOTHING
 
 
 def cost_of(error: ModelError) -> Usage:
     """What a call that failed, or brought no valid reply, has cost all the same; whoever falls back counts it."""
-    return error.cost or Usage()
+    return error.cost or NOTHING
 
 
 @contextmanager

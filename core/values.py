@@ -76,8 +76,8 @@ _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue, config=ConfigDict(allow_i
 
 
 def _frozen_json(value: Any) -> Any:
-    if type(value) is FrozenMap and not value:
-        return value
+    if isinstance(value, dict) and not value:
+        return FrozenMap()
     return frozen(_JSON.validate_python(thawed(value)))
 
 

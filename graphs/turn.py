@@ -15,7 +15,7 @@ from selfwire.core.ports import Act, Instruct, Known, Router
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Routing, Step
-from selfwire.core.usage import Usage, cost_of, total
+from selfwire.core.usage import NOTHING, Usage, cost_of, total
 from selfwire.graphs.layout import Layout, Steps
 
 
@@ -126,7 +126,7 @@ async def turn(
     agent, scope = run.agent(layout.topology.agents[node]), run.scope.at(node=node)
     run.acted.append(node)
     place = {"node": node, "agent": agent.id, "visit": scope.visit}
-    inbox, usage = layout.inbox(node, steps, carried), Usage()
+    inbox, usage = layout.inbox(node, steps, carried), NOTHING
     try:
         acted = await run.act(agent, run.question, inbox, scope=scope)
         usage = acted.usage

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from selfwire.core.errors import BudgetError, JournalError, ModelError, SelfwireError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import NOTHING, Usage, total
 from selfwire.core.values import canonical
 from selfwire.runtime import statements as sql
 from selfwire.runtime.journal_file import MEMORY, checked, connected, laid_out, made, quietly, refuse_other_facts, sign
@@ -31,13 +31,11 @@ from selfwire.runtime.writer import Writer
 Kind = Literal["model", "tool", "environment"]
 State = Literal["reserved", "settled", "failed"]
 
-NOTHING = Usage()
-
 
 class Outcome(NamedTuple):
-    """What a call brought: a JSON body, what it cost, and whether it came out of the journal."""
+    """What a call brought: a JSON text, what it cost, and whether it came out of the journal."""
 
-    body: Any
+    text: str
     usage: Usage = NOTHING
     replayed: bool = False
 
@@ -58,7 +56,6 @@ class Row(NamedTuple):
 
 
 Call = Callable[[], Awaitable[Outcome]]
-_Write = Callable[..., Awaitable[None]]
 
 
 class Journal:
@@ -71,7 +68,7 @@ class Journal:
         self._settled: set[str] = set()
         self._open: dict[str, int] = {}
         self._busy: dict[str, list[Future[None]]] = {}
-        self._spend, self._dollars = Usage(), Fraction(0)
+        self._spend, self._dollars = NOTHING, Fraction(0)
         for key, state, at_most, *usage in connection.execute(f"SELECT key, state, at_most, {sql.USAGE} FROM calls"):
             if usage[0] is not None:  # a failed attempt may have been billed
                 self._count(sql.usage(usage))
@@ -142,7 +139,7 @@ class Journal:
         return cls(connected(str(path), quietly(Path(path))), name=str(path), run=found.facts["run"], lease=None)
 
     async def recorded(
-        self, kind: Kind, scope: Scope, request: Any, call: Call, at_most: Usage = Usage(), *, attempt: int = 0
+        self, kind: Kind, scope: Scope, request: Any, call: Call, at_most: Usage = NOTHING, *, attempt: int = 0
     ) -> Outcome:
         """Replay a settled row, or reserve one, call, and settle it.
 
@@ -170,9 +167,9 @@ class Journal:
             reserved = (sql.RESERVE, (key, kind, *place, digest, attempt, at_most.tokens))
             self._open[key] = at_most.tokens
             if kind == "environment":
-                return await self._called(key, call, self._put, reserved)
+                return await self._called(key, call, reserved)
             await self._write(reserved)
-            return await self._called(key, call, self._write)
+            return await self._called(key, call)
         finally:
             self._let_go(key)
 
@@ -193,7 +190,7 @@ class Journal:
         for waiting in others:
             waiting.set_result(None)
 
-    async def _called(self, key: str, call: Call, write: _Write, *first: sql.Statement) -> Outcome:
+    async def _called(self, key: str, call: Call, *first: sql.Statement) -> Outcome:
         """Make the call and note what came of it, after what is to be written first."""
         try:
             outcome = await call()
@@ -204,10 +201,10 @@ class Journal:
         except SelfwireError as error:
             billed = error.cost if isinstance(error, ModelError) and error.cost and error.cost.calls else NOTHING
             bill = () if billed is NOTHING else ((sql.BILL, (*sql.columns(billed), key)),)
-            await write(*first, (sql.FAIL, (str(error), key)), *bill)
+            await self._put(*first, (sql.FAIL, (str(error), key)), *bill)
             self._count(billed)
             raise
-        await write(*first, (sql.SETTLE, (json.dumps(outcome.body), *sql.columns(outcome.usage), key)))
+        await self._put(*first, (sql.SETTLE, (outcome.text, *sql.columns(outcome.usage), key)))
         del self._open[key]
         self._settled.add(key)
         self._count(outcome.usage)
@@ -215,13 +212,14 @@ class Journal:
 
     async def _replayed(self, key: str) -> Outcome:
         row = await self._read(f"SELECT reply, {sql.USAGE} FROM calls WHERE key = ?", key)
-        return Outcome(json.loads(row[0][0]), sql.usage(row[0][1:]), replayed=True)
+        return Outcome(row[0][0], sql.usage(row[0][1:]), replayed=True)
 
     def _count(self, usage: Usage) -> None:
         if usage is NOTHING:
             return
         with self._lock:
-            self._dollars += Fraction(usage.dollars or 0)  # exact, so that the order of settling leaves no trace
+            if usage.dollars:
+                self._dollars += Fraction(usage.dollars)  # exact, so that the order of settling leaves no trace
             self._spend += usage
 
     def spend(self) -> Usage:
@@ -273,9 +271,14 @@ class Journal:
             raise JournalError(f"journal {self._writer.name} has no body {digest!r}; it belongs to another run")
         return json.loads(found[0][0])
 
-    async def keep(self, name: str, note: str, body: str) -> None:
-        """Set a note and keep a body, both JSON texts of the caller's making, together and soon; see `body_hash`."""
-        await self._put((sql.KEEP, (body_hash(body), body)), (sql.NOTE, (name, note)))
+    async def keep(self, name: str, note: str, digest: str, body: str) -> None:
+        """Set a note and keep a body of which it tells, together and soon.
+
+        Args:
+            name, note: of the note, JSON text.
+            digest, body: `body_hash` of the body, and its JSON text.
+        """
+        await self._put((sql.KEEP, (digest, body)), (sql.NOTE, (name, note)))
 
     async def note(self, name: str, value: Any) -> None:
         """Set a fact about the run that may change, such as its status; JSON."""
@@ -313,7 +316,7 @@ class Journal:
         await self._writer.run(sql.writing(statements))
 
     async def _put(self, *statements: sql.Statement) -> None:
-        """Write what costs nothing to find out again; it is committed with what comes next, or soon."""
+        """Write; on a loop of the journal's own it is committed with what comes next, or with the end of the turn."""
         await self._writer.put(sql.writing(statements))
 
     async def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:

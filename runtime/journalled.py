@@ -1,5 +1,6 @@
 """Tools whose calls are rows of the journal."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,11 +32,11 @@ class JournalledTool:
         """
 
         async def call() -> Outcome:
-            return Outcome(await self.tool.run(arguments, scope=scope))
+            return Outcome(json.dumps(await self.tool.run(arguments, scope=scope)))
 
         request = {"tool": self.tool.spec.name, "arguments": thawed(arguments)}
         outcome = await self.journal.recorded("tool", scope, request, call)
-        return str(outcome.body)
+        return str(json.loads(outcome.text))
 
 
 def journalled(toolbox: Toolbox, journal: Journal) -> Toolbox:

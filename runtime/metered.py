@@ -202,11 +202,11 @@ class MeteredModel:
                 trimmed = [cut._asdict() for cut in cuts]
                 reply = reply.replace(metadata={**reply.metadata, "trimmed": trimmed})
             made.append(reply)
-            return Outcome(reply.model_dump(mode="json"), reply.usage)
+            return Outcome(reply.model_dump_json(), reply.usage)
 
         asked = _asked(player.who, request)
         outcome = await self.journal.recorded("model", request.scope, asked, call, at_most)
-        return made[0] if made else Reply.model_validate(outcome.body)
+        return made[0] if made else Reply.model_validate_json(outcome.text)
 
     async def _tried(self, player: _Player, request: _Request, billed: list[Usage]) -> Reply:
         """Attempts until one succeeds or there is no use in another.
@@ -224,10 +224,11 @@ class MeteredModel:
                 answer = await self._once(player, request)
             if isinstance(answer, AIMessage):
                 gate.answered = max(gate.answered, sent)
-                billed.append(self._usage(player, request, answer))
-                if answer.text or answer.tool_calls or answer.invalid_tool_calls:
-                    billed[:] = [total([*billed, Usage(seconds=time.monotonic() - since)])]
-                    return to_reply(answer, billed[0])
+                said_something = bool(answer.text or answer.tool_calls or answer.invalid_tool_calls)
+                took = time.monotonic() - since if said_something else 0.0
+                billed.append(self._usage(player, request, answer, took))
+                if said_something:
+                    return to_reply(answer, total(billed))
                 empty += 1
                 fault, again_ok, wait = "an empty reply", empty == 1, None
             else:
@@ -285,7 +286,7 @@ class MeteredModel:
             "metadata": {**around, **here["metadata"]},
         }
 
-    def _usage(self, player: _Player, request: _Request, answer: AIMessage) -> Usage:
+    def _usage(self, player: _Player, request: _Request, answer: AIMessage, seconds: float = 0.0) -> Usage:
         """What the provider counted, or an estimate where it counts nothing."""
         if counted := answer.usage_metadata:
             sent, received = counted["input_tokens"], counted["output_tokens"]
@@ -293,7 +294,7 @@ class MeteredModel:
             sent = estimated_tokens(request.messages, request.tools)
             received = estimated_tokens([ChatMessage(role="assistant", content=answer.text)])
         dollars = self.prices.cost(player.who.name, sent, received)
-        return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars)
+        return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
 
     def _at_most(self, player: _Player, messages: Sequence[ChatMessage], request: _Request) -> Usage:
         sent = estimated_tokens(messages, request.tools)

@@ -16,8 +16,10 @@ from selfwire.core.values import FrozenMap
 
 T = TypeVar("T")
 
-TAGGED = ("method", "workflow", "iteration", "phase", "agent")
-"""Labels that are tags as well as metadata."""
+TAGGED = tuple((name, f"selfwire_{name}") for name in ("method", "workflow", "iteration", "phase", "agent"))
+"""Labels that are tags as well as metadata, and what they are called there."""
+COORDINATES = tuple((name, f"selfwire_{name}") for name in Scope.__pydantic_fields__)
+"""Of a scope, and what they are called in metadata."""
 
 _unwatched: ContextVar[RunnableConfig | None] = ContextVar("unwatched", default=None)
 """The config that was left where nobody watched; while it is the one around, nobody does."""
@@ -39,12 +41,11 @@ def place(
         that the scope may name (`solve` of `solve#1.0`), which stands in `selfwire_node`.
     """
     said = {"agent": scope.node.partition("#")[0].partition(">")[0], **labels}
-    fresh = {name: value for name, value in said.items() if f"selfwire_{name}" not in around}
-    known = {name: value for name, value in (*scope, *fresh.items()) if value != ""}
-    return {
-        "tags": [f"{name}:{known[name]}" for name in TAGGED if name in known],
-        "metadata": {f"selfwire_{name}": value for name, value in known.items()},
-    }
+    metadata = {key: value for name, key in COORDINATES if (value := getattr(scope, name)) != ""}
+    for name, value in said.items():
+        if value != "" and (key := f"selfwire_{name}") not in around:
+            metadata[key] = value
+    return {"tags": [f"{name}:{metadata[key]}" for name, key in TAGGED if key in metadata], "metadata": metadata}
 
 
 def is_watched(config: RunnableConfig | None = None) -> bool:

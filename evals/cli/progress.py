@@ -113,10 +113,14 @@ class EvaluationProgress(Bar):
         self.target = ""
 
     def __call__(self, event: Event) -> None:
-        """Show an event."""
+        """Show an event; of the benchmark's own rule, which is at work beside the others, only the last."""
+        if event["number"] == 0:
+            if event["done"] == event["total"]:
+                self._say(f"{event['target']}: {_measured(event)}")
+            return
         if event["target"] != self.target:
             self.target, self.since, self.before = event["target"], time.monotonic(), event["done"] - 1
-        name = f"{self.target} ({event['number'] + 1}/{event['targets']})"
+        name = f"{self.target} ({event['number']}/{event['targets']})"
         self._drawn(name, event["done"], event["total"], self._told(event))
         if event["done"] == event["total"]:
             self._say(f"{name}: {self._told(event)}")

@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from selfwire.core.errors import SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
@@ -22,7 +23,7 @@ from selfwire.evals.recording import code_hash, standing
 from selfwire.evals.runs import SUMMARY
 from selfwire.evals.version import installed_version
 from selfwire.graphs.evolution.phases import ELAPSED
-from selfwire.graphs.evolution.rollouts import Ground, Roll, roll_through
+from selfwire.graphs.evolution.rollouts import Ground, Roll, old_objects_left_alone, roll_through, together
 from selfwire.runtime.budget import Ledger, Purse, deadline
 from selfwire.runtime.journal import Journal, body_hash
 from selfwire.runtime.sync import run_sync
@@ -34,6 +35,8 @@ WORKFLOWS = "workflows"
 PHASE = "eval"
 DEFAULT_SHARE = 60
 """Calls that are set aside for a task under a budget of calls, where there is no cap."""
+BESIDE = 4
+"""Tasks of the benchmark's own rule at once, beside those of a contestant."""
 READ_AT_ONCE = 100
 """Rows, so that not all are in memory."""
 TOLD_EVERY = 5.0
@@ -100,6 +103,7 @@ class Evaluation:
             calls_per_task=asked.calls_per_task or DEFAULT_SHARE,
             keep_errors_below=1.0,
             capped=asked.calls_per_task is not None,
+            replays_grades=False,
         )
 
     def evolve(self, on_event: Callable[[Evolution, Event], None] = lambda evolution, event: None) -> None:
@@ -126,8 +130,7 @@ class Evaluation:
         """
         with self.journal.on_this_loop():
             async with standing(self.tell), deadline(self.ledger):
-                for number, one in enumerate(self.entrants):
-                    await self._run(one, number, on_event)
+                await self._run_all(on_event)
             lines = await self.written(complete=True)
             await self.tell("finished", score=lines[-1].score if len(lines) == 2 else None)
             return lines
@@ -176,10 +179,33 @@ class Evaluation:
                 if name in found:
                     yield found[name], TaskRow.model_validate_json(found[name])
 
-    async def _run(self, one: Entrant, number: int, on_event: Callable[[Event], None]) -> None:
+    async def _run_all(self, on_event: Callable[[Event], None]) -> None:
+        """The contestants one after another; beside them the rule, which asks no model and ends whatever stops them."""
+        rule, *contestants = self.entrants
+        stopped: list[SelfwireError] = []
+
+        async def one_after_another() -> None:
+            try:
+                for number, one in enumerate(contestants, 1):
+                    await self._run(one, number, self.ground, on_event)
+            except SelfwireError as error:
+                stopped.append(error)
+
+        at_once = min(self.request.concurrency, BESIDE)
+        ruled = self._run(rule, 0, replace(self.ground, ledger=Ledger(), capped=False, concurrency=at_once), on_event)
+        with old_objects_left_alone():
+            if self.request.concurrency == 1:  # whoever wants one task at a time may have a grader that bears no more
+                await ruled
+                await one_after_another()
+            else:
+                await together([one_after_another(), ruled])
+        if stopped:
+            raise stopped[0]
+
+    async def _run(self, one: Entrant, number: int, ground: Ground, on_event: Callable[[Event], None]) -> None:
         """Every task of a contestant that has no row or an error."""
         scope = Scope(run=f"{self.run}/{one.name}", seed=self.request.seed, phase=PHASE)
-        done, targets = await self._done(one), len(self.request.entries) + 1
+        done, targets = await self._done(one), len(self.request.entries)
         count = Count(done=len(done), errors=0, score=sum(done.values()))
 
         async def keep(task: Task, found: Sequence[Trajectory]) -> None:
@@ -194,7 +220,7 @@ class Evaluation:
             )  # fmt: skip
 
         todo = [task for task in self.tasks if task.id not in done]
-        await self.roll_for(one)(self.ground, one.play, one.workflow, todo, scope, keep)
+        await self.roll_for(one)(ground, one.play, one.workflow, todo, scope, keep)
 
     async def _done(self, one: Entrant) -> dict[str, float]:
         """Scores of the tasks whose rows stand."""
@@ -210,7 +236,7 @@ class Evaluation:
             spent = await self.journal.spend_at(run=scope.run, iteration=0, phase=PHASE, task=task.id)
         body = done.model_dump_json(exclude_defaults=True)
         row = task_row(one.name, task.question, done, spent, body_hash(body))
-        await self.journal.keep(_note(one.name, task.id), row.model_dump_json(), body)
+        await self.journal.keep(_note(one.name, task.id), row.model_dump_json(), row.trajectory, body)
         return row
 
     async def _note_time(self) -> None:

@@ -22,15 +22,15 @@ FACTS = {"config": "c1", "corpus": "d1"}
 class Sender:
     """Counts what it is asked to send."""
 
-    def __init__(self, body: object = "hello", error: Exception | None = None) -> None:
-        self.body, self.error, self.sent = body, error, 0
+    def __init__(self, text: str = '"hello"', error: Exception | None = None) -> None:
+        self.text, self.error, self.sent = text, error, 0
 
     async def __call__(self) -> Outcome:
         self.sent += 1
         await asyncio.sleep(0)
         if self.error:
             raise self.error
-        return Outcome(self.body, COST)
+        return Outcome(self.text, COST)
 
 
 async def send(journal: Journal, sender: Sender, request: object = "q", scope: Scope = Scope()) -> Outcome:
@@ -38,14 +38,14 @@ async def send(journal: Journal, sender: Sender, request: object = "q", scope: S
 
 
 async def test_a_settled_call_is_replayed_whole_by_the_next_process(tmp_path: Path) -> None:
-    sender = Sender({"text": "hällo", "n": [1, None]})
+    sender = Sender('{"text": "hällo", "n": [1, null]}')
     journal = Journal.create(tmp_path / "r.sqlite", run="r", facts=FACTS)
     first = await send(journal, sender)
     journal.close()
     journal = Journal.open(tmp_path / "r.sqlite", FACTS)
     again = await send(journal, sender)
     assert sender.sent == 1
-    assert again == (first.body, COST, True)
+    assert again == (first.text, COST, True)
     assert journal.spend() == COST
     assert journal.run == "r"
 
@@ -81,7 +81,7 @@ async def test_who_waits_for_an_equal_call_that_is_cancelled_sends_it() -> None:
     second = asyncio.create_task(send(journal, sender))
     await asyncio.sleep(0)
     first.cancel()
-    assert (await second).body == "hello"
+    assert (await second).text == '"hello"'
     assert sender.sent == 1
 
 
@@ -119,7 +119,7 @@ async def test_rows_and_spend_are_found_by_place() -> None:
     for task in ("a", "b"):
         for node in ("x", "y"):
             scope = Scope(iteration=2, phase="rollout", task=task, node=node)
-            await send(journal, Sender(task + node), scope=scope)
+            await send(journal, Sender(f'"{task + node}"'), scope=scope)
     assert [row.reply for row in await journal.rows(task="b", iteration=2)] == ["bx", "by"]
     assert (await journal.rows(node="y"))[0].scope == Scope(iteration=2, phase="rollout", task="a", node="y")
     assert await journal.spend_at(task="a") == COST + COST
@@ -135,7 +135,7 @@ async def test_spend_is_the_same_in_whatever_order_calls_settle() -> None:
         for dollars in order:
 
             async def call(dollars: float = dollars) -> Outcome:
-                return Outcome(None, Usage(calls=1, dollars=dollars))
+                return Outcome("null", Usage(calls=1, dollars=dollars))
 
             await journal.recorded("model", Scope(), dollars, call)
         spends.append(journal.spend())
@@ -284,7 +284,7 @@ async def test_failed_attempts_that_were_billed_are_spent_before_and_after_a_res
         raise error
 
     async def answers() -> Outcome:
-        return Outcome("fine", Usage(calls=1, input_tokens=10, dollars=0.25))
+        return Outcome('"fine"', Usage(calls=1, input_tokens=10, dollars=0.25))
 
     journal = Journal.create(path, run="r")
     for _ in range(2):

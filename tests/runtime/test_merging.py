@@ -16,7 +16,7 @@ COST = Usage(calls=1, input_tokens=10, output_tokens=5, dollars=0.1)
 async def send(journal: Journal, run: str, sent: list[str]) -> Outcome:
     async def call() -> Outcome:
         sent.append(run)
-        return Outcome({"run": run}, COST)
+        return Outcome(f'{{"run": "{run}"}}', COST)
 
     return await journal.recorded("model", Scope(run=run), "q", call, COST)
 

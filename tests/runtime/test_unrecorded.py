@@ -18,10 +18,10 @@ async def test_equal_calls_are_made_each_time() -> None:
 
     async def call() -> Outcome:
         made.append(len(made))
-        return Outcome(len(made), Usage(calls=1))
+        return Outcome(str(len(made)), Usage(calls=1))
 
     outcomes = [await Unrecorded().recorded("model", Scope(), {}, call) for _ in range(2)]
-    assert [outcome.body for outcome in outcomes] == [1, 2]
+    assert [outcome.text for outcome in outcomes] == ["1", "2"]
     assert not any(outcome.replayed for outcome in outcomes)
 
 

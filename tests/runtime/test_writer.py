@@ -12,7 +12,7 @@ from selfwire.core.errors import JournalError, ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime import writer
-from selfwire.runtime.journal import Journal, Outcome
+from selfwire.runtime.journal import Journal, Outcome, body_hash
 
 COST = Usage(calls=1, input_tokens=10)
 
@@ -25,45 +25,45 @@ def committed(path: Path) -> list[tuple[str, str]]:
 
 
 async def answers() -> Outcome:
-    return Outcome("fine", COST)
+    return Outcome('"fine"', COST)
 
 
 async def graded() -> Outcome:
-    return Outcome({"score": 1.0})
+    return Outcome('{"score": 1.0}')
 
 
 async def fails() -> Outcome:
     raise ModelError("down")
 
 
-async def test_what_was_paid_for_is_committed_before_it_is_used(tmp_path: Path) -> None:
+async def test_a_call_is_committed_before_it_is_sent_and_its_reply_when_the_turn_is_over(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
     journal, seen = Journal.create(path, run="r"), []
 
     async def call() -> Outcome:
         seen.append(committed(path))
-        return Outcome("fine", COST)
+        return Outcome('"fine"', COST)
 
     with journal.on_this_loop():
         await journal.recorded("model", Scope(), "q", call, COST)
+        await asyncio.sleep(0)
         seen.append(committed(path))
     assert seen == [[("model", "reserved")], [("model", "settled")]]
     journal.close()
 
 
-async def test_grades_and_rows_ride_with_the_next_commit_or_with_the_end_of_the_turn(tmp_path: Path) -> None:
+async def test_grades_rows_and_replies_ride_with_the_next_commit_or_with_the_end_of_the_turn(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
     journal = Journal.create(path, run="r")
     with journal.on_this_loop():
         await journal.recorded("environment", Scope(task="a"), "q", graded)
-        await journal.keep("row", "{}", "body")
+        await journal.keep("row", "{}", body_hash("body"), "body")
         assert committed(path) == []
         await journal.recorded("model", Scope(task="b"), "q", answers, COST)
-        assert committed(path) == [("environment", "settled"), ("model", "settled"), ("note", "row")]
-        await journal.keep("another", "{}", "body")
+        assert committed(path) == [("environment", "settled"), ("model", "reserved"), ("note", "row")]
         await asyncio.sleep(0)
-        assert ("note", "another") in committed(path)
-        await journal.keep("last", "{}", "body")
+        assert committed(path) == [("environment", "settled"), ("model", "settled"), ("note", "row")]
+        await journal.keep("last", "{}", body_hash("body"), "body")
     assert ("note", "last") in committed(path)
     journal.close()
 
@@ -73,7 +73,7 @@ async def test_whoever_only_puts_lets_others_take_their_turn(tmp_path: Path) -> 
 
     async def keeps() -> None:
         for number in range(writer.TOGETHER):
-            await journal.keep(f"n{number}", "{}", "body")
+            await journal.keep(f"n{number}", "{}", body_hash("body"), "body")
         order.append("kept")
 
     async def other() -> None:
@@ -105,7 +105,7 @@ async def test_a_fault_stops_who_asks_next_and_nothing_of_it_is_lost(tmp_path: P
     with journal.on_this_loop():
         await journal.note("before", 1)  # the table is there
         await journal._writer.run(lambda connection: connection.execute("ALTER TABLE notes RENAME TO gone").close())
-        await journal.keep("row", "{}", "body")
+        await journal.keep("row", "{}", body_hash("body"), "body")
         await asyncio.sleep(0)
         with pytest.raises(JournalError, match="no such table"):
             await journal.recorded("model", Scope(), "q", answers, COST)

@@ -143,7 +143,7 @@ def a_run(home: Path, name: str) -> None:
         journal = Journal.create(home / "runs" / name / JOURNAL, run=name)
 
         async def reply() -> Outcome:
-            return Outcome("text", Usage(calls=1, input_tokens=1500, output_tokens=34, dollars=0.5))
+            return Outcome('"text"', Usage(calls=1, input_tokens=1500, output_tokens=34, dollars=0.5))
 
         await journal.recorded("model", Scope(run=name), {"ask": 1}, reply)
         await journal.note(SUMMARY, {"command": "evolve", "method": "hiva", "status": "finished", "score": 0.5})

@@ -10,22 +10,11 @@ from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageErr
 from selfwire.core.usage import Budget
 from selfwire.evals import drawing
 from selfwire.evals.benchmarks.catalogue import is_file
-from selfwire.evals.cli import output
+from selfwire.evals.cli import options, output
 from selfwire.evals.cli.faults import STOPPED
+from selfwire.evals.cli.groups import Limits, grouped
 from selfwire.evals.cli.measures import TRAIN
-from selfwire.evals.cli.options import (
-    GraderName,
-    Home,
-    Knobs,
-    RouterName,
-    Rubric,
-    Without,
-    as_option,
-    given_options,
-    knobs,
-    local_folder,
-    refuse_unused,
-)
+from selfwire.evals.cli.options import as_option, given_options, knobs, local_folder, refuse_unused
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.cli.trajectories import read_trajectories
 from selfwire.evals.estimate import estimated
@@ -49,21 +38,22 @@ Method = Annotated[str | None, typer.Argument(help=f"{', '.join(METHODS)}; not n
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command()(evolve)
+    app.command()(grouped(evolve))
 
 
 def evolve(
     ctx: typer.Context,
+    *,
     method: Method = None,
-    benchmark: Annotated[str | None, typer.Option(help="Its name, or a .jsonl file of tasks.")] = None,
-    resume: Annotated[str | None, typer.Option(help="Go on with this run; only budgets may be given anew.")] = None,
+    benchmark: options.Benchmark = None,
+    resume: options.Resume = None,
     name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
-    model: Annotated[str, typer.Option(help="Agents' model: offline, openai:gpt-4o-mini, provider:name.")] = "offline",
-    meta_model: Annotated[str | None, typer.Option(help="Critics' and evolvers'; the agents' if none.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds for one request.")] = 120.0,
-    retries: Annotated[int, typer.Option(help="Of one request after transient errors.")] = 5,
-    embedder: Annotated[str, typer.Option(help="auto, minilm or hashing.")] = "auto",
+    model: options.AgentModel = "offline",
+    meta_model: options.MetaModel = None,
+    base_url: options.BaseUrl = None,
+    timeout: options.Timeout = 120.0,
+    retries: options.Retries = 5,
+    embedder: options.EmbedderName = "auto",
     iterations: Annotated[int, typer.Option(help="Rewritings of the workflow.")] = 10,
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = 10,
     gate: Annotated[str, typer.Option(help="paired, or off as in the papers.")] = "paired",
@@ -71,22 +61,19 @@ def evolve(
     train: Annotated[int, typer.Option(help="Train tasks.")] = 60,
     gate_size: Annotated[int, typer.Option(help="Gate tasks.")] = 60,
     test: Annotated[int, typer.Option(help="Test tasks; opened once, at the end.")] = 60,
-    seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
+    seed: options.Seed = 0,
     concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
     seed_team: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
-    grader: GraderName = "exact",
-    rubric: Rubric = None,
-    config: Knobs = None,
-    router: RouterName = None,
-    without: Without = None,
-    budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
-    budget_tokens: Annotated[int | None, typer.Option(help="Most tokens.")] = None,
-    budget_usd: Annotated[float | None, typer.Option(help="Most US dollars.")] = None,
-    budget_seconds: Annotated[float | None, typer.Option(help="Most wall time in seconds.")] = None,
+    grader: options.GraderName = "exact",
+    rubric: options.Rubric = None,
+    config: options.Knobs = None,
+    router: options.RouterName = None,
+    without: options.Without = None,
+    limits: Limits,
     calls_per_task: Annotated[int, typer.Option(help="Set aside for each task under --budget-calls.")] = 60,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")] = False,
+    dry_run: options.DryRun = False,
     baselines: Annotated[bool, typer.Option(help="Run the baselines at the end.")] = True,
-    home: Home = None,
+    home: options.Home = None,
 ) -> None:
     """Evolve a team on a benchmark; stops at budgets and Ctrl-C in a state that --resume goes on from."""
     folder = local_folder(home)

@@ -1,17 +1,18 @@
 """The command that evolves a team: evolve."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError
+from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Budget
 from selfwire.evals import drawing
 from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import options, output
-from selfwire.evals.cli.faults import STOPPED
+from selfwire.evals.cli.faults import with_last_words
 from selfwire.evals.cli.groups import Limits, grouped
 from selfwire.evals.cli.measures import TRAIN
 from selfwire.evals.cli.options import as_option, given_options, knobs, local_folder, refuse_unused
@@ -150,20 +151,12 @@ def _go(run: OpenRun, home: str | None) -> None:
     for notice in run.notices:
         out.print(notice)
     out.print(f"run {parts.run}: {parts.method.name} on {run.benchmark.name}, seed {parts.config.seed}")
-    try:
+    with with_last_words(partial(_last_words, run)):
         with EvolutionProgress(parts.config.iterations, out) as progress:
             final = run_sync(run.go(progress))
         if parts.splits.test and run.request.baselines:
             show_report(run_sync(reported(run, final)), run)
         show_measures(home, parts.run)
-    except (BudgetError, OutageError, ModelError) as error:
-        typer.echo(f"stopped: {error}", err=True)
-        _last_words(run, finished=False)
-        raise typer.Exit(STOPPED) from None
-    except KeyboardInterrupt:
-        _last_words(run, finished=False)
-        raise
-    _last_words(run, finished=True)
     if failed := failed_tests(final):
         out.print(
             f"\n{failed} of {len(parts.splits.test)} test tasks ended as errors and count for neither side; try these "
@@ -212,7 +205,7 @@ def _cells(line: Line) -> tuple[str, ...]:
     return line.name, solved, score, f"{line.calls:.1f}", f"{line.tokens:,.0f}", price, str(line.errors)
 
 
-def _last_words(run: OpenRun, *, finished: bool) -> None:
+def _last_words(run: OpenRun, finished: bool) -> None:
     out, parts = output.console(), run.parts
     rows, tokens = parts.journal.unknown()
     lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""

@@ -1,17 +1,18 @@
 """The command that trains a router: train."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError
+from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Budget
 from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import options, output
 from selfwire.evals.cli.evolve import LIMITS, new_limits
-from selfwire.evals.cli.faults import STOPPED
+from selfwire.evals.cli.faults import with_last_words
 from selfwire.evals.cli.groups import Limits, grouped
 from selfwire.evals.cli.options import Home, Knobs, as_option, given_options, knobs, local_folder
 from selfwire.evals.cli.progress import told_spend
@@ -171,18 +172,10 @@ def _go(training: OpenTraining) -> None:
     for notice in training.notices:
         out.print(notice)
     out.print(f"run {parts.run}: the router of {parts.method.name} on {training.run.benchmark.name}")
-    try:
+    with with_last_words(partial(_last_words, training)):
         trained = run_sync(training.go(lambda update: _told(update, training.config.train.updates)))
         if parts.splits.test:
             _show(run_sync(training.tested(trained)))
-    except (BudgetError, OutageError, ModelError) as error:
-        typer.echo(f"stopped: {error}", err=True)
-        _last_words(training, finished=False)
-        raise typer.Exit(STOPPED) from None
-    except KeyboardInterrupt:
-        _last_words(training, finished=False)
-        raise
-    _last_words(training, finished=True)
 
 
 def _told(update: Update, updates: int) -> None:
@@ -205,7 +198,7 @@ def _show(found: Sequence[Tested]) -> None:
     output.console().print(table)
 
 
-def _last_words(training: OpenTraining, *, finished: bool) -> None:
+def _last_words(training: OpenTraining, finished: bool) -> None:
     out, run = output.console(), training.run
     out.print(f"spent: {told_spend(run.parts.journal.spend())}")
     if not finished:

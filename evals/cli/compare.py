@@ -13,6 +13,7 @@ from selfwire.evals.baselines.table import BASELINES
 from selfwire.evals.cli import groups, options
 from selfwire.evals.cli.evaluate import carried_out, entry
 from selfwire.evals.cli.groups import grouped
+from selfwire.evals.cli.limits import Limits
 from selfwire.evals.cli.options import Home, Knobs, knobs
 from selfwire.evals.evaluation.processes import MANY, WORKERS
 from selfwire.evals.evaluation.request import Entry, Evolving
@@ -102,7 +103,7 @@ def compare(
     grading: groups.Grading,
     concurrency: options.Concurrency = 8,
     workers: Workers = None,
-    limits: groups.Limits,
+    limits: Limits,
     results: groups.Results,
     markdown: Markdown = None,
     home: Home = None,

@@ -8,14 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError
-from selfwire.core.usage import Budget
 from selfwire.core.values import is_id
-from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import groups, options, output
-from selfwire.evals.cli.evolve import LIMITS, new_limits
 from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.groups import grouped
-from selfwire.evals.cli.options import Home, Knobs, knobs, local_folder
+from selfwire.evals.cli.limits import Limits, budget, new_limits
+from selfwire.evals.cli.options import Home, Knobs, from_anywhere, knobs, local_folder
 from selfwire.evals.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress, told_spend
 from selfwire.evals.cli.standings import show_standings, write_markdown
 from selfwire.evals.evaluation.estimate import estimated
@@ -61,7 +59,7 @@ def evaluate(
     models: groups.Models,
     grading: groups.Grading,
     concurrency: options.Concurrency = 8,
-    limits: groups.Limits,
+    limits: Limits,
     results: groups.Results,
     home: Home = None,
 ) -> None:
@@ -130,16 +128,15 @@ def requested(given: Mapping[str, Any], entries: tuple[Entry, ...], command: str
     """
     if given["split"] not in SPLITS:
         raise ConfigError(f"there is no split {given['split']!r}; splits are train, val and test")
-    benchmark = given["benchmark"]
     return EvaluationRequest.model_validate(
         {
             "command": command,
-            "benchmark": str(Path(benchmark).resolve()) if is_file(benchmark) else benchmark,
+            "benchmark": from_anywhere(given["benchmark"]),
             "entries": entries,
             "split": SPLITS[given["split"]],
             "models": model_names(given),
             "rubric": given["rubric"] and rubric_text(given["rubric"]),
-            "budget": Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
+            "budget": budget(given),
             **{
                 name: given[name]
                 for name in ("grader", "tasks", "seed", "concurrency", "calls_per_task", "grading_timeout")

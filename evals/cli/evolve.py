@@ -8,14 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.usage import Budget
 from selfwire.evals import drawing
-from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import options, output
 from selfwire.evals.cli.faults import with_last_words
-from selfwire.evals.cli.groups import Limits, grouped
+from selfwire.evals.cli.groups import grouped
+from selfwire.evals.cli.limits import Limits, budget, new_limits
 from selfwire.evals.cli.measures import TRAIN
-from selfwire.evals.cli.options import as_option, given_options, knobs, local_folder, refuse_unused
+from selfwire.evals.cli.options import from_anywhere, knobs, local_folder, refuse_unused
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.cli.trajectories import read_trajectories
 from selfwire.evals.estimate import estimated
@@ -30,9 +29,6 @@ from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.evolution.graph import failed_tests
 from selfwire.graphs.methods import METHODS
 from selfwire.runtime.sync import run_sync
-
-LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget_usd", "seconds": "budget_seconds"}
-"""Parameter of the command by limit of a budget."""
 
 Method = Annotated[str | None, typer.Argument(help=f"{', '.join(METHODS)}; not needed with --resume.")]
 
@@ -92,25 +88,6 @@ def evolve(
         _go(run, home)
 
 
-BESIDE = ("resume", "home", "workers", "markdown")
-"""Options that a run does not remember, as nothing depends on them."""
-
-
-def new_limits(ctx: typer.Context) -> dict[str, float]:
-    """The limits that are given beside --resume.
-
-    Raises:
-        ConfigError: another option is given, which the run remembers.
-    """
-    given = [name for name in given_options(ctx) if name not in BESIDE]
-    if others := [name for name in given if name not in LIMITS.values()]:
-        raise ConfigError(
-            f"--resume remembers its options, so {', '.join(map(as_option, others))} cannot be given beside it; "
-            f"only {', '.join(map(as_option, LIMITS.values()))} can"
-        )
-    return {limit: ctx.params[name] for limit, name in LIMITS.items() if name in given}
-
-
 def requested(given: Mapping[str, Any]) -> EvolveRequest:
     """A request out of the command's options.
 
@@ -124,7 +101,7 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
     same = ("iterations", "batch", "gate", "gate_tasks", "seed", "concurrency", "calls_per_task")
     return EvolveRequest(
         method=method,
-        benchmark=str(Path(benchmark).resolve()) if is_file(benchmark) else benchmark,  # resumed from anywhere
+        benchmark=from_anywhere(benchmark),
         grader=given["grader"],
         rubric=given["rubric"] and rubric_text(given["rubric"]),
         models=ModelNames(
@@ -140,7 +117,7 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
             name=given["name"] or f"{method}-{short_name(benchmark)}", **{name: given[name] for name in same}
         ),
         config=switched_off(method, given["without"] or [], knobs(given["config"] or [], given["router"])),
-        budget=Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
+        budget=budget(given),
         seed_team=given["seed_team"],
         baselines=given["baselines"],
     )

@@ -33,16 +33,6 @@ class Grading:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What may be spent."""
-
-    budget_calls: options.BudgetCalls = None
-    budget_tokens: options.BudgetTokens = None
-    budget_usd: options.BudgetUsd = None
-    budget_seconds: options.BudgetSeconds = None
-
-
-@dataclass(frozen=True)
 class Results:
     """Where results go; nowhere, where only the cost is estimated."""
 

@@ -2,19 +2,16 @@
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.usage import Budget
-from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import options, output
-from selfwire.evals.cli.evolve import LIMITS, new_limits
 from selfwire.evals.cli.faults import with_last_words
-from selfwire.evals.cli.groups import Limits, grouped
-from selfwire.evals.cli.options import Home, Knobs, as_option, given_options, knobs, local_folder
+from selfwire.evals.cli.groups import grouped
+from selfwire.evals.cli.limits import Limits, budget, new_limits
+from selfwire.evals.cli.options import Home, Knobs, as_option, from_anywhere, given_options, knobs, local_folder
 from selfwire.evals.cli.progress import told_spend
 from selfwire.evals.recording import short_name
 from selfwire.evals.report import STAMP
@@ -129,7 +126,7 @@ def requested(given: dict[str, Any]) -> EvolveRequest:
         raise ConfigError(f"{method} has no router to train; {', '.join(METHODS)} have")
     return EvolveRequest(
         method=method,
-        benchmark=str(Path(benchmark).resolve()) if is_file(benchmark) else benchmark,
+        benchmark=from_anywhere(benchmark),
         grader=given["grader"],
         models=ModelNames(
             agent=given["model"], meta=given["meta_model"], base_url=given["base_url"], embedder=given["embedder"]
@@ -143,7 +140,7 @@ def requested(given: dict[str, Any]) -> EvolveRequest:
             concurrency=given["concurrency"],
         ),
         config=_config(method, given),
-        budget=Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
+        budget=budget(given),
         seed_team=given["workflow"],
         baselines=False,
     )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from selfwire.core.errors import ConfigError
 from selfwire.core.ports import Embedder
 from selfwire.core.task import Task
-from selfwire.evals.benchmarks.benchmark import Benchmark
+from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
 from selfwire.evals.evaluation.contestants import TRIVIAL, Entrant, Found, Wiring, entrant, found
 from selfwire.evals.evaluation.evolving import evolutions_of
@@ -219,7 +219,8 @@ def _opened(request: EvaluationRequest, journal: Journal, home: Path | None, tri
     before = sum((one.spent for one in evolutions), journal.spend())
     ledger = Ledger(request.budget, spent=before, elapsed=run_sync(journal.noted(ELAPSED)) or 0.0)
     model = metered(request.models, journal=journal, ledger=ledger, probe=True, home=home)
-    bench = trial.bench.with_model(model)
+    judge = Ledger(parent=ledger) if isinstance(trial.bench.environment, NeedsModel) else None
+    bench = trial.bench.with_model(model.paid_by(judge)) if judge else trial.bench
     toolbox = journalled(bench.toolbox, journal)
 
     def entered(entry: Entry, one: Found) -> Entrant:
@@ -237,6 +238,7 @@ def _opened(request: EvaluationRequest, journal: Journal, home: Path | None, tri
             tasks=trial.tasks,
             journal=journal,
             ledger=ledger,
+            judge=judge,
             embedder=trial.embeds.name,
             out=Path(out) if out else runs_folder(home) / journal.run / RESULTS,
             notices=trial.notices,

@@ -4,8 +4,8 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,6 +64,21 @@ def connected(path: str, mode: str = "mode=rw") -> sqlite3.Connection:
     if mode == "mode=rw":
         connection.execute("PRAGMA synchronous = NORMAL")  # survives the death of a process, which is what happens
     return connection
+
+
+@contextmanager
+def writable(path: Path | str) -> Iterator[None]:
+    """Tell what keeps a file from being written, such as a full disk or a folder's rights.
+
+    Raises:
+        JournalError: in place of what SQLite or the system raised.
+    """
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise JournalError(
+            f"run file {path} cannot be written: {error}; make room, or see to its folder's rights, and try again"
+        ) from error
 
 
 def quietly(path: Path) -> str:

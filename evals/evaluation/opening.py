@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.ports import Embedder
 from selfwire.core.task import Task
 from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel
@@ -202,10 +202,16 @@ async def _begun(journal: Journal, request: EvaluationRequest, trial: Trial, out
 
 
 def begun_with(path: Path) -> tuple[dict[str, Found], Seen]:
-    """The workflows of the start, as a name in the library may mean another by now, and what they had learned from."""
+    """The workflows of the start, as a name in the library may mean another by now, and what they had learned from.
+
+    Raises:
+        JournalError: there are none.
+    """
     journal = Journal.reading(path)
     try:
         bodies = run_sync(journal.noted(WORKFLOWS))
+        if bodies is None:
+            raise JournalError(f"run {journal.run!r} ended before it had begun; start a new run")
         marks, tasks = run_sync(journal.noted(SEEN))
         workflows = {name: Found.model_validate(run_sync(journal.get_body(body))) for name, body in bodies.items()}
         return workflows, Seen(frozenset(marks), tasks)

@@ -86,12 +86,32 @@ def quietly(path: Path) -> str:
     return "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
 
 
-def laid_out(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None:
-    """Make the tables of a new file; the log comes after, so that the file itself says from the start what it is."""
-    connection.execute(f"PRAGMA page_size = {PAGE}")
-    connection.executescript(TABLES)
-    connection.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
-    connection.execute("PRAGMA journal_mode = WAL")
+def begun(path: str, facts: Mapping[str, str]) -> sqlite3.Connection:
+    """Open an empty file and make its tables; the log comes after, so that the file itself says at once what it is.
+
+    Raises:
+        JournalError: it cannot be written.
+    """
+    with writable(path):
+        connection = connected(path)
+        connection.execute(f"PRAGMA page_size = {PAGE}")
+        connection.executescript(TABLES)
+        connection.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
+        connection.execute("PRAGMA journal_mode = WAL")
+        _sign(connection)
+    return connection
+
+
+def signed(path: str) -> sqlite3.Connection:
+    """Open a journal for whoever holds it from now on.
+
+    Raises:
+        JournalError: it cannot be written.
+    """
+    with writable(path):
+        connection = connected(path)
+        _sign(connection)
+    return connection
 
 
 def checked(path: Path) -> Found:
@@ -139,7 +159,7 @@ def refuse_other_facts(path: Path, found: Found, facts: Mapping[str, str] | None
             )
 
 
-def sign(connection: sqlite3.Connection) -> None:
+def _sign(connection: sqlite3.Connection) -> None:
     """Note who holds the run, for the message that a second one gets."""
     holder = f"process {os.getpid()} since {time.strftime('%Y-%m-%d %H:%M:%S')}"
     connection.execute("INSERT OR REPLACE INTO notes VALUES ('holder', ?)", (json.dumps(holder),))

@@ -7,6 +7,8 @@ the values seen and the way out.
 
 from typing import TYPE_CHECKING
 
+from selfwire.core.values import legible
+
 if TYPE_CHECKING:
     from selfwire.core.trajectory import Trajectory
     from selfwire.core.usage import Usage
@@ -93,4 +95,4 @@ class LibraryError(SelfwireError):
 
 def described(error: BaseException) -> str:
     """An error's kind and message, as records of failed steps, rounds and runs have it."""
-    return f"{type(error).__name__}: {error}"
+    return legible(f"{type(error).__name__}: {error}")

@@ -94,6 +94,11 @@ def canonical(value: Any) -> str:
     return _ENCODER.encode(_numbers(plain))
 
 
+def legible(text: str) -> str:
+    """The text with halves of characters, which no file can hold, joined to whole ones or replaced by U+FFFD."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 

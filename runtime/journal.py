@@ -24,7 +24,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.usage import NOTHING, Usage, total
 from selfwire.core.values import canonical
 from selfwire.runtime import statements as sql
-from selfwire.runtime.journal_file import MEMORY, checked, connected, laid_out, made, quietly, refuse_other_facts, sign
+from selfwire.runtime.journal_file import MEMORY, begun, checked, connected, made, quietly, refuse_other_facts, signed
 from selfwire.runtime.lease import Lease
 from selfwire.runtime.writer import PAUSE, Writer
 
@@ -99,9 +99,7 @@ class Journal:
         if path != MEMORY:
             made(Path(path))
             lease = Lease(Path(path))
-        connection = connected(str(path))
-        laid_out(connection, {**(facts or {}), "run": run})
-        sign(connection)
+        connection = begun(str(path), {**(facts or {}), "run": run})
         return cls(connection, name=str(path), run=run, lease=lease)
 
     @classmethod
@@ -113,16 +111,15 @@ class Journal:
             facts: what the run would be started with now; None to compare nothing.
 
         Raises:
-            JournalError: the file is missing, corrupt, foreign, held by another process, or was started with
-                other facts. Nothing is written then.
+            JournalError: the file is missing, corrupt, foreign, held by another process, was started with other
+                facts, or cannot be written. Nothing is written then.
         """
         path = Path(path)
         found = checked(path)
         lease = Lease(path, holder=found.holder)
         try:
             refuse_other_facts(path, found, facts)
-            connection = connected(str(path))
-            sign(connection)
+            connection = signed(str(path))
             return cls(connection, name=str(path), run=found.facts["run"], lease=lease)
         except JournalError:
             lease.release()

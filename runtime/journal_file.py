@@ -4,8 +4,8 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,17 +66,52 @@ def connected(path: str, mode: str = "mode=rw") -> sqlite3.Connection:
     return connection
 
 
+@contextmanager
+def writable(path: Path | str) -> Iterator[None]:
+    """Tell what keeps a file from being written, such as a full disk or a folder's rights.
+
+    Raises:
+        JournalError: in place of what SQLite or the system raised.
+    """
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise JournalError(
+            f"run file {path} cannot be written: {error}; make room, or see to its folder's rights, and try again"
+        ) from error
+
+
 def quietly(path: Path) -> str:
     """The mode that reads a file without making others beside it; one that nobody has open cannot change meanwhile."""
     return "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
 
 
-def laid_out(connection: sqlite3.Connection, facts: Mapping[str, str]) -> None:
-    """Make the tables of a new file; the log comes after, so that the file itself says from the start what it is."""
-    connection.execute(f"PRAGMA page_size = {PAGE}")
-    connection.executescript(TABLES)
-    connection.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
-    connection.execute("PRAGMA journal_mode = WAL")
+def begun(path: str, facts: Mapping[str, str]) -> sqlite3.Connection:
+    """Open an empty file and make its tables; the log comes after, so that the file itself says at once what it is.
+
+    Raises:
+        JournalError: it cannot be written.
+    """
+    with writable(path):
+        connection = connected(path)
+        connection.execute(f"PRAGMA page_size = {PAGE}")
+        connection.executescript(TABLES)
+        connection.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
+        connection.execute("PRAGMA journal_mode = WAL")
+        _sign(connection)
+    return connection
+
+
+def signed(path: str) -> sqlite3.Connection:
+    """Open a journal for whoever holds it from now on.
+
+    Raises:
+        JournalError: it cannot be written.
+    """
+    with writable(path):
+        connection = connected(path)
+        _sign(connection)
+    return connection
 
 
 def checked(path: Path) -> Found:
@@ -124,7 +159,7 @@ def refuse_other_facts(path: Path, found: Found, facts: Mapping[str, str] | None
             )
 
 
-def sign(connection: sqlite3.Connection) -> None:
+def _sign(connection: sqlite3.Connection) -> None:
     """Note who holds the run, for the message that a second one gets."""
     holder = f"process {os.getpid()} since {time.strftime('%Y-%m-%d %H:%M:%S')}"
     connection.execute("INSERT OR REPLACE INTO notes VALUES ('holder', ?)", (json.dumps(holder),))

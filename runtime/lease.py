@@ -10,18 +10,19 @@ import sqlite3
 from pathlib import Path
 
 from selfwire.core.errors import JournalError
+from selfwire.runtime.journal_file import writable
 
 
 class Lease:
     """Holds `<path>.lease` until it is released or the process ends.
 
     Raises:
-        JournalError: someone else holds it, in this process or another.
+        JournalError: someone else holds it, in this process or another, or it cannot be made.
     """
 
     def __init__(self, path: Path, holder: str = "another process") -> None:
         self._file = path.with_name(path.name + ".lease")
-        with contextlib.suppress(FileExistsError):  # never open and close one that exists: that drops its locks
+        with writable(self._file), contextlib.suppress(FileExistsError):  # opening and closing one drops its locks
             os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         self._lock = sqlite3.connect(self._file, timeout=0, isolation_level=None, check_same_thread=False)
         self._lock.execute("PRAGMA journal_mode = MEMORY")

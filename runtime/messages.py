@@ -9,7 +9,7 @@ from langchain_core.messages.tool import tool_call
 
 from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
 from selfwire.core.usage import Usage
-from selfwire.core.values import thawed
+from selfwire.core.values import legible, thawed
 
 BOOKKEEPING = {"token_usage", "usage", "model_name", "model", "finish_reason", "stop_reason", "logprobs", "headers"}
 """Response metadata that a Reply holds elsewhere, or that nobody should keep."""
@@ -47,19 +47,25 @@ def to_reply(message: AIMessage, usage: Usage) -> Reply:
     agent hears from its tool what is wrong with them.
     """
     told = message.response_metadata
-    calls = [ToolCall(id=c["id"] or f"call-{i}", name=c["name"], arguments=c["args"])
+    calls = [ToolCall(id=c["id"] or f"call-{i}", name=c["name"], arguments=_legible(c["args"]))
              for i, c in enumerate(message.tool_calls)]  # fmt: skip
     for broken in message.invalid_tool_calls:
-        arguments = {BROKEN: broken["args"] or ""}
+        arguments = {BROKEN: legible(broken["args"] or "")}
         calls.append(ToolCall(id=broken["id"] or f"call-{len(calls)}", name=broken["name"] or "", arguments=arguments))
     return Reply(
-        content=message.text,
+        content=legible(message.text),
         tool_calls=tuple(calls),
         usage=usage,
         model=str(told.get("model_name") or told.get("model") or ""),
         finish=str(told.get("finish_reason") or told.get("stop_reason") or ""),
         metadata={name: value for name, value in told.items() if name not in BOOKKEEPING and _is_json(value)},
     )
+
+
+def _legible(arguments: dict[str, Any]) -> dict[str, Any]:
+    text = json.dumps(arguments, ensure_ascii=False)
+    mended: dict[str, Any] = arguments if text.isascii() else json.loads(legible(text))
+    return mended
 
 
 def _is_json(value: object) -> bool:

@@ -12,6 +12,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,6 +28,8 @@ CHECKPOINT = 3000
 """Commits after which the log is moved into the file; until then it grows by some 10 kB a commit."""
 PAUSE = 0.002
 """Seconds until a loop looks again whether the connection is free."""
+FAULTS = (sqlite3.Error, ValueError, OverflowError)
+"""What statements fail with: SQLite itself, and values that it cannot hold, such as half a character."""
 
 
 class _Pending(NamedTuple):
@@ -79,7 +82,7 @@ class Writer:
         self._jobs.put(_Pending(job, loop, done))
         try:
             return await done
-        except sqlite3.Error as error:
+        except FAULTS as error:
             raise self._failed(error) from error
 
     async def put(self, job: Job[Any]) -> None:
@@ -138,10 +141,10 @@ class Writer:
         """Run what waits and the job, in one transaction."""
         if not self._stop.alive:  # closed while it waited for its turn
             raise self._closed
-        results = self._shared.committed([*self._waiting, job])
-        for error in results:
-            if isinstance(error, sqlite3.Error):
-                raise self._failed(error) from error
+        try:
+            results = self._shared.all_committed([*self._waiting, job])
+        except FAULTS as error:
+            raise self._failed(error) from error
         self._waiting.clear()
         if self._shared.is_due():
             threading.Thread(target=self._shared.checkpoint, name="checkpoint", daemon=True).start()
@@ -152,7 +155,7 @@ class Writer:
     def _closed(self) -> JournalError:
         return JournalError(f"journal {self.name} is closed; open the run again")
 
-    def _failed(self, error: sqlite3.Error) -> JournalError:
+    def _failed(self, error: Exception) -> JournalError:
         return JournalError(f"journal {self.name} failed: {error}; check the disk, then resume the run")
 
 
@@ -167,15 +170,26 @@ class _Shared:
 
     def committed(self, jobs: Sequence[Job[Any]]) -> list[Any]:
         """What jobs return or fail with, committed together; all fail where the commit does."""
+        try:
+            return self.all_committed([partial(_result, job) for job in jobs])
+        except FAULTS as error:
+            return [error] * len(jobs)
+
+    def all_committed(self, jobs: Sequence[Job[Any]]) -> list[Any]:
+        """What jobs return, committed together, or not at all where one fails, so that they can be tried again.
+
+        Raises:
+            sqlite3.Error, ValueError, OverflowError: of the first that failed, or of the commit.
+        """
         self._commits += 1
         try:
             self.connection.execute("BEGIN").close()
-            results = [_result(job, self.connection) for job in jobs]
+            results = [job(self.connection) for job in jobs]
             self.connection.execute("COMMIT").close()
-        except sqlite3.Error as error:
+        except FAULTS:
             with contextlib.suppress(sqlite3.Error):
                 self.connection.execute("ROLLBACK").close()
-            return [error] * len(jobs)
+            raise
         return results
 
     def is_due(self) -> bool:
@@ -222,7 +236,7 @@ def _waiting(jobs: "SimpleQueue[_Pending | None]") -> list[_Pending]:
 def _result(job: Job[Any], connection: sqlite3.Connection) -> Any:
     try:
         return job(connection)
-    except sqlite3.Error as error:
+    except FAULTS as error:
         return error
 
 
@@ -239,7 +253,7 @@ def _resolve(finished: "list[tuple[asyncio.Future[Any], Any]]") -> None:
     for done, result in finished:
         if done.done():  # cancelled while it waited
             continue
-        if isinstance(result, sqlite3.Error):
+        if isinstance(result, FAULTS):
             done.set_exception(result)
         else:
             done.set_result(result)

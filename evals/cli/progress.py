@@ -113,8 +113,10 @@ class EvaluationProgress(Bar):
         self.target = ""
 
     def __call__(self, event: Event) -> None:
-        """Show an event; of the benchmark's own rule, which is at work beside the others, only the last."""
+        """Show an event; of the benchmark's own rule, once it is at work beside the others, only the last."""
         if event["number"] == 0:
+            if not self.target:
+                self._drawn(event["target"], event["done"], event["total"], _measured(event))
             if event["done"] == event["total"]:
                 self._say(f"{event['target']}: {_measured(event)}")
             return

@@ -6,10 +6,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.ports import Embedder
 from selfwire.core.task import Task
-from selfwire.evals.benchmarks.benchmark import Benchmark
+from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
 from selfwire.evals.evaluation.contestants import TRIVIAL, Entrant, Found, Wiring, entrant, found
 from selfwire.evals.evaluation.evolving import evolutions_of
@@ -202,10 +202,16 @@ async def _begun(journal: Journal, request: EvaluationRequest, trial: Trial, out
 
 
 def begun_with(path: Path) -> tuple[dict[str, Found], Seen]:
-    """The workflows of the start, as a name in the library may mean another by now, and what they had learned from."""
+    """The workflows of the start, as a name in the library may mean another by now, and what they had learned from.
+
+    Raises:
+        JournalError: there are none.
+    """
     journal = Journal.reading(path)
     try:
         bodies = run_sync(journal.noted(WORKFLOWS))
+        if bodies is None:
+            raise JournalError(f"run {journal.run!r} ended before it had begun; start a new run")
         marks, tasks = run_sync(journal.noted(SEEN))
         workflows = {name: Found.model_validate(run_sync(journal.get_body(body))) for name, body in bodies.items()}
         return workflows, Seen(frozenset(marks), tasks)
@@ -219,7 +225,8 @@ def _opened(request: EvaluationRequest, journal: Journal, home: Path | None, tri
     before = sum((one.spent for one in evolutions), journal.spend())
     ledger = Ledger(request.budget, spent=before, elapsed=run_sync(journal.noted(ELAPSED)) or 0.0)
     model = metered(request.models, journal=journal, ledger=ledger, probe=True, home=home)
-    bench = trial.bench.with_model(model)
+    judge = Ledger(parent=ledger) if isinstance(trial.bench.environment, NeedsModel) else None
+    bench = trial.bench.with_model(model.paid_by(judge)) if judge else trial.bench
     toolbox = journalled(bench.toolbox, journal)
 
     def entered(entry: Entry, one: Found) -> Entrant:
@@ -237,6 +244,7 @@ def _opened(request: EvaluationRequest, journal: Journal, home: Path | None, tri
             tasks=trial.tasks,
             journal=journal,
             ledger=ledger,
+            judge=judge,
             embedder=trial.embeds.name,
             out=Path(out) if out else runs_folder(home) / journal.run / RESULTS,
             notices=trial.notices,

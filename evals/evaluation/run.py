@@ -58,6 +58,7 @@ class Evaluation:
         evolutions: of contestants that are evolved first.
         tasks: in order.
         journal, ledger: of the run.
+        judge: pays for the calls of a model that grades; None if none does.
         embedder: its name.
         out: where the results go.
         notices: what the user should know.
@@ -74,6 +75,7 @@ class Evaluation:
     ledger: Ledger
     embedder: str
     out: Path
+    judge: Ledger | None = None
     notices: tuple[str, ...] = ()
     roll_for: Callable[[Entrant], Roll] = lambda one: roll_through
     _told: float = field(default=0.0, init=False)
@@ -104,6 +106,7 @@ class Evaluation:
             keep_errors_below=1.0,
             capped=asked.calls_per_task is not None,
             replays_grades=False,
+            judge=self.judge,
         )
 
     def evolve(self, on_event: Callable[[Evolution, Event], None] = lambda evolution, event: None) -> None:
@@ -180,7 +183,11 @@ class Evaluation:
                     yield found[name], TaskRow.model_validate_json(found[name])
 
     async def _run_all(self, on_event: Callable[[Event], None]) -> None:
-        """The contestants one after another; beside them the rule, which asks no model and ends whatever stops them."""
+        """The contestants one after another; beside them the rule, which ends whatever stops them.
+
+        It goes first where a model grades, whose calls may be refused, and where `concurrency` is 1, as there the
+        grader may bear no more.
+        """
         rule, *contestants = self.entrants
         stopped: list[SelfwireError] = []
 
@@ -192,9 +199,11 @@ class Evaluation:
                 stopped.append(error)
 
         at_once = min(self.request.concurrency, BESIDE)
-        ruled = self._run(rule, 0, replace(self.ground, ledger=Ledger(), capped=False, concurrency=at_once), on_event)
+        free = replace(self.ground, ledger=Ledger(), capped=False, concurrency=at_once)
+        judged = replace(self.ground, capped=True, calls_per_task=0)
+        ruled = self._run(rule, 0, judged if self.judge else free, on_event)
         with old_objects_left_alone():
-            if self.request.concurrency == 1:  # whoever wants one task at a time may have a grader that bears no more
+            if self.judge or self.request.concurrency == 1:
                 await ruled
                 await one_after_another()
             else:

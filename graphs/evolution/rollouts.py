@@ -32,6 +32,8 @@ from selfwire.runtime.tracing import as_run, is_watched, place, untraced, unwatc
 
 NEW_OBJECTS = 20_000
 """After which the garbage collector looks."""
+JUDGED = Budget(calls=2)
+"""What a judge may take for an answer: it is asked once more where its reply is no score."""
 
 Progress = Callable[[Trajectory], None]
 Play = Callable[[Workflow, Question, Scope], Awaitable[Sequence[Trajectory]]]
@@ -52,6 +54,7 @@ class Ground:
         capped: whether a task may never take more than `calls_per_task`, budget or not, resumed or not.
         keep_errors_below: share of the trajectories that may end as infrastructure errors before all are refused.
         replays_grades: whether grades are rows of the journal; not where whoever keeps a trajectory keeps its grade.
+        judge: pays for a model that grades, whose calls are none of a task's own; None where `ledger` does.
     """
 
     environment: Environment
@@ -62,6 +65,7 @@ class Ground:
     keep_errors_below: float
     capped: bool = False
     replays_grades: bool = True
+    judge: Ledger | None = None
 
 
 Roll = Callable[[Ground, Play, Workflow, Sequence[Task], Scope, Keep], Awaitable[None]]
@@ -269,7 +273,7 @@ class Shares:
         try:
             yield
         finally:
-            self.ground.ledger.release(place)
+            self._released(place)
             self.running -= 1
             self.freed.set()
 
@@ -282,12 +286,20 @@ class Shares:
             self.freed.clear()
             try:
                 self.ground.ledger.share(place, share, before)
+                if self.ground.judge:
+                    self.ground.judge.share(place, JUDGED)
             except BudgetError:
+                self._released(place)
                 if not self.running:
                     raise
                 await self.freed.wait()
             else:
                 return
+
+    def _released(self, place: Scope) -> None:
+        for ledger in (self.ground.ledger, self.ground.judge):
+            if ledger:
+                ledger.release(place)
 
 
 async def together(workers: Sequence[Coroutine[Any, Any, None]]) -> None:

@@ -189,3 +189,19 @@ def test_own_tasks_with_a_judge_from_the_command_line(command: str, tmp_path: Pa
         assert all(row.score is not None for row in rows)
         assert re.search(r"^single: holds reference \d\.\d+, judge agrees \d\.\d+$", called.output, re.M)
     assert "zanzibarquux" not in called.output
+
+
+@pytest.mark.parametrize("limits", ["--calls-per-task 6", "--budget-calls 40 --calls-per-task 6", "--budget-calls 125"])
+def test_a_judge_takes_nothing_of_a_task_s_calls_and_its_own_are_set_aside(limits: str, tmp_path: Path) -> None:
+    found = []
+    for concurrency in ("1", "8"):
+        out = tmp_path / f"{concurrency}.jsonl"
+        given = f"{EVAL} {limits} --benchmark {written(tmp_path)} --grader judge --concurrency {concurrency}"
+        home = {"SELFWIRE_HOME": str(tmp_path / concurrency)}
+        called = CliRunner().invoke(build(), [*given.split(), "--out", str(out)], env=home)
+        assert called.exit_code == 0, called.output
+        found.append([row.replace(seconds=0, trajectory="") for row in read_results(out)[1]])
+    assert found[0] == found[1]
+    assert all(row.error is None and row.score is not None for row in found[0])
+    calls = {row.calls for row in found[0] if row.target == "single"}
+    assert calls == ({6} if "--calls-per-task" in limits else {1})

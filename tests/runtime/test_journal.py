@@ -298,3 +298,11 @@ async def test_failed_attempts_that_were_billed_are_spent_before_and_after_a_res
     assert outcome.usage.calls == 1
     assert again.spend() == await again.spend_at(task="t") == Usage(calls=5, input_tokens=70, dollars=1.25)
     again.close()
+
+
+def test_a_file_that_cannot_be_written_is_an_error_that_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    Journal.create(path, run="r").close()
+    (tmp_path / "r.sqlite-shm").mkdir()  # as on a disk that is mounted for reading: beside it nothing can be made
+    with pytest.raises(JournalError, match=r"r\.sqlite cannot be written: .*; make room"):
+        Journal.open(path)

@@ -5,12 +5,16 @@ import json
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 
+from selfwire.core.chat import Reply
 from selfwire.core.errors import BudgetError, ConfigError, ModelError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Budget
+from selfwire.core.usage import Budget, Usage
 from selfwire.runtime.budget import Ledger
+from selfwire.runtime.faults import told_plainly
 from selfwire.runtime.journal import Journal
+from selfwire.runtime.messages import to_reply
 from selfwire.runtime.prices import Prices
 from selfwire.runtime.throttle import throttle
 from tests.runtime.wired import ASKED, KEY, QUICK, metered, until
@@ -156,3 +160,12 @@ async def test_a_cancelled_call_is_dropped_and_stays_unknown(wire_server: WireSe
     assert rows == 1
     assert at_most > 50
     assert model.ledger.spent.calls == 0
+
+
+def test_half_a_character_in_a_reply_or_a_fault_is_replaced_so_that_both_can_be_kept() -> None:
+    call = {"name": "search", "args": {"q": "\ud83d\ude00 and \udc00"}, "id": "c"}
+    reply = to_reply(AIMessage("Answer: \ud83d", tool_calls=[call]), Usage(calls=1))
+    assert reply.content == "Answer: \ufffd"
+    assert reply.tool_calls[0].arguments["q"] == "\U0001f600 and \ufffd"
+    assert Reply.model_validate_json(reply.model_dump_json()) == reply
+    assert told_plainly(ValueError("bad \ud83d")) == "ValueError: bad \ufffd"

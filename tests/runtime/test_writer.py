@@ -1,6 +1,7 @@
 """A journal that writes on a loop which is lent to it: what is committed when, by whom, and what is told of faults."""
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 import time
@@ -132,6 +133,36 @@ async def test_another_loop_replays_what_was_settled_in_a_turn_that_goes_on(tmp_
         assert found == []
         await asyncio.to_thread(other.join)
     assert found == [Outcome('"fine"', COST, replayed=True)]
+
+
+async def test_what_waits_is_written_once_and_whole_where_the_first_try_fails_in_the_middle(tmp_path: Path) -> None:
+    journal, broken = Journal.create(tmp_path / "r.sqlite", run="r"), True
+
+    def sometimes(connection: sqlite3.Connection) -> None:
+        if broken:
+            raise sqlite3.OperationalError("database or disk is full")
+
+    with journal.on_this_loop():
+        await journal.recorded("model", Scope(task="a"), "q", answers, COST)
+        await journal._writer.put(sometimes)
+        with pytest.raises(ModelError):
+            await journal.recorded("environment", Scope(task="b"), "q", fails)
+        with pytest.raises(JournalError, match="disk is full"):
+            await journal.note("asked", 1)
+        broken = False
+        assert await journal.spend_at(task="a") == COST == journal.spend()
+        assert [row.failures for row in await journal.rows(task="b")] == [1]
+        assert await journal.noted("asked") is None
+    journal.close()
+
+
+@pytest.mark.parametrize("lent", [True, False])
+async def test_a_text_that_no_file_can_hold_is_an_error_and_others_go_on(lent: bool, tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path / "r.sqlite", run="r")
+    with journal.on_this_loop() if lent else contextlib.nullcontext():
+        with pytest.raises(JournalError, match="surrogates"):
+            await asyncio.wait_for(journal.noted("half of \ud83d"), 5)
+        await asyncio.wait_for(journal.note("whole", 1), 5)
     journal.close()
 
 

@@ -14,6 +14,7 @@ from selfwire.evals.cli.app import build
 from selfwire.evals.evaluation.opening import resumed, started
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
+from selfwire.evals.evaluation.run import WORKFLOWS
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync
 from tests.evals.evaluation import graders
@@ -265,6 +266,13 @@ def test_names_stand_once_and_an_evolution_is_not_resumed_as_an_evaluation(tmp_p
     with pytest.raises(JournalError, match="another command"), resumed(run, tmp_path):
         raise AssertionError("it was resumed")
     with pytest.raises(ConfigError, match="there is no run"), resumed("none", tmp_path):
+        raise AssertionError("it was resumed")
+
+
+def test_a_run_that_ended_before_its_workflows_were_kept_is_not_resumed(tmp_path: Path) -> None:
+    with started(request(), tmp_path, run="r") as evaluation:
+        run_sync(evaluation.journal._write(("DELETE FROM notes WHERE name = ?", (WORKFLOWS,))))
+    with pytest.raises(JournalError, match="'r' ended before it had begun"), resumed("r", tmp_path):
         raise AssertionError("it was resumed")
 
 

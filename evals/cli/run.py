@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from selfwire.core.errors import ConfigError, LibraryError, StoppedError, TaskError
+from selfwire.core.errors import ConfigError, LibraryError, ModelError, StoppedError, TaskError
 from selfwire.core.ports import Embedder, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -91,6 +91,11 @@ def run(
             typer.echo(error.reached.answer)
         best = "; the answer is the best until then" if error.reached else ", before there was any answer"
         typer.echo(f"stopped{best}: {error}".replace(" and resume the run", ""), err=True)
+        raise typer.Exit(STOPPED) from None
+    except ModelError as error:
+        typer.echo(
+            f"stopped, before there was any answer: {error}".replace(", then resume", ", then try again"), err=True
+        )
         raise typer.Exit(STOPPED) from None
     _show(method, done, show)
     if done.answer is None:

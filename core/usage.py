@@ -45,6 +45,17 @@ class Usage(Value):
             seconds=self.seconds + other.seconds,
         )
 
+    def without(self, part: "Usage") -> Self:
+        """What is left after a part of it, in no respect less than nothing; an unknown price stays unknown."""
+        known = self.dollars is not None and part.dollars is not None
+        return type(self)(
+            calls=max(0, self.calls - part.calls),
+            input_tokens=max(0, self.input_tokens - part.input_tokens),
+            output_tokens=max(0, self.output_tokens - part.output_tokens),
+            dollars=max(0.0, (self.dollars or 0.0) - (part.dollars or 0.0)) if known else None,
+            seconds=max(0.0, self.seconds - part.seconds),
+        )
+
 
 NOTHING = Usage()
 """What has cost nothing."""

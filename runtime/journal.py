@@ -26,7 +26,7 @@ from selfwire.core.values import canonical
 from selfwire.runtime import statements as sql
 from selfwire.runtime.journal_file import MEMORY, checked, connected, laid_out, made, quietly, refuse_other_facts, sign
 from selfwire.runtime.lease import Lease
-from selfwire.runtime.writer import Writer
+from selfwire.runtime.writer import PAUSE, Writer
 
 Kind = Literal["model", "tool", "environment"]
 State = Literal["reserved", "settled", "failed"]
@@ -211,8 +211,10 @@ class Journal:
         return outcome
 
     async def _replayed(self, key: str) -> Outcome:
-        row = await self._read(f"SELECT reply, {sql.USAGE} FROM calls WHERE key = ?", key)
-        return Outcome(row[0][0], sql.usage(row[0][1:]), replayed=True)
+        statement = f"SELECT reply, {sql.USAGE} FROM calls WHERE key = ?"
+        while (row := (await self._read(statement, key))[0])[0] is None:  # noqa: ASYNC110 - settled in another loop's turn
+            await asyncio.sleep(PAUSE)
+        return Outcome(row[0], sql.usage(row[1:]), replayed=True)
 
     def _count(self, usage: Usage) -> None:
         if usage is NOTHING:

@@ -6,8 +6,9 @@ from typing import Any
 
 from openai import DefaultAsyncHttpxClient
 
-_lent: dict[asyncio.AbstractEventLoop, tuple[DefaultAsyncHttpxClient, AsyncGenerator[None]]] = {}
-"""The client of each loop, for all models, and what closes it."""
+_Lent = tuple[DefaultAsyncHttpxClient, AsyncGenerator[None]]
+_lent: dict[asyncio.AbstractEventLoop, asyncio.Task[_Lent]] = {}
+"""What makes the client of each loop, for all models, and what closes it."""
 
 
 class ClientPerLoop(DefaultAsyncHttpxClient):
@@ -21,11 +22,21 @@ class ClientPerLoop(DefaultAsyncHttpxClient):
         """Like `httpx.AsyncClient.send`."""
         loop = asyncio.get_running_loop()
         if loop not in _lent:
-            client = await asyncio.to_thread(DefaultAsyncHttpxClient)  # reads certificates
-            if loop not in _lent:
-                _lent[loop] = client, _until_end(loop, client)
-                await anext(_lent[loop][1])
-        return await _lent[loop][0].send(*request, **options)
+            _lent[loop] = loop.create_task(_made(loop))
+        client, _ = await asyncio.shield(_lent[loop])  # whoever asked first may give up; others wait for it too
+        return await client.send(*request, **options)
+
+
+async def _made(loop: asyncio.AbstractEventLoop) -> _Lent:
+    """A client, in a thread, as it reads certificates: 30 ms of CPU."""
+    try:
+        client = await asyncio.to_thread(DefaultAsyncHttpxClient)
+        closing = _until_end(loop, client)
+        await anext(closing)
+    except BaseException:
+        del _lent[loop]
+        raise
+    return client, closing
 
 
 async def _until_end(loop: asyncio.AbstractEventLoop, client: DefaultAsyncHttpxClient) -> AsyncGenerator[None]:

@@ -35,7 +35,7 @@ def ablate(
     model: Annotated[str, typer.Option(help="Agents' model.")] = "offline",
     meta_model: Annotated[str | None, typer.Option(help="Critics' and evolvers' model; the agents' if none.")] = None,
     judge_model: options.JudgeModel = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
+    base_url: options.BaseUrl = None,
     prices: options.PriceFile = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     out: Annotated[Path | None, typer.Option(help="JSONL of results; what is in it is not run again.")] = None,

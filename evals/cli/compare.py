@@ -1,6 +1,7 @@
 """The command that measures several contestants on the same tasks: compare."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,8 +10,10 @@ import typer
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import thawed
 from selfwire.evals.baselines.table import BASELINES
-from selfwire.evals.cli import options
+from selfwire.evals.cli import groups, options
 from selfwire.evals.cli.evaluate import carried_out, entry
+from selfwire.evals.cli.groups import grouped
+from selfwire.evals.cli.limits import Limits
 from selfwire.evals.cli.options import Home, Knobs, knobs
 from selfwire.evals.evaluation.processes import MANY, WORKERS
 from selfwire.evals.evaluation.request import Entry, Evolving
@@ -25,67 +28,84 @@ REFERENCE = "single"
 LEARN = "learning"
 """Word for the methods that learn between runs."""
 LEARNING = tuple(name for name in METHODS if name in EVOLVED)
+DEFAULTS = Evolving(names=("none",))
 
 Targets = Annotated[
     list[str] | None,
     typer.Argument(help="Methods, baselines, saved workflows; all, methods or baselines; NAME=TARGET gives a name."),
 ]
-DEFAULTS = Evolving(names=("none",))
+Against = Annotated[str, typer.Option(help="Whom the others are compared with; else single, else the first.")]
+Cap = Annotated[int | None, typer.Option(help="Most model calls of a task, for everybody.")]
+Parts = Annotated[list[str] | None, typer.Option(help="Switch a part off, as NAME.part.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processes.", show_default=f"{WORKERS} for {MANY} or more contestants, offline"),
+]
+Markdown = Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown too.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(compare)
+@dataclass(frozen=True)
+class Evolutions:
+    """Who is evolved first, and how."""
 
-
-def compare(
-    ctx: typer.Context,
-    targets: Targets = None,
-    benchmark: options.Benchmark = None,
-    resume: options.Resume = None,
-    against: Annotated[str, typer.Option(help="Whom the others are compared with; else single, else the first.")] = "",
-    tasks: options.Tasks = 60,
-    split: options.Split = "test",
-    seed: options.Seed = 0,
-    calls_per_task: Annotated[int | None, typer.Option(help="Most model calls of a task, for everybody.")] = 30,
     evolve: Annotated[
         list[str] | None,
         typer.Option(
             help="Evolve this one first; may be given again; none, or all methods.", show_default=", ".join(LEARNING)
         ),
-    ] = None,
-    iterations: Annotated[int, typer.Option(help="Of an evolution.")] = DEFAULTS.iterations,
-    batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = DEFAULTS.batch,
-    gate_tasks: Annotated[int, typer.Option(help="Fresh gate tasks per comparison.")] = DEFAULTS.gate_tasks,
-    train: Annotated[int, typer.Option(help="Train tasks of an evolution.")] = DEFAULTS.train,
-    gate_size: Annotated[int, typer.Option(help="Gate tasks of an evolution.")] = DEFAULTS.gate,
-    without: Annotated[list[str] | None, typer.Option(help="Switch a part off, as NAME.part.")] = None,
+    ] = None
+    iterations: Annotated[int, typer.Option(help="Of an evolution.")] = DEFAULTS.iterations
+    batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = DEFAULTS.batch
+    gate_tasks: Annotated[int, typer.Option(help="Fresh gate tasks per comparison.")] = DEFAULTS.gate_tasks
+    train: Annotated[int, typer.Option(help="Train tasks of an evolution.")] = DEFAULTS.train
+    gate_size: Annotated[int, typer.Option(help="Gate tasks of an evolution.")] = DEFAULTS.gate
+
+    def among(self, entries: tuple[Entry, ...]) -> Evolving | None:
+        """Which of the contestants are evolved, as the options say; None if nobody is."""
+        words = {
+            LEARN: [one.name for one in entries if one.target in EVOLVED],
+            "all": [one.name for one in entries if one.target in METHODS],
+            "none": [],
+        }
+        names = [name for word in self.evolve or [LEARN] for name in words.get(word, [word])]
+        if not names:
+            return None
+        return Evolving(
+            names=tuple(dict.fromkeys(names)),
+            train=self.train,
+            gate=self.gate_size,
+            iterations=self.iterations,
+            batch=self.batch,
+            gate_tasks=self.gate_tasks,
+        )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(grouped(compare))
+
+
+def compare(
+    ctx: typer.Context,
+    *,
+    targets: Targets = None,
+    benchmark: options.Benchmark = None,
+    resume: options.Resume = None,
+    against: Against = "",
+    tasks: options.Tasks = 60,
+    split: options.Split = "test",
+    seed: options.Seed = 0,
+    calls_per_task: Cap = 30,
+    evolutions: Evolutions,
+    without: Parts = None,
     config: Knobs = None,
-    model: options.AgentModel = "offline",
-    meta_model: options.MetaModel = None,
-    judge_model: options.JudgeModel = None,
-    base_url: options.BaseUrl = None,
-    timeout: options.Timeout = 120.0,
-    retries: options.Retries = 5,
-    embedder: options.EmbedderName = "auto",
-    prices: options.PriceFile = None,
-    grader: options.GraderName = "exact",
-    rubric: options.Rubric = None,
-    grading_timeout: options.GradingTimeout = 60.0,
+    models: groups.Models,
+    grading: groups.Grading,
     concurrency: options.Concurrency = 8,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Processes.", show_default=f"{WORKERS} for {MANY} or more contestants, offline"),
-    ] = None,
-    budget_calls: options.BudgetCalls = None,
-    budget_tokens: options.BudgetTokens = None,
-    budget_usd: options.BudgetUsd = None,
-    budget_seconds: options.BudgetSeconds = None,
-    langsmith: options.LangSmith = False,
-    upload_references: options.UploadReferences = False,
-    dry_run: options.DryRun = False,
-    out: options.Out = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown too.")] = None,
+    workers: Workers = None,
+    limits: Limits,
+    results: groups.Results,
+    markdown: Markdown = None,
     home: Home = None,
 ) -> None:
     """Measure several contestants on the same tasks, under the same cap of calls, in one table.
@@ -103,7 +123,7 @@ def compare(
             "compare needs contestants and --benchmark, such as `selfwire compare hiva single --benchmark archive`"
         )
     entries = contestants(targets, knobs(config or []), without or [])
-    evolving = _evolving(ctx.params, entries)
+    evolving = evolutions.among(entries)
     if evolving is None:
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, "nobody is evolved first; name whom with --evolve")
     against = against or next((one.name for one in entries if one.name == REFERENCE), "")
@@ -135,22 +155,3 @@ def contestants(targets: list[str], config: Mapping[str, Any], without: list[str
             f"contestants are {', '.join(sorted(names))}, as in --set {min(names)}.knob=value"
         )
     return tuple(found)
-
-
-def _evolving(given: Mapping[str, Any], entries: tuple[Entry, ...]) -> Evolving | None:
-    words = {
-        LEARN: [one.name for one in entries if one.target in EVOLVED],
-        "all": [one.name for one in entries if one.target in METHODS],
-        "none": [],
-    }
-    names = [name for word in given["evolve"] or [LEARN] for name in words.get(word, [word])]
-    if not names:
-        return None
-    return Evolving(
-        names=tuple(dict.fromkeys(names)),
-        train=given["train"],
-        gate=given["gate_size"],
-        iterations=given["iterations"],
-        batch=given["batch"],
-        gate_tasks=given["gate_tasks"],
-    )

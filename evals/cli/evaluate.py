@@ -8,13 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError
-from selfwire.core.usage import Budget
 from selfwire.core.values import is_id
-from selfwire.evals.benchmarks.catalogue import is_file
-from selfwire.evals.cli import options, output
-from selfwire.evals.cli.evolve import LIMITS, new_limits
+from selfwire.evals.cli import groups, options, output
 from selfwire.evals.cli.faults import STOPPED
-from selfwire.evals.cli.options import Home, Knobs, knobs, local_folder
+from selfwire.evals.cli.groups import grouped
+from selfwire.evals.cli.limits import Limits, budget, new_limits
+from selfwire.evals.cli.options import Home, Knobs, from_anywhere, knobs, local_folder
 from selfwire.evals.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress, told_spend
 from selfwire.evals.cli.standings import refuse_unwritable, show_standings, write_markdown
 from selfwire.evals.evaluation.estimate import estimated
@@ -40,11 +39,12 @@ SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("eval")(evaluate)
+    app.command("eval")(grouped(evaluate))
 
 
 def evaluate(
     ctx: typer.Context,
+    *,
     target: options.Target = None,
     benchmark: options.Benchmark = None,
     resume: options.Resume = None,
@@ -56,26 +56,11 @@ def evaluate(
     config: Knobs = None,
     router: options.RouterName = None,
     weights: Annotated[str | None, typer.Option(help="Saved workflow whose trained router the method has.")] = None,
-    model: options.AgentModel = "offline",
-    meta_model: options.MetaModel = None,
-    judge_model: options.JudgeModel = None,
-    base_url: options.BaseUrl = None,
-    timeout: options.Timeout = 120.0,
-    retries: options.Retries = 5,
-    embedder: options.EmbedderName = "auto",
-    prices: options.PriceFile = None,
-    grader: options.GraderName = "exact",
-    rubric: options.Rubric = None,
-    grading_timeout: options.GradingTimeout = 60.0,
+    models: groups.Models,
+    grading: groups.Grading,
     concurrency: options.Concurrency = 8,
-    budget_calls: options.BudgetCalls = None,
-    budget_tokens: options.BudgetTokens = None,
-    budget_usd: options.BudgetUsd = None,
-    budget_seconds: options.BudgetSeconds = None,
-    langsmith: options.LangSmith = False,
-    upload_references: options.UploadReferences = False,
-    dry_run: options.DryRun = False,
-    out: options.Out = None,
+    limits: Limits,
+    results: groups.Results,
     home: Home = None,
 ) -> None:
     """Measure a method, a baseline or a saved workflow on a benchmark, beside the benchmark's trivial baseline."""
@@ -145,16 +130,15 @@ def requested(given: Mapping[str, Any], entries: tuple[Entry, ...], command: str
     """
     if given["split"] not in SPLITS:
         raise ConfigError(f"there is no split {given['split']!r}; splits are train, val and test")
-    benchmark = given["benchmark"]
     return EvaluationRequest.model_validate(
         {
             "command": command,
-            "benchmark": str(Path(benchmark).resolve()) if is_file(benchmark) else benchmark,
+            "benchmark": from_anywhere(given["benchmark"]),
             "entries": entries,
             "split": SPLITS[given["split"]],
             "models": model_names(given),
             "rubric": None if given["rubric"] is None else rubric_text(given["rubric"]),
-            "budget": Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
+            "budget": budget(given),
             **{
                 name: given[name]
                 for name in ("grader", "tasks", "seed", "concurrency", "calls_per_task", "grading_timeout")

@@ -1,31 +1,20 @@
 """The command that evolves a team: evolve."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError
-from selfwire.core.usage import Budget
+from selfwire.core.errors import ConfigError
 from selfwire.evals import drawing
-from selfwire.evals.benchmarks.catalogue import is_file
-from selfwire.evals.cli import output
-from selfwire.evals.cli.faults import STOPPED
+from selfwire.evals.cli import options, output
+from selfwire.evals.cli.faults import with_last_words
+from selfwire.evals.cli.groups import grouped
+from selfwire.evals.cli.limits import Limits, budget, new_limits
 from selfwire.evals.cli.measures import TRAIN
-from selfwire.evals.cli.options import (
-    GraderName,
-    Home,
-    Knobs,
-    RouterName,
-    Rubric,
-    Without,
-    as_option,
-    given_options,
-    knobs,
-    local_folder,
-    refuse_unused,
-)
+from selfwire.evals.cli.options import from_anywhere, knobs, local_folder, refuse_unused
 from selfwire.evals.cli.progress import EvolutionProgress, told_spend
 from selfwire.evals.cli.trajectories import read_trajectories
 from selfwire.evals.estimate import estimated
@@ -41,29 +30,27 @@ from selfwire.graphs.evolution.graph import failed_tests
 from selfwire.graphs.methods import METHODS
 from selfwire.runtime.sync import run_sync
 
-LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget_usd", "seconds": "budget_seconds"}
-"""Parameter of the command by limit of a budget."""
-
 Method = Annotated[str | None, typer.Argument(help=f"{', '.join(METHODS)}; not needed with --resume.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command()(evolve)
+    app.command()(grouped(evolve))
 
 
 def evolve(
     ctx: typer.Context,
+    *,
     method: Method = None,
-    benchmark: Annotated[str | None, typer.Option(help="Its name, or a .jsonl file of tasks.")] = None,
-    resume: Annotated[str | None, typer.Option(help="Go on with this run; only budgets may be given anew.")] = None,
+    benchmark: options.Benchmark = None,
+    resume: options.Resume = None,
     name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
-    model: Annotated[str, typer.Option(help="Agents' model: offline, openai:gpt-4o-mini, provider:name.")] = "offline",
-    meta_model: Annotated[str | None, typer.Option(help="Critics' and evolvers'; the agents' if none.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds for one request.")] = 120.0,
-    retries: Annotated[int, typer.Option(help="Of one request after transient errors.")] = 5,
-    embedder: Annotated[str, typer.Option(help="auto, minilm or hashing.")] = "auto",
+    model: options.AgentModel = "offline",
+    meta_model: options.MetaModel = None,
+    base_url: options.BaseUrl = None,
+    timeout: options.Timeout = 120.0,
+    retries: options.Retries = 5,
+    embedder: options.EmbedderName = "auto",
     iterations: Annotated[int, typer.Option(help="Rewritings of the workflow.")] = 10,
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = 10,
     gate: Annotated[str, typer.Option(help="paired, or off as in the papers.")] = "paired",
@@ -71,22 +58,19 @@ def evolve(
     train: Annotated[int, typer.Option(help="Train tasks.")] = 60,
     gate_size: Annotated[int, typer.Option(help="Gate tasks.")] = 60,
     test: Annotated[int, typer.Option(help="Test tasks; opened once, at the end.")] = 60,
-    seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
+    seed: options.Seed = 0,
     concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
     seed_team: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
-    grader: GraderName = "exact",
-    rubric: Rubric = None,
-    config: Knobs = None,
-    router: RouterName = None,
-    without: Without = None,
-    budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
-    budget_tokens: Annotated[int | None, typer.Option(help="Most tokens.")] = None,
-    budget_usd: Annotated[float | None, typer.Option(help="Most US dollars.")] = None,
-    budget_seconds: Annotated[float | None, typer.Option(help="Most wall time in seconds.")] = None,
+    grader: options.GraderName = "exact",
+    rubric: options.Rubric = None,
+    config: options.Knobs = None,
+    router: options.RouterName = None,
+    without: options.Without = None,
+    limits: Limits,
     calls_per_task: Annotated[int, typer.Option(help="Set aside for each task under --budget-calls.")] = 60,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")] = False,
+    dry_run: options.DryRun = False,
     baselines: Annotated[bool, typer.Option(help="Run the baselines at the end.")] = True,
-    home: Home = None,
+    home: options.Home = None,
 ) -> None:
     """Evolve a team on a benchmark; stops at budgets and Ctrl-C in a state that --resume goes on from."""
     folder = local_folder(home)
@@ -104,25 +88,6 @@ def evolve(
         _go(run, home)
 
 
-BESIDE = ("resume", "home", "workers", "markdown")
-"""Options that a run does not remember, as nothing depends on them."""
-
-
-def new_limits(ctx: typer.Context) -> dict[str, float]:
-    """The limits that are given beside --resume.
-
-    Raises:
-        ConfigError: another option is given, which the run remembers.
-    """
-    given = [name for name in given_options(ctx) if name not in BESIDE]
-    if others := [name for name in given if name not in LIMITS.values()]:
-        raise ConfigError(
-            f"--resume remembers its options, so {', '.join(map(as_option, others))} cannot be given beside it; "
-            f"only {', '.join(map(as_option, LIMITS.values()))} can"
-        )
-    return {limit: ctx.params[name] for limit, name in LIMITS.items() if name in given}
-
-
 def requested(given: Mapping[str, Any]) -> EvolveRequest:
     """A request out of the command's options.
 
@@ -136,7 +101,7 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
     same = ("iterations", "batch", "gate", "gate_tasks", "seed", "concurrency", "calls_per_task")
     return EvolveRequest(
         method=method,
-        benchmark=str(Path(benchmark).resolve()) if is_file(benchmark) else benchmark,  # resumed from anywhere
+        benchmark=from_anywhere(benchmark),
         grader=given["grader"],
         rubric=None if given["rubric"] is None else rubric_text(given["rubric"]),
         models=ModelNames(
@@ -152,7 +117,7 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
             name=given["name"] or f"{method}-{short_name(benchmark)}", **{name: given[name] for name in same}
         ),
         config=switched_off(method, given["without"] or [], knobs(given["config"] or [], given["router"])),
-        budget=Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
+        budget=budget(given),
         seed_team=given["seed_team"],
         baselines=given["baselines"],
     )
@@ -163,20 +128,12 @@ def _go(run: OpenRun, home: str | None) -> None:
     for notice in run.notices:
         out.print(notice)
     out.print(f"run {parts.run}: {parts.method.name} on {run.benchmark.name}, seed {parts.config.seed}")
-    try:
+    with with_last_words(partial(_last_words, run)):
         with EvolutionProgress(parts.config.iterations, out) as progress:
             final = run_sync(run.go(progress))
         if parts.splits.test and run.request.baselines:
             show_report(run_sync(reported(run, final)), run)
         show_measures(home, parts.run)
-    except (BudgetError, OutageError, ModelError) as error:
-        typer.echo(f"stopped: {error}", err=True)
-        _last_words(run, finished=False)
-        raise typer.Exit(STOPPED) from None
-    except KeyboardInterrupt:
-        _last_words(run, finished=False)
-        raise
-    _last_words(run, finished=True)
     if failed := failed_tests(final):
         out.print(
             f"\n{failed} of {len(parts.splits.test)} test tasks ended as errors and count for neither side; try these "
@@ -225,7 +182,7 @@ def _cells(line: Line) -> tuple[str, ...]:
     return line.name, solved, score, f"{line.calls:.1f}", f"{line.tokens:,.0f}", price, str(line.errors)
 
 
-def _last_words(run: OpenRun, *, finished: bool) -> None:
+def _last_words(run: OpenRun, finished: bool) -> None:
     out, parts = output.console(), run.parts
     rows, tokens = parts.journal.unknown()
     lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""

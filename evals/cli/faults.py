@@ -1,13 +1,15 @@
 """The one place where errors become a line on stderr and an exit code."""
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 from pydantic import ValidationError
 from typer.core import TyperGroup
 
-from selfwire.core.errors import SelfwireError
+from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError
 from selfwire.evals.cli import INTERRUPTED
 
 WRONG = 2
@@ -31,6 +33,25 @@ class GuardedGroup(TyperGroup):
                 raise
             typer.echo(f"error: {one_line(error)}", err=True)
             raise typer.Exit(WRONG) from None
+
+
+@contextmanager
+def with_last_words(say: Callable[[bool], None]) -> Iterator[None]:
+    """Say something at the end, whether a run comes to it or a budget, a provider or Ctrl-C stops it.
+
+    Args:
+        say: is told whether the run is finished.
+    """
+    try:
+        yield
+    except (BudgetError, OutageError, ModelError) as error:
+        typer.echo(f"stopped: {error}", err=True)
+        say(False)
+        raise typer.Exit(STOPPED) from None
+    except KeyboardInterrupt:
+        say(False)
+        raise
+    say(True)
 
 
 def one_line(error: Exception) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from selfwire.core.errors import ConfigError
+from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.runtime.library import Library, open_library
 
 T = TypeVar("T")
@@ -119,6 +120,11 @@ def with_library(home: str | None, act: Callable[[Library], Awaitable[T]]) -> T:
             return await act(library)
 
     return asyncio.run(opened())
+
+
+def from_anywhere(benchmark: str) -> str:
+    """A benchmark as a run can find it again from any folder: a file by its whole path."""
+    return str(Path(benchmark).resolve()) if is_file(benchmark) else benchmark
 
 
 def local_folder(home: str | None) -> Path | None:

@@ -11,6 +11,7 @@ from selfwire.evals.cli import output
 from selfwire.evolvers.evomas.plans import Layered
 from selfwire.evolvers.evomas.stages import Stage, running
 from selfwire.evolvers.tacomas.rounds import Figures, Round
+from selfwire.graphs.dytopo.state import told
 
 
 def show_rounds(method: str, done: Trajectory) -> None:
@@ -73,19 +74,8 @@ def layers_told(layered: Layered) -> list[str]:
 
 
 def matched(number: int, one: Mapping[str, Any]) -> list[str]:
-    """One round of DyTopo: goal, edges with scores, order, density, tokens, who failed, and the manager's word."""
-    graph = one["graph"]
-    edges = [f"{e['source']} -> {e['target']}{_scored(e.get('score'))}" for e in graph["edges"]]
-    lines = [
-        f"round {number}: {one['goal']}",
-        f"  edges: {', '.join(edges) or 'none'}",
-        f"  order: {', '.join(graph['order'])}; density {graph['density']:.2f}; {one['tokens']:,} tokens",
-    ]
-    lines += [f"  {worker} failed, and the round went on without it: {why}" for worker, why in one["failed"].items()]
-    if managed := one["managed"]:
-        word, why = "complete" if managed["complete"] else "not complete", managed["why"]
-        lines.append(f"  manager: {word}{f' ({why})' if why else ''}")
-    return lines
+    """One round of DyTopo: its goal and what came of it."""
+    return [f"round {number}: {one['goal']}", *told(one, nearest=False)]
 
 
 def coevolved(one: Round) -> list[str]:
@@ -106,7 +96,3 @@ def coevolved(one: Round) -> list[str]:
         births, deaths = (", ".join(names) or "none" for names in (one.births, one.deaths))
         lines.append(f"  births {births}; deaths {deaths}; {one.control}")
     return lines
-
-
-def _scored(score: float | None) -> str:
-    return "" if score is None else f" ({score:.2f})"

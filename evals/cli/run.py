@@ -16,6 +16,7 @@ from selfwire.core.usage import Budget
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
+from selfwire.evals.cli import options
 from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.options import Home, Knobs, RouterName, knobs
 from selfwire.evals.cli.plans import show_plan
@@ -59,13 +60,13 @@ def run(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file, else the seed.")] = None,
     model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
-    embedder: Annotated[str, typer.Option(help="auto, minilm or hashing.")] = "auto",
+    base_url: options.BaseUrl = None,
+    embedder: options.EmbedderName = "auto",
     benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark, such as archive.")] = None,
     corpus: Annotated[Path | None, typer.Option(help="Documents to search: JSONL with title and text.")] = None,
     retriever: Annotated[str | None, typer.Option(help="Of --corpus: bm25, dense or hybrid; bm25.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
-    budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
+    seed: options.Seed = 0,
+    budget_calls: options.BudgetCalls = None,
     config: Knobs = None,
     router: RouterName = None,
     show: Annotated[bool, typer.Option("--show", help="Show messages, routing scores and reasons.")] = False,

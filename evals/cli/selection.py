@@ -13,7 +13,7 @@ from selfwire.core.task import Question
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
-from selfwire.evals.cli import output
+from selfwire.evals.cli import options, output
 from selfwire.evals.cli.options import Home, Knobs, knobs
 from selfwire.evals.models import embedder_name, metered
 from selfwire.evals.requests import ModelNames
@@ -40,9 +40,9 @@ def selection(
     benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark.")] = None,
     training: Annotated[bool, typer.Option("--training", help="All versions, on the states of this run.")] = False,
     model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
-    embedder: Annotated[str, typer.Option(help="auto, minilm or hashing.")] = "auto",
-    seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
+    base_url: options.BaseUrl = None,
+    embedder: options.EmbedderName = "auto",
+    seed: options.Seed = 0,
     svg: Annotated[Path | None, typer.Option(help="Write the picture to this file as well.")] = None,
     data: Annotated[Path | None, typer.Option(help="Write the probabilities to this JSON file as well.")] = None,
     config: Knobs = None,

@@ -1,18 +1,17 @@
 """The command that trains a router: train."""
 
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
-from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError
-from selfwire.core.usage import Budget
-from selfwire.evals.benchmarks.catalogue import is_file
-from selfwire.evals.cli import output
-from selfwire.evals.cli.evolve import LIMITS, new_limits
-from selfwire.evals.cli.faults import STOPPED
-from selfwire.evals.cli.options import Home, Knobs, as_option, given_options, knobs, local_folder
+from selfwire.core.errors import ConfigError
+from selfwire.evals.cli import options, output
+from selfwire.evals.cli.faults import with_last_words
+from selfwire.evals.cli.groups import grouped
+from selfwire.evals.cli.limits import Limits, budget, new_limits
+from selfwire.evals.cli.options import Home, Knobs, as_option, from_anywhere, given_options, knobs, local_folder
 from selfwire.evals.cli.progress import told_spend
 from selfwire.evals.recording import short_name
 from selfwire.evals.report import STAMP
@@ -35,20 +34,21 @@ SHARED = ("method", "family", "updates", "batch", "embedder")
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(train)
+    app.command()(grouped(train))
 
 
 def train(
     ctx: typer.Context,
+    *,
     method: Annotated[str | None, typer.Argument(help=f"{', '.join(METHODS)}; not needed with --resume.")] = None,
     benchmark: Annotated[str | None, typer.Option(help="archive, plancraft, or a .jsonl file of tasks.")] = None,
     family: Annotated[str | None, typer.Option(help="errands: the learning test, without a language model.")] = None,
-    resume: Annotated[str | None, typer.Option(help="Go on with this run; only budgets may be given anew.")] = None,
+    resume: options.Resume = None,
     name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
-    model: Annotated[str, typer.Option(help="Agents' model: offline, openai:gpt-4o-mini, provider:name.")] = "offline",
+    model: options.AgentModel = "offline",
     meta_model: Annotated[str | None, typer.Option(help="Planner's and evaluator's; the agents' if none.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")] = None,
-    embedder: Annotated[str, typer.Option(help="auto, minilm or hashing.")] = "auto",
+    base_url: options.BaseUrl = None,
+    embedder: options.EmbedderName = "auto",
     updates: Annotated[
         int | None, typer.Option(min=1, help=f"Updates; {DEFAULTS.updates}, with --family {STUDY.updates}.")
     ] = None,
@@ -59,15 +59,12 @@ def train(
     process_reward: Annotated[bool, typer.Option("--process-reward", help="The evaluator's rewards count.")] = False,
     train_size: Annotated[int, typer.Option("--train", help="Train tasks.")] = 60,
     test: Annotated[int, typer.Option(help="Test tasks; opened once, at the end.")] = 60,
-    seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
+    seed: options.Seed = 0,
     concurrency: Annotated[int, typer.Option(help="Episodes that run at the same time.")] = 8,
     workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
     grader: Annotated[str, typer.Option(help="For .jsonl tasks: a named grader or module:function.")] = "exact",
     config: Knobs = None,
-    budget_calls: Annotated[int | None, typer.Option(help="Most model calls.")] = None,
-    budget_tokens: Annotated[int | None, typer.Option(help="Most tokens.")] = None,
-    budget_usd: Annotated[float | None, typer.Option(help="Most US dollars.")] = None,
-    budget_seconds: Annotated[float | None, typer.Option(help="Most wall time in seconds.")] = None,
+    limits: Limits,
     seeds: Annotated[int, typer.Option(min=2, help="Trainings, with --family.")] = 5,
     sparse: Annotated[bool, typer.Option("--sparse", help="With --family: about 1 % of chance runs succeed.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes, with --family.")] = 2,
@@ -129,7 +126,7 @@ def requested(given: dict[str, Any]) -> EvolveRequest:
         raise ConfigError(f"{method} has no router to train; {', '.join(METHODS)} have")
     return EvolveRequest(
         method=method,
-        benchmark=str(Path(benchmark).resolve()) if is_file(benchmark) else benchmark,
+        benchmark=from_anywhere(benchmark),
         grader=given["grader"],
         models=ModelNames(
             agent=given["model"], meta=given["meta_model"], base_url=given["base_url"], embedder=given["embedder"]
@@ -143,7 +140,7 @@ def requested(given: dict[str, Any]) -> EvolveRequest:
             concurrency=given["concurrency"],
         ),
         config=_config(method, given),
-        budget=Budget(**{limit: given[name] for limit, name in LIMITS.items()}),
+        budget=budget(given),
         seed_team=given["workflow"],
         baselines=False,
     )
@@ -172,18 +169,10 @@ def _go(training: OpenTraining) -> None:
     for notice in training.notices:
         out.print(notice)
     out.print(f"run {parts.run}: the router of {parts.method.name} on {training.run.benchmark.name}")
-    try:
+    with with_last_words(partial(_last_words, training)):
         trained = run_sync(training.go(lambda update: _told(update, training.config.train.updates)))
         if parts.splits.test:
             _show(run_sync(training.tested(trained)))
-    except (BudgetError, OutageError, ModelError) as error:
-        typer.echo(f"stopped: {error}", err=True)
-        _last_words(training, finished=False)
-        raise typer.Exit(STOPPED) from None
-    except KeyboardInterrupt:
-        _last_words(training, finished=False)
-        raise
-    _last_words(training, finished=True)
 
 
 def _told(update: Update, updates: int) -> None:
@@ -206,7 +195,7 @@ def _show(found: Sequence[Tested]) -> None:
     output.console().print(table)
 
 
-def _last_words(training: OpenTraining, *, finished: bool) -> None:
+def _last_words(training: OpenTraining, finished: bool) -> None:
     out, run = output.console(), training.run
     out.print(f"spent: {told_spend(run.parts.journal.spend())}")
     if not finished:

@@ -1,5 +1,6 @@
 """What flows through DyTopo's machine, what can be chosen per run, and what a run comes to."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
@@ -101,7 +102,8 @@ class Report(Value):
     @property
     def text(self) -> str:
         """The run for people: per round goal, edges with scores, order, density, failures, tokens."""
-        return "\n\n".join(_told(one) for one in self.rounds)
+        titled = ([f"Round {one.number + 1}: {one.goal}", *told(_noted(one), nearest=True)] for one in self.rounds)
+        return "\n\n".join(map("\n".join, titled))
 
     def trajectory(self, question: Question, workflow: str, sample: int = 0) -> Trajectory:
         """The run as a trajectory: a step per worker and round, the manager as overhead.
@@ -167,18 +169,28 @@ def _noted(one: Round) -> dict[str, Any]:
     }
 
 
-def _told(one: Round) -> str:
-    edges = [f"{e.source} -> {e.target}" + ("" if e.score is None else f" ({e.score:.2f})") for e in one.graph.edges]
-    near = one.graph.best_rejected
+def told(noted: Mapping[str, Any], *, nearest: bool) -> list[str]:
+    """A round for people, below its title: edges with scores, order, density, tokens, who failed, the manager's word.
+
+    Args:
+        noted: of the round, as a trajectory notes it.
+        nearest: whether the nearest pair without an edge is named.
+    """
+    graph, managed = noted["graph"], noted["managed"]
+    edges = [_edge(edge) for edge in graph["edges"]]
     lines = [
-        f"Round {one.number + 1}: {one.goal}",
         f"  edges: {', '.join(edges) or 'none'}",
-        f"  order: {', '.join(one.graph.order)}; density {one.graph.density:.2f}; {one.usage.tokens:,} tokens",
+        f"  order: {', '.join(graph['order'])}; density {graph['density']:.2f}; {noted['tokens']:,} tokens",
     ]
-    if near is not None:
-        lines.append(f"  nearest pair without an edge: {near.source} -> {near.target} ({near.score or 0:.2f})")
-    lines += [f"  {worker} failed, and the round went on without it: {why}" for worker, why in one.failed.items()]
-    if one.managed is not None:
-        word = "complete" if one.managed.complete else "not complete"
-        lines.append(f"  manager: {word}{f' ({one.managed.why})' if one.managed.why else ''}")
-    return "\n".join(lines)
+    if nearest and graph["best_rejected"]:
+        lines.append(f"  nearest pair without an edge: {_edge(graph['best_rejected'])}")
+    lines += [f"  {worker} failed, and the round went on without it: {why}" for worker, why in noted["failed"].items()]
+    if managed:
+        word, why = "complete" if managed["complete"] else "not complete", managed["why"]
+        lines.append(f"  manager: {word}{f' ({why})' if why else ''}")
+    return lines
+
+
+def _edge(scored: Mapping[str, Any]) -> str:
+    score = scored.get("score")
+    return f"{scored['source']} -> {scored['target']}{'' if score is None else f' ({score:.2f})'}"

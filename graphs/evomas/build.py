@@ -12,6 +12,7 @@ from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.pool import METHOD
+from selfwire.graphs.asked import Opening
 from selfwire.graphs.evomas.adapters import Adapters
 from selfwire.graphs.evomas.machine import EvomasGraph, machine
 from selfwire.graphs.evomas.method import Evomas
@@ -70,7 +71,7 @@ def build(
     async def begins(context: EvomasContext) -> Workflow:
         return await wiring.looked_up(context, library) or start
 
-    return machine(config, start, wiring, begins)
+    return machine(config, Opening(start, begins), wiring)
 
 
 def wired(

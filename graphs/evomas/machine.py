@@ -18,8 +18,6 @@ from typing import Any, Literal
 from langgraph.graph import END, START, StateGraph
 
 from selfwire.core.errors import ConfigError, ModelError, described
-from selfwire.core.scope import Scope
-from selfwire.core.task import Question
 from selfwire.core.usage import Usage, cost_of, having_paid
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
@@ -29,7 +27,7 @@ from selfwire.evolvers.evomas.pool import EARLY_EXIT
 from selfwire.evolvers.evomas.stages import Stage, change, masked, running, settled_answer, stop_reason
 from selfwire.evolvers.evomas.state import TaskState, rows
 from selfwire.evolvers.evomas.updater import updated
-from selfwire.graphs.asked import new_question, thread
+from selfwire.graphs.asked import Opening, cost_so_far, place_in, question_in
 from selfwire.graphs.choices import chosen, context_schema, edited
 from selfwire.graphs.evomas.adapters import sampling_of
 from selfwire.graphs.evomas.method import Evomas
@@ -50,9 +48,6 @@ from selfwire.runtime.budget import Ledger
 Wire = Callable[[EvomasContext, Usage], Awaitable[tuple[Evomas, Ledger | None]]]
 """Wires the method as a run has chosen it; with the ledger that pays from what was spent on the question, if any."""
 
-Begin = Callable[[EvomasContext], Awaitable[Workflow]]
-"""Finds the pool with its router that a question starts with, from the run's choices."""
-
 EvomasGraph = StateGraph[EvomasState, Any, Any, Any]
 NOTHING_PLANNED = "the planner left nothing to do"
 
@@ -63,25 +58,18 @@ class Steps:
 
     Attributes:
         evomas: the wired method.
-        start: the pool with its router that questions start with.
-        begins: finds the one that a run has chosen; by default `start`.
+        opening: what the run begins with: the pool with its router, and the question.
         ledger: pays, and counts asks without a valid reply too; None where somebody else counts.
-        scope: place of the run; None takes the thread's id as run.
-        asked: the question, where it is more than the text that is put in.
     """
 
     evomas: Evomas
-    start: Workflow
-    begins: Begin | None = None
+    opening: Opening[EvomasContext]
     ledger: Ledger | None = None
-    scope: Scope | None = None
-    asked: Question | None = None
 
     async def begin(self, state: EvomasState) -> EvomasState:
         """s_0: an objective and nothing else; what a thread had of another question is gone."""
-        question, context = self.asked or new_question(state), chosen(EvomasContext)
-        source = await self.begins(context) if self.begins else self.start
-        scope = (self.scope or Scope(run=thread(), seed=context.seed)).at(task=question.id)
+        question, context = self.opening.question(state), chosen(EvomasContext)
+        source, scope = await self.opening.workflow(context), self.opening.place(question, context)
         return {
             "id": question.id,
             "kind": question.kind,
@@ -112,7 +100,7 @@ class Steps:
                 self.evomas.coach,
                 agents="\n".join(f"{agent.id}: {agent.role}" for agent in pool.agents),
                 tools=self._tools(pool),
-                scope=_scope(state, number),
+                scope=place_in(state, number),
             )
         except ModelError as error:
             ended = Stage(number=number, state=before, fault=described(error), usage=cost_of(error))
@@ -131,16 +119,16 @@ class Steps:
     async def adapt(self, state: EvomasState) -> EvomasState:
         """The Workflow Adapter draws this stage's layers from the task state."""
         task, stage, pool = task_in(state), stage_in(state), pool_in(state)
-        seen, scope = rows(task, whole=self.evomas.config.task_state), _scope(state, stage.number)
+        seen, scope = rows(task, whole=self.evomas.config.task_state), place_in(state, stage.number)
         chooser = await self.evomas.chooser(await self._source(state))
         layered = await chooser(seen, pool.agents, masked=masked(task, pool.pool), scope=scope.at(node="adapt"))
         return {"stage": _json(stage.replace(rows=seen, agents=tuple(pool.pool), layered=layered))}
 
     async def _source(self, state: EvomasState) -> Workflow:
         """The workflow whose router the run has begun with: the state names it, as weights are large."""
-        source = self.start
-        if source.fingerprint != state["router"] and self.begins:
-            source = await self.begins(chosen(EvomasContext))
+        source = self.opening.start
+        if source.fingerprint != state["router"]:
+            source = await self.opening.workflow(chosen(EvomasContext))
         if source.fingerprint != state["router"]:
             raise ConfigError(
                 f"the run began with the router of workflow {state['router']}, and {source.fingerprint} is there now; "
@@ -152,7 +140,7 @@ class Steps:
         """Run the layers as a team."""
         stage = stage_in(state)
         done = await self.evomas.run_stage(
-            pool_in(state), _question(state), task_in(state), _running(stage), _scope(state, stage.number)
+            pool_in(state), question_in(state), task_in(state), _running(stage), place_in(state, stage.number)
         )
         outcome = (done.answer or "").strip() or None
         why = done.error or "the last layer said nothing"
@@ -166,9 +154,9 @@ class Steps:
         if stage.outcome is None:
             found = nobody_answered(stage.error or "only Early-exit was chosen")
             return {"stage": _json(stage.replace(assessment=found))}
-        scope, checks, usage = _scope(state, stage.number), "", Usage()
+        scope, checks, usage = place_in(state, stage.number), "", Usage()
         if self.evomas.config.verify:
-            checks, usage = await self.evomas.verified(pool_in(state), _question(state), stage.outcome, scope)
+            checks, usage = await self.evomas.verified(pool_in(state), question_in(state), stage.outcome, scope)
         try:
             with having_paid(usage):
                 judged = await evaluate(task, stage.outcome, self.evomas.coach, checks=checks, scope=scope)
@@ -207,7 +195,7 @@ class Steps:
             return {"answer": attempts[-1], "error": None}
         task = task_in(state) if self.evomas.config.task_state else TaskState(objective=state["question"])
         try:
-            answer, usage = await last_answer(task, attempts, self.evomas.coach, scope=_scope(state, len(stages)))
+            answer, usage = await last_answer(task, attempts, self.evomas.coach, scope=place_in(state, len(stages)))
         except ModelError as error:
             told = [*state["stages"][:-1], _json(stages[-1].replace(fault=described(error)))]
             spent = self._spent(state, cost_of(error))
@@ -220,39 +208,26 @@ class Steps:
         return "\n".join(f"{spec.name}: {spec.description}" for spec in specs) or "(none)"
 
     def _spent(self, state: EvomasState, more: Usage) -> EvomasState:
-        told = Usage.model_validate(state["usage"]) + more  # knows what agents did before a resume
-        counted = self.ledger.spent if self.ledger else told  # knows what asks cost in vain
-        return {"usage": max(counted, told, key=lambda one: one.calls).model_dump(mode="json")}
+        return {"usage": cost_so_far(state["usage"], more, self.ledger)}
 
 
-def machine(
-    config: EvomasConfig,
-    start: Workflow,
-    wire: Wire,
-    begins: Begin | None = None,
-    *,
-    scope: Scope | None = None,
-    asked: Question | None = None,
-) -> EvomasGraph:
+def machine(config: EvomasConfig, opening: Opening[EvomasContext], wire: Wire) -> EvomasGraph:
     """The whole machine, ready to compile.
 
     Args:
         config: the method's knobs.
-        start: the pool with its router that is drawn, and that questions start with.
+        opening: what a run begins with: the pool with its router, and the question.
         wire: the method as it is paid for.
-        begins: finds the one that a run has chosen; by default `start`.
-        scope: place of the run; None takes the thread's id as run.
-        asked: the question with its id and kind; None makes one of the text that is put in.
     """
 
     def paid(step: Callable[[Steps, EvomasState], Awaitable[EvomasState]], *, anew: bool = False) -> Any:
         async def run(state: EvomasState) -> EvomasState:
             context = chosen(EvomasContext)
-            spent = Usage() if anew else Usage.model_validate(state["usage"])  # a new question has its own budget
-            evomas, ledger = await wire(context, spent)
+            before = Usage() if anew else Usage.model_validate(state["usage"])  # a new question has its own budget
+            evomas, ledger = await wire(context, before)
             if context.stages:
                 evomas = replace(evomas, config=evomas.config.replace(stages=context.stages))
-            return await step(Steps(evomas, start, begins, ledger, scope, asked), state)
+            return await step(Steps(evomas, opening, ledger), state)
 
         return run
 
@@ -260,6 +235,7 @@ def machine(
         played: EvomasState = await paid(Steps.layers)(state)
         return played
 
+    start = opening.start
     layers = sampling_of(start, config).layers
     schema = context_schema(EvomasContext, placed(start, layers), {EARLY_EXIT: "adapt"})
     graph: EvomasGraph = StateGraph(EvomasState, context_schema=schema, input_schema=EvomasInput)
@@ -308,12 +284,3 @@ def _running(stage: Stage) -> tuple[tuple[str, ...], ...]:
 
 def _json(value: Stage | TaskState) -> dict[str, Any]:
     return value.model_dump(mode="json")
-
-
-def _question(state: EvomasState) -> Question:
-    return Question(id=state["id"], input=state["question"], kind=state["kind"])
-
-
-def _scope(state: EvomasState, number: int) -> Scope:
-    """The place of a stage."""
-    return Scope.model_validate(state["scope"]).at(visit=number)

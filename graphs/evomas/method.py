@@ -23,6 +23,7 @@ from selfwire.evolvers.evomas.pool import METHOD, browsing, seed
 from selfwire.evolvers.evomas.stages import Stage, episode, running, settled_answer
 from selfwire.evolvers.evomas.state import TaskState
 from selfwire.evolvers.evomas.weights import ROUTER
+from selfwire.graphs.asked import Opening
 from selfwire.graphs.evomas.adapters import Adapters
 from selfwire.graphs.evomas.learning import episode_of, updated
 from selfwire.graphs.evomas.stage import StageRun, layered_topology
@@ -105,7 +106,7 @@ class Evomas(Method):
         async def wire(context: object, spent: Usage) -> tuple[Evomas, None]:
             return self, None
 
-        graph = machine(self.config, workflow, wire, scope=scope, asked=question).compile(name=METHOD)
+        graph = machine(self.config, Opening(workflow, scope=scope, asked=question), wire).compile(name=METHOD)
         limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.stages)}
         final = await run_to_end(
             graph,
@@ -190,15 +191,4 @@ def result(final: Mapping[str, Any], workflow: Workflow, question: Question, sco
     if drawn := [one.layered for one in stages if one.layered is not None and running(one.layered).layers]:
         notes["topology"] = layered_topology(running(drawn[-1]).layers).model_dump(mode="json")
     spent = Usage.model_validate(final["usage"])
-    return done.replace(overhead=_without(spent, total(step.usage for step in done.steps)), notes=notes)
-
-
-def _without(whole: Usage, part: Usage) -> Usage:
-    """What is left of a usage after a part of it."""
-    return Usage(
-        calls=max(0, whole.calls - part.calls),
-        input_tokens=max(0, whole.input_tokens - part.input_tokens),
-        output_tokens=max(0, whole.output_tokens - part.output_tokens),
-        dollars=None if whole.dollars is None or part.dollars is None else max(0.0, whole.dollars - part.dollars),
-        seconds=max(0.0, whole.seconds - part.seconds),
-    )
+    return done.replace(overhead=spent.without(total(step.usage for step in done.steps)), notes=notes)

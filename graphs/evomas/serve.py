@@ -11,6 +11,7 @@ from langgraph_sdk.runtime import ServerRuntime
 from selfwire.core.ports import Toolbox
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.pool import METHOD
+from selfwire.graphs.asked import Opening
 from selfwire.graphs.evomas.build import EvomasWiring, wired
 from selfwire.graphs.evomas.machine import machine
 from selfwire.graphs.serving import Current, Served, Service
@@ -26,7 +27,7 @@ def _wired(model: str, tools: Toolbox) -> EvomasWiring:
 
 
 def _compiled(wiring: EvomasWiring, current: Current) -> Served:
-    return machine(wiring.config, wiring.check(current.workflow), wiring).compile(name=METHOD)
+    return machine(wiring.config, Opening(wiring.check(current.workflow)), wiring).compile(name=METHOD)
 
 
 SERVICE = Service(METHOD, _wired, _compiled)

@@ -12,6 +12,7 @@ from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.seed import METHOD
+from selfwire.graphs.asked import Opening
 from selfwire.graphs.tacomas.machine import TacomasGraph, machine
 from selfwire.graphs.tacomas.method import Tacomas
 from selfwire.graphs.tacomas.state import TacomasContext
@@ -60,7 +61,7 @@ def build(
     async def begins(context: TacomasContext) -> Workflow:
         return await wiring.looked_up(context, library) or start
 
-    return machine(config, start, wiring, begins)
+    return machine(config, Opening(start, begins), wiring)
 
 
 def wired(

@@ -12,275 +12,36 @@ A judge or meta-model that fails ends the run with what was answered until then,
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from langgraph.graph import START, StateGraph
 
-from selfwire.core.errors import ModelError, described
-from selfwire.core.scope import Scope
-from selfwire.core.task import Question
-from selfwire.core.usage import Usage, cost_of
-from selfwire.core.workflow import Workflow
-from selfwire.evolvers.accounts import trace
+from selfwire.core.usage import Usage
 from selfwire.evolvers.tacomas.config import TacomasConfig
-from selfwire.evolvers.tacomas.fast import members, noted, refinements, replicated, succeeded, uniform
-from selfwire.evolvers.tacomas.judge import (
-    Contribution,
-    Judgement,
-    contributions,
-    drafted_checklist,
-    judge,
-    mean_contribution,
-)
-from selfwire.evolvers.tacomas.lessons import lessons_of
-from selfwire.evolvers.tacomas.meta import slow_update
-from selfwire.evolvers.tacomas.rounds import Round, best_round, figures, is_slow, rewired, stop_reason
-from selfwire.graphs.asked import new_question, thread
-from selfwire.graphs.choices import chosen, context_schema, edited
+from selfwire.evolvers.tacomas.rounds import is_slow
+from selfwire.graphs.asked import Opening
+from selfwire.graphs.choices import chosen, context_schema
 from selfwire.graphs.nodes import both_forms
 from selfwire.graphs.tacomas.method import Tacomas
-from selfwire.graphs.tacomas.state import (
-    TacomasContext,
-    TacomasInput,
-    TacomasState,
-    as_json,
-    carried_in,
-    checklist_in,
-    done_in,
-    rounds_in,
-    workflow_in,
-)
-from selfwire.graphs.team import Team, carried_on, compile_team, embedded
+from selfwire.graphs.tacomas.state import TacomasContext, TacomasInput, TacomasState, rounds_in
+from selfwire.graphs.tacomas.steps import Step, Steps
+from selfwire.graphs.team import Team, compile_team, embedded
 from selfwire.runtime.budget import Ledger
 
 Wire = Callable[[TacomasContext, Usage], Awaitable[tuple[Tacomas, Ledger | None]]]
 """Wires the method as a run has chosen it; with the ledger that pays from what was spent on the question, if any."""
 
-Begin = Callable[[TacomasContext], Awaitable[Workflow]]
-"""Finds the team that a question starts with, from the run's choices."""
-
 TacomasGraph = StateGraph[TacomasState, Any, Any, Any]
-Step = Callable[["Steps", TacomasState], Awaitable[TacomasState]]
 
 
-def ending_with_what_was_answered(step: Step) -> Step:
-    """A step that coaches; where its model fails, the run ends with what was answered until then."""
-
-    async def guarded(steps: "Steps", state: TacomasState) -> TacomasState:
-        try:
-            return await step(steps, state)
-        except ModelError as error:
-            return steps.failed(state, error)
-
-    return guarded
-
-
-@dataclass(frozen=True)
-class Steps:
-    """The machine's nodes.
-
-    Attributes:
-        tacomas: the wired method.
-        start: the team that questions start with.
-        begins: finds the team that a run has chosen; by default `start`.
-        ledger: pays, and counts asks without a valid reply too; None where somebody else counts.
-        scope: place of the run; None takes the thread's id as run.
-        asked: the question, where it is more than the text that is put in.
-    """
-
-    tacomas: Tacomas
-    start: Workflow
-    begins: Begin | None = None
-    ledger: Ledger | None = None
-    scope: Scope | None = None
-    asked: Question | None = None
-
-    async def init_graph(self, state: TacomasState) -> TacomasState:
-        """G_0, uniform weights, and the checklist; capability memory of the question before is gone."""
-        question = self.asked or new_question(state)
-        context = chosen(TacomasContext)
-        start = edited(await self.begins(context) if self.begins else self.start, context)
-        scope = (self.scope or Scope(run=thread(), seed=context.seed)).at(task=question.id)
-        items, usage = await drafted_checklist(question, self.tacomas.coach, scope=scope)
-        return {
-            "id": question.id,
-            "kind": question.kind,
-            "answer": None,
-            "error": None,
-            "scope": scope.model_dump(mode="json"),
-            "workflow": start.model_dump(mode="json"),
-            "tools": sorted(self.tacomas.offered(start)),
-            "checklist": [item.model_dump(mode="json") for item in items],
-            "weights": uniform(agent.id for agent in members(start)),
-            "notes": {},
-            "carried": [],
-            "rounds": [],
-            "done": {},
-            "best": None,
-            "figures": {},
-            "oracle": False,
-            **self._spent(Usage(), usage),
-        }
-
-    async def round(self, state: TacomasState) -> TacomasState:
-        """Run the team once; it may be another than the drawn one by now."""
-        workflow, rounds, carried = workflow_in(state), rounds_in(state), carried_in(state)
-        topology = workflow.topology
-        done = await self.tacomas.round(
-            workflow,
-            _question(state),
-            weights=state["weights"],
-            notes=state["notes"],
-            carried=carried,
-            scope=_scope(state, len(rounds)),
-        )
-        goal = "; ".join(rounds[-1].failed) if rounds and rounds[-1].failed else "Answer the task."
-        kept = Round(
-            number=len(rounds),
-            goal=goal,
-            answer=done.answer,
-            error=done.error,
-            silent={step.agent: step.error for step in done.steps if step.error is not None},
-            weights=state["weights"],
-            nodes=len(topology.nodes),
-            edges=len(topology.edges),
-            topology=topology,
-            usage=done.usage,
-        )
-        return {
-            "done": done.model_dump(mode="json"),
-            "carried": [message.model_dump(mode="json") for message in carried_on(topology, done, carried)],
-            "rounds": as_json([*rounds, kept]),
-            **self._spent(state["usage"], done.usage),
-        }
-
-    async def judge(self, state: TacomasState) -> TacomasState:
-        """s_t and c_v, and which round is the best so far."""
-        done, workflow = done_in(state), workflow_in(state)
-        *before, last = rounds_in(state)
-        scope = _scope(state, last.number)
-        found, scores, fault = Judgement(), tuple[Contribution, ...](), None
-        roles = [(agent.id, agent.role) for agent in members(workflow)]
-        config, coach = self.tacomas.config, self.tacomas.coach
-        try:
-            if done.answer is not None:
-                found = await judge(done, checklist_in(state), coach, threshold=config.threshold, scope=scope)
-            scores, usage = await contributions(done, roles, coach, each=config.fast.judge_each, scope=scope)
-        except ModelError as error:
-            fault, usage = described(error), cost_of(error)
-        last = last.replace(
-            score=found.score,
-            confirmed=found.confirmed,
-            failed=found.failed,
-            contributions=scores,
-            mean=mean_contribution(scores),
-            fault=fault,
-            usage=last.usage + found.usage + usage,
-        )
-        rounds = [*before, last]
-        best = state["done"] if best_round(rounds) == last.number else state["best"]
-        spent = self._spent(state["usage"], found.usage + usage)
-        return {"rounds": as_json(rounds), "best": best, **spent, **self._ended({**state, **spent}, rounds, best)}
-
-    @ending_with_what_was_answered
-    async def refine(self, state: TacomasState) -> TacomasState:
-        """F^C: replicator weights, and a refinement for every agent; nothing where capabilities are frozen."""
-        config, workflow = self.tacomas.config, workflow_in(state)
-        *before, last = rounds_in(state)
-        if not config.capability:
-            return {}
-        scored = {one.agent: one.score for one in last.contributions}
-        weights = replicated(state["weights"], scored, rate=config.fast.rate, floor=config.fast.floor)
-        fresh, usage = await refinements(
-            done_in(state),
-            workflow,
-            last.contributions,
-            self.tacomas.coach,
-            number=last.number,
-            goal="\n".join(last.failed) or "Nothing in particular failed.",
-            scope=_scope(state, last.number),
-        )
-        notes = noted(state["notes"], fresh, state["weights"], keep=config.fast.kept)
-        return {
-            "weights": weights,
-            "notes": {agent: list(told) for agent, told in notes.items()},
-            "rounds": as_json([*before, last.replace(weights=weights, usage=last.usage + usage)]),
-            **self._spent(state["usage"], usage),
-        }
-
-    @ending_with_what_was_answered
-    async def birth_death(self, state: TacomasState) -> TacomasState:
-        """F^T: the meta-model's structural delta within budgets and caps."""
-        workflow, rounds = workflow_in(state), rounds_in(state)
-        delta = await slow_update(
-            workflow,
-            rounds,
-            self.tacomas.coach,
-            question=_question(state),
-            trace=trace(done_in(state)),
-            lessons=lessons_of(workflow),
-            tools={name: self.tacomas.toolbox[name] for name in state["tools"]},
-            config=self.tacomas.config,
-            scope=_scope(state, rounds[-1].number),
-        )
-        arriving = [m for m in carried_in(state) if m.target in delta.workflow.topology.agents]
-        lost = [m for m in carried_in(state) if m not in arriving]
-        rounds = [*rounds[:-1], rewired(rounds[-1], delta, lost)]
-        living = [agent.id for agent in members(delta.workflow)]
-        spent = self._spent(state["usage"], delta.usage)
-        return {
-            "workflow": delta.workflow.model_dump(mode="json"),
-            "weights": succeeded(state["weights"], living),
-            "notes": {agent: told for agent, told in state["notes"].items() if agent in living},
-            "carried": [message.model_dump(mode="json") for message in arriving],
-            "rounds": as_json(rounds),
-            **spent,
-            **self._ended({**state, **spent}, rounds, state["best"]),
-        }
-
-    def failed(self, state: TacomasState, error: ModelError) -> TacomasState:
-        """The end of a run whose coaching has failed after a round."""
-        *before, last = rounds_in(state)
-        rounds = [*before, last.replace(fault=described(error), usage=last.usage + cost_of(error))]
-        spent = self._spent(state["usage"], cost_of(error))
-        return {"rounds": as_json(rounds), **spent, **self._ended({**state, **spent}, rounds, state["best"])}
-
-    def _spent(self, before: object, more: Usage) -> TacomasState:
-        told = Usage.model_validate(before) + more  # knows what agents did before a resume, not what asks cost in vain
-        counted = self.ledger.spent if self.ledger else told
-        spent = max(counted, told, key=lambda one: one.calls)
-        return {"usage": spent.model_dump(mode="json")}
-
-    def _ended(self, state: TacomasState, rounds: list[Round], best: dict[str, Any] | None) -> TacomasState:
-        """The answer so far, and the figures if this was the last step."""
-        stop = stop_reason(rounds, limit=self.tacomas.config.rounds)
-        error = None if best else f"no round ended with an answer; the last one: {rounds[-1].error}"
-        so_far: TacomasState = {"answer": best["answer"] if best else None, "error": error}
-        if stop is None:
-            return so_far
-        calls = Usage.model_validate(state["usage"]).calls
-        return {**so_far, "figures": figures(rounds, stop=stop, calls=calls).model_dump(mode="json")}
-
-
-def machine(
-    config: TacomasConfig,
-    start: Workflow,
-    wire: Wire,
-    begins: Begin | None = None,
-    *,
-    scope: Scope | None = None,
-    asked: Question | None = None,
-) -> TacomasGraph:
+def machine(config: TacomasConfig, opening: Opening[TacomasContext], wire: Wire) -> TacomasGraph:
     """The whole machine, ready to compile.
 
     Args:
         config: the method's knobs.
-        start: the team that is drawn, and that questions start with.
+        opening: what a run begins with.
         wire: the method as it is paid for.
-        begins: finds the team that a run has chosen; by default `start`.
-        scope: place of the run; None takes the thread's id as run.
-        asked: the question with its id and kind; None makes one of the text that is put in.
     """
 
     async def steps(spent: Usage) -> Steps:
@@ -288,7 +49,7 @@ def machine(
         tacomas, ledger = await wire(context, spent)
         if context.rounds:
             tacomas = replace(tacomas, config=tacomas.config.replace(rounds=context.rounds))
-        return Steps(tacomas, start, begins, ledger, scope, asked)
+        return Steps(tacomas, opening, ledger)
 
     def paid(step: Step) -> Any:
         async def run(state: TacomasState) -> TacomasState:
@@ -307,10 +68,10 @@ def machine(
         slow = config.topology and is_slow(rounds_in(state), interval=config.interval)
         return "birth_death" if slow and not state["figures"] else _round_or_end(state)
 
-    schema = context_schema(TacomasContext, start)
+    schema = context_schema(TacomasContext, opening.start)
     graph: TacomasGraph = StateGraph(TacomasState, context_schema=schema, input_schema=TacomasInput)
     graph.add_node("init_graph", both_forms(init_graph))
-    graph.add_node("round", embedded(compile_team(start.topology), team_round))
+    graph.add_node("round", embedded(compile_team(opening.start.topology), team_round))
     for name, step in (("judge", Steps.judge), ("refine", Steps.refine), ("birth_death", Steps.birth_death)):
         graph.add_node(name, both_forms(paid(step)))
     graph.add_edge(START, "init_graph")
@@ -327,18 +88,9 @@ def steps_needed(rounds: int) -> int:
     return 4 * rounds + 4
 
 
-def _question(state: TacomasState) -> Question:
-    return Question(id=state["id"], input=state["question"], kind=state["kind"])
-
-
 def _refine_or_end(state: TacomasState) -> Literal["refine", "__end__"]:
     return "__end__" if state["figures"] else "refine"
 
 
 def _round_or_end(state: TacomasState) -> Literal["round", "__end__"]:
     return "__end__" if state["figures"] else "round"
-
-
-def _scope(state: TacomasState, number: int) -> Scope:
-    """The place of a round."""
-    return Scope.model_validate(state["scope"]).at(visit=number)

@@ -21,6 +21,7 @@ from selfwire.evolvers.tacomas.lessons import MEMORY, with_lessons
 from selfwire.evolvers.tacomas.messages import weighed
 from selfwire.evolvers.tacomas.rounds import Round, agreement, best_round, figures
 from selfwire.evolvers.tacomas.seed import METHOD, seed
+from selfwire.graphs.asked import Opening
 from selfwire.graphs.method import Evolved, Grade, Method
 from selfwire.graphs.nodes import DETACHED
 from selfwire.graphs.prompts import load_prompts
@@ -85,7 +86,7 @@ class Tacomas(Method):
         async def wire(context: object, spent: Usage) -> tuple[Tacomas, None]:
             return self, None
 
-        graph = machine(self.config, workflow, wire, scope=scope, asked=question).compile(name=METHOD)
+        graph = machine(self.config, Opening(workflow, scope=scope, asked=question), wire).compile(name=METHOD)
         given = {"question": question.input}
         limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.rounds)}
         try:
@@ -193,16 +194,5 @@ def _result(final: Mapping[str, Any], workflow: Workflow) -> Trajectory:
         "workflow": Workflow.model_validate(final["workflow"]).fingerprint,
         "oracle": final["oracle"],
     }
-    overhead = _without(spent, total(step.usage for step in best.steps))
+    overhead = spent.without(total(step.usage for step in best.steps))
     return best.replace(workflow=workflow.fingerprint, overhead=overhead, notes=notes, error=final["error"])
-
-
-def _without(whole: Usage, part: Usage) -> Usage:
-    """What is left of a usage after a part of it."""
-    return Usage(
-        calls=whole.calls - part.calls,
-        input_tokens=whole.input_tokens - part.input_tokens,
-        output_tokens=whole.output_tokens - part.output_tokens,
-        dollars=None if whole.dollars is None or part.dollars is None else max(0.0, whole.dollars - part.dollars),
-        seconds=max(0.0, whole.seconds - part.seconds),
-    )

@@ -8,6 +8,7 @@ from langgraph_sdk.runtime import ServerRuntime
 from selfwire.core.ports import Toolbox
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.seed import METHOD
+from selfwire.graphs.asked import Opening
 from selfwire.graphs.serving import Current, Served, Service
 from selfwire.graphs.tacomas.build import TacomasWiring, wired
 from selfwire.graphs.tacomas.machine import machine
@@ -23,7 +24,7 @@ def _wired(model: str, tools: Toolbox) -> TacomasWiring:
 
 
 def _compiled(wiring: TacomasWiring, current: Current) -> Served:
-    return machine(wiring.config, wiring.check(current.workflow), wiring).compile(name=METHOD)
+    return machine(wiring.config, Opening(wiring.check(current.workflow)), wiring).compile(name=METHOD)
 
 
 SERVICE = Service(METHOD, _wired, _compiled)

@@ -12,8 +12,9 @@ from itertools import compress, product
 from typing import Any
 
 from selfwire.runtime.offline.brief import Brief, Critic
-from selfwire.runtime.offline.skills import Evidence, Family, Move, OfferedTool, ToolResult, Work
-from selfwire.runtime.offline.vocabulary import active_skills, skill
+from selfwire.runtime.offline.skills import Evidence, OfferedTool, ToolResult, Work
+from selfwire.runtime.offline.vocabulary import active_skills
+from selfwire.runtime.offline.worker import first_move
 
 GIVES = {
     "look up": "passages brought up by a search",
@@ -83,7 +84,7 @@ def understood(brief: Brief) -> Work:
 def _worked(brief: Brief, work: Work, skills: Sequence[str]) -> tuple[Work, list[str], list[tuple[str, Any]]]:
     """The work after each skill that has something to do has done one step; with new notes and tool calls."""
     todo, notes, calls = list(skills), list[str](), list[tuple[str, Any]]()
-    while (found := _first(brief, todo, work)) is not None:
+    while (found := first_move(todo, brief.family, work, brief.random, brief.slip_rate)) is not None:
         name, move = found
         todo.remove(name)
         fresh = [note for note in move.notes if note not in work.lines]
@@ -91,22 +92,6 @@ def _worked(brief: Brief, work: Work, skills: Sequence[str]) -> tuple[Work, list
         calls += move.calls
         work = work.noted(*fresh)
     return work, notes, calls
-
-
-def _first(brief: Brief, todo: Sequence[str], work: Work) -> tuple[str, Move] | None:
-    for name in todo:
-        rng = brief.random(f"step {name}")
-        slip = rng.random() < brief.slip_rate
-        move = _move(name, brief.family, replace(work, rng=rng, slip=slip))
-        if move is not None:
-            return name, move
-    return None
-
-
-def _move(name: str, family: Family, work: Work) -> Move | None:
-    if name in family.abilities:
-        return family.abilities[name](work)
-    return Move(notes=(f"Remark: {skill(name).remark}",))
 
 
 def _need(brief: Brief, work: Work, skills: Sequence[str]) -> str:

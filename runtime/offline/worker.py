@@ -57,7 +57,7 @@ def work_on(
     used, pending = _steps(messages)
     written: list[str] = []
     todo = [*pending, *(name for name in skills if name not in used)]
-    while (found := _first(todo, family, work, random, error_rate)) is not None:
+    while (found := first_move(todo, family, work, random, error_rate)) is not None:
         name, move = found
         todo.remove(name)
         used = (*used, name)
@@ -100,9 +100,18 @@ def _steps(messages: Sequence[Said]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return used, used[-1:]
 
 
-def _first(
+def first_move(
     todo: Sequence[str], family: Family, work: Work, random: Callable[[str], Random], error_rate: float
 ) -> tuple[str, Move] | None:
+    """The first of the skills that has something to do, and its step; None if none has.
+
+    Args:
+        todo: names of skills.
+        family: whose abilities they are; a skill that it has no use for makes a remark.
+        work: what there is to work on.
+        random: a generator per purpose.
+        error_rate: share of steps that go wrong.
+    """
     for name in todo:
         rng = random(f"step {name}")
         slip = rng.random() < error_rate

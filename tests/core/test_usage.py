@@ -25,6 +25,16 @@ def test_usage_adds_up_in_any_order(a: Usage, b: Usage, c: Usage) -> None:
     assert (a + b).tokens == a.tokens + b.tokens
 
 
+@given(usages, usages)
+def test_a_sum_without_one_part_is_the_other(a: Usage, b: Usage) -> None:
+    left = (a + b).without(b)
+    assert left == (a if b.dollars is not None else a.replace(dollars=None))
+
+
+def test_nothing_is_left_where_the_part_is_the_larger() -> None:
+    assert Usage(calls=1, seconds=1.0).without(Usage(calls=2, input_tokens=3, dollars=0.1, seconds=2.0)) == Usage()
+
+
 def test_an_unknown_price_stays_unknown() -> None:
     assert (Usage(dollars=1.0) + Usage(dollars=None)).dollars is None
     assert total([]).dollars == 0

@@ -1,6 +1,5 @@
 """EvoMAS end to end: the machine with scripted models, what is run of what was drawn, and how a run ends."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from selfwire.evolvers.evomas.stages import Stage
 from selfwire.graphs import evomas
 from selfwire.graphs.evomas.stage import OWN_KNOWLEDGE
 from selfwire.nodes.ensemble import NOTHING
-from tests.graphs.scripted import ScriptedChat
+from tests.graphs.scripted import TurnsChat
 from tests.graphs.test_hiva_machine import run
 
 ASKED = {"question": "Which bridge is longer?"}
@@ -49,22 +48,15 @@ IO = "You are a member of a team that works on a task in stages. You answer the 
 SEARCH = "You are a member of a team that works on a task in stages. You answer the current subtask by searching"
 
 
-class Script(ScriptedChat):
+class Script(TurnsChat):
     """Follows a script in which a list is a reply per call, then what the script says."""
 
-    turns: dict[str, list[Any]] = Field(default_factory=dict)
     sent: list[tuple[str, str]] = Field(default_factory=list)
     """System message and last message of every call."""
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
         self.sent.append((messages[0].text, "\n".join(message.text for message in messages[1:])))
         return super()._generate(messages, *args, **kwargs)
-
-    def _object(self, wish: str) -> Any:
-        title = json.loads(wish.splitlines()[-1])["title"] if "Reply with one JSON object" in wish else ""
-        if queue := self.turns.get(title):
-            self.script = {**self.script, title: queue.pop(0)}
-        return super()._object(wish)
 
     def shown(self, beginning: str) -> list[str]:
         """What those were told whose system message begins so."""

@@ -22,8 +22,8 @@ from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.models import chat_model
+from tests.graphs.canary import CANARY, assert_not_planted, left_behind, planted
 from tests.graphs.grading import no_grade
-from tests.graphs.test_tacomas_canary import CANARY, planted, rows, traced
 from tests.wire.server import WireServer, served
 
 CONFIG = EvomasConfig(stages=2, samples=2, process_reward=True, verify=True)
@@ -60,13 +60,5 @@ async def test_a_planted_reference_appears_nowhere(tmp_path: Path) -> None:
         asked = [json.dumps(one.body) for one in server.asked]
     journal.close()
     assert CANARY.encode() not in weights
-    places = {
-        "requests": asked,
-        "results": [done.model_dump_json() for done in found],
-        "journal": list(rows(tmp_path / "journal.sqlite")),
-        "states": [repr(snapshot) for snapshot in saver.list(thread)],
-        "traces": list(traced(traces.traced_runs)),
-    }
-    for place, told in places.items():
-        assert any(tasks[0].input.splitlines()[0][:40] in text for text in told), place
-        assert not any(CANARY in text for text in told), place
+    file = tmp_path / "journal.sqlite"
+    assert_not_planted(left_behind(asked, found, file, saver, traces.traced_runs), tasks[0])

@@ -1,7 +1,6 @@
 """TacoMAS end to end: the machine with scripted and offline models, its ablations, and no label within reach."""
 
 import ast
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,7 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
 from tests.graphs.grading import no_grade
-from tests.graphs.scripted import ScriptedChat
+from tests.graphs.scripted import TurnsChat
 from tests.graphs.test_hiva_machine import run
 
 ASKED = {"question": "What am I?"}
@@ -57,22 +56,15 @@ SCRIPT: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-class Script(ScriptedChat):
+class Script(TurnsChat):
     """Follows a script in which a list is a reply per call, the last one again and again."""
 
-    turns: dict[str, list[Any]] = Field(default_factory=dict)
     sent: list[str] = Field(default_factory=list)
     """Every message of every call."""
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
         self.sent.append("\n".join(message.text for message in messages))
         return super()._generate(messages, *args, **kwargs)
-
-    def _object(self, wish: str) -> Any:
-        title = json.loads(wish.splitlines()[-1])["title"] if "Reply with one JSON object" in wish else ""
-        if queue := self.turns.get(title):
-            self.script = {**self.script, title: queue.pop(0)}
-        return super()._object(wish)
 
 
 def scripted(**turns: list[Any]) -> Script:

@@ -1,15 +1,12 @@
 """A planted reference is in nothing that TacoMAS sends, stores, traces or learns, though the environment has it."""
 
 import json
-import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import closing
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.tracers.context import collect_runs
-from langchain_core.tracers.schemas import Run
 from langgraph.checkpoint.memory import InMemorySaver
 
 from selfwire.core.scope import Scope
@@ -23,16 +20,11 @@ from selfwire.graphs.tacomas import Tacomas
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.models import chat_model
+from tests.graphs.canary import CANARY, assert_not_planted, left_behind, planted
 from tests.graphs.grading import no_grade
 from tests.wire.server import WireServer, served
 
-CANARY = "zanzibarquux"
 CONFIG = TacomasConfig(rounds=3, interval=1, lessons=True)
-
-
-def planted(bench: Benchmark, count: int) -> list[Task]:
-    tasks = bench.splits(0, train=count, gate=0, test=0).train
-    return [task.replace(reference=f"{CANARY} 7319", entities=(*task.entities, CANARY)) for task in tasks]
 
 
 async def graded(bench: Benchmark, method: Tacomas, tasks: Iterable[Task]) -> list[Trajectory]:
@@ -51,19 +43,6 @@ async def graded(bench: Benchmark, method: Tacomas, tasks: Iterable[Task]) -> li
     return found
 
 
-def rows(path: Path) -> Iterator[str]:
-    with closing(sqlite3.connect(path)) as connection:
-        for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-            for row in connection.execute(f"SELECT * FROM {table}"):
-                yield "\n".join(cell.decode("latin-1") if isinstance(cell, bytes) else str(cell) for cell in row)
-
-
-def traced(runs: Iterable[Run]) -> Iterator[str]:
-    for run in runs:
-        yield repr((run.name, run.inputs, run.outputs, run.extra, run.tags, run.error, run.events))
-        yield from traced(run.child_runs)
-
-
 @pytest.mark.slow
 async def test_a_planted_reference_appears_nowhere(tmp_path: Path) -> None:
     bench = archive(40)
@@ -77,13 +56,5 @@ async def test_a_planted_reference_appears_nowhere(tmp_path: Path) -> None:
         await graph.ainvoke({"question": tasks[0].input}, thread)
         asked = [json.dumps(one.body) for one in server.asked]
     journal.close()
-    places = {
-        "requests": asked,
-        "results": [done.model_dump_json() for done in found],
-        "journal": list(rows(tmp_path / "journal.sqlite")),
-        "states": [repr(snapshot) for snapshot in saver.list(thread)],
-        "traces": list(traced(traces.traced_runs)),
-    }
-    for place, told in places.items():
-        assert any(tasks[0].input.splitlines()[0][:40] in text for text in told), place
-        assert not any(CANARY in text for text in told), place
+    file = tmp_path / "journal.sqlite"
+    assert_not_planted(left_behind(asked, found, file, saver, traces.traced_runs), tasks[0])

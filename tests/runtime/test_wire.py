@@ -8,11 +8,13 @@ import pytest
 from blockbuster import blockbuster_ctx
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.graph import END, START, StateGraph
+from openai import DefaultAsyncHttpxClient
 
-from selfwire.core.chat import ChatMessage, ToolSpec
+from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget
+from selfwire.runtime import openai_client
 from selfwire.runtime.budget import Ledger
 from selfwire.runtime.faults import is_transient
 from selfwire.runtime.journal import Journal
@@ -212,6 +214,26 @@ def test_one_model_serves_one_event_loop_after_another(wire_server: WireServer) 
 
     assert asyncio.run(both("first")) == asyncio.run(both("second")) == ["hello", "hello"]
     assert len(wire_server.asked) == 4
+
+
+async def test_calls_that_start_together_share_one_client(
+    wire_server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = list[DefaultAsyncHttpxClient]()
+
+    def client() -> DefaultAsyncHttpxClient:
+        made.append(DefaultAsyncHttpxClient())
+        return made[-1]
+
+    monkeypatch.setattr(openai_client, "DefaultAsyncHttpxClient", client)
+    served = metered(wire_server)
+    calls = [asyncio.create_task(served.reply(ASKED, scope=Scope(sample=n))) for n in range(9)]
+    while not made:  # noqa: ASYNC110 - made in a thread
+        await asyncio.sleep(0.001)
+    calls[0].cancel()  # whoever asked first gives up
+    replies = await asyncio.gather(*calls, return_exceptions=True)
+    assert [reply.content for reply in replies if isinstance(reply, Reply)] == ["hello"] * 8
+    assert len(made) == 1
 
 
 def test_a_connection_of_a_closed_loop_is_worth_another_try() -> None:

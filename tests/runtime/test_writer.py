@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -115,6 +116,23 @@ async def test_a_fault_stops_who_asks_next_and_nothing_of_it_is_lost(tmp_path: P
     journal.close()
     with pytest.raises(JournalError, match="closed"):
         await journal.note("after", 1)
+
+
+async def test_another_loop_replays_what_was_settled_in_a_turn_that_goes_on(tmp_path: Path) -> None:
+    journal, found = Journal.create(tmp_path / "r.sqlite", run="r"), list[Outcome]()
+
+    def elsewhere() -> None:
+        found.append(asyncio.run(journal.recorded("model", Scope(), "q", fails, COST)))
+
+    with journal.on_this_loop():
+        await journal.recorded("model", Scope(), "q", answers, COST)
+        other = threading.Thread(target=elsewhere)
+        other.start()
+        time.sleep(0.2)  # noqa: ASYNC251 - the turn goes on
+        assert found == []
+        await asyncio.to_thread(other.join)
+    assert found == [Outcome('"fine"', COST, replayed=True)]
+    journal.close()
 
 
 async def test_failures_are_noted_and_what_waits_is_written_on_close(tmp_path: Path) -> None:

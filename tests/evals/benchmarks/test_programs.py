@@ -95,7 +95,7 @@ async def test_empty_functions_solve_nothing_of_mbpp() -> None:
 
 @needs_data
 def test_mbpp_has_its_authors_splits() -> None:
-    splits = mbpp.mbpp(found_sandbox()).splits(3, train=371, gate=90, test=500)
+    splits = mbpp.splits(3, 371, 90, 500)
     numbers = {name: {int(task.id[5:]) for task in getattr(splits, name)} for name in ("train", "gate", "test")}
     assert numbers["test"] == set(range(11, 511))
     assert numbers["gate"] == set(range(511, 601))

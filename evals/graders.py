@@ -203,7 +203,7 @@ def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:
         return GradedEnvironment(name, _against_references(name), solved_at=solved_at, seconds=None)
     module, colon, function = name.partition(":")
     if not (module and colon and function):
-        close = get_close_matches(name, (*NAMED, "judge"))
+        close = get_close_matches(name.lower(), (*NAMED, "judge"))
         hint = f"did you mean {close[0]}? " if close else ""
         raise ConfigError(
             f"there is no grader {name!r}; {hint}graders are {', '.join(NAMED)}, judge, or your own as module:function"

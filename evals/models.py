@@ -1,6 +1,7 @@
 """The models and the embedder that a request names, wired to a run's journal and budget."""
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from selfwire.core.errors import ConfigError
 from selfwire.evals.requests import ModelNames
@@ -35,11 +36,28 @@ def metered(
             f"--base-url {names.base_url} is an address of models, and the offline model calls no server; give the "
             "model's name too, such as --model openai:NAME, or leave the address out"
         )
+    if names.base_url is not None:
+        refuse_no_address(names.base_url)
     options = {"base_url": names.base_url} if names.base_url else {}
     made = {name: chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
     policy = CallPolicy(timeout=names.timeout, retries=names.retries, probe=probe, concurrency=names.requests)
     roles = {role: made[name] for role, name in names.roles.items()}
     return MeteredModel(roles, journal=journal, ledger=ledger, policy=policy, prices=prices(names, home))
+
+
+def refuse_no_address(url: str) -> None:
+    """Refuse what no request could be sent to, before anything waits for its answer.
+
+    Raises:
+        ConfigError: it is no http or https address with a host and, if any, a port.
+    """
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # of a port that is no number, or too high
+        usable = False
+    if not usable:
+        raise ConfigError(f"--base-url {url!r} is no address of a server; write it as http://HOST:PORT/v1")
 
 
 def prices(names: ModelNames, home: Path | None) -> Prices:

@@ -61,6 +61,10 @@ def _task(line: bytes, number: int, where: str) -> Task:
         raise ConfigError(f"{where}: not UTF-8 ({error.reason} at byte {error.start + 1})") from None
     except json.JSONDecodeError as error:
         raise ConfigError(f"{where}: not JSON ({error.msg} at column {error.colno})") from None
+    except ValueError:  # Python reads no number of more than 4,300 digits
+        raise ConfigError(f"{where}: a number is too long to be read; write it as a text") from None
+    except RecursionError:
+        raise ConfigError(f"{where}: nested too deeply to be read; write it flatter, or as a text") from None
     if not isinstance(fields, dict):
         raise ConfigError(f"{where}: a task is a JSON object, not {type(fields).__name__}")
     try:

@@ -10,6 +10,9 @@ from selfwire.core.ports import Embedder, Model, Toolbox
 from selfwire.core.values import FrozenMap, Value, thawed
 from selfwire.graphs.method import Method
 
+UNKNOWN = "extra_forbidden"
+"""Pydantic's word for a knob that there is not."""
+
 Config = TypeVar("Config", bound=Value)
 
 
@@ -96,8 +99,10 @@ def knobs(name: str, schema: type[Config], config: Mapping[str, Any]) -> Config:
     try:
         return schema.model_validate(thawed(config))
     except ValidationError as error:
-        told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise ConfigError(f"config of {name}: {told}; knobs are {', '.join(_names(schema))}") from None
+        faults = error.errors()
+        told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}, not {one['input']!r}" for one in faults)
+        known = f"; knobs are {', '.join(_names(schema))}" if any(one["type"] == UNKNOWN for one in faults) else ""
+        raise ConfigError(f"config of {name}: {told}{known}") from None
 
 
 def _names(schema: type[BaseModel], within: str = "") -> Iterator[str]:

@@ -9,7 +9,8 @@ import os
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -158,11 +159,25 @@ def _load(source: str) -> Any:
     from sentence_transformers import SentenceTransformer
 
     try:
-        return SentenceTransformer(source, device="cpu")
+        with _without_bars() if Path(source).is_dir() else nullcontext():  # a download says how far it is
+            return SentenceTransformer(source, device="cpu")
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"MiniLM cannot be loaded from {source!r}: {error}; give a folder with its weights"
         ) from error
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """Keep transformers from drawing a progress bar for what takes a moment."""
+    bars: Any = importlib.import_module("transformers.utils.logging")
+    drawn = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if drawn:
+            bars.enable_progress_bar()
 
 
 def _packaged() -> str | None:

@@ -240,8 +240,8 @@ class MeteredModel:
             else:
                 await asyncio.sleep(self.policy.backoff * 2**attempt * random.uniform(0.5, 1.0))
         asked = f", which asks to wait {wait:,.0f} s" if wait else ""
-        what = f"{player.who.name} failed at {_where(request.scope)} after {attempt + 1} attempt(s): {fault}{asked}"
-        way_out = "check the key, the model's name and the provider's state, then resume"
+        what = f"{player.who.told} failed at {_where(request.scope)} after {attempt + 1} attempt(s): {fault}{asked}"
+        way_out = "check the address, the key, the model's name and the provider's state, then resume"
         answered = isinstance(answer, AIMessage) or not self.policy.probe
         if not answered and not await self._answers(player, request, gate, billed):
             raise OutageError(f"{what}; nor is anything else answered: {way_out}")

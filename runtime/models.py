@@ -2,6 +2,7 @@
 
 import os
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
 
@@ -77,6 +78,13 @@ class Identity(NamedTuple):
     def name(self) -> str:
         """As prices and requests name it: "provider:model", or "offline"."""
         return "offline" if self.provider == "offline" else f"{self.provider}:{self.model}"
+
+    @property
+    def told(self) -> str:
+        """The name and, of a server of one's own, its address without user and password, as errors tell it."""
+        parts = urlsplit(self.server)
+        host = parts.netloc.rpartition("@")[2]
+        return f"{self.name} at {parts.scheme}://{host}{parts.path}" if host else self.name
 
 
 def identity(model: BaseChatModel) -> Identity:

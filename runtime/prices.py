@@ -49,7 +49,7 @@ class Prices(Value):
             more = _TABLE.validate_json(overrides.read_bytes())
         except (OSError, ValidationError) as error:
             form = '{"openai:my-model": {"input": 0.5, "output": 1.5}} in dollars per million tokens'
-            raise ConfigError(f"prices {overrides} cannot be used: {error}; write {form}") from None
+            raise ConfigError(f"prices {overrides} cannot be used: {_fault(error)}; write {form}") from None
         return cls(table={**_shipped(), **more})
 
     def cost(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
@@ -60,6 +60,15 @@ class Prices(Value):
         if price is None:
             return None
         return (price.input * input_tokens + price.output * output_tokens) / PER_TOKENS
+
+
+def _fault(error: OSError | ValidationError) -> str:
+    """What is wrong with a file of prices, in a few words and with the value."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{place}: {first['msg']}, not {first['input']!r}" if place else first["msg"]
 
 
 @functools.cache

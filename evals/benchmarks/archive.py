@@ -40,6 +40,9 @@ PAIRS: tuple[tuple[str, str], ...] = (
 )
 """Kinds of the two questions of a neighbourhood, in turn."""
 
+MOST = 100_000
+"""Tasks of an archive; so many take half a minute to make, and a typed slip of the hand would never end."""
+
 LONGEST = 8
 """Words of an answer beyond which it is no longer a name, number or year."""
 
@@ -57,10 +60,14 @@ def generated(size: int, seed: int = 0) -> Archive:
     """Generate `size` tasks, and a corpus of ten documents for every two of them.
 
     Raises:
-        ConfigError: the size is not at least 1.
+        ConfigError: the size is below 1, or above `MOST`.
     """
     if size < 1:
         raise ConfigError(f"an archive has at least 1 task, not {size}")
+    if size > MOST:
+        raise ConfigError(
+            f"an archive has at most {MOST:,} tasks, and these splits take one of {size:,}; ask for fewer"
+        )
     rng = random.Random(f"archive {seed}")
     names = Names(rng)
     tasks: list[Task] = []

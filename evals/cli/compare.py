@@ -150,5 +150,8 @@ def contestants(targets: list[str], config: Mapping[str, Any], without: list[str
         found.append(entry(target, thawed(own), parts.get(name, [])))
     names = {one.name for one in found}
     if strangers := sorted({*config, *parts} - names):
-        raise ConfigError(f"--set and --without name {strangers[0]!r}; contestants are {', '.join(sorted(names))}")
+        raise ConfigError(
+            f"--set and --without say whose knob or part is meant, and {strangers[0]!r} does not take part; "
+            f"contestants are {', '.join(sorted(names))}, as in --set {min(names)}.knob=value"
+        )
     return tuple(found)

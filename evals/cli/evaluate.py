@@ -15,7 +15,7 @@ from selfwire.evals.cli.groups import grouped
 from selfwire.evals.cli.limits import Limits, budget, new_limits
 from selfwire.evals.cli.options import Home, Knobs, from_anywhere, knobs, local_folder
 from selfwire.evals.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress, told_spend
-from selfwire.evals.cli.standings import show_standings, write_markdown
+from selfwire.evals.cli.standings import refuse_unwritable, show_standings, write_markdown
 from selfwire.evals.evaluation.estimate import estimated
 from selfwire.evals.evaluation.evolving import Evolution
 from selfwire.evals.evaluation.opening import resumed, started
@@ -104,6 +104,8 @@ def carried_out(ctx: typer.Context, entries: tuple[Entry, ...], command: str, **
     """Start or resume what the options ask for, show how it goes, and print the table."""
     given = ctx.params
     folder = local_folder(given["home"])
+    if markdown := given.get("markdown"):
+        refuse_unwritable(markdown)
     if given["resume"] is not None:
         with resumed(given["resume"], folder, limits=new_limits(ctx)) as run:
             _go(run, folder, given)
@@ -135,7 +137,7 @@ def requested(given: Mapping[str, Any], entries: tuple[Entry, ...], command: str
             "entries": entries,
             "split": SPLITS[given["split"]],
             "models": model_names(given),
-            "rubric": given["rubric"] and rubric_text(given["rubric"]),
+            "rubric": None if given["rubric"] is None else rubric_text(given["rubric"]),
             "budget": budget(given),
             **{
                 name: given[name]

@@ -103,7 +103,7 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
         method=method,
         benchmark=from_anywhere(benchmark),
         grader=given["grader"],
-        rubric=given["rubric"] and rubric_text(given["rubric"]),
+        rubric=None if given["rubric"] is None else rubric_text(given["rubric"]),
         models=ModelNames(
             agent=given["model"],
             meta=given["meta_model"],
@@ -197,13 +197,17 @@ def _last_words(run: OpenRun, finished: bool) -> None:
 def _snippet(run: OpenRun, home: Path, name: str) -> str:
     """How to call the saved workflow from Python."""
     tools = f'list(benchmark("{run.request.benchmark}").toolbox.values())' if run.benchmark.tools else "[]"
-    model, method = run.request.models.agent, run.parts.method.name
+    models, method = run.request.models, run.parts.method.name
+    model, imported = f'"{models.agent}"', ""
+    if models.base_url and models.agent != "offline":
+        model = f'chat_model({model}, base_url="{models.base_url}")'
+        imported = "    from selfwire.runtime.models import chat_model\n"
     return (
         "    from selfwire.evals.benchmarks.catalogue import benchmark\n"
         f"    from selfwire.graphs import {method}\n"
-        "    from selfwire.runtime.library import open_library\n\n"
+        f"    from selfwire.runtime.library import open_library\n{imported}\n"
         f'    library = open_library("{home}")\n'
         f"    tools = {tools}\n"
-        f'    graph = {method}.build("{model}", name="{name}", library=library, tools=tools).compile()\n'
+        f'    graph = {method}.build({model}, name="{name}", library=library, tools=tools).compile()\n'
         '    print(graph.invoke({"question": "..."})["answer"])'
     )

@@ -59,8 +59,9 @@ def one_line(error: Exception) -> str:
     said = str(error)
     if isinstance(error, ValidationError):
         said = "; ".join(
-            f"{'.'.join((error.title, *map(str, found['loc'])))}: {found['msg']}"
-            + (f", not {found['input']!r}" if found["loc"] else "")  # else it is the whole value
+            f"{'.'.join((error.title, *map(str, found['loc'])))}: {found['msg']}, not {found['input']!r}"
+            if found["loc"]
+            else found["msg"].removeprefix("Value error, ")  # of the whole value, which says itself what is wrong
             for found in error.errors()[:3]
         )
     return " ".join(said.split()) or type(error).__name__

@@ -91,6 +91,8 @@ def taken_in(
         if workflow.method != METHOD:
             raise ConfigError(f"workflow {name!r} belongs to {workflow.method}; insights are for {METHOD}")
         before, taken = library_of(workflow), taken_of(workflow, origin)
+        if origin == await origin_of(library, name):  # what it holds came from here, and counts already
+            taken = {**taken, **{one.id: (one.uses, one.successes) for one in before}}
         after, known = imported(before, given, max(LibraryConfig().size, len(before)), taken)
         if known == taken:
             return None

@@ -151,7 +151,7 @@ def knobs(given: list[str], router: str | None = None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
-        if not equals:
+        if not (name and equals):
             raise ConfigError(f"--set takes name=value, not {text!r}")
         place = found
         *path, last = name.split(".")

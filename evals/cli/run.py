@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from selfwire.core.errors import ConfigError, LibraryError, StoppedError, TaskError
+from selfwire.core.errors import ConfigError, LibraryError, ModelError, StoppedError, TaskError
 from selfwire.core.ports import Embedder, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -86,12 +86,14 @@ def run(
     asked = Question(id=fingerprint(text), input=text)
     try:
         done: Trajectory = run_sync(bench.method.solve(bench.workflow, asked, scope=scope))
-    except StoppedError as error:
-        if error.reached is not None:
-            _show(method, error.reached, show)
-            typer.echo(error.reached.answer)
-        best = "; the answer is the best until then" if error.reached else ", before there was any answer"
-        typer.echo(f"stopped{best}: {error}".replace(" and resume the run", ""), err=True)
+    except (StoppedError, ModelError) as error:
+        reached = error.reached if isinstance(error, StoppedError) else None
+        if reached is not None:
+            _show(method, reached, show)
+            typer.echo(reached.answer)
+        best = "; the answer is the best until then" if reached else ", before there was any answer"
+        why = str(error).replace(" and resume the run", "").replace(", then resume", ", then try again")
+        typer.echo(f"stopped{best}: {why}", err=True)
         raise typer.Exit(STOPPED) from None
     _show(method, done, show)
     if done.answer is None:
@@ -128,7 +130,7 @@ def _bench(
     home: str | None,
 ) -> Bench:
     ledger = Ledger(budget)
-    model = metered(models, journal=Journal.memory(), ledger=ledger).labelled(method=name)
+    model = metered(models, journal=Journal.memory(), ledger=ledger, probe=True).labelled(method=name)
     made = wired(name, model=model, toolbox=lent.toolbox, embedder=embeds, config=config)
     if workflow is None:
         return Bench(made, made.seed(lent.held), ledger)

@@ -1,5 +1,6 @@
 """The table of an evaluation in a terminal, and as Markdown."""
 
+import os
 import textwrap
 from pathlib import Path
 
@@ -24,6 +25,21 @@ def show_standings(found: Standings) -> None:
     out.print()
     out.print(table)
     out.print("\n".join(found.notes))
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Refuse a file for the table where none can be made, before anything is measured.
+
+    Raises:
+        ConfigError: it is a folder, or lies in none that can be written to.
+    """
+    if path.is_dir():
+        raise ConfigError(f"the table cannot be written to {path}: it is a folder; name a file with --markdown")
+    if not os.access(path.parent, os.W_OK):
+        raise ConfigError(
+            f"the table cannot be written to {path}: {path.parent} is no folder that can be written to; make it, or "
+            "name another with --markdown"
+        )
 
 
 def write_markdown(found: Standings, path: Path) -> None:

@@ -10,7 +10,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
 from selfwire.evals import drawing
 from selfwire.evals.cli import output
-from selfwire.evals.cli.options import Home, Ref, with_library
+from selfwire.evals.cli.options import Home, Ref, refuse_unused, with_library
 from selfwire.evals.cli.trajectories import is_run, show_run
 from selfwire.runtime.blobs import references
 from selfwire.runtime.exports import write_workflow
@@ -25,6 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 def show(
+    ctx: typer.Context,
     ref: Ref,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Print only a Mermaid flowchart.")] = False,
     task: Annotated[str | None, typer.Option(help="Of a run: this task's messages and routing.")] = None,
@@ -33,9 +34,11 @@ def show(
 ) -> None:
     """Show a workflow, or the tasks of a run, or one task of a run."""
     if is_run(home, ref):
+        refuse_unused(ctx, ["mermaid"], f"{ref} is a run; name a workflow")
         show_run(home, ref, task, at)
         return
     workflow, version = with_library(home, lambda library: found(library, ref))
+    refuse_unused(ctx, ["task", "at"], f"{ref} is a workflow; name a run, as `selfwire runs` lists them")
     if mermaid:
         typer.echo(drawing.mermaid(workflow.topology))
         return

@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from selfwire.core.errors import ConfigError, ShareError
+from selfwire.core.errors import ConfigError, LibraryError, ShareError
 from selfwire.core.ports import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -96,7 +96,12 @@ async def found(entry: Entry, wiring: Wiring, bench: Benchmark, library: Library
     """
     if entry.target in METHODS or entry.target in BASELINES:
         return Found(workflow=wiring.solver(entry.target, entry.config).seed(bench.tools))
-    saved = await _saved(entry.target, library)
+    try:
+        saved = await _saved(entry.target, library)
+    except LibraryError as error:
+        if entry.target.endswith(".json") or entry.target.partition("@")[0] in await library.names():
+            raise
+        raise LibraryError(f"{error}; methods are {', '.join(METHODS)}; baselines are {', '.join(BASELINES)}") from None
     made = wiring.solver(saved.workflow.method, entry.config)
     if isinstance(made, Evomas):
         refuse_unusable(saved.workflow, made.config, made.embedder.name)

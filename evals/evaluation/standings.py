@@ -1,6 +1,7 @@
 """The contestants beside each other, with what must be known to read the table."""
 
 from collections.abc import Iterator, Sequence
+from textwrap import shorten
 from typing import NamedTuple
 
 from selfwire.evals.evaluation.run import Evaluation
@@ -8,6 +9,8 @@ from selfwire.evals.evaluation.table import HEAD, Line, cells, reference
 from selfwire.evals.report import STAMP
 from selfwire.runtime.sync import run_sync
 
+FAULT = 160
+"""Most characters of an error below the table; `selfwire show RUN` and the results have it whole."""
 SILENT = {"difference [95 %]": "-", "over cap": "0", "evolution": "none", "S": "n/a"}
 """What says nothing, by column; a column in which nothing else stands is left out."""
 
@@ -67,9 +70,10 @@ def _conditions(run: Evaluation, against: Line) -> str:
 
 def _remarks(run: Evaluation, lines: Sequence[Line], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     for line in lines:
-        for what, count in (("errors", line.errors), ("tasks over the cap of calls, which score 0", line.capped)):
-            if count:
-                yield f"{line.contestant.name}: {count} {what}"
+        if line.errors:
+            yield f"{line.contestant.name}: {line.errors} errors, such as {shorten(line.fault, FAULT)}"
+        if line.capped:
+            yield f"{line.contestant.name}: {line.capped} tasks over the cap of calls, which score 0"
     for line, row in zip(lines, rows, strict=True):
         if told := [f"{name} {line.figures[name]:.3f}" for name in run.benchmark.figures if name in line.figures]:
             yield f"{row[0]}: {', '.join(told)}"

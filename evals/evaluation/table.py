@@ -24,6 +24,7 @@ class Line(Value):
         rounds: of all tasks together; None for a contestant without rounds.
         figures: means of the environment's numeric details, over the tasks for which it tells them.
         judged, agreed: graded tasks on which the contestant's own judge spoke, and where it was right.
+        fault: of the first task that ended as an error; "" if none did.
     """
 
     contestant: Contestant
@@ -35,6 +36,7 @@ class Line(Value):
     figures: Mapping[str, float] = {}
     judged: int = 0
     agreed: int = 0
+    fault: str = ""
 
     @property
     def graded(self) -> tuple[float, ...]:
@@ -87,12 +89,14 @@ class Tally:
     figures: dict[str, list[float]] = field(default_factory=dict)
     judged: int = 0
     agreed: int = 0
+    fault: str = ""
 
     def add(self, row: TaskRow) -> None:
         """Take a row."""
         self.scores[row.task] = row.score
         self.solved += bool(row.solved)
         self.capped += row.capped
+        self.fault = self.fault or row.error or ""
         self.spend += row.usage
         if row.rounds is not None:
             self.rounds = (self.rounds or 0) + row.rounds
@@ -116,6 +120,7 @@ class Tally:
             figures={name: fmean(found) for name, found in self.figures.items()},
             judged=self.judged,
             agreed=self.agreed,
+            fault=self.fault,
         )
 
 

@@ -1,7 +1,8 @@
 """Results of a study as JSONL: one row per run, appended as it ends, so that a stopped study goes on."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -93,22 +94,32 @@ def read_rows(path: Path, study: str, schema: type[AnyRow]) -> list[AnyRow]:
     What a kill left of a last line is cut off.
 
     Raises:
-        ConfigError: a line is no row, or a row of another study.
+        ConfigError: the file cannot be used; or a line is no row, or a row of another study.
     """
-    if not path.exists():
-        return []
-    text = path.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        os.truncate(path, len(whole.encode()))
+    with _usable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            return []
+        text = path.read_text(encoding="utf-8")
+        whole = text[: text.rfind("\n") + 1]
+        if whole != text:
+            os.truncate(path, len(whole.encode()))
     return [_row(path, number, line, study, schema) for number, line in enumerate(whole.splitlines(), start=1)]
 
 
 def append_row(path: Path, row: Row) -> None:
     """Add a row as one line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
+    with _usable(path), path.open("a", encoding="utf-8") as file:
         file.write(row.model_dump_json() + "\n")
+
+
+@contextmanager
+def _usable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "what is there is no UTF-8 text"
+        raise ConfigError(f"results cannot be kept in {path}: {why}; choose another --out") from None
 
 
 def unfinished(wanted: Sequence[tuple[str, int]], rows: Sequence[Row]) -> list[tuple[str, int]]:

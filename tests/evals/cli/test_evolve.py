@@ -8,6 +8,8 @@ from typer.testing import CliRunner, Result
 
 from selfwire.evals.benchmarks.catalogue import benchmark
 from selfwire.evals.cli.app import build
+from selfwire.runtime.models import chat_model
+from tests.wire.server import WireServer, served
 
 SMALL = ["--iterations", "2", "--batch", "4", "--gate-tasks", "4", "--train", "8", "--gate-size", "8", "--test", "6"]
 
@@ -43,6 +45,16 @@ def test_the_printed_way_to_use_it_from_python_works(evolved: tuple[Path, str]) 
     assert len(said) == 1
 
 
+def test_the_printed_way_to_use_it_keeps_the_address_of_the_model(tmp_path: Path) -> None:
+    with WireServer(served(chat_model("offline"))) as server:
+        given = ("--model", "openai:mine", "--base-url", server.url, "--embedder", "hashing", "--no-baselines")
+        tiny = ("--train", "1", "--gate", "off", "--gate-size", "0", "--test", "0", "--batch", "1", "--iterations", "1")
+        result = invoked(tmp_path, "evolve", "hiva", "--benchmark", "archive", *given, *tiny)
+    assert result.exit_code == 0, result.stderr
+    assert f'hiva.build(chat_model("openai:mine", base_url="{server.url}"), name=' in result.stdout
+    assert "from selfwire.runtime.models import chat_model\n" in result.stdout
+
+
 def test_its_versions_runs_and_tasks_can_be_looked_at(evolved: tuple[Path, str]) -> None:
     home, output = evolved
     run = re.findall(r"run (hiva-archive-\w+):", output)[0]
@@ -62,11 +74,34 @@ def test_its_versions_runs_and_tasks_can_be_looked_at(evolved: tuple[Path, str])
     assert "nobody" in missing.output
 
 
+@pytest.mark.parametrize("option", [("--task", "x"), ("--at", "0")])
+def test_options_of_runs_are_refused_of_a_workflow_and_the_other_way_round(
+    evolved: tuple[Path, str], option: tuple[str, str]
+) -> None:
+    home, said = evolved
+    workflow = invoked(home, "show", "mine", *option)
+    assert (workflow.exit_code, workflow.stdout) == (2, "")
+    assert f"{option[0]} would do nothing: mine is a workflow; name a run" in workflow.stderr
+    run = invoked(home, "show", said.split("run ")[1].split(":")[0], "--mermaid")
+    assert (run.exit_code, run.stdout) == (2, "")
+    assert "--mermaid would do nothing: " in run.stderr
+
+
 def test_run_puts_one_question_to_a_saved_team(evolved: tuple[Path, str]) -> None:
     home, _ = evolved
     result = invoked(home, "run", "hiva", "Who?", "--workflow", "mine", "--benchmark", "archive", "--show")
     assert result.exit_code == 0, result.output
     assert "hands on to" in result.output
+
+
+def test_the_table_says_why_tasks_ended_as_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tasks.jsonl").write_text('{"input": "What is 1 + 1?", "reference": "2"}\n')
+    (tmp_path / "own_grader.py").write_text("def grade(task, answer):\n    return 7\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    given = ("--benchmark", str(tmp_path / "tasks.jsonl"), "--tasks", "1", "--grader", "own_grader:grade")
+    result = invoked(tmp_path / "home", "eval", "single", *given)
+    assert result.exit_code == 0, result.output
+    assert "single: 1 errors, such as GradingError: grader 'own_grader:grade'" in " ".join(result.stdout.split())
 
 
 def test_run_needs_the_tools_that_a_team_holds(evolved: tuple[Path, str]) -> None:

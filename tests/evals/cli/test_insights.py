@@ -94,6 +94,29 @@ def test_insights_that_are_taken_in_twice_count_once(tmp_path: Path) -> None:
     assert "before" in called(tmp_path, "import", "theirs", str(file)).stdout
 
 
+def test_a_workflow_gains_nothing_from_its_own_export(tmp_path: Path) -> None:
+    saved(tmp_path, "mine", learned())
+    file = tmp_path / "insights.json"
+    called(tmp_path, "export", "mine", str(file))
+    again = called(tmp_path, "import", "mine", str(file))
+    assert (again.exit_code, "has taken in these insights before" in again.stdout) == (0, True)
+    assert loaded(tmp_path, "mine") == learned()
+
+
+def test_a_workflow_that_went_back_gains_what_it_learned_since(tmp_path: Path) -> None:
+    saved(tmp_path, "mine", learned())
+    grown = tuple(one.used(2, 1) for one in library_of(loaded(tmp_path, "mine")))
+    saved(tmp_path, "mine", with_library(pool(), grown), step=2)
+    file = tmp_path / "insights.json"
+    called(tmp_path, "export", "mine", str(file))
+    with open_library(tmp_path) as library:
+        run_sync(library.rollback("mine", "1"))
+    called(tmp_path, "import", "mine", str(file))
+    assert {one.text: (one.uses, one.successes) for one in library_of(loaded(tmp_path, "mine"))} == {
+        "search twice": (6, 2), "read twice": (6, 4)
+    }  # fmt: skip
+
+
 def test_export_to_standard_output_and_over_a_file(tmp_path: Path) -> None:
     saved(tmp_path, "mine", learned())
     assert len(json.loads(called(tmp_path, "export", "mine", "-").stdout)["insights"]) == 2

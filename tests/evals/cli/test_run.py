@@ -36,3 +36,21 @@ def test_show_tells_the_rounds_of_a_run_that_is_stopped(tmp_path: Path) -> None:
     assert result.exit_code == STOPPED
     assert "round 1: " in result.stdout
     assert "ended: stopped; the answer is that of round 1" in result.stdout
+
+
+@pytest.mark.parametrize("method", ["hiva", "dytopo"])
+def test_a_server_that_cannot_be_reached_stops_a_run_and_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setattr("asyncio.sleep", at_once)
+    address = ("--model", "openai:mine", "--base-url", "http://me:secret@127.0.0.1:9/v1")
+    result = ran(tmp_path, method, QUESTION, *address, "--embedder", "hashing")
+    assert (result.exit_code, result.stdout) == (STOPPED, "")
+    assert result.stderr.startswith("stopped, before there was any answer: openai:mine at http://127.0.0.1:9/v1 failed")
+    assert "nor is anything else answered" in result.stderr
+    assert "then try again" in result.stderr
+    assert "secret" not in result.stderr
+
+
+async def at_once(seconds: float) -> None:
+    """Sleeps for no time at all."""

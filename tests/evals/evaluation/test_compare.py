@@ -103,7 +103,7 @@ def test_names_words_knobs_and_parts_of_contestants() -> None:
     assert found[0].config == {}
     assert found[1].config == {"kabb": False, "routing": {"k": 3}}
     assert len({one.name for one in found}) == len(found)
-    with pytest.raises(ConfigError, match="name 'c'; contestants are hiva"):
+    with pytest.raises(ConfigError, match="'c' does not take part; contestants are hiva"):
         contestants(["hiva"], {"c": {"k": 1}}, [])
     with pytest.raises(ConfigError, match=r"as hiva\.knob=value"):
         contestants(["hiva"], {"hiva": 3}, [])

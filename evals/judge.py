@@ -21,6 +21,8 @@ from selfwire.graphs.prompts import load_prompts
 
 JUDGE = "judge"
 """Name of this grader."""
+PLACE = "environment.judge"
+"""The node at which a run's journal has its calls."""
 SOLVED_AT = 0.8
 """Least score that counts as solved: judges seldom give a whole 1."""
 HOLDS, AGREES = "holds reference", "judge agrees"
@@ -69,7 +71,7 @@ class JudgeEnvironment:
         messages = self._prompts.messages(
             "judge", task=task.input, rubric=self.rubric, reference=_told(task), answer=answer
         )
-        place = scope.at(node="environment.judge")
+        place = scope.at(node=PLACE)
         try:
             given, _ = await self._model.ask(RubricScore, messages, scope=place, role="judge", temperature=0.0)
         except ModelError as error:

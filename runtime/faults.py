@@ -16,6 +16,8 @@ TRANSIENT_STATUS = {408, 409, 425, 429}
 TRANSIENT_NAMES = ("Timeout", "Connection", "Connect", "Transport", "RemoteProtocol", "ReadError", "WriteError")
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, AssertionError)
 """What clients raise when a body is not what the protocol says, as when it was cut off."""
+LEAST_SECRET = 8
+"""Characters of a key that is kept out of messages; shorter ones stand for none, as local servers want them."""
 KEY_PATTERN = re.compile(r"\b(?:sk|pk|key|Bearer)[-_ ][A-Za-z0-9*._-]{6,}")
 
 
@@ -89,7 +91,8 @@ def told_plainly(error: BaseException, *secrets: str) -> str:
     if isinstance(error, TimeoutError) and not str(error):
         return "no answer in time"
     text = described(error)
-    for secret in filter(None, secrets):
-        text = text.replace(secret, "***")
+    for secret in secrets:
+        if len(secret) >= LEAST_SECRET:
+            text = text.replace(secret, "***")
     text = " ".join(KEY_PATTERN.sub("***", text).split())
     return text if len(text) <= 300 else text[:297] + "..."

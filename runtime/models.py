@@ -81,10 +81,10 @@ class Identity(NamedTuple):
 
     @property
     def told(self) -> str:
-        """The name and, of a server of one's own, its address without user and password, as errors tell it."""
+        """The name and, of a server of one's own, its host, as errors tell it; a path or user may hold a key."""
         parts = urlsplit(self.server)
         host = parts.netloc.rpartition("@")[2]
-        return f"{self.name} at {parts.scheme}://{host}{parts.path}" if host else self.name
+        return f"{self.name} at {parts.scheme}://{host}" if host else self.name
 
 
 def identity(model: BaseChatModel) -> Identity:

@@ -8,6 +8,7 @@ import typer
 from selfwire.evals.cli import options, output
 from selfwire.evals.requests import ModelNames, Sizes
 from selfwire.evals.study.ablation import ablate as run_study
+from selfwire.evals.study.estimate import estimated
 from selfwire.evals.study.plan import Study
 from selfwire.evals.study.table import table
 from selfwire.evals.study.variants import VARIANTS
@@ -38,6 +39,7 @@ def ablate(
     base_url: options.BaseUrl = None,
     prices: options.PriceFile = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    dry_run: options.DryRun = False,
     out: Annotated[Path | None, typer.Option(help="JSONL of results; what is in it is not run again.")] = None,
 ) -> None:
     """Compare a method with its ablations and controls, over seeds; prints a table in Markdown."""
@@ -60,6 +62,9 @@ def ablate(
     )
     if not study.evolves:
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, f"{method} is measured as it is, and not evolved first")
+    if dry_run:
+        typer.echo(estimated(study).text)
+        return
     rows_file = out or Path(f"ablate-{method}-{Path(benchmark).stem}.jsonl")
     rows = run_study(study, rows_file, workers=workers, tell=lambda line: typer.echo(line, err=True))
     output.console().print(table(study, rows, output.command_line()))

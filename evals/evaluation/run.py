@@ -19,6 +19,7 @@ from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.rows import Header, ResultsFile, TaskRow, task_row
 from selfwire.evals.evaluation.table import Line, Tally
 from selfwire.evals.graders import GradedEnvironment
+from selfwire.evals.judge import PLACE as JUDGES
 from selfwire.evals.recording import code_hash, standing
 from selfwire.evals.runs import SUMMARY
 from selfwire.evals.version import installed_version
@@ -242,7 +243,9 @@ class Evaluation:
     async def _kept(self, one: Entrant, task: Task, done: Trajectory, scope: Scope) -> TaskRow:
         spent = done.usage
         if done.feedback is None or done.notes.get(CUT):  # what failed has no steps and was paid for
-            spent = await self.journal.spend_at(run=scope.run, iteration=0, phase=PHASE, task=task.id)
+            here: dict[str, str | int] = {"run": scope.run, "iteration": 0, "phase": PHASE, "task": task.id}
+            judged = await self.journal.spend_at(**here, node=JUDGES)
+            spent = (await self.journal.spend_at(**here)).without(judged)
         body = done.model_dump_json(exclude_defaults=True)
         row = task_row(one.name, task.question, done, spent, body_hash(body))
         await self.journal.keep(_note(one.name, task.id), row.model_dump_json(), row.trajectory, body)

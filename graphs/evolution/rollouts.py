@@ -288,10 +288,11 @@ class Shares:
                 self.ground.ledger.share(place, share, before)
                 if self.ground.judge:
                     self.ground.judge.share(place, JUDGED)
-            except BudgetError:
+            except BudgetError as error:
                 self._released(place)
                 if not self.running:
-                    raise
+                    aside = f"{self.ground.calls_per_task} calls are set aside for each task before it starts"
+                    raise BudgetError(f"{error}; {aside} (--calls-per-task)") from None
                 await self.freed.wait()
             else:
                 return

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import Field
 from typer.testing import CliRunner
 
 from selfwire.core.chat import ChatMessage
@@ -14,6 +15,7 @@ from selfwire.core.errors import BudgetError, ConfigError, GradingError, OutageE
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.usage import Budget, Usage
+from selfwire.evals import judge
 from selfwire.evals.benchmarks.catalogue import benchmark
 from selfwire.evals.cli.app import build
 from selfwire.evals.evaluation.rows import read_results
@@ -205,3 +207,27 @@ def test_a_judge_takes_nothing_of_a_task_s_calls_and_its_own_are_set_aside(limit
     assert all(row.error is None and row.score is not None for row in found[0])
     calls = {row.calls for row in found[0] if row.target == "single"}
     assert calls == ({6} if "--calls-per-task" in limits else {1})
+
+
+class NeverGiven(RubricScore):
+    """What no judge says."""
+
+    score: float = Field(ge=2)
+
+
+def test_a_row_of_what_could_not_be_judged_has_the_contestant_s_calls_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "RubricScore", NeverGiven)
+    out = tmp_path / "rows.jsonl"
+    given = f"{EVAL} --calls-per-task 3 --benchmark {written(tmp_path)} --grader judge --out {out}"
+    called = CliRunner().invoke(build(), given.split(), env={"SELFWIRE_HOME": str(tmp_path / "home")})
+    assert "4 errors, such as GradingError: the judge gave no score" in called.output
+    rows = read_results(out)[1]
+    assert {(row.target, row.score, row.calls) for row in rows} == {("trivial", None, 0), ("single", None, 3)}
+    [run] = (tmp_path / "home" / "runs").iterdir()
+    journal = Journal.reading(run / "journal.sqlite")
+    try:
+        assert len(run_sync(journal.rows(node=judge.PLACE))) == 2 * len(rows)
+    finally:
+        journal.close()

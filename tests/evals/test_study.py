@@ -11,6 +11,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.evals.cli.app import build
 from selfwire.evals.requests import Sizes
 from selfwire.evals.study.ablation import ablate
+from selfwire.evals.study.estimate import estimated
 from selfwire.evals.study.evaluation import evaluation
 from selfwire.evals.study.evolution import evolution
 from selfwire.evals.study.plan import Study
@@ -257,3 +258,20 @@ def test_the_command_refuses_an_unknown_variant_and_writes_nothing(tmp_path: Pat
     assert result.exit_code == 2
     assert "unknown variant 'none'" in result.stderr
     assert not out.exists()
+
+
+@pytest.mark.parametrize("method", ["hiva", "tacomas"])
+def test_a_dry_run_adds_up_all_runs_and_writes_nothing(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    one = TINY.replace(method=method, variants=(FULL,))
+    other = one.replace(variants=(next(name for name in one.known if name not in (FULL, RANDOM)),))
+    both = one.replace(variants=(*one.variants, *other.variants), seeds=3)
+    whole = estimated(both)
+    assert whole.high.calls == 3 * (estimated(one).high.calls + estimated(other).high.calls) > 0
+    assert whole.low.calls < whole.high.calls
+    result = CliRunner().invoke(build(), ["ablate", method, "--seeds", "3", "--dry-run"])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith(f"dry run of {len(one.known)} variants of {method} on archive, 3 seeds each: ")
+    assert list(tmp_path.iterdir()) == []

@@ -169,3 +169,8 @@ def test_half_a_character_in_a_reply_or_a_fault_is_replaced_so_that_both_can_be_
     assert reply.tool_calls[0].arguments["q"] == "\U0001f600 and \ufffd"
     assert Reply.model_validate_json(reply.model_dump_json()) == reply
     assert told_plainly(ValueError("bad \ud83d")) == "ValueError: bad \ufffd"
+
+
+def test_a_key_that_stands_for_none_masks_nothing() -> None:
+    assert told_plainly(ValueError("next exit"), "x", "") == "ValueError: next exit"
+    assert told_plainly(ValueError("bad key 0123-abcd"), "0123-abcd") == "ValueError: bad key ***"

@@ -30,6 +30,8 @@ from selfwire.runtime.writer import PAUSE, Writer
 
 Kind = Literal["model", "tool", "environment"]
 State = Literal["reserved", "settled", "failed"]
+SOON = 0.05
+"""Seconds within which rows are committed that could be had again from calls that are."""
 
 
 class Outcome(NamedTuple):
@@ -277,7 +279,7 @@ class Journal:
             name, note: of the note, JSON text.
             digest, body: `body_hash` of the body, and its JSON text.
         """
-        await self._put((sql.KEEP, (digest, body)), (sql.NOTE, (name, note)))
+        await self._writer.put(sql.writing([(sql.KEEP, (digest, body)), (sql.NOTE, (name, note))]), within=SOON)
 
     async def note(self, name: str, value: Any) -> None:
         """Set a fact about the run that may change, such as its status; JSON."""

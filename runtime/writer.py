@@ -85,8 +85,12 @@ class Writer:
         except FAULTS as error:
             raise self._failed(error) from error
 
-    async def put(self, job: Job[Any]) -> None:
-        """Run a job; on a lent loop it is committed with the next one that is run, or when the loop's turn is over.
+    async def put(self, job: Job[Any], within: float = 0.0) -> None:
+        """Run a job; on a lent loop it is committed with the next one that is run, or when its time is over.
+
+        Args:
+            job: writes.
+            within: seconds until then at most; 0 for the end of the loop's turn.
 
         Raises:
             JournalError: as `run`; on a lent loop also for jobs that were put before.
@@ -99,8 +103,10 @@ class Writer:
         if len(self._waiting) >= TOGETHER:
             await self.run(_nothing)
             await asyncio.sleep(0)  # whoever only puts jobs would never let others take their turn
-        elif len(self._waiting) == 1:
+        elif not within:
             loop.call_soon(self._end_turn, loop)
+        elif len(self._waiting) == 1:
+            loop.call_later(within, self._end_turn, loop)
 
     def close(self) -> None:
         """Finish what waits, close the connection and end the thread.

@@ -14,7 +14,7 @@ from selfwire.core.errors import JournalError, ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime import writer
-from selfwire.runtime.journal import Journal, Outcome, body_hash
+from selfwire.runtime.journal import SOON, Journal, Outcome, body_hash
 
 COST = Usage(calls=1, input_tokens=10)
 
@@ -54,7 +54,7 @@ async def test_a_call_is_committed_before_it_is_sent_and_its_reply_when_the_turn
     journal.close()
 
 
-async def test_grades_rows_and_replies_ride_with_the_next_commit_or_with_the_end_of_the_turn(tmp_path: Path) -> None:
+async def test_what_was_found_out_rides_with_the_next_commit_and_waits_only_so_long_for_it(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
     journal = Journal.create(path, run="r")
     with journal.on_this_loop():
@@ -65,6 +65,11 @@ async def test_grades_rows_and_replies_ride_with_the_next_commit_or_with_the_end
         assert committed(path) == [("environment", "settled"), ("model", "reserved"), ("note", "row")]
         await asyncio.sleep(0)
         assert committed(path) == [("environment", "settled"), ("model", "settled"), ("note", "row")]
+        await journal.keep("later", "{}", body_hash("body"), "body")
+        await asyncio.sleep(0)
+        assert ("note", "later") not in committed(path)
+        await asyncio.sleep(2 * SOON)
+        assert ("note", "later") in committed(path)
         await journal.keep("last", "{}", body_hash("body"), "body")
     assert ("note", "last") in committed(path)
     journal.close()

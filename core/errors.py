@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from selfwire.core.values import legible
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     from selfwire.core.trajectory import Trajectory
     from selfwire.core.usage import Usage
 
@@ -96,3 +98,8 @@ class LibraryError(SelfwireError):
 def described(error: BaseException) -> str:
     """An error's kind and message, as records of failed steps, rounds and runs have it."""
     return legible(f"{type(error).__name__}: {error}")
+
+
+def misfit(found: "ErrorDetails") -> str:
+    """One of a ValidationError's complaints: the field, what is wrong with it, and the value."""
+    return f"{'.'.join(map(str, found['loc']))}: {found['msg']}, not {found['input']!r}"

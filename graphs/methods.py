@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, misfit
 from selfwire.core.ports import Embedder, Model, Toolbox
 from selfwire.core.values import FrozenMap, Value, thawed
 from selfwire.graphs.method import Method
@@ -100,7 +100,7 @@ def knobs(name: str, schema: type[Config], config: Mapping[str, Any]) -> Config:
         return schema.model_validate(thawed(config))
     except ValidationError as error:
         faults = error.errors()
-        told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}, not {one['input']!r}" for one in faults)
+        told = "; ".join(map(misfit, faults))
         known = f"; knobs are {', '.join(_names(schema))}" if any(one["type"] == UNKNOWN for one in faults) else ""
         raise ConfigError(f"config of {name}: {told}{known}") from None
 

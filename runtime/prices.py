@@ -9,7 +9,7 @@ from typing import Self
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, misfit
 from selfwire.core.values import Value
 
 PER_TOKENS = 1_000_000
@@ -67,8 +67,7 @@ def _fault(error: OSError | ValidationError) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
     first = error.errors()[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}, not {first['input']!r}" if place else first["msg"]
+    return misfit(first) if first["loc"] else first["msg"]
 
 
 @functools.cache

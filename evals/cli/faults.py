@@ -9,7 +9,7 @@ import typer
 from pydantic import ValidationError
 from typer.core import TyperGroup
 
-from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError
+from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, misfit
 from selfwire.evals.cli import INTERRUPTED
 
 WRONG = 2
@@ -59,7 +59,7 @@ def one_line(error: Exception) -> str:
     said = str(error)
     if isinstance(error, ValidationError):
         said = "; ".join(
-            f"{'.'.join((error.title, *map(str, found['loc'])))}: {found['msg']}, not {found['input']!r}"
+            f"{error.title}.{misfit(found)}"
             if found["loc"]
             else found["msg"].removeprefix("Value error, ")  # of the whole value, which says itself what is wrong
             for found in error.errors()[:3]

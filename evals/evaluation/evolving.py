@@ -193,14 +193,3 @@ def left(budget: Budget, spent: Usage, beside: Usage) -> Budget:
         dollars=limit(budget.dollars, "dollars"),
         seconds=limit(budget.seconds, "seconds"),
     )
-
-
-def without(whole: Usage, part: Usage) -> Usage:
-    """What is left of a usage after a part of it; wall time apart."""
-    known = whole.dollars is not None and part.dollars is not None
-    return Usage(
-        calls=whole.calls - part.calls,
-        input_tokens=whole.input_tokens - part.input_tokens,
-        output_tokens=whole.output_tokens - part.output_tokens,
-        dollars=max(0.0, (whole.dollars or 0) - (part.dollars or 0)) if known else None,
-    )

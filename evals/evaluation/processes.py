@@ -21,7 +21,7 @@ from pathlib import Path
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
 from selfwire.evals.estimate import evolution_calls
-from selfwire.evals.evaluation.evolving import Evolution, without
+from selfwire.evals.evaluation.evolving import Evolution
 from selfwire.evals.evaluation.opening import begun_with, part_of
 from selfwire.evals.evaluation.parts import Part
 from selfwire.evals.evaluation.request import EvaluationRequest
@@ -178,7 +178,7 @@ def done_alone(part: Part) -> Usage:
         since = run.ledger.spent
         run.evolve(tell.evolution)
         run_sync(run.go(tell))
-        return without(run.ledger.spent, since)
+        return run.ledger.spent.without(since)
 
 
 @dataclass

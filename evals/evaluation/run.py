@@ -14,7 +14,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.evals.baselines.single import CUT
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.evaluation.contestants import Entrant, Found, trivial
-from selfwire.evals.evaluation.evolving import Evolution, left, without
+from selfwire.evals.evaluation.evolving import Evolution, left
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.rows import Header, ResultsFile, TaskRow, task_row
 from selfwire.evals.evaluation.table import Line, Tally
@@ -122,7 +122,7 @@ class Evaluation:
                 if not one.is_finished:
                     one.run(left(self.request.budget, self.ledger.spent, before), partial(on_event, one))
             finally:
-                self.ledger.settle(Purse(), without(one.spent, before))
+                self.ledger.settle(Purse(), one.spent.without(before))
             self.workflows[one.entry.name] = one.result(self.run)
         run_sync(noted_workflows(self.journal, self.workflows))
 

@@ -31,7 +31,7 @@ from selfwire.evolvers.dytopo.induction import Induced
 from selfwire.evolvers.dytopo.rounds import Round, induce
 from selfwire.evolvers.dytopo.said import Said
 from selfwire.evolvers.dytopo.tuning import current
-from selfwire.graphs.asked import new_question, thread
+from selfwire.graphs.asked import new_question, place_in, thread
 from selfwire.graphs.choices import chosen, context_schema, edited
 from selfwire.graphs.dytopo.method import Dytopo
 from selfwire.graphs.dytopo.round import RoundRun, compile_workers, run_workers
@@ -299,7 +299,7 @@ def _context() -> DytopoContext:
 
 
 def _scope(state: DytopoState) -> Scope:
-    return Scope.model_validate(state["scope"]).at(visit=len(state["rounds"]))
+    return place_in(state, len(state["rounds"]))
 
 
 def _workflow(state: DytopoState) -> Workflow:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Self
+from fractions import Fraction
+from typing import Protocol, Self
 
 from pydantic import Field
 
@@ -59,6 +60,63 @@ class Usage(Value):
 
 NOTHING = Usage()
 """What has cost nothing."""
+
+
+class Costs(Protocol):
+    """What says what something cost: a usage, or a row of results."""
+
+    @property
+    def calls(self) -> int:
+        """Model calls."""
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens sent."""
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens received."""
+
+    @property
+    def dollars(self) -> float | None:
+        """Price in US dollars; None if it is not known."""
+
+    @property
+    def seconds(self) -> float:
+        """Time that the calls took."""
+
+
+class Bill:
+    """A sum that grows; dollars are added exactly, so that their order leaves no trace."""
+
+    def __init__(self, before: Costs = NOTHING) -> None:
+        self._calls = self._sent = self._received = 0
+        self._dollars, self._known, self._seconds = Fraction(0), True, 0.0
+        self.add(before)
+
+    def add(self, cost: Costs) -> None:
+        """Add what something cost; an unknown price makes the sum unknown."""
+        if cost is NOTHING:
+            return
+        self._calls += cost.calls
+        self._sent += cost.input_tokens
+        self._received += cost.output_tokens
+        self._seconds += cost.seconds
+        if cost.dollars is None:
+            self._known = False
+        elif cost.dollars:
+            self._dollars += Fraction(cost.dollars)
+
+    @property
+    def usage(self) -> Usage:
+        """The sum until now."""
+        return Usage(
+            calls=self._calls,
+            input_tokens=self._sent,
+            output_tokens=self._received,
+            dollars=float(self._dollars) if self._known else None,
+            seconds=self._seconds,
+        )
 
 
 def total(usages: Iterable[Usage]) -> Usage:

@@ -30,7 +30,13 @@ class Value(BaseModel):
         Raises:
             ValueError: a field is unknown or a value does not validate.
         """
-        return type(self)(**{**{name: getattr(self, name) for name in self.__pydantic_fields__}, **changes})
+        fields = {name: getattr(self, name) for name in self.__pydantic_fields__}
+        replaced: Self = self.__pydantic_validator__.validate_python({**fields, **changes})
+        return replaced
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by content; a value that is the same one is not looked into."""
+        return self is other or super().__eq__(other)
 
 
 class FrozenMap(dict[str, Any]):
@@ -52,7 +58,7 @@ class FrozenMap(dict[str, Any]):
 
 def frozen(value: Any) -> Any:
     """Freeze JSON deeply: objects to `FrozenMap`, arrays to tuples."""
-    if value is None or type(value) in _PLAIN:
+    if type(value) in _PLAIN:
         return value
     if isinstance(value, Mapping):
         return FrozenMap({key: frozen(item) for key, item in value.items()})
@@ -63,7 +69,7 @@ def frozen(value: Any) -> Any:
 
 def thawed(value: Any) -> Any:
     """Undo `frozen`: plain dicts and lists that a caller may change."""
-    if value is None or type(value) in _PLAIN:
+    if type(value) in _PLAIN:
         return value
     if isinstance(value, Mapping):
         return {key: thawed(item) for key, item in value.items()}
@@ -85,7 +91,7 @@ FrozenJson = Annotated[Any, AfterValidator(_frozen_json)]
 """Any JSON value, validated and frozen."""
 
 
-_PLAIN = frozenset({str, int, bool})
+_PLAIN = frozenset({str, int, bool, type(None)})
 
 
 def canonical(value: Any) -> str:
@@ -104,12 +110,15 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 
 def _numbers(value: Any) -> Any:
     """Whole floats as integers: 1 == 1.0, so both must have the same text."""
-    if value is None or type(value) in _PLAIN:
+    kind = type(value)
+    if kind in _PLAIN:
         return value
+    if kind is list or kind is tuple:
+        return [item if type(item) in _PLAIN else _numbers(item) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
-        return {key: _numbers(item) for key, item in value.items()}
+        return {key: item if type(item) in _PLAIN else _numbers(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_numbers(item) for item in value]
     return value

@@ -111,6 +111,7 @@ class GradedEnvironment:
         self, name: str, grader: Grader, *, solved_at: float = 1.0, seconds: float | None = GIVEN_UP_AFTER
     ) -> None:
         self.name, self._grader, self._solved_at, self._seconds = name, grader, solved_at, seconds
+        self._awaited = grader if inspect.iscoroutinefunction(grader) else None
 
     def within(self, seconds: float) -> "GradedEnvironment":
         """The same with other seconds, if it has any."""
@@ -126,9 +127,10 @@ class GradedEnvironment:
                 feedback.
         """
         graded = await self._graded(task, answer)
-        feedback = graded if isinstance(graded, Feedback) else self._scored(task, graded)
-        self._refuse_leak(task, answer, "\n".join((feedback.text, *_words(feedback.details))))
-        return feedback
+        if not isinstance(graded, Feedback):
+            return self._scored(task, graded)
+        self._refuse_leak(task, answer, "\n".join((graded.text, *_words(graded.details))))
+        return graded
 
     async def _graded(self, task: Task, answer: str) -> object:
         with Caught() as caught:  # a grader is foreign code
@@ -138,8 +140,8 @@ class GradedEnvironment:
         raise GradingError(f"grader {self.name!r} failed on task {task.id!r}: {caught.error!r}") from caught.error
 
     async def _called(self, task: Task, answer: str) -> object:
-        if self._seconds is None and inspect.iscoroutinefunction(self._grader):
-            return await self._grader(task, answer)
+        if self._seconds is None and self._awaited:
+            return await self._awaited(task, answer)
         try:
             async with asyncio.timeout(self._seconds) as timer:
                 return await self._foreign(task, answer)
@@ -153,8 +155,8 @@ class GradedEnvironment:
 
     async def _foreign(self, task: Task, answer: str) -> object:
         """Foreign code may never return, and never yield either."""
-        if inspect.iscoroutinefunction(self._grader):
-            return await on_foreign_loop(self._grader, task, answer)
+        if self._awaited:
+            return await on_foreign_loop(self._awaited, task, answer)
         graded = await in_thread(self._grader, task, answer)
         return await on_foreign_loop(_itself, graded) if inspect.isawaitable(graded) else graded
 
@@ -224,14 +226,13 @@ def _text(entry: str | float) -> str:
 
 def _against_references(name: str) -> Grader:
     async def graded(task: Task, answer: str) -> float:  # no thread is worth what these take
-        check_reference(name, task)
-        return max(NAMED[name](answer, gold) for gold in references(task))
+        return max(NAMED[name](answer, gold) for gold in checked_references(name, task))
 
     return graded
 
 
-def check_reference(name: str, task: Task) -> None:
-    """Refuse a task whose reference a named grader cannot compare anything with.
+def checked_references(name: str, task: Task) -> tuple[str, ...]:
+    """The references of a task, which a named grader can compare something with.
 
     Raises:
         GradingError: it has none, or for `numeric` none with a number.
@@ -243,6 +244,7 @@ def check_reference(name: str, task: Task) -> None:
         )
     if name == "numeric" and any(_last_number(gold) is None for gold in golds):
         raise GradingError(f"grader 'numeric' needs a reference with a number for task {task.id!r}, not {golds!r}")
+    return golds
 
 
 def _imported(name: str, module: str, function: str) -> Grader:

@@ -101,7 +101,7 @@ async def run_team(
     """
     team, here = compile_team(topology), place(run.scope, {"workflow": run.workflow})
     if len(topology.nodes) == 1 and not is_watched(config):
-        return trajectory(topology, run, await _alone(topology, run, team_input(carried), config, here))
+        return _trajectory(topology, run, [await _alone(topology, run, team_input(carried), config, here)])
     told = merge_configs(config, here)
     if config and "configurable" in config:  # where configs are merged, what runs around it wins over the first
         told["configurable"] = {**told["configurable"], **config["configurable"]}
@@ -120,24 +120,28 @@ def trajectory(topology: Topology, run: TeamRun, state: Mapping[str, Any]) -> Tr
         for node in sorted(level)
         if node in done
     ]
-    last = done.get(topology.sink)
-    error = _why_no_answer(topology, steps) if last is None or last.get("error") else None
+    return _trajectory(topology, run, steps)
+
+
+def _trajectory(topology: Topology, run: TeamRun, steps: Sequence[Step]) -> Trajectory:
+    last = next((step for step in steps if step.node == topology.sink), None)
+    error = _why_no_answer(topology, steps) if last is None or last.error else None
     return Trajectory(
         question=run.question,
         workflow=run.workflow,
         steps=tuple(steps),
-        answer=None if last is None or error else last.get("output", ""),
+        answer=None if last is None or error else last.output,
         error=error,
         sample=run.scope.sample,
     )
 
 
-async def _alone(topology: Topology, run: TeamRun, given: TeamState, *told: RunnableConfig | None) -> TeamState:
-    """The final state of a team of one node that nobody watches: its turn, without the cost of a graph's run."""
+async def _alone(topology: Topology, run: TeamRun, given: TeamState, *told: RunnableConfig | None) -> Step:
+    """The step of a team of one node that nobody watches: its turn, without the cost of a graph's run."""
     ((node, agent),) = topology.agents.items()
     with unwatched(*told, _described(node, agent)):
         done = await turn(_layout(_key(topology)), node, run, {}, given["_carried"])
-    return {**given, "_steps": {node: done}}
+    return done.whole
 
 
 def carried_on(topology: Topology, done: Trajectory, carried: Sequence[Message] = ()) -> tuple[Message, ...]:
@@ -271,7 +275,8 @@ class _Turn(Runnable[TeamState, Update]):
         run = get_runtime(TeamRun).context
         if not isinstance(run, TeamRun):
             raise ConfigError("a team runs in a context; pass context=TeamRun(...) or call run_team")
-        return {"_steps": {self.node: await turn(self.layout, self.node, run, input["_steps"], input["_carried"])}}
+        done = await turn(self.layout, self.node, run, input["_steps"], input["_carried"])
+        return {"_steps": {self.node: done.json}}
 
 
 class _Chosen(Runnable[TeamState, list[str]]):

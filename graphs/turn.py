@@ -7,7 +7,7 @@ them: who was chosen, which messages wait where, what a router knows.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError, ModelError, described
@@ -112,32 +112,52 @@ def decided(layout: Layout, node: str, run: TeamRun, known: Known) -> Routing | 
     return routing
 
 
+class Taken(NamedTuple):
+    """A turn that was taken: the step, what it sent, as JSON, and what writing that cost on top."""
+
+    step: Step
+    sent: tuple[dict[str, str], ...] = ()
+    handing: Usage = NOTHING
+
+    @property
+    def whole(self) -> Step:
+        """The step with what it sent."""
+        if not self.sent:
+            return self.step
+        return self.step.replace(sent=self.sent, usage=self.step.usage + self.handing)
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The same for the state of a team's graph: without the inbox, which follows from what was sent."""
+        known = self.step.model_dump(mode="json", exclude={"inbox"}, exclude_defaults=True)
+        if self.handing is not NOTHING:
+            known["usage"] = (self.step.usage + self.handing).model_dump(mode="json")
+        return {"node": self.step.node, **known, "sent": [*self.sent]}
+
+
 async def turn(
     layout: Layout, node: str, run: TeamRun, steps: Steps, carried: Sequence[Mapping[str, str]]
-) -> dict[str, Any]:
-    """Let a node take its turn.
-
-    Returns:
-        Its step as JSON without the inbox. An agent whose model failed leaves an error and sends nothing.
+) -> Taken:
+    """Let a node take its turn. An agent whose model failed leaves an error and sends nothing.
 
     Raises:
         BudgetError, ConfigError, ...: whatever is not a ModelError.
     """
     agent, scope = run.agent(layout.topology.agents[node]), run.scope.at(node=node)
     run.acted.append(node)
-    place = {"node": node, "agent": agent.id, "visit": scope.visit}
     inbox, usage = layout.inbox(node, steps, carried), NOTHING
+    place: dict[str, Any] = {"node": node, "agent": agent.id, "visit": scope.visit, "inbox": inbox}
     try:
         acted = await run.act(agent, run.question, inbox, scope=scope)
         usage = acted.usage
-        step = acted.replace(**place, inbox=inbox, routing=_routed(layout, node, run, steps, acted.output))
+        place["routing"] = _routed(layout, node, run, steps, acted.output)
+        is_placed = all(getattr(acted, name) == value for name, value in place.items())
+        step = acted if is_placed else acted.replace(**place)
         texts, handing = await _handed_over(layout, run, step, scope)
     except ModelError as error:
-        billed = usage + cost_of(error)
-        return _as_json(Step(**place, usage=billed, error=described(error)))
-    sent = [{"source": node, "target": target, "text": text} for target, text in texts.items()]
-    costs = {"usage": (usage + handing).model_dump(mode="json")} if handing else {}
-    return {**_as_json(step), "sent": sent, **costs}
+        return Taken(Step(**{**place, "routing": None}, usage=usage + cost_of(error), error=described(error)))
+    sent = tuple({"source": node, "target": target, "text": text} for target, text in texts.items())
+    return Taken(step, sent, handing)
 
 
 def _routed(layout: Layout, node: str, run: TeamRun, steps: Steps, output: str) -> Routing | None:
@@ -146,18 +166,14 @@ def _routed(layout: Layout, node: str, run: TeamRun, steps: Steps, output: str) 
     return decided(layout, node, run, run.level(layout, steps).known(node, run, output))
 
 
-def _as_json(step: Step) -> dict[str, Any]:
-    return {"node": step.node, **step.model_dump(mode="json", exclude={"inbox"}, exclude_defaults=True)}
-
-
-async def _handed_over(layout: Layout, run: TeamRun, step: Step, scope: Scope) -> tuple[dict[str, str], Usage | None]:
+async def _handed_over(layout: Layout, run: TeamRun, step: Step, scope: Scope) -> tuple[dict[str, str], Usage]:
     """Write the text for each chosen successor, in parallel; return them and what writing cost."""
     chosen = step.routing.chosen if step.routing else ()
     texts = dict.fromkeys(chosen, step.output)
     told = [target for target in chosen if target != layout.topology.sink]
     instruct = run.instruct
     if instruct is None or not told:
-        return texts, None
+        return texts, NOTHING
     heirs = [run.agent(layout.topology.agents[target]) for target in told]
     scopes = [scope.at(node=f"{step.node}>{target}") for target in told]
     written = await asyncio.gather(

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 from selfwire.core.errors import BudgetError, ConfigError, ShareError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Budget, Usage
+from selfwire.core.usage import NOTHING, Bill, Budget, Usage
 
 
 class Purse(NamedTuple):
@@ -87,7 +87,7 @@ class Hold:
 
     def __exit__(self, *_: object) -> None:
         if self._ledger is not None:
-            self.settle(Usage())
+            self.settle(NOTHING)
 
 
 class Ledger:
@@ -108,7 +108,7 @@ class Ledger:
         self,
         budget: Budget = Budget(),
         parent: "Ledger | None" = None,
-        spent: Usage = Usage(),
+        spent: Usage = NOTHING,
         *,
         elapsed: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
@@ -117,7 +117,7 @@ class Ledger:
         self.parent = parent
         self._lock: threading.RLock = parent._lock if parent else threading.RLock()
         self._limited = budget != Budget()
-        self._spent, self._held = spent, Purse()
+        self._spent, self._held = Bill(spent), Purse()
         self._reserved, self._left = frozenset[str](), Purse()
         self._clock, self._since = clock, clock() - elapsed
         self._shares: dict[tuple[int, str, str], Ledger] = {}
@@ -125,7 +125,7 @@ class Ledger:
     @property
     def spent(self) -> Usage:
         """What calls have cost; `seconds` is wall time."""
-        return self._spent.replace(seconds=self._clock() - self._since)
+        return self._spent.usage.replace(seconds=self._clock() - self._since)
 
     @property
     def counts_dollars(self) -> bool:
@@ -154,8 +154,11 @@ class Ledger:
     def settle(self, wanted: Purse, cost: Usage) -> None:
         """Give back what was held and book what it cost, here and above; `Hold.settle` calls it."""
         with self._lock:
-            drawn = Purse.of(cost).only(self._reserved).upto(self._left) if self._reserved else Purse()
-            self._held, self._spent, self._left = self._held.less(wanted), self._spent + cost, self._left.less(drawn)
+            self._spent.add(cost)
+            drawn = Purse()
+            if self._limited:
+                drawn = Purse.of(cost).only(self._reserved).upto(self._left)
+                self._held, self._left = self._held.less(wanted), self._left.less(drawn)
             if self.parent:
                 self.parent.settle(wanted.only(ALL - self._reserved).plus(drawn), cost)
 
@@ -163,7 +166,7 @@ class Ledger:
         """The ledger that pays for calls in a scope: the share of its task in its phase, or this one."""
         return self._shares.get((scope.iteration, scope.phase, scope.task), self)
 
-    def share(self, scope: Scope, budget: Budget, spent: Usage = Usage()) -> "Ledger":
+    def share(self, scope: Scope, budget: Budget, spent: Usage = NOTHING) -> "Ledger":
         """Reserve a task's budget before its phase, so that timing does not decide which task is refused.
 
         Until `release`, calls at the scope's (iteration, phase, task) are paid out of the share.
@@ -192,7 +195,7 @@ class Ledger:
         """End the share of a task and give back what is left of it; does nothing where there is none."""
         with self._lock:
             if share := self._shares.pop((scope.iteration, scope.phase, scope.task), None):
-                self.settle(share._left, Usage())
+                self.settle(share._left, NOTHING)
                 share._left = Purse()
 
     def _refuse(self, wanted: Purse, where: str) -> None:
@@ -202,7 +205,7 @@ class Ledger:
             self.parent._refuse(wanted.only(ALL - self._reserved), where)
 
     def _refuse_here(self, wanted: Purse, where: str) -> None:
-        calls, tokens, dollars = self._held.plus(Purse.of(self._spent))
+        calls, tokens, dollars = self._held.plus(Purse.of(self._spent.usage))
         seconds = self._clock() - self._since
         spent = Usage(calls=int(calls), input_tokens=int(tokens), dollars=dollars, seconds=seconds)
         asked = Usage(calls=int(wanted.calls), input_tokens=int(wanted.tokens), dollars=wanted.dollars)
@@ -214,6 +217,7 @@ class Ledger:
             raise ShareError(f"the task has used up what was set aside for it: {error}") from None
 
     def _hold(self, wanted: Purse) -> None:
-        self._held = self._held.plus(wanted)
+        if self._limited:
+            self._held = self._held.plus(wanted)
         if self.parent:
             self.parent._hold(wanted.only(ALL - self._reserved))

@@ -9,19 +9,17 @@ does costs nothing of its own (a judge's calls are rows themselves), so its rows
 import asyncio
 import hashlib
 import json
-import math
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 from selfwire.core.errors import BudgetError, JournalError, ModelError, SelfwireError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import NOTHING, Usage, total
+from selfwire.core.usage import NOTHING, Bill, Usage
 from selfwire.core.values import canonical
 from selfwire.runtime import statements as sql
 from selfwire.runtime.journal_file import MEMORY, begun, checked, connected, made, quietly, refuse_other_facts, signed
@@ -70,7 +68,7 @@ class Journal:
         self._settled: set[str] = set()
         self._open: dict[str, int] = {}
         self._busy: dict[str, list[Future[None]]] = {}
-        self._spend, self._dollars = NOTHING, Fraction(0)
+        self._spend = Bill()
         for key, state, at_most, *usage in connection.execute(f"SELECT key, state, at_most, {sql.USAGE} FROM calls"):
             if usage[0] is not None:  # a failed attempt may have been billed
                 self._count(sql.usage(usage))
@@ -167,7 +165,7 @@ class Journal:
             self._open[key] = at_most.tokens
             if kind == "environment":
                 return await self._called(key, call, reserved)
-            await self._write(reserved)
+            await self._writer.run(sql.writing([reserved]), overtakes=True)
             return await self._called(key, call)
         finally:
             self._let_go(key)
@@ -216,17 +214,12 @@ class Journal:
         return Outcome(row[0], sql.usage(row[1:]), replayed=True)
 
     def _count(self, usage: Usage) -> None:
-        if usage is NOTHING:
-            return
         with self._lock:
-            if usage.dollars:
-                self._dollars += Fraction(usage.dollars)  # exact, so that the order of settling leaves no trace
-            self._spend += usage
+            self._spend.add(usage)
 
     def spend(self) -> Usage:
         """Sum of the rows, failed attempts that were billed among them; in whatever order, but for seconds."""
-        known = self._spend.dollars is not None
-        return self._spend.replace(dollars=float(self._dollars) if known else None)
+        return self._spend.usage
 
     def unknown(self) -> tuple[int, int]:
         """Rows of model calls that never settled, and the tokens that they may have cost at most."""
@@ -237,9 +230,10 @@ class Journal:
         """Sum of the rows at a place, such as `spend_at(iteration=2, phase="rollout", task="t1")`."""
         where, values = sql.where(place)
         statement = f"SELECT {sql.USAGE} FROM calls WHERE {where} AND calls IS NOT NULL"
-        usages = [sql.usage(row) for row in await self._read(statement, *values)]
-        spent = total(usages)
-        return spent.replace(dollars=spent.dollars and math.fsum(usage.dollars or 0 for usage in usages))
+        spent = Bill()
+        for row in await self._read(statement, *values):
+            spent.add(sql.usage(row))
+        return spent.usage
 
     async def rows(self, kind: Kind | None = None, state: State | None = None, **place: str | int) -> list[Row]:
         """Rows in the order of their reservation.
@@ -279,7 +273,7 @@ class Journal:
             name, note: of the note, JSON text.
             digest, body: `body_hash` of the body, and its JSON text.
         """
-        await self._writer.put(sql.writing([(sql.KEEP, (digest, body)), (sql.NOTE, (name, note))]), within=SOON)
+        await self._writer.put_by(SOON, [(sql.KEEP, (digest, body)), (sql.NOTE, (name, note))])
 
     async def note(self, name: str, value: Any) -> None:
         """Set a fact about the run that may change, such as its status; JSON."""

@@ -5,7 +5,7 @@ import copy
 import random
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
@@ -78,11 +78,17 @@ class _Request(NamedTuple):
 
 
 class _Player(NamedTuple):
-    """The model behind a role."""
+    """The model behind a role; `longest` is how many tokens its replies may have."""
 
     model: BaseChatModel
     who: Identity
+    longest: int
     bounds: dict[Any, Bound]
+
+    @classmethod
+    def of(cls, model: BaseChatModel) -> Self:
+        """The one that is played by a model."""
+        return cls(model, identity(model), getattr(model, "max_tokens", None) or MAX_TOKENS, {})
 
 
 class MeteredModel:
@@ -118,7 +124,7 @@ class MeteredModel:
         self.policy = policy
         self.prices = prices or Prices.load()
         self.labels = dict(labels or {})
-        self._players = {role: _Player(model, identity(model), {}) for role, model in roles.items()}
+        self._players = {role: _Player.of(model) for role, model in roles.items()}
         self._refuse_unpriced()
 
     def labelled(self, **labels: str) -> "MeteredModel":
@@ -219,7 +225,7 @@ class MeteredModel:
         since = time.monotonic()
         empty = 0
         for attempt in range(self.policy.retries + 1):
-            async with gate.passage():
+            async with gate:
                 sent = time.monotonic()
                 answer = await self._once(player, request)
             if isinstance(answer, AIMessage):
@@ -298,9 +304,8 @@ class MeteredModel:
 
     def _at_most(self, player: _Player, messages: Sequence[ChatMessage], request: _Request) -> Usage:
         sent = estimated_tokens(messages, request.tools)
-        received = getattr(player.model, "max_tokens", None) or MAX_TOKENS
-        dollars = self.prices.cost(player.who.name, sent, received)
-        return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars)
+        dollars = self.prices.cost(player.who.name, sent, player.longest)
+        return Usage(calls=1, input_tokens=sent, output_tokens=player.longest, dollars=dollars)
 
     def _player(self, role: str) -> _Player:
         return self._players.get(role) or self._players["agent"]

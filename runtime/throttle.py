@@ -5,8 +5,6 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 _Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
@@ -39,16 +37,19 @@ class Throttle:
         """Seconds until the pause ends; 0 when there is none."""
         return max(0.0, self._paused_until - time.monotonic())
 
-    @asynccontextmanager
-    async def passage(self) -> AsyncIterator[None]:
-        """Wait for a place, for the next start and for the end of a pause; hold the place meanwhile."""
+    async def __aenter__(self) -> None:
+        """Wait for a place, for the next start and for the end of a pause; the place is held until this is left."""
         await self._enter()
         try:
             while (delay := self._delay()) > 0:  # noqa: ASYNC110 - what is waited for is the clock
                 await asyncio.sleep(delay)
-            yield
-        finally:
+        except BaseException:
             self._leave()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        """Let go of the place."""
+        self._leave()
 
     async def _enter(self) -> None:
         with self._lock:

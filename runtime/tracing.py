@@ -1,8 +1,7 @@
 """What traces say of the place where something ran, and what they never see."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -62,20 +61,27 @@ def is_watched(config: RunnableConfig | None = None) -> bool:
     return bool(AsyncCallbackManager.configure(around.get("callbacks"), own).handlers)
 
 
-@contextmanager
-def unwatched(*places: RunnableConfig | None) -> Iterator[None]:
+class unwatched:  # noqa: N801 - used as `contextlib.suppress` is
     """Have what runs below take over tags and metadata, as inside a run that has them; for where nobody watches."""
-    around = var_child_runnable_config.get() or RunnableConfig()
-    all_of_them = [around, *(place for place in places if place)]
-    tags = dict.fromkeys(tag for place in all_of_them for tag in place.get("tags") or ())
-    metadata = {name: told for place in all_of_them for name, told in (place.get("metadata") or {}).items()}
-    here: RunnableConfig = {**around, "tags": [*tags], "metadata": metadata}
-    config, mark = var_child_runnable_config.set(here), _unwatched.set(here)
-    try:
-        yield
-    finally:
-        _unwatched.reset(mark)
-        var_child_runnable_config.reset(config)
+
+    def __init__(self, *places: RunnableConfig | None) -> None:
+        self.places = places
+
+    def __enter__(self) -> None:
+        """Leave the places to what runs below."""
+        around = var_child_runnable_config.get() or RunnableConfig()
+        tags, metadata = [*(around.get("tags") or ())], {**(around.get("metadata") or {})}
+        for place in self.places:
+            if place:
+                tags += place.get("tags") or ()
+                metadata |= place.get("metadata") or {}
+        here: RunnableConfig = {**around, "tags": [*dict.fromkeys(tags)], "metadata": metadata}
+        self.config, self.mark = var_child_runnable_config.set(here), _unwatched.set(here)
+
+    def __exit__(self, *_: object) -> None:
+        """Be where one was before."""
+        _unwatched.reset(self.mark)
+        var_child_runnable_config.reset(self.config)
 
 
 async def as_run(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextvars import copy_context
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeGuard, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
@@ -19,6 +19,8 @@ TOLD = ("ls_structured_output_format", "structured_output_format")
 """Options that only tracers are told."""
 ASKED_BY = ("ainvoke", "agenerate_prompt", "agenerate", "_agenerate_with_cache")
 """What stands between a call and the model; a model that has its own way there is asked that way."""
+NOBODY = AsyncCallbackManagerForLLMRun.get_noop_manager()
+"""Hears of a call."""
 
 
 async def answered(
@@ -41,7 +43,8 @@ async def answered(
     first, only = result.generations[0], len(result.generations) == 1
     more = result.llm_output if only and result.llm_output else {}
     answer = cast("AIMessage", first.message)
-    answer.response_metadata = {**more, **(first.generation_info or {}), **answer.response_metadata}
+    if more or first.generation_info:
+        answer.response_metadata = {**more, **(first.generation_info or {}), **answer.response_metadata}
     return answer
 
 
@@ -54,17 +57,24 @@ def _only_binds(runnable: Runnable[Any, Any]) -> TypeGuard[RunnableBinding[Any, 
 
 def _is_plain(model: BaseChatModel) -> bool:
     """Whether nobody hears of its calls, and nothing stands between them and `_agenerate`: cache, limiter, stream."""
-    if model.callbacks or model.verbose or model.rate_limiter or getattr(model, "streaming", None):
+    if model.callbacks or model.verbose or model.rate_limiter:
         return False
     if model.cache or (model.cache is None and get_llm_cache()) or model.output_version == "v1":
         return False
-    return all(getattr(type(model), name) is getattr(BaseChatModel, name) for name in ASKED_BY)
+    usual, streams = _kind(type(model))
+    return usual and not (streams and getattr(model, "streaming", None))
+
+
+@cache
+def _kind(model: type[BaseChatModel]) -> tuple[bool, bool]:
+    """Whether its models are asked as usual, and whether they may stream: to ask a model for what it lacks is slow."""
+    usual = all(getattr(model, name) is getattr(BaseChatModel, name) for name in ASKED_BY)
+    return usual, "streaming" in model.model_fields or hasattr(model, "streaming")
 
 
 async def _generated(model: BaseChatModel, messages: list[BaseMessage], options: Mapping[str, Any]) -> ChatResult:
-    unheard = AsyncCallbackManagerForLLMRun.get_noop_manager()
     if type(model)._agenerate is not BaseChatModel._agenerate:
-        return await model._agenerate(messages, run_manager=unheard, **options)
+        return await model._agenerate(messages, run_manager=NOBODY, **options)
     # a thread each: the loop's pool, which LangChain would take, has as many threads as a small machine has cores
-    call = partial(model._generate, messages, run_manager=unheard.get_sync(), **options)
+    call = partial(model._generate, messages, run_manager=NOBODY.get_sync(), **options)
     return await in_thread(copy_context().run, call)

@@ -11,12 +11,13 @@ import contextlib
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from selfwire.core.errors import JournalError
+from selfwire.runtime.statements import Statement, writing
 
 T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], T]
@@ -55,6 +56,7 @@ class Writer:
         self._stop = weakref.finalize(self, self._jobs.put, None)
         self._lent: asyncio.AbstractEventLoop | None = None
         self._waiting: list[Job[Any]] = []
+        self._unhurried: dict[str, list[tuple[Any, ...]]] = {}
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
@@ -67,8 +69,12 @@ class Writer:
             with self._shared.lock:
                 self._commit_waiting()
 
-    async def run(self, job: Job[T]) -> T:
+    async def run(self, job: Job[T], *, overtakes: bool = False) -> T:
         """Run a job and return its result once it is committed.
+
+        Args:
+            job: reads or writes.
+            overtakes: whether it may go before what was put with seconds to spare.
 
         Raises:
             JournalError: SQLite failed or the writer is closed.
@@ -77,7 +83,7 @@ class Writer:
             raise self._closed
         loop = asyncio.get_running_loop()
         if loop is self._lent:
-            return await self._run_here(job)
+            return await self._run_here(job, overtakes=overtakes)
         done: asyncio.Future[T] = loop.create_future()
         self._jobs.put(_Pending(job, loop, done))
         try:
@@ -85,12 +91,11 @@ class Writer:
         except FAULTS as error:
             raise self._failed(error) from error
 
-    async def put(self, job: Job[Any], within: float = 0.0) -> None:
-        """Run a job; on a lent loop it is committed with the next one that is run, or when its time is over.
+    async def put(self, job: Job[Any]) -> None:
+        """Run a job; on a lent loop it is committed with the next one that is run, or at the end of the loop's turn.
 
         Args:
             job: writes.
-            within: seconds until then at most; 0 for the end of the loop's turn.
 
         Raises:
             JournalError: as `run`; on a lent loop also for jobs that were put before.
@@ -100,13 +105,35 @@ class Writer:
             await self.run(job)
             return
         self._waiting.append(job)
-        if len(self._waiting) >= TOGETHER:
-            await self.run(_nothing)
-            await asyncio.sleep(0)  # whoever only puts jobs would never let others take their turn
-        elif not within:
+        if len(self._waiting) < TOGETHER:
             loop.call_soon(self._end_turn, loop)
-        elif len(self._waiting) == 1:
-            loop.call_later(within, self._end_turn, loop)
+        else:
+            await self._caught_up()
+
+    async def put_by(self, within: float, statements: Sequence[Statement]) -> None:
+        """Execute statements; on a lent loop they may wait for others, as a commit writes every page that is changed.
+
+        Args:
+            within: seconds that they may wait.
+            statements: that write.
+
+        Raises:
+            JournalError: as `put`.
+        """
+        loop = asyncio.get_running_loop()
+        if loop is not self._lent:
+            await self.run(writing(statements))
+            return
+        if not self._unhurried:
+            loop.call_later(within, self._end_turn, loop, False)
+        for statement, values in statements:
+            self._unhurried.setdefault(statement, []).append(values)
+        if len(self._unhurried[statements[0][0]]) >= TOGETHER:
+            await self._caught_up()
+
+    async def _caught_up(self) -> None:
+        await self.run(_nothing)
+        await asyncio.sleep(0)  # whoever only puts would never let others take their turn
 
     def close(self) -> None:
         """Finish what waits, close the connection and end the thread.
@@ -121,37 +148,40 @@ class Writer:
             self._stop()
             self._thread.join()
 
-    async def _run_here(self, job: Job[T]) -> T:
+    async def _run_here(self, job: Job[T], *, overtakes: bool) -> T:
         while not self._shared.lock.acquire(blocking=False):  # noqa: ASYNC110 - what is waited for is a thread
             await asyncio.sleep(PAUSE)
         try:
-            return self._commit_here(job)
+            return self._commit_here(job, overtakes=overtakes)
         finally:
             self._shared.lock.release()
 
-    def _end_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _end_turn(self, loop: asyncio.AbstractEventLoop, hurried_only: bool = True) -> None:
         if not self._shared.lock.acquire(blocking=False):
-            loop.call_later(PAUSE, self._end_turn, loop)
+            loop.call_later(PAUSE, self._end_turn, loop, hurried_only)
             return
         try:
             with contextlib.suppress(JournalError):  # they still wait, and whoever asks next is told
-                self._commit_waiting()
+                self._commit_waiting(overtakes=hurried_only)
         finally:
             self._shared.lock.release()
 
-    def _commit_waiting(self) -> None:
-        if self._waiting and self._stop.alive:
-            self._commit_here(_nothing)
+    def _commit_waiting(self, *, overtakes: bool = False) -> None:
+        if self._stop.alive and (self._waiting or (self._unhurried and not overtakes)):
+            self._commit_here(_nothing, overtakes=overtakes)
 
-    def _commit_here(self, job: Job[T]) -> T:
+    def _commit_here(self, job: Job[T], *, overtakes: bool) -> T:
         """Run what waits and the job, in one transaction."""
         if not self._stop.alive:  # closed while it waited for its turn
             raise self._closed
+        unhurried = {} if overtakes else self._unhurried
+        jobs = [partial(_execute_many, unhurried)] if unhurried else []
         try:
-            results = self._shared.all_committed([*self._waiting, job])
+            results = self._shared.all_committed([*self._waiting, *jobs, job])
         except FAULTS as error:
             raise self._failed(error) from error
         self._waiting.clear()
+        unhurried.clear()
         if self._shared.is_due():
             threading.Thread(target=self._shared.checkpoint, name="checkpoint", daemon=True).start()
         last: T = results[-1]
@@ -213,6 +243,11 @@ class _Shared:
 
 def _nothing(connection: sqlite3.Connection) -> None:
     """Commits what waits."""
+
+
+def _execute_many(statements: Mapping[str, Sequence[tuple[Any, ...]]], connection: sqlite3.Connection) -> None:
+    for statement, values in statements.items():
+        connection.executemany(statement, values).close()
 
 
 def _work(shared: _Shared, jobs: "SimpleQueue[_Pending | None]") -> None:

@@ -2,7 +2,8 @@
 
 Ideal is tasks x seconds of a call / concurrency: nothing but waiting. At 64 calls in flight of 50 ms each, all that
 happens beside a call may take 0.8 ms of one core until it shows. The benchmark's own rule answers every task too, and
-a thousand tasks are 16 rounds of calls, which alone take 1.02 of ideal.
+a thousand tasks are 16 rounds of calls, which alone take 1.02 of ideal. Beside it stands a graph of one node without
+anything around it: no journal, no grades, no results, no rule.
 """
 
 import asyncio
@@ -14,11 +15,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatResult
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
 
 from selfwire.core.task import Splits, Task
 from selfwire.evals.baselines.table import baseline
@@ -89,13 +92,17 @@ def run(tasks: int = TASKS, many: int = MANY, delays: Sequence[float] = (0.05, 0
     """Measure; one agent answers each task in one call."""
     rows = []
     for delay in delays:
-        whole, results = zip(*(_evaluated(tasks, delay) for _ in range(rounds)), strict=True)
+        taken = [(*_evaluated(tasks, delay), _bare(tasks, delay)) for _ in range(rounds)]
+        whole, results, bare = zip(*taken, strict=True)
         what = f"{tasks:,} tasks, {CONCURRENCY} at once, {delay * 1e3:.0f} ms per call"
         bound = 1.3 if delay <= min(delays) else None
         ratio = median(one.wall for one in whole) / (tasks * delay / CONCURRENCY)
         rows.append(Row(what=f"{what}: wall / ideal", value=ratio, unit="x", bound=bound))
         if delay <= min(delays):
+            beside = median(one.wall for one in bare) / (tasks * delay / CONCURRENCY)
             rows += [_row(tasks, "all", whole), _row(tasks, "results and table", results)]
+            rows += [Row(what="a bare graph of one node: wall / ideal", value=beside, unit="x")]
+            rows += [_row(tasks, "a bare graph of one node", bare)]
     before = _peak()
     _evaluated(many, 0.0)
     after = _peak()
@@ -153,6 +160,41 @@ def _evaluation(tasks: int, delay: float, journal: Journal, out: Path) -> Timed:
         embedder="hashing",
         out=out,
     )
+
+
+class _State(TypedDict):
+    question: str
+    answer: str
+
+
+def _bare(tasks: int, delay: float) -> Took:
+    """What the same calls take inside a graph of LangGraph's that does nothing else."""
+    gc.collect()
+    since = Took.now()
+    asyncio.run(_asked(_graph(Slow(delay=delay)), tasks))
+    return since.until(Took.now())
+
+
+def _graph(model: Slow) -> "CompiledStateGraph[_State, None, _State, _State]":
+    async def answer(state: _State) -> dict[str, str]:
+        said = await model.ainvoke([("system", "Answer."), ("user", state["question"])])
+        return {"answer": said.text}
+
+    graph = StateGraph(_State)
+    graph.add_node("single", answer)
+    graph.add_edge(START, "single")
+    graph.add_edge("single", END)
+    return graph.compile()
+
+
+async def _asked(graph: "CompiledStateGraph[_State, None, _State, _State]", tasks: int) -> None:
+    waiting = iter(range(tasks))
+
+    async def worker() -> None:
+        for number in waiting:
+            await graph.ainvoke({"question": f"What is {number}?", "answer": ""})
+
+    await asyncio.gather(*(worker() for _ in range(CONCURRENCY)))
 
 
 def _peak() -> float:

@@ -130,7 +130,7 @@ def own_tasks(path: str, grader: str, rubric: str | None = None) -> Benchmark:
 
 def _check_references(path: str, tasks: Sequence[Task], grader: str, rubric: str | None) -> None:
     """Refuse tasks that cannot be graded, before their answers are paid for."""
-    from selfwire.evals.graders import NAMED, check_reference
+    from selfwire.evals.graders import NAMED, checked_references
     from selfwire.evals.judge import JUDGE
 
     if grader == JUDGE and rubric is None and (bare := [task.id for task in tasks if task.reference is None]):
@@ -140,6 +140,6 @@ def _check_references(path: str, tasks: Sequence[Task], grader: str, rubric: str
         )
     try:
         for task in tasks if grader in NAMED else ():
-            check_reference(grader, task)
+            checked_references(grader, task)
     except GradingError as error:
         raise ConfigError(f"{path}: {error}; mend the task, or choose another --grader") from None

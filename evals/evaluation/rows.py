@@ -3,8 +3,8 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import suppress
 from errno import EISDIR
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -60,17 +60,6 @@ class TaskRow(Value):
     oracle: bool = False
     details: FrozenJson = Field(default_factory=FrozenMap)
     trajectory: str = ""
-
-    @property
-    def usage(self) -> Usage:
-        """What it cost."""
-        return Usage(
-            calls=self.calls,
-            input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens,
-            dollars=self.dollars,
-            seconds=self.seconds,
-        )
 
 
 class Contestant(Value):
@@ -178,44 +167,44 @@ class ResultsFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with self._guarded():
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.is_dir():
                 raise IsADirectoryError(EISDIR, "it is a folder")
             self._rows = TemporaryFile("w+", encoding="utf-8", dir=path.parent)
+        except OSError as error:
+            raise self._unwritable(error) from error
 
     def discard(self) -> None:
         """Write nothing after all."""
         self._rows.close()
 
-    def add(self, row: str) -> None:
-        """Add a row's JSON text; it is not held in memory."""
-        with self._guarded():
-            self._rows.write(f"{row}\n")
+    def add(self, rows: Iterable[str]) -> None:
+        """Add JSON texts of rows; they are not held in memory."""
+        try:
+            self._rows.writelines(f"{row}\n" for row in rows)
+        except OSError as error:
+            raise self._unwritable(error) from error
 
     def finish(self, header: Header) -> None:
         """Put header and rows where they go."""
         draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        with self._guarded():
-            try:
-                self._rows.seek(0)
-                with self._rows, draft.open("w", encoding="utf-8") as file:
-                    file.write(header.model_dump_json() + "\n")
-                    shutil.copyfileobj(self._rows, file)
-                draft.replace(self.path)
-            except OSError:
-                draft.unlink(missing_ok=True)
-                raise
-
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
         try:
-            yield
+            self._rows.seek(0)
+            with self._rows, draft.open("w", encoding="utf-8") as file:
+                file.write(header.model_dump_json() + "\n")
+                shutil.copyfileobj(self._rows, file)
+            draft.replace(self.path)
         except OSError as error:
-            raise ConfigError(
-                f"results cannot be written to {self.path}: {error.strerror}; start with another --out, or make room "
-                "and resume the run, which keeps what was paid for"
-            ) from error
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> ConfigError:
+        return ConfigError(
+            f"results cannot be written to {self.path}: {error.strerror}; start with another --out, or make room "
+            "and resume the run, which keeps what was paid for"
+        )
 
 
 def read_results(path: Path) -> tuple[Header, tuple[TaskRow, ...]]:

@@ -40,8 +40,10 @@ BESIDE = 4
 """Tasks of the benchmark's own rule at once, beside those of a contestant."""
 READ_AT_ONCE = 100
 """Rows, so that not all are in memory."""
-TOLD_EVERY = 5.0
-"""Seconds between two notes of how the run stands."""
+NOTED_EVERY = 5.0
+"""Seconds between two notes of the time that was used up."""
+TOLD_EVERY = 0.1
+"""Seconds between two events of progress, whose spend has to be added up; the last one is told at once."""
 
 Event = dict[str, Any]
 """Progress: target, number, targets, done, total, score, errors, spend."""
@@ -79,7 +81,7 @@ class Evaluation:
     judge: Ledger | None = None
     notices: tuple[str, ...] = ()
     roll_for: Callable[[Entrant], Roll] = lambda one: roll_through
-    _told: float = field(default=0.0, init=False)
+    _noted: float = field(default=0.0, init=False)
 
     @property
     def run(self) -> str:
@@ -154,34 +156,31 @@ class Evaluation:
 
     async def written(self, *, complete: bool) -> tuple[Line, ...]:
         """Write what there is to the file of results; return the table's lines."""
-        tallies = {one.name: Tally(one.contestant) for one in self.entrants}
+        tallies = [Tally(one.contestant) for one in self.entrants]
         file, oracle = ResultsFile(self.out), False
-        async for text, row in self._texts():
-            tallies[row.target].add(row)
-            file.add(text)
-            oracle = oracle or row.oracle
+        for tally in tallies:
+            async for texts, rows in self._read([_note(tally.contestant.name, task.id) for task in self.tasks]):
+                file.add(texts)
+                for row in rows:
+                    tally.add(row)
+                    oracle = oracle or row.oracle
         file.finish(self._header(oracle, complete=complete))
-        return tuple(tally.line(self.tasks) for tally in tallies.values())
+        return tuple(tally.line(self.tasks) for tally in tallies)
 
     async def rows(self) -> AsyncIterator[TaskRow]:
         """All rows that there are, contestant by contestant in the order of the tasks."""
-        async for _, row in self._texts():
-            yield row
-
-    async def _texts(self) -> AsyncIterator[tuple[str, TaskRow]]:
-        """The same, with the texts in which the journal holds them."""
         for one in self.entrants:
-            async for found in self._read([_note(one.name, task.id) for task in self.tasks]):
-                yield found
+            async for _, rows in self._read([_note(one.name, task.id) for task in self.tasks]):
+                for row in rows:
+                    yield row
 
-    async def _read(self, names: Sequence[str]) -> AsyncIterator[tuple[str, TaskRow]]:
-        """The rows that there are of those."""
+    async def _read(self, names: Sequence[str]) -> AsyncIterator[tuple[list[str], list[TaskRow]]]:
+        """The rows that there are of those, some at a time, and the texts in which the journal holds them."""
         for start in range(0, len(names), READ_AT_ONCE):
             some = names[start : start + READ_AT_ONCE]
             found = await self.journal.all_noted(some)
-            for name in some:
-                if name in found:
-                    yield found[name], TaskRow.model_validate_json(found[name])
+            texts = [found[name] for name in some if name in found]
+            yield texts, [TaskRow.model_validate_json(text) for text in texts]
 
     async def _run_all(self, on_event: Callable[[Event], None]) -> None:
         """The contestants one after another; beside them the rule, which ends whatever stops them.
@@ -217,11 +216,16 @@ class Evaluation:
         scope = Scope(run=f"{self.run}/{one.name}", seed=self.request.seed, phase=PHASE)
         done, targets = await self._done(one), len(self.request.entries)
         count = Count(done=len(done), errors=0, score=sum(done.values()))
+        told = 0.0
 
         async def keep(task: Task, found: Sequence[Trajectory]) -> None:
-            row = await self._kept(one, task, found[0], scope)
-            count.add(row)
-            await self._note_time()
+            nonlocal told
+            count.add(await self._kept(one, task, found[0], scope))
+            now = time.monotonic()
+            await self._note_time(now)
+            if count.done < len(self.tasks) and now - told < TOLD_EVERY:
+                return
+            told = now
             on_event(
                 {
                     "target": one.name, "number": number, "targets": targets, "done": count.done,
@@ -235,9 +239,8 @@ class Evaluation:
     async def _done(self, one: Entrant) -> dict[str, float]:
         """Scores of the tasks whose rows stand."""
         prefix, found = _note(one.name), dict[str, float]()
-        async for _, row in self._read(await self.journal.note_names(prefix)):
-            if row.score is not None:
-                found[row.task] = row.score
+        async for _, rows in self._read(await self.journal.note_names(prefix)):
+            found.update((row.task, row.score) for row in rows if row.score is not None)
         return found
 
     async def _kept(self, one: Entrant, task: Task, done: Trajectory, scope: Scope) -> TaskRow:
@@ -251,9 +254,9 @@ class Evaluation:
         await self.journal.keep(_note(one.name, task.id), row.model_dump_json(), row.trajectory, body)
         return row
 
-    async def _note_time(self) -> None:
-        if time.monotonic() - self._told > TOLD_EVERY:
-            self._told = time.monotonic()
+    async def _note_time(self, now: float) -> None:
+        if now - self._noted > NOTED_EVERY:
+            self._noted = now
             await self.journal.note(ELAPSED, self.ledger.spent.seconds)  # for a budget after a kill
 
     def _header(self, oracle: bool, *, complete: bool) -> Header:

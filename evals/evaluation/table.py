@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from selfwire.core.task import Task
-from selfwire.core.usage import Usage
+from selfwire.core.usage import Bill, Usage
 from selfwire.core.values import Value
 from selfwire.evals.evaluation.rows import Contestant, TaskRow
 from selfwire.evals.report import cost_efficiency
@@ -84,7 +84,7 @@ class Tally:
     scores: dict[str, float | None] = field(default_factory=dict)
     solved: int = 0
     capped: int = 0
-    spend: Usage = field(default_factory=Usage)
+    spend: Bill = field(default_factory=Bill)
     rounds: int | None = None
     figures: dict[str, list[float]] = field(default_factory=dict)
     judged: int = 0
@@ -97,7 +97,7 @@ class Tally:
         self.solved += bool(row.solved)
         self.capped += row.capped
         self.fault = self.fault or row.error or ""
-        self.spend += row.usage
+        self.spend.add(row)
         if row.rounds is not None:
             self.rounds = (self.rounds or 0) + row.rounds
         for name, figure in row.details.items():
@@ -115,7 +115,7 @@ class Tally:
             scores=scores,
             solved=self.solved,
             capped=self.capped,
-            spend=self.spend,
+            spend=self.spend.usage,
             rounds=self.rounds,
             figures={name: fmean(found) for name, found in self.figures.items()},
             judged=self.judged,

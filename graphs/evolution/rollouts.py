@@ -3,7 +3,7 @@
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -257,16 +257,13 @@ class Shares:
         self.ground, self.running = ground, 0
         self.turn, self.freed = asyncio.Lock(), asyncio.Event()
 
-    @asynccontextmanager
-    async def of(self, place: Scope) -> AsyncIterator[None]:
-        """The share of a task, while it runs.
+    def of(self, place: Scope) -> AbstractAsyncContextManager[None]:
+        """The share of a task, while it runs; entering it waits, and raises BudgetError where calls do not suffice."""
+        is_bound = self.ground.capped or self.ground.ledger.budget.calls is not None
+        return self._share(place) if is_bound else nullcontext()
 
-        Raises:
-            BudgetError: the calls that are left do not suffice.
-        """
-        if self.ground.ledger.budget.calls is None and not self.ground.capped:
-            yield
-            return
+    @asynccontextmanager
+    async def _share(self, place: Scope) -> AsyncIterator[None]:
         async with self.turn:
             await self._taken(place)
             self.running += 1

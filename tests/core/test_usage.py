@@ -1,11 +1,14 @@
 """What calls cost and what they may cost."""
 
+import math
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from selfwire.core.errors import BudgetError
-from selfwire.core.usage import Budget, Usage, total
+from selfwire.core.usage import NOTHING, Bill, Budget, Usage, total
 
 usages = st.builds(
     Usage,
@@ -23,6 +26,18 @@ def test_usage_adds_up_in_any_order(a: Usage, b: Usage, c: Usage) -> None:
     assert a + b == b + a
     assert (a + b) + c == a + (b + c) == total([a, b, c])
     assert (a + b).tokens == a.tokens + b.tokens
+
+
+@given(st.permutations([0.1, 0.2, 0.3, 1e-9, 7.7]))
+def test_a_bill_is_the_same_in_whatever_order_it_grows(prices: list[float]) -> None:
+    bill = Bill(Usage(calls=2, dollars=1.0))
+    for price in prices:
+        bill.add(Usage(calls=1, input_tokens=3, output_tokens=1, dollars=price, seconds=0.5))
+    sums: dict[str, Any] = {"calls": 7, "input_tokens": 15, "output_tokens": 5, "seconds": 2.5}
+    assert bill.usage == Usage(**sums, dollars=math.fsum([1.0, *prices]))
+    bill.add(NOTHING)
+    bill.add(Usage(dollars=None))
+    assert bill.usage == Usage(**sums, dollars=None)
 
 
 @given(usages, usages)

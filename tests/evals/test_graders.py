@@ -197,6 +197,11 @@ async def test_feedback_that_tells_the_reference_is_refused() -> None:
     assert repeated.text == "it should be Lovelace"
 
 
+async def test_our_own_words_for_a_score_are_no_leak() -> None:
+    found = await load_grader("exact").assess(task("right"), "left", scope=SCOPE)
+    assert (found.score, found.text) == (0, "The answer is not right: it scores 0.00 of 1.")
+
+
 async def test_figures_that_tell_the_reference_are_refused_as_well() -> None:
     def tells(task: Task, answer: str) -> Feedback:
         return Feedback(score=0, solved=False, text="Wrong.", details={"seen": ["Babbage", {"gold": task.reference}]})

@@ -261,12 +261,12 @@ async def test_the_event_loop_never_touches_sqlite(monkeypatch: pytest.MonkeyPat
     journal = Journal.create(tmp_path / "r.sqlite", run="r")
     run = journal._writer.run
 
-    async def watched(job):  # type: ignore[no-untyped-def]
+    async def watched(job, **options):  # type: ignore[no-untyped-def]
         def seen(connection: sqlite3.Connection) -> object:
             threads.add(threading.current_thread().name)
             return job(connection)
 
-        return await run(seen)
+        return await run(seen, **options)
 
     monkeypatch.setattr(journal._writer, "run", watched)
     await send(journal, Sender())

@@ -11,7 +11,7 @@ async def test_starts_are_spaced_by_the_rate() -> None:
     gate, begun = Throttle(per_minute=1200), time.monotonic()
 
     async def worker() -> None:
-        async with gate.passage():
+        async with gate:
             pass
 
     await asyncio.gather(*(worker() for _ in range(4)))
@@ -23,7 +23,7 @@ async def test_a_pause_binds_who_waits_already_and_who_comes_later() -> None:
     gate.pause(0.05)
     gate.pause(0.01)  # a shorter one does not end it
     begun = time.monotonic()
-    async with gate.passage():
+    async with gate:
         assert time.monotonic() - begun >= 0.045
     assert gate.paused == 0
 
@@ -33,7 +33,7 @@ def test_places_are_handed_over_between_event_loops() -> None:
 
     async def worker() -> None:
         nonlocal inside, most
-        async with gate.passage():
+        async with gate:
             inside += 1
             most = max(most, inside)
             await asyncio.sleep(0.001)
@@ -55,11 +55,11 @@ async def test_who_is_cancelled_while_waiting_takes_no_place_along() -> None:
     gate, leave = Throttle(concurrency=1), asyncio.Event()
 
     async def holder() -> None:
-        async with gate.passage():
+        async with gate:
             await leave.wait()
 
     async def passing() -> None:
-        async with gate.passage():
+        async with gate:
             pass
 
     first = asyncio.create_task(holder())

@@ -54,7 +54,7 @@ async def test_a_call_is_committed_before_it_is_sent_and_its_reply_when_the_turn
     journal.close()
 
 
-async def test_what_was_found_out_rides_with_the_next_commit_and_waits_only_so_long_for_it(tmp_path: Path) -> None:
+async def test_a_grade_rides_with_the_next_commit_and_rows_wait_for_each_other_but_only_so_long(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
     journal = Journal.create(path, run="r")
     with journal.on_this_loop():
@@ -62,14 +62,17 @@ async def test_what_was_found_out_rides_with_the_next_commit_and_waits_only_so_l
         await journal.keep("row", "{}", body_hash("body"), "body")
         assert committed(path) == []
         await journal.recorded("model", Scope(task="b"), "q", answers, COST)
-        assert committed(path) == [("environment", "settled"), ("model", "reserved"), ("note", "row")]
+        assert committed(path) == [("environment", "settled"), ("model", "reserved")]
         await asyncio.sleep(0)
-        assert committed(path) == [("environment", "settled"), ("model", "settled"), ("note", "row")]
-        await journal.keep("later", "{}", body_hash("body"), "body")
+        assert committed(path) == [("environment", "settled"), ("model", "settled")]
+        assert await journal.noted("row") == {}  # whoever reads finds it
+        assert ("note", "row") in committed(path)
+        for name in ("later", "too"):
+            await journal.keep(name, "{}", body_hash("body"), "body")
         await asyncio.sleep(0)
-        assert ("note", "later") not in committed(path)
+        assert not {("note", "later"), ("note", "too")} & {*committed(path)}
         await asyncio.sleep(2 * SOON)
-        assert ("note", "later") in committed(path)
+        assert {("note", "later"), ("note", "too")} <= {*committed(path)}
         await journal.keep("last", "{}", body_hash("body"), "body")
     assert ("note", "last") in committed(path)
     journal.close()
@@ -113,12 +116,17 @@ async def test_a_fault_stops_who_asks_next_and_nothing_of_it_is_lost(tmp_path: P
         await journal.note("before", 1)  # the table is there
         await journal._writer.run(lambda connection: connection.execute("ALTER TABLE notes RENAME TO gone").close())
         await journal.keep("row", "{}", body_hash("body"), "body")
-        await asyncio.sleep(0)
+        await journal.recorded("model", Scope(), "q", answers, COST)  # does not wait for rows
         with pytest.raises(JournalError, match="no such table"):
-            await journal.recorded("model", Scope(), "q", answers, COST)
+            await journal.rows()
+        for number in range(2, writer.TOGETHER):
+            await journal.keep(f"row {number}", "{}", body_hash("body"), "body")
+        with pytest.raises(JournalError, match="no such table"):
+            await journal.keep("row 1", "{}", body_hash("body"), "body")
         journal._writer._waiting.insert(0, lambda connection: connection.execute("ALTER TABLE gone RENAME TO notes"))
-        await journal.recorded("model", Scope(), "q", answers, COST)
+        assert [row.state for row in await journal.rows()] == ["settled"]
     assert await journal.noted("row") == {}
+    assert len(await journal.note_names("row ")) == writer.TOGETHER - 1
     journal.close()
     with pytest.raises(JournalError, match="closed"):
         await journal.note("after", 1)

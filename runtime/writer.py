@@ -57,6 +57,7 @@ class Writer:
         self._lent: asyncio.AbstractEventLoop | None = None
         self._waiting: list[Job[Any]] = []
         self._unhurried: dict[str, list[tuple[Any, ...]]] = {}
+        self._overdue = False  # they could not be written: nothing overtakes them until they are
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
@@ -74,7 +75,8 @@ class Writer:
 
         Args:
             job: reads or writes.
-            overtakes: whether it may go before what was put with seconds to spare.
+            overtakes: whether it may go before what was put with seconds to spare, if that could be written when
+                they were over.
 
         Raises:
             JournalError: SQLite failed or the writer is closed.
@@ -83,7 +85,7 @@ class Writer:
             raise self._closed
         loop = asyncio.get_running_loop()
         if loop is self._lent:
-            return await self._run_here(job, overtakes=overtakes)
+            return await self._run_here(job, overtakes=overtakes and not self._overdue)
         done: asyncio.Future[T] = loop.create_future()
         self._jobs.put(_Pending(job, loop, done))
         try:
@@ -179,9 +181,12 @@ class Writer:
         try:
             results = self._shared.all_committed([*self._waiting, *jobs, job])
         except FAULTS as error:
+            self._overdue = self._overdue or bool(unhurried)
             raise self._failed(error) from error
         self._waiting.clear()
-        unhurried.clear()
+        if unhurried:
+            unhurried.clear()
+            self._overdue = False
         if self._shared.is_due():
             threading.Thread(target=self._shared.checkpoint, name="checkpoint", daemon=True).start()
         last: T = results[-1]

@@ -132,6 +132,33 @@ async def test_a_fault_stops_who_asks_next_and_nothing_of_it_is_lost(tmp_path: P
         await journal.note("after", 1)
 
 
+async def test_no_call_overtakes_rows_that_could_not_be_written_in_time(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    journal = Journal.create(path, run="r")
+    with journal.on_this_loop():
+        await journal._writer.run(lambda connection: connection.execute("ALTER TABLE notes RENAME TO gone").close())
+        await journal.keep("row", "{}", body_hash("body"), "body")
+        await asyncio.sleep(2 * SOON)
+        with pytest.raises(JournalError, match="no such table"):
+            await journal.recorded("model", Scope(task="a"), "q", answers, COST)
+        await asyncio.to_thread(renamed, path, "gone", "notes")
+        await journal.recorded("model", Scope(task="b"), "q", answers, COST)
+        assert committed(path) == [("model", "reserved"), ("note", "row")]
+        await asyncio.sleep(0)
+        await journal.keep("later", "{}", body_hash("body"), "body")
+        await journal.recorded("model", Scope(task="c"), "q", answers, COST)
+        assert ("note", "later") not in committed(path)
+        await asyncio.sleep(2 * SOON)
+        assert ("note", "later") in committed(path)
+    journal.close()
+
+
+def renamed(path: Path, name: str, other: str) -> None:
+    """Rename a table from outside."""
+    with closing(sqlite3.connect(path)) as outside:
+        outside.execute(f"ALTER TABLE {name} RENAME TO {other}")
+
+
 async def test_another_loop_replays_what_was_settled_in_a_turn_that_goes_on(tmp_path: Path) -> None:
     journal, found = Journal.create(tmp_path / "r.sqlite", run="r"), list[Outcome]()
 

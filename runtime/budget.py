@@ -125,7 +125,9 @@ class Ledger:
     @property
     def spent(self) -> Usage:
         """What calls have cost; `seconds` is wall time."""
-        return self._spent.usage.replace(seconds=self._clock() - self._since)
+        with self._lock:
+            spent = self._spent.usage
+        return spent.replace(seconds=self._clock() - self._since)
 
     @property
     def counts_dollars(self) -> bool:

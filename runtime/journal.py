@@ -219,7 +219,8 @@ class Journal:
 
     def spend(self) -> Usage:
         """Sum of the rows, failed attempts that were billed among them; in whatever order, but for seconds."""
-        return self._spend.usage
+        with self._lock:
+            return self._spend.usage
 
     def unknown(self) -> tuple[int, int]:
         """Rows of model calls that never settled, and the tokens that they may have cost at most."""

@@ -1,4 +1,6 @@
+import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -7,7 +9,8 @@ from hypothesis import strategies as st
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget, Usage
-from selfwire.runtime.budget import Ledger
+from selfwire.runtime.budget import Ledger, Purse
+from selfwire.runtime.journal import Journal
 
 CALL = Usage(calls=1, input_tokens=60, output_tokens=40)
 
@@ -150,3 +153,30 @@ def test_threads_cannot_spend_past_the_limit() -> None:
         thread.join()
     assert ledger.spent.calls == 100
     assert len(refused) == 100
+
+
+def test_what_is_spent_is_never_half_of_a_call(often_switching: None) -> None:
+    ledger, journal, over = Ledger(), Journal.memory(), threading.Event()
+    even = Usage(calls=1, input_tokens=1, output_tokens=1, dollars=1.0)
+
+    def spends() -> None:
+        while not over.is_set():
+            ledger.settle(Purse(), even)
+            journal._count(even)
+
+    spender = threading.Thread(target=spends)
+    spender.start()
+    found = [spent for _ in range(3000) for spent in (ledger.spent, journal.spend())]
+    over.set()
+    spender.join()
+    journal.close()
+    assert all(one.calls == one.input_tokens == one.output_tokens == one.dollars for one in found)
+
+
+@pytest.fixture
+def often_switching() -> Iterator[None]:
+    """Threads take turns after every few steps."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)

@@ -146,7 +146,7 @@ async def turn(
     agent, scope = run.agent(layout.topology.agents[node]), run.scope.at(node=node)
     run.acted.append(node)
     inbox, usage = layout.inbox(node, steps, carried), NOTHING
-    place: dict[str, Any] = {"node": node, "agent": agent.id, "visit": scope.visit, "inbox": inbox}
+    place: dict[str, Any] = {"node": node, "agent": agent.id, "visit": scope.visit, "inbox": inbox, "sent": ()}
     try:
         acted = await run.act(agent, run.question, inbox, scope=scope)
         usage = acted.usage

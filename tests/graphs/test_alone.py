@@ -54,6 +54,15 @@ async def test_who_watches_changes_nothing_but_what_is_heard(failing: tuple[str,
     assert heard.names == ["team", "s"]
 
 
+async def test_what_an_agent_says_of_its_place_and_its_mail_is_the_teams_to_say() -> None:
+    async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        return Step(node="of", agent="another", visit=7, inbox=MAIL, sent=MAIL, output="said")
+
+    alone = await run_team(LONE, team_run(LONE, act))
+    watched = await run_team(LONE, team_run(LONE, act), config={"callbacks": [Heard()]})
+    assert alone.steps == watched.steps == (Step(node="s", agent="s", output="said"),)
+
+
 async def test_a_model_is_called_with_the_same_place_either_way() -> None:
     quiet, loud = Places(), Places()
     with unwatched({"tags": ["outside"], "metadata": {"around": 1}}):

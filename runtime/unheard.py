@@ -69,7 +69,8 @@ def _is_plain(model: BaseChatModel) -> bool:
 def _kind(model: type[BaseChatModel]) -> tuple[bool, bool]:
     """Whether its models are asked as usual, and whether they may stream: to ask a model for what it lacks is slow."""
     usual = all(getattr(model, name) is getattr(BaseChatModel, name) for name in ASKED_BY)
-    return usual, "streaming" in model.model_fields or hasattr(model, "streaming")
+    takes_any = model.model_config.get("extra") == "allow"
+    return usual, takes_any or "streaming" in model.model_fields or hasattr(model, "streaming")
 
 
 async def _generated(model: BaseChatModel, messages: list[BaseMessage], options: Mapping[str, Any]) -> ChatResult:

@@ -13,6 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.rate_limiters import InMemoryRateLimiter
 from langchain_core.runnables import Runnable, RunnableLambda
+from pydantic import ConfigDict
 
 from selfwire.runtime.faults import Caught
 from selfwire.runtime.models import chat_model
@@ -60,6 +61,12 @@ class Streaming(Awaited):
         raise NotImplementedError
 
 
+class AnyField(Awaited):
+    """Takes what it has no field for."""
+
+    model_config = ConfigDict(extra="allow")
+
+
 class OwnWay(Awaited):
     """Has its own way of being invoked."""
 
@@ -100,9 +107,13 @@ async def test_it_is_what_ainvoke_gives(model: Runnable[Any, Any]) -> None:
         Awaited().with_config(callbacks=[BaseCallbackHandler()]),
         Awaited() | (lambda said: said),
         Streaming(),
+        AnyField(streaming=True),
         OwnWay(),
     ],
-    ids=["callbacks", "verbose", "cache", "limiter", "v1", "stream", "config", "chain", "streaming", "own way"],
+    ids=[
+        "callbacks", "verbose", "cache", "limiter", "v1", "stream", "config", "chain", "streaming",
+        "streaming as extra", "own way",
+    ],
 )
 async def test_whoever_listens_or_stands_between_is_not_passed_by(model: Runnable[Any, Any]) -> None:
     assert await answered(model, ASKED, {}) is None

@@ -216,16 +216,11 @@ class Evaluation:
         scope = Scope(run=f"{self.run}/{one.name}", seed=self.request.seed, phase=PHASE)
         done, targets = await self._done(one), len(self.request.entries)
         count = Count(done=len(done), errors=0, score=sum(done.values()))
-        told = 0.0
+        told, untold = 0.0, False
 
-        async def keep(task: Task, found: Sequence[Trajectory]) -> None:
-            nonlocal told
-            count.add(await self._kept(one, task, found[0], scope))
-            now = time.monotonic()
-            await self._note_time(now)
-            if count.done < len(self.tasks) and now - told < TOLD_EVERY:
-                return
-            told = now
+        def tell() -> None:
+            nonlocal told, untold
+            told, untold = time.monotonic(), False
             on_event(
                 {
                     "target": one.name, "number": number, "targets": targets, "done": count.done,
@@ -233,8 +228,20 @@ class Evaluation:
                 }
             )  # fmt: skip
 
+        async def keep(task: Task, found: Sequence[Trajectory]) -> None:
+            nonlocal untold
+            count.add(await self._kept(one, task, found[0], scope))
+            untold, now = True, time.monotonic()
+            await self._note_time(now)
+            if count.done == len(self.tasks) or now - told >= TOLD_EVERY:
+                tell()
+
         todo = [task for task in self.tasks if task.id not in done]
-        await self.roll_for(one)(ground, one.play, one.workflow, todo, scope, keep)
+        try:
+            await self.roll_for(one)(ground, one.play, one.workflow, todo, scope, keep)
+        finally:
+            if untold:  # it was stopped
+                tell()
 
     async def _done(self, one: Entrant) -> dict[str, float]:
         """Scores of the tasks whose rows stand."""

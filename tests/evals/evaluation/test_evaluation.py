@@ -1,5 +1,6 @@
 """Evaluations end to end with the offline stand-in: rows, table, errors, caps, resuming."""
 
+import contextlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from selfwire.evals.cli.app import build
 from selfwire.evals.evaluation.opening import resumed, started
 from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
-from selfwire.evals.evaluation.run import WORKFLOWS
+from selfwire.evals.evaluation.run import WORKFLOWS, Event
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync
 from tests.evals.evaluation import graders
@@ -129,6 +130,21 @@ def test_a_budget_stops_it_and_resumed_it_ends_like_one_that_was_not_stopped(tmp
     header, rows = read_results(tmp_path / "mine.jsonl")
     assert header.complete
     assert comparable(rows) == comparable(expected)
+
+
+@pytest.mark.parametrize("calls", [12, 500])
+def test_the_last_event_tells_of_every_row_whether_it_was_stopped_or_not(
+    calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("selfwire.evals.evaluation.run.TOLD_EVERY", 3600.0)
+    asked, heard = request("hiva", budget=Budget(calls=calls), calls_per_task=6, concurrency=2), list[Event]()
+    with started(asked, tmp_path) as evaluation:
+        with contextlib.suppress(BudgetError):
+            run_sync(evaluation.go(heard.append))
+        run_sync(evaluation.written(complete=False))
+        _, rows = read_results(evaluation.out)
+    theirs = [event["done"] for event in heard if event["target"] == "hiva"]
+    assert theirs == [1, sum(row.target == "hiva" for row in rows)]
 
 
 def test_rows_that_stand_are_not_run_again_and_errors_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

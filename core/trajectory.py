@@ -105,14 +105,8 @@ class Trajectory(Value):
         return tuple((message.source, message.target) for step in self.steps for message in step.sent)
 
     def with_feedback(self, feedback: Feedback) -> "Trajectory":
-        """Return the trajectory with what the environment said; nothing else is looked at again.
-
-        Raises:
-            TypeError: that is no feedback.
-        """
-        if not isinstance(feedback, Feedback):
-            raise TypeError(f"an environment says a Feedback, not {feedback!r}")
-        return self.model_copy(update={"feedback": feedback})
+        """Return the trajectory with what the environment said."""
+        return self.replace(feedback=feedback)
 
     def failed(self, error: str) -> "Trajectory":
         """Return the trajectory marked as an infrastructure error: neither solved nor unsolved."""

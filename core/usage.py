@@ -90,32 +90,37 @@ class Bill:
     """A sum that grows; dollars are added exactly, so that their order leaves no trace."""
 
     def __init__(self, before: Costs = NOTHING) -> None:
-        self._calls = self._sent = self._received = 0
-        self._dollars, self._known, self._seconds = Fraction(0), True, 0.0
+        self.calls = self.input_tokens = self.output_tokens = 0
+        self.seconds, self._dollars, self._known = 0.0, Fraction(0), True
         self.add(before)
 
     def add(self, cost: Costs) -> None:
         """Add what something cost; an unknown price makes the sum unknown."""
         if cost is NOTHING:
             return
-        self._calls += cost.calls
-        self._sent += cost.input_tokens
-        self._received += cost.output_tokens
-        self._seconds += cost.seconds
+        self.calls += cost.calls
+        self.input_tokens += cost.input_tokens
+        self.output_tokens += cost.output_tokens
+        self.seconds += cost.seconds
         if cost.dollars is None:
             self._known = False
         elif cost.dollars:
             self._dollars += Fraction(cost.dollars)
 
     @property
+    def dollars(self) -> float | None:
+        """The sum of prices; None once one was unknown."""
+        return float(self._dollars) if self._known else None
+
+    @property
     def usage(self) -> Usage:
         """The sum until now."""
         return Usage(
-            calls=self._calls,
-            input_tokens=self._sent,
-            output_tokens=self._received,
-            dollars=float(self._dollars) if self._known else None,
-            seconds=self._seconds,
+            calls=self.calls,
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            dollars=self.dollars,
+            seconds=self.seconds,
         )
 
 

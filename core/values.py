@@ -110,17 +110,14 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 
 def _numbers(value: Any) -> Any:
     """Whole floats as integers: 1 == 1.0, so both must have the same text."""
-    kind = type(value)
-    if kind in _PLAIN:
+    if type(value) in _PLAIN:
         return value
-    if kind is list or kind is tuple:
+    if isinstance(value, (list, tuple)):
         return [item if type(item) in _PLAIN else _numbers(item) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
         return {key: item if type(item) in _PLAIN else _numbers(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_numbers(item) for item in value]
     return value
 
 

@@ -120,18 +120,21 @@ class Taken(NamedTuple):
     handing: Usage = NOTHING
 
     @property
+    def usage(self) -> Usage:
+        """What all of it cost."""
+        return self.step.usage + self.handing
+
+    @property
     def whole(self) -> Step:
         """The step with what it sent."""
-        if not self.sent:
-            return self.step
-        return self.step.replace(sent=self.sent, usage=self.step.usage + self.handing)
+        return self.step.replace(sent=self.sent, usage=self.usage) if self.sent else self.step
 
     @property
     def json(self) -> dict[str, Any]:
         """The same for the state of a team's graph: without the inbox, which follows from what was sent."""
         known = self.step.model_dump(mode="json", exclude={"inbox"}, exclude_defaults=True)
         if self.handing is not NOTHING:
-            known["usage"] = (self.step.usage + self.handing).model_dump(mode="json")
+            known["usage"] = self.usage.model_dump(mode="json")
         return {"node": self.step.node, **known, "sent": [*self.sent]}
 
 
@@ -146,16 +149,16 @@ async def turn(
     agent, scope = run.agent(layout.topology.agents[node]), run.scope.at(node=node)
     run.acted.append(node)
     inbox, usage = layout.inbox(node, steps, carried), NOTHING
-    place: dict[str, Any] = {"node": node, "agent": agent.id, "visit": scope.visit, "inbox": inbox, "sent": ()}
+    place = {"node": node, "agent": agent.id, "visit": scope.visit, "inbox": inbox}
     try:
         acted = await run.act(agent, run.question, inbox, scope=scope)
         usage = acted.usage
-        place["routing"] = _routed(layout, node, run, steps, acted.output)
-        is_placed = all(getattr(acted, name) == value for name, value in place.items())
-        step = acted if is_placed else acted.replace(**place)
+        wanted = {**place, "routing": _routed(layout, node, run, steps, acted.output), "sent": ()}
+        stands = all(getattr(acted, name) == value for name, value in wanted.items())
+        step = acted if stands else acted.replace(**wanted)
         texts, handing = await _handed_over(layout, run, step, scope)
     except ModelError as error:
-        return Taken(Step(**{**place, "routing": None}, usage=usage + cost_of(error), error=described(error)))
+        return Taken(Step(**place, usage=usage + cost_of(error), error=described(error)))
     sent = tuple({"source": node, "target": target, "text": text} for target, text in texts.items())
     return Taken(step, sent, handing)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 from selfwire.core.errors import BudgetError, ConfigError, ShareError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import NOTHING, Bill, Budget, Usage
+from selfwire.core.usage import NOTHING, Bill, Budget, Costs, Usage
 
 
 class Purse(NamedTuple):
@@ -21,9 +21,9 @@ class Purse(NamedTuple):
     dollars: float = 0
 
     @classmethod
-    def of(cls, usage: Usage) -> Self:
-        """The amount of a usage; an unknown price counts 0, as such models are refused a dollar budget."""
-        return cls(usage.calls, usage.tokens, usage.dollars or 0)
+    def of(cls, cost: Costs) -> Self:
+        """The amount of a cost; an unknown price counts 0, as such models are refused a dollar budget."""
+        return cls(cost.calls, cost.input_tokens + cost.output_tokens, cost.dollars or 0)
 
     def plus(self, other: "Purse") -> "Purse":
         """Both amounts together."""
@@ -207,7 +207,7 @@ class Ledger:
             self.parent._refuse(wanted.only(ALL - self._reserved), where)
 
     def _refuse_here(self, wanted: Purse, where: str) -> None:
-        calls, tokens, dollars = self._held.plus(Purse.of(self._spent.usage))
+        calls, tokens, dollars = self._held.plus(Purse.of(self._spent))
         seconds = self._clock() - self._since
         spent = Usage(calls=int(calls), input_tokens=int(tokens), dollars=dollars, seconds=seconds)
         asked = Usage(calls=int(wanted.calls), input_tokens=int(wanted.tokens), dollars=wanted.dollars)

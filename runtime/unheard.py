@@ -19,8 +19,8 @@ TOLD = ("ls_structured_output_format", "structured_output_format")
 """Options that only tracers are told."""
 ASKED_BY = ("ainvoke", "agenerate_prompt", "agenerate", "_agenerate_with_cache")
 """What stands between a call and the model; a model that has its own way there is asked that way."""
-NOBODY = AsyncCallbackManagerForLLMRun.get_noop_manager()
-"""Hears of a call."""
+UNHEARD = AsyncCallbackManagerForLLMRun.get_noop_manager()
+"""What a model may tell how it gets on; it tells nobody, so that all calls share it."""
 
 
 async def answered(
@@ -75,7 +75,7 @@ def _kind(model: type[BaseChatModel]) -> tuple[bool, bool]:
 
 async def _generated(model: BaseChatModel, messages: list[BaseMessage], options: Mapping[str, Any]) -> ChatResult:
     if type(model)._agenerate is not BaseChatModel._agenerate:
-        return await model._agenerate(messages, run_manager=NOBODY, **options)
+        return await model._agenerate(messages, run_manager=UNHEARD, **options)
     # a thread each: the loop's pool, which LangChain would take, has as many threads as a small machine has cores
-    call = partial(model._generate, messages, run_manager=NOBODY.get_sync(), **options)
+    call = partial(model._generate, messages, run_manager=UNHEARD.get_sync(), **options)
     return await in_thread(copy_context().run, call)

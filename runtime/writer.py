@@ -11,7 +11,7 @@ import contextlib
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
@@ -21,8 +21,8 @@ from selfwire.runtime.statements import Statement, writing
 
 T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], T]
-TOGETHER = 64
-"""Jobs that may wait for a commit on a loop."""
+TOGETHER = 128
+"""Jobs or statements that may wait for a commit on a loop."""
 BATCH = 256
 """Jobs that share one commit of the thread at most."""
 CHECKPOINT = 3000
@@ -56,8 +56,7 @@ class Writer:
         self._stop = weakref.finalize(self, self._jobs.put, None)
         self._lent: asyncio.AbstractEventLoop | None = None
         self._waiting: list[Job[Any]] = []
-        self._unhurried: dict[str, list[tuple[Any, ...]]] = {}
-        self._overdue = False  # they could not be written: nothing overtakes them until they are
+        self._spare: list[Statement] = []
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
@@ -68,15 +67,14 @@ class Writer:
         finally:
             self._lent = before
             with self._shared.lock:
-                self._commit_waiting()
+                self._commit_all()
 
     async def run(self, job: Job[T], *, overtakes: bool = False) -> T:
         """Run a job and return its result once it is committed.
 
         Args:
             job: reads or writes.
-            overtakes: whether it may go before what was put with seconds to spare, if that could be written when
-                they were over.
+            overtakes: whether it may go before what still has seconds to spare.
 
         Raises:
             JournalError: SQLite failed or the writer is closed.
@@ -85,7 +83,9 @@ class Writer:
             raise self._closed
         loop = asyncio.get_running_loop()
         if loop is self._lent:
-            return await self._run_here(job, overtakes=overtakes and not self._overdue)
+            if not overtakes:
+                self._hurry()
+            return await self._run_here(job)
         done: asyncio.Future[T] = loop.create_future()
         self._jobs.put(_Pending(job, loop, done))
         try:
@@ -126,16 +126,11 @@ class Writer:
         if loop is not self._lent:
             await self.run(writing(statements))
             return
-        if not self._unhurried:
-            loop.call_later(within, self._end_turn, loop, False)
-        for statement, values in statements:
-            self._unhurried.setdefault(statement, []).append(values)
-        if len(self._unhurried[statements[0][0]]) >= TOGETHER:
+        if not self._spare:
+            loop.call_later(within, self._end_time, loop)
+        self._spare += statements
+        if len(self._spare) >= TOGETHER:
             await self._caught_up()
-
-    async def _caught_up(self) -> None:
-        await self.run(_nothing)
-        await asyncio.sleep(0)  # whoever only puts would never let others take their turn
 
     def close(self) -> None:
         """Finish what waits, close the connection and end the thread.
@@ -145,48 +140,60 @@ class Writer:
         """
         try:
             with self._shared.lock:
-                self._commit_waiting()
+                self._commit_all()
         finally:
             self._stop()
             self._thread.join()
 
-    async def _run_here(self, job: Job[T], *, overtakes: bool) -> T:
+    async def _caught_up(self) -> None:
+        await self.run(_nothing)
+        await asyncio.sleep(0)  # whoever only puts would never let others take their turn
+
+    def _hurry(self) -> None:
+        """Have what had seconds to spare wait no longer than all else."""
+        if self._spare:
+            self._waiting.append(partial(_execute, self._spare))
+            self._spare = []
+
+    async def _run_here(self, job: Job[T]) -> T:
         while not self._shared.lock.acquire(blocking=False):  # noqa: ASYNC110 - what is waited for is a thread
             await asyncio.sleep(PAUSE)
         try:
-            return self._commit_here(job, overtakes=overtakes)
+            return self._commit_here(job)
         finally:
             self._shared.lock.release()
 
-    def _end_turn(self, loop: asyncio.AbstractEventLoop, hurried_only: bool = True) -> None:
+    def _end_time(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._hurry()
+        self._end_turn(loop)
+
+    def _end_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         if not self._shared.lock.acquire(blocking=False):
-            loop.call_later(PAUSE, self._end_turn, loop, hurried_only)
+            loop.call_later(PAUSE, self._end_turn, loop)
             return
         try:
             with contextlib.suppress(JournalError):  # they still wait, and whoever asks next is told
-                self._commit_waiting(overtakes=hurried_only)
+                self._commit_waiting()
         finally:
             self._shared.lock.release()
 
-    def _commit_waiting(self, *, overtakes: bool = False) -> None:
-        if self._stop.alive and (self._waiting or (self._unhurried and not overtakes)):
-            self._commit_here(_nothing, overtakes=overtakes)
+    def _commit_all(self) -> None:
+        self._hurry()
+        self._commit_waiting()
 
-    def _commit_here(self, job: Job[T], *, overtakes: bool) -> T:
+    def _commit_waiting(self) -> None:
+        if self._waiting and self._stop.alive:
+            self._commit_here(_nothing)
+
+    def _commit_here(self, job: Job[T]) -> T:
         """Run what waits and the job, in one transaction."""
         if not self._stop.alive:  # closed while it waited for its turn
             raise self._closed
-        unhurried = {} if overtakes else self._unhurried
-        jobs = [partial(_execute_many, unhurried)] if unhurried else []
         try:
-            results = self._shared.all_committed([*self._waiting, *jobs, job])
+            results = self._shared.all_committed([*self._waiting, job])
         except FAULTS as error:
-            self._overdue = self._overdue or bool(unhurried)
             raise self._failed(error) from error
         self._waiting.clear()
-        if unhurried:
-            unhurried.clear()
-            self._overdue = False
         if self._shared.is_due():
             threading.Thread(target=self._shared.checkpoint, name="checkpoint", daemon=True).start()
         last: T = results[-1]
@@ -250,9 +257,13 @@ def _nothing(connection: sqlite3.Connection) -> None:
     """Commits what waits."""
 
 
-def _execute_many(statements: Mapping[str, Sequence[tuple[Any, ...]]], connection: sqlite3.Connection) -> None:
-    for statement, values in statements.items():
-        connection.executemany(statement, values).close()
+def _execute(statements: Sequence[Statement], connection: sqlite3.Connection) -> None:
+    """Executes them by kind."""
+    kinds: dict[str, list[tuple[Any, ...]]] = {}
+    for statement, values in statements:
+        kinds.setdefault(statement, []).append(values)
+    for statement, values_of_all in kinds.items():
+        connection.executemany(statement, values_of_all).close()
 
 
 def _work(shared: _Shared, jobs: "SimpleQueue[_Pending | None]") -> None:

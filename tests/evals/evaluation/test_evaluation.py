@@ -87,16 +87,25 @@ def test_graders_that_raise_hang_or_return_nonsense_cost_their_own_tasks_only(tm
     assert all(row.calls for row in found.values())
 
 
-def test_async_graders_that_hang_cost_their_own_tasks_only_even_if_they_never_yield(tmp_path: Path) -> None:
+@pytest.mark.parametrize("concurrency", [1, 10])
+def test_async_graders_that_hang_cost_their_own_tasks_only_even_if_they_never_yield(
+    concurrency: int, tmp_path: Path
+) -> None:
     whims = ("fine", "wait", "fine", "block", "fine", "cancel", "nan", "fine", "block", "fine")
     asked = own(tmp_path, *whims, grader="capricious_async")
-    _, rows = evaluated(tmp_path, asked.replace(concurrency=1, grading_timeout=2.0))
+    _, rows = evaluated(tmp_path, asked.replace(concurrency=concurrency, grading_timeout=2.0))
     found = {row.task: row for row in rows if row.target == "single"}
     assert {task: row.score for task, row in found.items()} == {
         f"t{n}": 1.0 if whim == "fine" else None for n, whim in enumerate(whims)
     }
     assert "did not grade task 't3' within 2 s" in (found["t3"].error or "")
     assert "CancelledError" in (found["t5"].error or "")
+
+
+def test_async_graders_that_hold_each_other_up_are_each_given_their_time(tmp_path: Path) -> None:
+    asked = own(tmp_path, *["dawdle"] * 10, grader="capricious_async")
+    _, rows = evaluated(tmp_path, asked.replace(concurrency=10, grading_timeout=1.0))
+    assert [row.error for row in rows] == [None] * 20
 
 
 def test_a_cap_of_calls_binds_every_task_and_is_no_error(tmp_path: Path) -> None:

@@ -114,7 +114,25 @@ def test_a_cap_of_calls_binds_every_task_and_is_no_error(tmp_path: Path) -> None
     assert all(row.calls <= 6 and row.error is None for row in (*slow, *quick))
     assert any(row.capped and (row.score, row.solved) == (0.0, False) for row in slow)
     assert not any(row.capped for row in quick)
+    listed = call(tmp_path, "show", "r").stdout
+    assert listed.count("over cap") == sum(row.capped for row in slow)
+    assert "error" not in listed
+    cut = next(row.task for row in slow if row.capped)
+    assert "over the cap of calls" in call(tmp_path, "show", "r", "--task", cut, "--at", "tacomas").stdout
     assert min(row.calls for row in quick) > 2  # what one answer leaves is spent on further samples
+
+
+def test_what_to_type_next_names_the_home_unless_it_is_the_usual_one(tmp_path: Path) -> None:
+    given = ("eval", "single", "--benchmark", "archive", "--tasks", "2")
+    usual = call(tmp_path / "usual", *given)
+    assert "selfwire show eval-archive-" in usual.stdout
+    assert "--home" not in usual.stdout
+    home = tmp_path / "another home"
+    stopped = call(tmp_path / "usual", *given, "--budget-calls", "1", "--calls-per-task", "1", "--home", str(home))
+    assert stopped.exit_code == 3, stopped.output
+    (run,) = (home / "runs").iterdir()
+    assert f"go on with: selfwire eval --resume {run.name} --home '{home}'\n" in stopped.stdout
+    assert f"`selfwire show {run.name} --home '{home}'`" in stopped.stdout
 
 
 def test_a_budget_stops_it_and_resumed_it_ends_like_one_that_was_not_stopped(tmp_path: Path) -> None:

@@ -172,9 +172,9 @@ def _opened(
 ) -> Iterator[OpenRun]:
     elapsed = run_sync(journal.noted(ELAPSED)) or 0.0
     ledger = Ledger(request.budget, spent=journal.spend(), elapsed=elapsed)
-    model = metered(request.models, journal=journal, ledger=ledger, probe=True, home=home).labelled(
-        method=request.method
-    )
+    at_once = request.evolution.concurrency
+    models = metered(request.models, journal=journal, ledger=ledger, at_once=at_once, probe=True, home=home)
+    model = models.labelled(method=request.method)
     bench = _benchmark(request).with_model(model)
     toolbox = journalled(bench.toolbox, journal)
     made = method(request.method, model=model, toolbox=toolbox, embedder=embeds, config=request.config)

@@ -21,7 +21,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import thawed
 from selfwire.runtime.faults import Caught
-from selfwire.runtime.threads import in_thread, on_foreign_loop
+from selfwire.runtime.threads import GivenUpError, HeldUpError, in_thread, on_foreign_loop, own_loop, shared_loop
 
 Graded = float | Feedback
 Grader = Callable[[Task, str], Graded | Awaitable[Graded]]
@@ -143,22 +143,31 @@ class GradedEnvironment:
         if self._seconds is None and self._awaited:
             return await self._awaited(task, answer)
         try:
-            async with asyncio.timeout(self._seconds) as timer:
-                return await self._foreign(task, answer)
-        except TimeoutError:
-            if not timer.expired():
-                raise
+            try:
+                return await self._foreign(task, answer, shared_loop())
+            except HeldUpError:
+                with own_loop() as loop:
+                    return await self._foreign(task, answer, loop)
+        except (GivenUpError, HeldUpError):
             raise GradingError(
                 f"{self.name} did not grade task {task.id!r} within {self._seconds:g} s; "
                 "mend it or raise --grading-timeout"
             ) from None
 
-    async def _foreign(self, task: Task, answer: str) -> object:
+    async def _foreign(self, task: Task, answer: str, loop: asyncio.AbstractEventLoop) -> object:
         """Foreign code may never return, and never yield either."""
         if self._awaited:
-            return await on_foreign_loop(self._awaited, task, answer)
-        graded = await in_thread(self._grader, task, answer)
-        return await on_foreign_loop(_itself, graded) if inspect.isawaitable(graded) else graded
+            return await on_foreign_loop(loop, self._seconds, self._awaited, task, answer)
+        try:
+            async with asyncio.timeout(self._seconds) as timer:
+                graded = await in_thread(self._grader, task, answer)
+        except TimeoutError:
+            if timer.expired():
+                raise GivenUpError from None
+            raise
+        if inspect.isawaitable(graded):
+            return await on_foreign_loop(loop, self._seconds, _itself, graded)
+        return graded
 
     def _scored(self, task: Task, graded: object) -> Feedback:
         score = float(graded) if isinstance(graded, Real) else -1.0

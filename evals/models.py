@@ -12,18 +12,27 @@ from selfwire.runtime.models import chat_model
 from selfwire.runtime.prices import Prices
 from selfwire.runtime.storage import home_folder
 
+REQUESTS = 32
+"""Least number of requests at once per provider, where the request names none."""
 PRICES = "prices.json"
 """Name of the file in the home folder that overrides the shipped list prices."""
 
 
 def metered(
-    names: ModelNames, *, journal: Journal, ledger: Ledger, probe: bool = False, home: Path | None = None
+    names: ModelNames,
+    *,
+    journal: Journal,
+    ledger: Ledger,
+    at_once: int = 1,
+    probe: bool = False,
+    home: Path | None = None,
 ) -> MeteredModel:
     """The models of a request behind one wrapper.
 
     Args:
         names: which model plays which role.
         journal, ledger: of the run.
+        at_once: tasks that are worked on at the same time.
         probe: whether a provider that is down raises an OutageError, for runs that can be resumed.
         home: folder where a file of prices may lie.
 
@@ -40,7 +49,8 @@ def metered(
         refuse_no_address(names.base_url)
     options = {"base_url": names.base_url} if names.base_url else {}
     made = {name: chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
-    policy = CallPolicy(timeout=names.timeout, retries=names.retries, probe=probe, concurrency=names.requests)
+    requests = names.requests or max(REQUESTS, at_once)
+    policy = CallPolicy(timeout=names.timeout, retries=names.retries, probe=probe, concurrency=requests)
     roles = {role: made[name] for role, name in names.roles.items()}
     return MeteredModel(roles, journal=journal, ledger=ledger, policy=policy, prices=prices(names, home))
 

@@ -21,7 +21,7 @@ class ModelNames(Value):
         retries: of one request after transient errors.
         embedder: auto, minilm or hashing; auto is hashing beside the offline model.
         prices: a JSON file of prices, laid over the shipped ones.
-        requests: at once per provider.
+        requests: at once per provider; None for 32, or as many as tasks are worked on at once if these are more.
     """
 
     agent: str = "offline"
@@ -32,7 +32,7 @@ class ModelNames(Value):
     retries: int = Field(default=5, ge=0)
     embedder: Literal["auto", "minilm", "hashing"] = "auto"
     prices: str | None = None
-    requests: int = Field(default=32, ge=1)
+    requests: int | None = Field(default=None, ge=1)
 
     @property
     def roles(self) -> dict[str, str]:

@@ -102,6 +102,9 @@ class Ledger:
             those of calls, which overlap, and do not count.
         elapsed: wall time under this budget before, in seconds.
         clock: seconds that only grow.
+
+    Attributes:
+        under_way: calls that it pays for now, each done as it ends; for the event loop that makes them.
     """
 
     def __init__(
@@ -121,6 +124,7 @@ class Ledger:
         self._reserved, self._left = frozenset[str](), Purse()
         self._clock, self._since = clock, clock() - elapsed
         self._shares: dict[tuple[int, str, str], Ledger] = {}
+        self.under_way: set[asyncio.Future[None]] = set()
 
     @property
     def spent(self) -> Usage:

@@ -4,7 +4,8 @@ import asyncio
 import copy
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -14,7 +15,7 @@ from langchain_core.runnables.config import ensure_config
 from pydantic import BaseModel, Field, ValidationError
 
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
-from selfwire.core.errors import ConfigError, ModelError, OutageError, ReplyError
+from selfwire.core.errors import ConfigError, ModelError, OutageError, ReplyError, ShareError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.values import Value
@@ -193,10 +194,11 @@ class MeteredModel:
         messages, cuts = fitted(request.messages, request.tools, self.policy.max_input_tokens)
         at_most = self._at_most(player, messages, request)
         made: list[Reply] = []
+        ledger = self.ledger.at(request.scope)
 
         async def call() -> Outcome:
             billed: list[Usage] = []
-            with self.ledger.at(request.scope).hold(at_most, _where(request.scope)) as hold:
+            with ledger.hold(at_most, _where(request.scope)) as hold:
                 try:
                     reply = await self._tried(player, request._replace(messages=messages), billed)
                 except ModelError as error:
@@ -211,7 +213,8 @@ class MeteredModel:
             return Outcome(reply.model_dump_json(), reply.usage)
 
         asked = _asked(player.who, request)
-        outcome = await self.journal.recorded("model", request.scope, asked, call, at_most)
+        async with _seen_to_the_end(ledger):
+            outcome = await self.journal.recorded("model", request.scope, asked, call, at_most)
         return made[0] if made else Reply.model_validate_json(outcome.text)
 
     async def _tried(self, player: _Player, request: _Request, billed: list[Usage]) -> Reply:
@@ -317,6 +320,24 @@ class MeteredModel:
                     f"a budget in dollars cannot bind: the price of {player.who.name} is not known; "
                     f"give its price, or a budget in tokens or calls"
                 )
+
+
+@asynccontextmanager
+async def _seen_to_the_end(share: Ledger) -> AsyncIterator[None]:
+    """A call that a task's share refuses ends the task, so it waits for those under way, which are paid for."""
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    share.under_way.add(ended)
+    try:
+        yield
+    except ShareError:
+        share.under_way.discard(ended)
+        if share.under_way:
+            await asyncio.wait([*share.under_way])
+        raise
+    finally:
+        share.under_way.discard(ended)
+        if not ended.done():
+            ended.set_result(None)
 
 
 def _where(scope: Scope) -> str:

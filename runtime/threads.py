@@ -7,7 +7,8 @@ import asyncio
 import contextlib
 import contextvars
 import threading
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from types import TracebackType
 from typing import ParamSpec, TypeVar
@@ -36,31 +37,58 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     return await done
 
 
-async def on_foreign_loop(call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Await a call on the event loop that foreign code shares; one that never yields holds up nothing here.
+class GivenUpError(Exception):
+    """A call did not end in its time."""
 
-    All calls share one loop, as clients are bound to the loop of their first use; where a call that is cancelled
-    does not let go of it, later calls get a new one.
+
+class HeldUpError(Exception):
+    """A call did not end in its time, as another one held up the loop that they share."""
+
+
+async def on_foreign_loop(
+    loop: asyncio.AbstractEventLoop, seconds: float | None, call: Callable[P, Awaitable[T]], *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:  # fmt: skip
+    """Await a call on a loop for foreign code; one that never yields holds up nothing here.
+
+    Args:
+        loop: `shared_loop()`, or one of `own_loop()`.
+        seconds: until it is given up; None for never.
+        call, args, kwargs: what is awaited there.
 
     Raises:
+        GivenUpError: it took too long. If it does not let go of a shared loop, later calls get a new one.
+        HeldUpError: it took too long because of another call, so nobody knows how long it takes.
         RuntimeError: it raised what would end the process; whatever else it raises passes through.
     """
     done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-    loop = _foreign_loop()
     tasks: list[asyncio.Task[None]] = []
+    begun: list[float] = []
 
     async def run() -> None:
+        begun.append(time.monotonic())
         with _Delivery(done) as delivery:
             value = await call(*args, **kwargs)
             delivery.tell(lambda: done.set_result(value))
 
     loop.call_soon_threadsafe(lambda: tasks.append(loop.create_task(run())), context=contextvars.copy_context())
     try:
-        return await done
-    except asyncio.CancelledError:
-        loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
-        _give_up_if_stuck(loop)
-        raise
+        await asyncio.wait({done}, timeout=seconds)
+        if begun and seconds is not None:  # its time is its own: others may have kept it from beginning
+            await asyncio.wait({done}, timeout=max(0.0, begun[0] + seconds - time.monotonic()))
+        if done.done():
+            return done.result()
+        busy_with = asyncio.current_task(loop)
+        stuck = await _is_stuck(loop)
+        if done.done():
+            return done.result()
+    finally:
+        if not done.done():
+            done.cancel()
+            with contextlib.suppress(RuntimeError):  # the loop has gone
+                loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+    others = busy_with not in tasks and (busy_with is not None or stuck)
+    raise HeldUpError if others or not begun else GivenUpError
 
 
 _LOOPS: list[asyncio.AbstractEventLoop] = []
@@ -70,23 +98,52 @@ _PATIENCE = 0.5
 """Seconds in which a loop that is not stuck answers."""
 
 
-def _foreign_loop() -> asyncio.AbstractEventLoop:
+def shared_loop() -> asyncio.AbstractEventLoop:
+    """The loop that all foreign code shares, as clients are bound to the loop of their first use."""
     with _CHANGE:
         if not _LOOPS:
-            loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="foreign loop", daemon=True).start()
-            _LOOPS.append(loop)
+            _LOOPS.append(_running_loop())
         return _LOOPS[-1]
 
 
-def _give_up_if_stuck(loop: asyncio.AbstractEventLoop) -> None:
-    if loop not in _LOOPS:
-        return
-    answered = threading.Event()
-    loop.call_soon_threadsafe(answered.set)
-    if not answered.wait(_PATIENCE):
-        with _CHANGE, contextlib.suppress(ValueError):
-            _LOOPS.remove(loop)
+@contextlib.contextmanager
+def own_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """A loop for one call, which nobody else can hold up."""
+    loop = _running_loop()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+
+    def run() -> None:
+        loop.run_forever()
+        loop.run_until_complete(_ended())
+        loop.close()
+
+    threading.Thread(target=run, name="foreign loop", daemon=True).start()
+    return loop
+
+
+async def _ended() -> None:
+    """Wait for what was cancelled, so that it can clean up."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    await asyncio.gather(*left, return_exceptions=True)
+
+
+async def _is_stuck(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether a loop does not answer, or did not when it was last asked; a shared one is given up then."""
+    answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    loop.call_soon_threadsafe(_Delivery(answer).tell, lambda: answer.set_result(None))
+    if (await asyncio.wait({answer}, timeout=_PATIENCE))[0]:
+        return False
+    answer.cancel()
+    with _CHANGE, contextlib.suppress(ValueError):
+        _LOOPS.remove(loop)
+    return True
 
 
 class _Delivery:

@@ -172,7 +172,6 @@ def model_names(given: Mapping[str, Any]) -> ModelNames:
         retries=given["retries"],
         embedder=given["embedder"],
         prices=None if prices is None else str(prices.resolve()),
-        requests=max(32, given["concurrency"]),
     )
 
 
@@ -181,7 +180,7 @@ def _go(run: Evaluation, home: Path | None, given: Mapping[str, Any]) -> None:
     at_once, markdown = workers_for(asked, given.get("workers", 1)), given.get("markdown")
     names = ", ".join(entry.target for entry in asked.entries)
     out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
-    with _words_at_the_end(run), telling(run):
+    with _words_at_the_end(run, home), telling(run):
         for notice in run.notices:
             out.print(notice)
         if asked.evolving:
@@ -232,7 +231,7 @@ def _evolve(run: Evaluation) -> None:
 
 
 @contextlib.contextmanager
-def _words_at_the_end(run: Evaluation) -> Iterator[None]:
+def _words_at_the_end(run: Evaluation, home: Path | None) -> Iterator[None]:
     finished = False
     try:
         yield
@@ -243,7 +242,7 @@ def _words_at_the_end(run: Evaluation) -> Iterator[None]:
     finally:
         if not finished:
             _write_what_there_is(run)
-        _last_words(run, finished=finished)
+        _last_words(run, home, finished=finished)
 
 
 def _write_what_there_is(run: Evaluation) -> None:
@@ -254,11 +253,12 @@ def _write_what_there_is(run: Evaluation) -> None:
         typer.echo(str(error), err=True)
 
 
-def _last_words(run: Evaluation, *, finished: bool) -> None:
-    out = output.console()
+def _last_words(run: Evaluation, home: Path | None, *, finished: bool) -> None:
+    out, there = output.console(), output.at_home(home)
     rows, tokens = run.journal.unknown()
     lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
     out.print(f"spent: {told_spend(run.ledger.spent)}{lost}")
     if not finished:
-        out.print(f"go on with: selfwire {run.request.command} --resume {run.run}")
-    out.print(f"results{'' if finished else ' so far'} are in {run.out}; look at a task with `selfwire show {run.run}`")
+        out.print(f"go on with: selfwire {run.request.command} --resume {run.run}{there}")
+    look = f"look at a task with `selfwire show {run.run}{there}`"
+    out.print(f"results{'' if finished else ' so far'} are in {run.out}; {look}")

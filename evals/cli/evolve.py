@@ -128,7 +128,7 @@ def _go(run: OpenRun, home: str | None) -> None:
     for notice in run.notices:
         out.print(notice)
     out.print(f"run {parts.run}: {parts.method.name} on {run.benchmark.name}, seed {parts.config.seed}")
-    with with_last_words(partial(_last_words, run)):
+    with with_last_words(partial(_last_words, run, home)):
         with EvolutionProgress(parts.config.iterations, out) as progress:
             final = run_sync(run.go(progress))
         if parts.splits.test and run.request.baselines:
@@ -137,7 +137,7 @@ def _go(run: OpenRun, home: str | None) -> None:
     if failed := failed_tests(final):
         out.print(
             f"\n{failed} of {len(parts.splits.test)} test tasks ended as errors and count for neither side; try these "
-            f"again with: selfwire evolve --resume {parts.run}"
+            f"again with: selfwire evolve --resume {parts.run}{output.at_home(home)}"
         )
 
 
@@ -182,15 +182,16 @@ def _cells(line: Line) -> tuple[str, ...]:
     return line.name, solved, score, f"{line.calls:.1f}", f"{line.tokens:,.0f}", price, str(line.errors)
 
 
-def _last_words(run: OpenRun, finished: bool) -> None:
-    out, parts = output.console(), run.parts
+def _last_words(run: OpenRun, home: str | None, finished: bool) -> None:
+    out, parts, there = output.console(), run.parts, output.at_home(home)
     rows, tokens = parts.journal.unknown()
     lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
     out.print(f"spent: {told_spend(parts.journal.spend())}{lost}")
     if not finished:
-        out.print(f"go on with: selfwire evolve --resume {parts.run}")
+        out.print(f"go on with: selfwire evolve --resume {parts.run}{there}")
     where, name = Path(parts.library.where), parts.config.name
-    out.print(f"\nthe best workflow is {name!r} in {where}; look at it with `selfwire show {name}`, use it so:")
+    look = f"look at it with `selfwire show {name}{there}`"
+    out.print(f"\nthe best workflow is {name!r} in {where}; {look}, use it so:")
     out.print(_snippet(run, where.parent.resolve(), name))
 
 

@@ -1,10 +1,12 @@
 """How values look in a terminal: plain words, tables, and red and green for differences."""
 
 import difflib
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -31,6 +33,13 @@ def console() -> Console:
 def command_line() -> str:
     """The command that runs, as it was typed."""
     return shlex.join(["selfwire", *sys.argv[1:]])
+
+
+def at_home(home: str | Path | None) -> str:
+    """What a command to type next needs so that it looks into the same folder: nothing where that is the usual one."""
+    if not home or os.environ.get("SELFWIRE_HOME") == str(home):
+        return ""
+    return f" --home {shlex.quote(str(home))}"
 
 
 def show_workflow(workflow: Workflow, version: Version | None) -> None:

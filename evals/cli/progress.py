@@ -177,5 +177,11 @@ def _score(event: Event) -> str:
 def told_spend(spend: dict[str, Any] | Usage) -> str:
     """A spend as short text."""
     usage = spend if isinstance(spend, Usage) else Usage.model_validate(spend)
-    price = "price unknown" if usage.dollars is None else f"${usage.dollars:,.2f}"
-    return f"{usage.calls:,} calls, {usage.tokens:,} tokens, {price}"
+    return f"{usage.calls:,} calls, {usage.tokens:,} tokens, {_told_price(usage.dollars)}"
+
+
+def _told_price(dollars: float | None) -> str:
+    """Dollars to the cent; what costs less than one is not nothing."""
+    if dollars is None:
+        return "price unknown"
+    return "under $0.01" if 0 < dollars < 0.01 else f"${dollars:,.2f}"

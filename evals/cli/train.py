@@ -80,10 +80,10 @@ def train(
     folder = local_folder(home)
     if resume is not None:
         with resumed_training(resume, folder, limits=new_limits(ctx)) as training:
-            _go(training)
+            _go(training, home)
         return
     with new_training(requested(ctx.params), folder) as training:
-        _go(training)
+        _go(training, home)
 
 
 def _refuse_other_family(method: str | None, family: str) -> None:
@@ -164,12 +164,12 @@ def _config(method: str, given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _go(training: OpenTraining) -> None:
+def _go(training: OpenTraining, home: str | None) -> None:
     out, parts = output.console(), training.run.parts
     for notice in training.notices:
         out.print(notice)
     out.print(f"run {parts.run}: the router of {parts.method.name} on {training.run.benchmark.name}")
-    with with_last_words(partial(_last_words, training)):
+    with with_last_words(partial(_last_words, training, home)):
         trained = run_sync(training.go(lambda update: _told(update, training.config.train.updates)))
         if parts.splits.test:
             _show(run_sync(training.tested(trained)))
@@ -195,11 +195,11 @@ def _show(found: Sequence[Tested]) -> None:
     output.console().print(table)
 
 
-def _last_words(training: OpenTraining, finished: bool) -> None:
+def _last_words(training: OpenTraining, home: str | None, finished: bool) -> None:
     out, run = output.console(), training.run
     out.print(f"spent: {told_spend(run.parts.journal.spend())}")
     if not finished:
-        out.print(f"go on with: selfwire train --resume {run.parts.run}")
+        out.print(f"go on with: selfwire train --resume {run.parts.run}{output.at_home(home)}")
     else:
         out.print(f"the trained workflow is {run.parts.config.name!r} in {run.parts.library.where}")
     if run.request.models.is_offline:

@@ -8,7 +8,7 @@ from selfwire.core.trajectory import Step, Trajectory
 from selfwire.evals.cli import output
 from selfwire.evals.cli.plans import show_plan
 from selfwire.evals.cli.progress import told_spend
-from selfwire.evals.evaluation.rows import opinion
+from selfwire.evals.evaluation.rows import CAPPED, opinion
 from selfwire.evals.evaluation.run import ROWS
 from selfwire.evals.runs import JOURNAL, run_folder
 from selfwire.graphs.evolution.phases import kept_as
@@ -30,7 +30,8 @@ def show_trajectory(done: Trajectory) -> None:
             out.print(f"\n{'stage' if 'stages' in done.notes else 'round'} {step.visit + 1}", style="bold")
             shown.clear()
         _show_step(step, shown)
-    out.print("\nanswer" if done.error is None else "\nerror", style="bold")
+    ended = "over the cap of calls" if done.notes.get(CAPPED) else "error"
+    out.print("\nanswer" if done.error is None else f"\n{ended}", style="bold")
     out.print(_indented(done.answer if done.error is None else done.error))
     if done.feedback:
         solved = "solved" if done.feedback.solved else "not solved"
@@ -142,7 +143,8 @@ def _list(found: list[tuple[str, Trajectory]]) -> None:
         if at != place:
             out.print(at, style="bold")
             place = at
-        score = "error" if done.feedback is None else f"{done.feedback.score:.2f}"
+        unscored = "over cap" if done.notes.get(CAPPED) else "error"
+        score = unscored if done.feedback is None else f"{done.feedback.score:.2f}"
         out.print(f"  {kept_as(done)}  {score:>5}  {len(done.steps)} steps  {_one_line(done.question.input, 70)}")
 
 

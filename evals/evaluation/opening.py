@@ -224,7 +224,7 @@ def _opened(request: EvaluationRequest, journal: Journal, home: Path | None, tri
     evolutions = evolutions_of(request, runs_folder(home) / journal.run, home)
     before = sum((one.spent for one in evolutions), journal.spend())
     ledger = Ledger(request.budget, spent=before, elapsed=run_sync(journal.noted(ELAPSED)) or 0.0)
-    model = metered(request.models, journal=journal, ledger=ledger, probe=True, home=home)
+    model = metered(request.models, journal=journal, ledger=ledger, at_once=request.concurrency, probe=True, home=home)
     judge = Ledger(parent=ledger) if isinstance(trial.bench.environment, NeedsModel) else None
     bench = trial.bench.with_model(model.paid_by(judge)) if judge else trial.bench
     toolbox = journalled(bench.toolbox, journal)

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from selfwire.core.chat import Reply
-from selfwire.core.errors import BudgetError, ConfigError, ModelError
+from selfwire.core.errors import BudgetError, ConfigError, ModelError, ShareError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget, Usage
 from selfwire.runtime.budget import Ledger
@@ -126,6 +126,27 @@ async def test_a_budget_of_calls_binds_under_concurrency(wire_server: WireServer
     assert len(wire_server.asked) == 5
     assert sum(isinstance(outcome, BudgetError) for outcome in outcomes) == 15
     assert journal.unknown() == (0, 0)  # what was refused was not sent
+
+
+async def test_a_call_that_a_share_refuses_lets_those_under_way_end_as_they_are_paid_for(
+    wire_server: WireServer,
+) -> None:
+    wire_server.delay = 0.2
+    journal, ledger, task = Journal.memory(), Ledger(), Scope(task="t")
+    ledger.share(task, Budget(calls=2))
+    model = metered(wire_server, ledger=ledger, journal=journal)
+
+    async def together() -> None:
+        async with asyncio.TaskGroup() as team:  # the first to fail cancels the others, as in a team
+            for node in "abcd":
+                team.create_task(model.reply(ASKED, scope=task.at(node=node)))
+
+    with pytest.raises(ExceptionGroup) as refused:
+        await together()
+    assert {type(error) for error in refused.value.exceptions} == {ShareError}
+    assert len(wire_server.asked) == 2
+    assert ledger.spent.calls == journal.spend().calls == 2
+    assert journal.unknown() == (0, 0)
 
 
 async def test_a_budget_of_dollars_binds(wire_server: WireServer) -> None:

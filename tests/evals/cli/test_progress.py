@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from selfwire.core.usage import Usage
-from selfwire.evals.cli.progress import EvaluationProgress
+from selfwire.evals.cli.progress import EvaluationProgress, told_spend
 
 
 def event(target: str, number: int, done: int) -> dict[str, Any]:
@@ -29,3 +29,10 @@ def test_the_bar_is_the_rule_s_until_a_contestant_is_at_work() -> None:
         progress(event("single", 1, 3))
     assert told.getvalue().count("trivial: score 1.00\n") == 1
     assert told.getvalue().count("single (1/1): score 1.00, 0 calls") == 1
+
+
+def test_a_spend_below_a_cent_is_not_told_as_nothing() -> None:
+    told = [told_spend(Usage(calls=1, dollars=dollars)) for dollars in (None, 0.0, 0.0007, 0.01, 1234.5)]
+    assert [one.split("tokens, ")[1] for one in told] == [
+        "price unknown", "$0.00", "under $0.01", "$0.01", "$1,234.50"
+    ]  # fmt: skip

@@ -24,7 +24,7 @@ def capricious(task: Task, answer: str) -> float:
 
 
 async def capricious_async(task: Task, answer: str) -> float:
-    """As `capricious`; `block` holds up the loop that it runs on, and `wait` only itself."""
+    """As `capricious`; `block` holds up the loop that it runs on, `dawdle` for a while, and `wait` only itself."""
     whim = str(task.reference)
     if whim in MENDED:
         return 1.0
@@ -32,6 +32,8 @@ async def capricious_async(task: Task, answer: str) -> float:
         await asyncio.sleep(3600)
     if whim == "block":
         time.sleep(3600)  # noqa: ASYNC251  # as foreign code may do
+    if whim == "dawdle":
+        time.sleep(0.3)  # noqa: ASYNC251
     if whim == "cancel":
         raise asyncio.CancelledError
     await asyncio.sleep(0)

@@ -88,10 +88,13 @@ def test_graders_that_raise_hang_or_return_nonsense_cost_their_own_tasks_only(tm
     assert all(row.calls for row in found.values())
 
 
-def test_async_graders_that_hang_cost_their_own_tasks_only_even_if_they_never_yield(tmp_path: Path) -> None:
+@pytest.mark.parametrize("concurrency", [1, 10])
+def test_async_graders_that_hang_cost_their_own_tasks_only_even_if_they_never_yield(
+    concurrency: int, tmp_path: Path
+) -> None:
     whims = ("fine", "wait", "fine", "block", "fine", "cancel", "nan", "fine", "block", "fine")
     asked = own(tmp_path, *whims, grader="capricious_async")
-    _, rows = evaluated(tmp_path, asked.replace(concurrency=1, grading_timeout=2.0))
+    _, rows = evaluated(tmp_path, asked.replace(concurrency=concurrency, grading_timeout=2.0))
     found = {row.task: row for row in rows if row.target == "single"}
     assert {task: row.score for task, row in found.items()} == {
         f"t{n}": 1.0 if whim == "fine" else None for n, whim in enumerate(whims)
@@ -100,13 +103,37 @@ def test_async_graders_that_hang_cost_their_own_tasks_only_even_if_they_never_yi
     assert "CancelledError" in (found["t5"].error or "")
 
 
+def test_async_graders_that_hold_each_other_up_are_each_given_their_time(tmp_path: Path) -> None:
+    asked = own(tmp_path, *["dawdle"] * 10, grader="capricious_async")
+    _, rows = evaluated(tmp_path, asked.replace(concurrency=10, grading_timeout=1.0))
+    assert [row.error for row in rows] == [None] * 20
+
+
 def test_a_cap_of_calls_binds_every_task_and_is_no_error(tmp_path: Path) -> None:
     _, rows = evaluated(tmp_path, request("tacomas", "single", calls_per_task=6))
     slow, quick = ([row for row in rows if row.target == name] for name in ("tacomas", "single"))
     assert all(row.calls <= 6 and row.error is None for row in (*slow, *quick))
     assert any(row.capped and (row.score, row.solved) == (0.0, False) for row in slow)
     assert not any(row.capped for row in quick)
+    listed = call(tmp_path, "show", "r").stdout
+    assert listed.count("over cap") == sum(row.capped for row in slow)
+    assert "error" not in listed
+    cut = next(row.task for row in slow if row.capped)
+    assert "over the cap of calls" in call(tmp_path, "show", "r", "--task", cut, "--at", "tacomas").stdout
     assert min(row.calls for row in quick) > 2  # what one answer leaves is spent on further samples
+
+
+def test_what_to_type_next_names_the_home_unless_it_is_the_usual_one(tmp_path: Path) -> None:
+    given = ("eval", "single", "--benchmark", "archive", "--tasks", "2")
+    usual = call(tmp_path / "usual", *given)
+    assert "selfwire show eval-archive-" in usual.stdout
+    assert "--home" not in usual.stdout
+    home = tmp_path / "another home"
+    stopped = call(tmp_path / "usual", *given, "--budget-calls", "1", "--calls-per-task", "1", "--home", str(home))
+    assert stopped.exit_code == 3, stopped.output
+    (run,) = (home / "runs").iterdir()
+    assert f"go on with: selfwire eval --resume {run.name} --home '{home}'\n" in stopped.stdout
+    assert f"`selfwire show {run.name} --home '{home}'`" in stopped.stdout
 
 
 def test_a_budget_stops_it_and_resumed_it_ends_like_one_that_was_not_stopped(tmp_path: Path) -> None:

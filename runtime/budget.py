@@ -104,7 +104,7 @@ class Ledger:
         clock: seconds that only grow.
 
     Attributes:
-        under_way: calls that it pays for now, each done as it ends; for the event loop that makes them.
+        under_way: calls that it pays for now, each done as it ends.
     """
 
     def __init__(

@@ -5,7 +5,7 @@ import copy
 import random
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -213,7 +213,7 @@ class MeteredModel:
             return Outcome(reply.model_dump_json(), reply.usage)
 
         asked = _asked(player.who, request)
-        async with _seen_to_the_end(ledger):
+        async with nullcontext() if ledger is self.ledger else _under_way(ledger):
             outcome = await self.journal.recorded("model", request.scope, asked, call, at_most)
         return made[0] if made else Reply.model_validate_json(outcome.text)
 
@@ -323,16 +323,17 @@ class MeteredModel:
 
 
 @asynccontextmanager
-async def _seen_to_the_end(share: Ledger) -> AsyncIterator[None]:
+async def _under_way(share: Ledger) -> AsyncIterator[None]:
     """A call that a task's share refuses ends the task, so it waits for those under way, which are paid for."""
-    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
     share.under_way.add(ended)
     try:
         yield
     except ShareError:
         share.under_way.discard(ended)
-        if share.under_way:
-            await asyncio.wait([*share.under_way])
+        if others := [one for one in share.under_way if one.get_loop() is loop]:
+            await asyncio.wait(others)
         raise
     finally:
         share.under_way.discard(ended)

@@ -92,7 +92,7 @@ def compare(
     benchmark: options.Benchmark = None,
     resume: options.Resume = None,
     against: Against = "",
-    tasks: options.Tasks = 60,
+    tasks: options.Tasks = None,
     split: options.Split = "test",
     seed: options.Seed = 0,
     calls_per_task: Cap = 30,

@@ -9,6 +9,7 @@ import typer
 
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError
 from selfwire.core.values import is_id
+from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.cli import groups, options, output
 from selfwire.evals.cli.faults import STOPPED
 from selfwire.evals.cli.groups import grouped
@@ -30,10 +31,13 @@ from selfwire.evals.judge import rubric_text
 from selfwire.evals.recording import short_name
 from selfwire.evals.requests import ModelNames
 from selfwire.evals.study.variants import without as switched_off
+from selfwire.evals.tasks import read_tasks
 from selfwire.evals.training import METHODS
 from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.runtime.sync import run_sync
 
+USUAL = {"eval": 100, "compare": 60}
+"""Tasks where their number is not given."""
 SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
 
 
@@ -48,7 +52,7 @@ def evaluate(
     target: options.Target = None,
     benchmark: options.Benchmark = None,
     resume: options.Resume = None,
-    tasks: options.Tasks = 100,
+    tasks: options.Tasks = None,
     split: options.Split = "test",
     seed: options.Seed = 0,
     calls_per_task: options.Cap = None,
@@ -139,14 +143,30 @@ def requested(given: Mapping[str, Any], entries: tuple[Entry, ...], command: str
             "models": model_names(given),
             "rubric": None if given["rubric"] is None else rubric_text(given["rubric"]),
             "budget": budget(given),
-            **{
-                name: given[name]
-                for name in ("grader", "tasks", "seed", "concurrency", "calls_per_task", "grading_timeout")
-            },
+            "tasks": how_many(given["tasks"], given["benchmark"], command, evolves=more.get("evolving") is not None),
+            **{name: given[name] for name in ("grader", "seed", "concurrency", "calls_per_task", "grading_timeout")},
             "langsmith": told_langsmith(given),
             **more,
         }
     )
+
+
+def how_many(asked: int | None, benchmark: str, command: str, *, evolves: bool) -> int:
+    """The number of tasks: what was asked for, else the command's own number, or all of a shorter file.
+
+    Args:
+        asked: None if nothing was.
+        benchmark: a name or a file.
+        command: eval or compare.
+        evolves: whether other tasks of the benchmark are needed to evolve somebody first.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    usual = USUAL[command]
+    if asked is not None:
+        return asked
+    return min(usual, len(read_tasks(Path(benchmark)))) if is_file(benchmark) and not evolves else usual
 
 
 def told_langsmith(given: Mapping[str, Any]) -> str:

@@ -46,7 +46,10 @@ Target = Annotated[
 ]
 Benchmark = Annotated[str | None, typer.Option(help="Its name, or a .jsonl file of tasks.")]
 Resume = Annotated[str | None, typer.Option(help="Go on with this run; only budgets may be given anew.")]
-Tasks = Annotated[int, typer.Option(help="How many tasks.")]
+Tasks = Annotated[
+    int | None,
+    typer.Option(help="How many tasks; by default 100 for eval, 60 for compare, or all of a .jsonl file with fewer."),
+]
 Split = Annotated[str, typer.Option(help="train, val or test.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything drawn.")]
 Cap = Annotated[int | None, typer.Option(help="Most model calls of a task; baselines spend the rest on votes.")]

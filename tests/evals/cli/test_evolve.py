@@ -104,6 +104,18 @@ def test_the_table_says_why_tasks_ended_as_errors(tmp_path: Path, monkeypatch: p
     assert "single: 1 errors, such as GradingError: grader 'own_grader:grade'" in " ".join(result.stdout.split())
 
 
+@pytest.mark.parametrize(("command", "there", "taken"), [("eval", 3, 3), ("eval", 103, 100), ("compare", 61, 60)])
+def test_all_of_a_short_file_are_taken_where_no_number_is_given(
+    tmp_path: Path, command: str, there: int, taken: int
+) -> None:
+    lines = [f'{{"input": "What is {number} + 1?", "reference": "{number + 1}"}}\n' for number in range(there)]
+    (tmp_path / "tasks.jsonl").write_text("".join(lines))
+    given = ("--benchmark", str(tmp_path / "tasks.jsonl"), "--grader", "numeric", "--dry-run")
+    result = invoked(tmp_path / "home", command, "direct", *given)
+    assert result.exit_code == 0, result.output
+    assert f"{taken} tasks" in result.stdout
+
+
 def test_run_needs_the_tools_that_a_team_holds(evolved: tuple[Path, str]) -> None:
     home, _ = evolved
     result = invoked(home, "run", "hiva", "Who?", "--workflow", "mine")

@@ -102,9 +102,6 @@ class Ledger:
             those of calls, which overlap, and do not count.
         elapsed: wall time under this budget before, in seconds.
         clock: seconds that only grow.
-
-    Attributes:
-        under_way: calls that it pays for now, each done as it ends.
     """
 
     def __init__(
@@ -124,7 +121,7 @@ class Ledger:
         self._reserved, self._left = frozenset[str](), Purse()
         self._clock, self._since = clock, clock() - elapsed
         self._shares: dict[tuple[int, str, str], Ledger] = {}
-        self.under_way: set[asyncio.Future[None]] = set()
+        self._under_way: set[asyncio.Future[None]] = set()
 
     @property
     def spent(self) -> Usage:
@@ -171,6 +168,27 @@ class Ledger:
     def at(self, scope: Scope) -> "Ledger":
         """The ledger that pays for calls in a scope: the share of its task in its phase, or this one."""
         return self._shares.get((scope.iteration, scope.phase, scope.task), self)
+
+    @asynccontextmanager
+    async def under_way(self) -> AsyncIterator[None]:
+        """While a call of a task's share is made: one that is refused ends the task, so it waits for the others.
+
+        They are paid for, and would be cut off with the task.
+        """
+        loop = asyncio.get_running_loop()
+        ended = loop.create_future()
+        self._under_way.add(ended)
+        try:
+            yield
+        except ShareError:
+            self._under_way.discard(ended)
+            if others := [one for one in self._under_way if one.get_loop() is loop]:
+                await asyncio.wait(others)
+            raise
+        finally:
+            self._under_way.discard(ended)
+            if not ended.done():
+                ended.set_result(None)
 
     def share(self, scope: Scope, budget: Budget, spent: Usage = NOTHING) -> "Ledger":
         """Reserve a task's budget before its phase, so that timing does not decide which task is refused.

@@ -4,9 +4,9 @@ import asyncio
 import copy
 import random
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
@@ -15,7 +15,7 @@ from langchain_core.runnables.config import ensure_config
 from pydantic import BaseModel, Field, ValidationError
 
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
-from selfwire.core.errors import ConfigError, ModelError, OutageError, ReplyError, ShareError
+from selfwire.core.errors import ConfigError, ModelError, OutageError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.values import Value
@@ -36,8 +36,6 @@ Schema = TypeVar("Schema", bound=BaseModel)
 Role = Literal["agent", "meta", "judge"]
 SEED_STRIDE = 7919
 """Lies between the seeds of two samples, for models that know seeds but no samples."""
-
-
 PROBE = ChatMessage.user("Reply with the one word: ready")
 
 
@@ -86,11 +84,6 @@ class _Player(NamedTuple):
     longest: int
     bounds: dict[Any, Bound]
 
-    @classmethod
-    def of(cls, model: BaseChatModel) -> Self:
-        """The one that is played by a model."""
-        return cls(model, identity(model), getattr(model, "max_tokens", None) or MAX_TOKENS, {})
-
 
 class MeteredModel:
     """Implements `core.ports.Model` over LangChain chat models.
@@ -125,7 +118,10 @@ class MeteredModel:
         self.policy = policy
         self.prices = prices or Prices.load()
         self.labels = dict(labels or {})
-        self._players = {role: _Player.of(model) for role, model in roles.items()}
+        self._players = {
+            role: _Player(model, identity(model), getattr(model, "max_tokens", None) or MAX_TOKENS, {})
+            for role, model in roles.items()
+        }
         self._refuse_unpriced()
 
     def labelled(self, **labels: str) -> "MeteredModel":
@@ -213,7 +209,7 @@ class MeteredModel:
             return Outcome(reply.model_dump_json(), reply.usage)
 
         asked = _asked(player.who, request)
-        async with nullcontext() if ledger is self.ledger else _under_way(ledger):
+        async with nullcontext() if ledger is self.ledger else ledger.under_way():
             outcome = await self.journal.recorded("model", request.scope, asked, call, at_most)
         return made[0] if made else Reply.model_validate_json(outcome.text)
 
@@ -320,25 +316,6 @@ class MeteredModel:
                     f"a budget in dollars cannot bind: the price of {player.who.name} is not known; "
                     f"give its price, or a budget in tokens or calls"
                 )
-
-
-@asynccontextmanager
-async def _under_way(share: Ledger) -> AsyncIterator[None]:
-    """A call that a task's share refuses ends the task, so it waits for those under way, which are paid for."""
-    loop = asyncio.get_running_loop()
-    ended = loop.create_future()
-    share.under_way.add(ended)
-    try:
-        yield
-    except ShareError:
-        share.under_way.discard(ended)
-        if others := [one for one in share.under_way if one.get_loop() is loop]:
-            await asyncio.wait(others)
-        raise
-    finally:
-        share.under_way.discard(ended)
-        if not ended.done():
-            ended.set_result(None)
 
 
 def _where(scope: Scope) -> str:

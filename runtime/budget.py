@@ -187,8 +187,7 @@ class Ledger:
             raise
         finally:
             self._under_way.discard(ended)
-            if not ended.done():
-                ended.set_result(None)
+            ended.set_result(None)
 
     def share(self, scope: Scope, budget: Budget, spent: Usage = NOTHING) -> "Ledger":
         """Reserve a task's budget before its phase, so that timing does not decide which task is refused.

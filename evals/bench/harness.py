@@ -39,6 +39,7 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.metered import CallPolicy, MeteredModel
 
 TASKS, MANY, CONCURRENCY = 1000, 10_000, 64
+BARE = "a bare graph of one node"
 PEAK = 1024.0 if sys.platform != "darwin" else 1024.0**2
 """Units of ru_maxrss in a megabyte."""
 
@@ -92,17 +93,18 @@ def run(tasks: int = TASKS, many: int = MANY, delays: Sequence[float] = (0.05, 0
     """Measure; one agent answers each task in one call."""
     rows = []
     for delay in delays:
-        taken = [(*_evaluated(tasks, delay), _bare(tasks, delay)) for _ in range(rounds)]
-        whole, results, bare = zip(*taken, strict=True)
-        what = f"{tasks:,} tasks, {CONCURRENCY} at once, {delay * 1e3:.0f} ms per call"
-        bound = 1.3 if delay <= min(delays) else None
-        ratio = median(one.wall for one in whole) / (tasks * delay / CONCURRENCY)
-        rows.append(Row(what=f"{what}: wall / ideal", value=ratio, unit="x", bound=bound))
-        if delay <= min(delays):
-            beside = median(one.wall for one in bare) / (tasks * delay / CONCURRENCY)
+        is_hardest = delay <= min(delays)
+        bare, taken = [], []
+        for _ in range(rounds):
+            taken.append(_evaluated(tasks, delay))
+            if is_hardest:
+                bare.append(_bare(tasks, delay))
+        whole, results = zip(*taken, strict=True)
+        what, ideal = f"{tasks:,} tasks, {CONCURRENCY} at once, {delay * 1e3:.0f} ms per call", _ideal(tasks, delay)
+        rows.append(_ratio(what, whole, ideal, bound=1.3 if is_hardest else None))
+        if is_hardest:
             rows += [_row(tasks, "all", whole), _row(tasks, "results and table", results)]
-            rows += [Row(what="a bare graph of one node: wall / ideal", value=beside, unit="x")]
-            rows += [_row(tasks, "a bare graph of one node", bare)]
+            rows += [_ratio(BARE, bare, ideal), _row(tasks, BARE, bare)]
     before = _peak()
     _evaluated(many, 0.0)
     after = _peak()
@@ -112,6 +114,14 @@ def run(tasks: int = TASKS, many: int = MANY, delays: Sequence[float] = (0.05, 0
         Row(what=f"most memory of the process, {many:,} tasks", value=after, unit="MB"),
         Row(what="memory per further task, itself among it", value=(after - before) / (many - tasks) * 1e3, unit="kB"),
     ]
+
+
+def _ideal(tasks: int, delay: float) -> float:
+    return tasks * delay / CONCURRENCY
+
+
+def _ratio(what: str, took: Sequence[Took], ideal: float, bound: float | None = None) -> Row:
+    return Row(what=f"{what}: wall / ideal", value=median(one.wall for one in took) / ideal, unit="x", bound=bound)
 
 
 def _row(tasks: int, part: str, took: Sequence[Took]) -> Row:

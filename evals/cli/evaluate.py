@@ -36,8 +36,6 @@ from selfwire.evals.training import METHODS
 from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.runtime.sync import run_sync
 
-USUAL = {"eval": 100, "compare": 60}
-"""Tasks where their number is not given."""
 SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
 
 
@@ -163,7 +161,7 @@ def how_many(asked: int | None, benchmark: str, command: str, *, evolves: bool) 
     Raises:
         ConfigError: the file cannot be read.
     """
-    usual = USUAL[command]
+    usual = options.USUAL[command]
     if asked is not None:
         return asked
     return min(usual, len(read_tasks(Path(benchmark)))) if is_file(benchmark) and not evolves else usual

@@ -20,6 +20,8 @@ OTHERWISE = {"config": "--set", "train_size": "--train"}
 """Options by parameter, where they are not called alike."""
 OF_EVOLUTIONS = ("iterations", "batch", "gate_tasks", "train", "gate_size")
 """Parameters that only an evolution before the measuring heeds."""
+USUAL = {"eval": 100, "compare": 60}
+"""Tasks by command, where their number is not given."""
 
 Home = Annotated[
     str | None,
@@ -48,7 +50,10 @@ Benchmark = Annotated[str | None, typer.Option(help="Its name, or a .jsonl file 
 Resume = Annotated[str | None, typer.Option(help="Go on with this run; only budgets may be given anew.")]
 Tasks = Annotated[
     int | None,
-    typer.Option(help="How many tasks; by default 100 for eval, 60 for compare, or all of a .jsonl file with fewer."),
+    typer.Option(
+        help=f"How many tasks; by default {', '.join(f'{usual} for {command}' for command, usual in USUAL.items())}, "
+        "or all of a .jsonl file with fewer."
+    ),
 ]
 Split = Annotated[str, typer.Option(help="train, val or test.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything drawn.")]

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from selfwire.core.usage import Usage
 from selfwire.evals.cli import output
 from selfwire.evals.cli.options import Home
+from selfwire.evals.cli.progress import told_spend
 from selfwire.evals.runs import RunSummary, remove_run, run_folder, run_names, runs_folder, summarised
 from selfwire.runtime.library import LIBRARY_FILE
 from selfwire.runtime.storage import home_folder, refuse_foreign
@@ -36,7 +36,7 @@ def runs(home: Home = None) -> None:
     table = Table("run", *_FIELDS, "spend", box=None, pad_edge=False)
     for one in found:
         fields = [output.short(one.summary[name]) if name in one.summary else "" for name in _FIELDS]
-        table.add_row(one.run, *fields, spent(one.spend))
+        table.add_row(one.run, *fields, "?" if one.spend is None else told_spend(one.spend))
     out = output.console()
     out.print(table)
     for one in found:
@@ -78,11 +78,3 @@ def _remove(home: str | None, chosen: list[str], shelf: Path | None, *, yes: boo
     if shelf:
         shelf.unlink()
     typer.echo(f"removed {' and '.join(what)}")
-
-
-def spent(usage: Usage | None) -> str:
-    """A usage as short text."""
-    if usage is None:
-        return "?"
-    price = "price unknown" if usage.dollars is None else f"${usage.dollars:,.2f}"
-    return f"{usage.calls:,} calls, {usage.tokens:,} tokens, {price}"

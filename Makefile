@@ -2,10 +2,9 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-ROOMS := core runtime nodes evolvers tools graphs evals
 export LANGSMITH_TRACING ?= false
 
-.PHONY: help setup tree demo test check bench clean
+.PHONY: help setup demo test check bench clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,7 +12,7 @@ help:
 	@echo "make test    run all tests"
 	@echo "make check   lint, types, import rules"
 	@echo "make bench   measure overheads; prints a table"
-	@echo "make clean   remove .venv and .build"
+	@echo "make clean   remove .venv"
 
 .venv/.installed: pyproject.toml
 	@echo "==> creating .venv and installing selfwire (once, about two minutes)"
@@ -22,12 +21,7 @@ help:
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
-tree:
-	@mkdir -p .build/tree/selfwire
-	@for room in $(ROOMS); do ln -sfn ../../../$$room .build/tree/selfwire/$$room; done
-	@ln -sfn ../../tests .build/tree/tests
-
-setup: .venv/.installed tree
+setup: .venv/.installed
 
 test: setup
 	@echo "==> running all tests"
@@ -39,15 +33,15 @@ check: setup
 	@echo "==> types"
 	@$(BIN)/mypy -p selfwire -p tests
 	@echo "==> import rules"
-	@PYTHONPATH=.build/tree $(BIN)/lint-imports
+	@PYTHONPATH=src $(BIN)/lint-imports
 
 demo: setup
 	@echo "==> evolving HiVA on Plancraft with the offline stand-in model"
-	@$(BIN)/python -m selfwire.evals.demo
+	@$(BIN)/python -m selfwire.cli.demo
 
 bench: setup
 	@echo "==> measuring; the machine should be otherwise idle"
-	@$(BIN)/python -m selfwire.evals.bench $(ARGS)
+	@$(BIN)/python -m selfwire.bench $(ARGS)
 
 clean:
-	rm -rf .venv .build build *.egg-info
+	rm -rf .venv build *.egg-info

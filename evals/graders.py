@@ -20,7 +20,7 @@ from selfwire.core.errors import ConfigError, GradingError, SelfwireError, descr
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import thawed
-from selfwire.runtime.faults import Caught
+from selfwire.runtime.provider_errors import Caught
 from selfwire.runtime.threads import GivenUpError, HeldUpError, in_thread, on_foreign_loop, own_loop, shared_loop
 
 Graded = float | Feedback

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from selfwire.core.errors import ConfigError, GradingError, ModelError
-from selfwire.core.ports import Model
+from selfwire.core.protocols import Model
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import thawed

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from statistics import fmean
 
-from selfwire.core.ports import Embedder
+from selfwire.core.protocols import Embedder
 from selfwire.core.values import Value
 from selfwire.evals.benchmarks.multihop import Collection, asked
 from selfwire.evals.graders import normalised, references

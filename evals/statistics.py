@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from selfwire.core.usage import Usage
 from selfwire.core.values import Value
 
 RESAMPLES = 2000
@@ -129,3 +130,10 @@ def _array(values: Sequence[float]) -> npt.NDArray[np.float64]:
     if array.ndim != 1 or not len(array) or not np.isfinite(array).all():
         raise ValueError(f"statistics need at least one finite number, not {list(values)[:5]}")
     return array
+
+
+def cost_efficiency(share: float, usage: Usage, tasks: int) -> float | None:
+    """HiVA's S = 100 P / (C + 0.01), C in dollars per task; None at no dollars or an unknown price."""
+    if not usage.dollars:
+        return None
+    return 100 * share / (usage.dollars / max(tasks, 1) + 0.01)

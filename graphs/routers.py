@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from selfwire.core.ports import Known, Router
+from selfwire.core.protocols import Known, Router
 from selfwire.core.trajectory import Routing
 
 

@@ -25,14 +25,14 @@ from langgraph_sdk.runtime import ServerRuntime
 
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, ToolError
-from selfwire.core.ports import Tool, Toolbox
+from selfwire.core.protocols import Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
-from selfwire.graphs.method import Method
-from selfwire.graphs.wiring import Wiring
-from selfwire.runtime.library import LIBRARY_FILE, Library, open_library
+from selfwire.graphs.method_factory import Wiring
+from selfwire.graphs.method_protocol import Method
 from selfwire.runtime.storage import home_folder
+from selfwire.runtime.workflow_library import LIBRARY_FILE, Library, open_library
 from selfwire.tools.langchain import toolbox
 
 Made = TypeVar("Made", bound=Method)

@@ -23,8 +23,8 @@ from langgraph.runtime import get_runtime
 from selfwire.core.errors import ConfigError, TopologyError
 from selfwire.core.topology import Policy, Topology, reachable
 from selfwire.core.trajectory import Message, Step, Trajectory
+from selfwire.graphs.agent_node import TeamRun, turn
 from selfwire.graphs.layout import Layout
-from selfwire.graphs.turn import TeamRun, turn
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.tracing import is_watched, place, unwatched
 

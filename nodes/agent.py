@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
 from selfwire.core.errors import ConfigError, ModelError, ToolError
-from selfwire.core.ports import Act, Model, Tool, Toolbox
+from selfwire.core.protocols import Act, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, ToolUse

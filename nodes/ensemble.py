@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ReplyError
-from selfwire.core.ports import Act, Model
 from selfwire.core.prompts import Prompts
+from selfwire.core.protocols import Act, Model
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step

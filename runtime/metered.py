@@ -19,18 +19,18 @@ from selfwire.core.errors import ConfigError, ModelError, OutageError, ReplyErro
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.values import Value
-from selfwire.runtime.budget import Ledger
-from selfwire.runtime.context import estimated_tokens, fitted
-from selfwire.runtime.faults import Caught, is_transient, retry_after, told
+from selfwire.runtime.context_window import estimated_tokens, fitted
+from selfwire.runtime.direct_calls import answered
 from selfwire.runtime.journal import Journal, Outcome
+from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.messages import salvaged, to_langchain, to_reply
 from selfwire.runtime.models import MAX_TOKENS, Identity, identity
 from selfwire.runtime.prices import Prices
+from selfwire.runtime.provider_errors import Caught, is_transient, retry_after, told
+from selfwire.runtime.recorder import Recorder
 from selfwire.runtime.structured import Bound, Structured, again, bound, parsed, schema_fingerprint
 from selfwire.runtime.throttle import Throttle, throttle
 from selfwire.runtime.tracing import place
-from selfwire.runtime.unheard import answered
-from selfwire.runtime.unrecorded import Recorder
 
 Schema = TypeVar("Schema", bound=BaseModel)
 Role = Literal["agent", "meta", "judge"]

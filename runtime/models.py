@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from langchain_core.language_models import BaseChatModel
 
 from selfwire.core.errors import ConfigError
-from selfwire.runtime.faults import told_plainly
+from selfwire.runtime.provider_errors import told_plainly
 
 TIMEOUT = 120.0
 MAX_TOKENS = 2048

@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary
 
 from selfwire.core.errors import ConfigError, SandboxError
 from selfwire.core.execution import Execution, Limits
-from selfwire.runtime.own_time import OwnTime
+from selfwire.runtime.process_time import OwnTime
 
 NOBODY = 65534
 WAY_OUT = (

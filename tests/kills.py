@@ -18,17 +18,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from selfwire.core.trajectory import Trajectory
-from selfwire.evals.runs import JOURNAL
+from selfwire.runs.folders import JOURNAL
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.library import open_library
 from selfwire.runtime.models import chat_model
+from selfwire.runtime.workflow_library import open_library
 from tests.wire.server import WireServer, served
 
 CLI = (
     sys.executable,
     "-c",
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # who starts tests may ignore Ctrl-C
-    "from selfwire.evals.cli import main; main()",
+    "from selfwire.cli import main; main()",
 )
 NAME = "killed"
 SMALL = (

@@ -6,8 +6,8 @@ from importlib.resources import files
 from pydantic import BaseModel
 
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
-from selfwire.core.ports import Schema
 from selfwire.core.prompts import Prompts
+from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ToolError
-from selfwire.core.ports import Tool, Toolbox
+from selfwire.core.protocols import Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.tools.search import Document, SearchTool
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, ToolError
-from selfwire.core.ports import Tool
+from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.values import is_id
 

@@ -6,7 +6,7 @@ from typing import Any
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import SandboxError, ToolError
 from selfwire.core.execution import Execution, Limits
-from selfwire.core.ports import Sandbox
+from selfwire.core.protocols import Sandbox
 from selfwire.core.scope import Scope
 
 SHOWN = 4000

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from selfwire.core.ports import Embedder
+from selfwire.core.protocols import Embedder
 
 RetrieverName = Literal["bm25", "dense", "hybrid"]
 NAMES: tuple[RetrieverName, ...] = get_args(RetrieverName)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, ToolError
-from selfwire.core.ports import Embedder
+from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.values import Value, fingerprint
 from selfwire.tools.retrievers import NAMES, Bm25Retriever, DenseRetriever, HybridRetriever, Retriever

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ShareError
-from selfwire.core.ports import Act
+from selfwire.core.protocols import Act
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Node, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evals.answers import ballot
-from selfwire.graphs.nodes import DETACHED
+from selfwire.graphs.agent_node import TeamRun
+from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.routers import every
 from selfwire.graphs.team import run_team
-from selfwire.graphs.turn import TeamRun
 
 CUT = "cut"
 """Name of the trajectory's note that says that calls of a sample were lost, as the cap of calls ended it."""

@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.ports import Model, Toolbox
+from selfwire.core.protocols import Model, Toolbox
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines import single, teams
 from selfwire.evals.baselines.config import RandomConfig, RefineConfig, SamplingConfig, TeamConfig
 from selfwire.evals.baselines.single import SingleAgent
 from selfwire.evals.baselines.teams import FixedTeam
-from selfwire.graphs.method import Solver
-from selfwire.graphs.methods import knobs
+from selfwire.graphs.method_protocol import Solver
+from selfwire.graphs.method_registry import knobs
 from selfwire.nodes.agent import agent_act
 from selfwire.runtime.offline.vocabulary import paraphrases
 

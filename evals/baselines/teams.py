@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ModelError
-from selfwire.core.ports import Act
+from selfwire.core.protocols import Act
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Edge, Node, Topology, chain
@@ -19,10 +19,10 @@ from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines.config import RandomConfig, RefineConfig, TeamConfig
 from selfwire.evals.baselines.single import prompt, vote
 from selfwire.evolvers.random_edits import edit_at_random
-from selfwire.graphs.nodes import DETACHED
+from selfwire.graphs.agent_node import TeamRun
+from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.routers import every
 from selfwire.graphs.team import run_team
-from selfwire.graphs.turn import TeamRun
 
 OPENING, VOTE = "opening", "vote"
 """Kinds of agents that call no model."""

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from selfwire.core.errors import GradingError
 from selfwire.core.execution import MEBIBYTE, Execution, Limits
-from selfwire.core.ports import Sandbox
+from selfwire.core.protocols import Sandbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import thawed

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.ports import Environment, Model, Toolbox
+from selfwire.core.protocols import Environment, Model, Toolbox
 from selfwire.core.task import Splits, Task
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from selfwire.core.errors import ConfigError, GradingError
-from selfwire.core.ports import Embedder
+from selfwire.core.protocols import Embedder
 from selfwire.core.task import Splits, Task
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
+from selfwire.runtime.embedding_cache import KeptEmbedder
 from selfwire.runtime.embeddings import MiniLMEmbedder
-from selfwire.runtime.kept_embeddings import KeptEmbedder
 
 NAMES = (
     "archive",

@@ -9,7 +9,7 @@ import re
 from functools import cache
 from importlib.resources import files
 
-from selfwire.core.ports import Sandbox
+from selfwire.core.protocols import Sandbox
 from selfwire.core.task import Task
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
 from selfwire.evals.benchmarks.programs import CODE_FORM, UnitTests

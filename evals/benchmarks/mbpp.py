@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.ports import Sandbox
+from selfwire.core.protocols import Sandbox
 from selfwire.core.task import Splits, Task
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark
 from selfwire.evals.benchmarks.programs import CODE_FORM, UnitTests

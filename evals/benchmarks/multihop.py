@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from selfwire.core.errors import ConfigError, GradingError
-from selfwire.core.ports import Embedder
+from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.evals.answers import final_answer

@@ -16,7 +16,7 @@ from typing import Any
 
 from selfwire.core.errors import GradingError
 from selfwire.core.execution import Execution, Limits
-from selfwire.core.ports import Sandbox
+from selfwire.core.protocols import Sandbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import thawed

@@ -8,8 +8,7 @@ from selfwire.core.task import Task
 from selfwire.core.usage import Bill, Usage
 from selfwire.core.values import Value
 from selfwire.evals.evaluation.rows import Contestant, TaskRow
-from selfwire.evals.report import cost_efficiency
-from selfwire.evals.statistics import Estimate, paired, scored, wilson
+from selfwire.evals.statistics import Estimate, cost_efficiency, paired, scored, wilson
 
 
 class Line(Value):

@@ -8,7 +8,7 @@ from pydantic import Field
 from selfwire.core.trajectory import Message, ToolUse
 from selfwire.core.values import Id, Value, canonical
 from selfwire.evolvers.dytopo.induction import Induced
-from selfwire.evolvers.dytopo.said import Said
+from selfwire.evolvers.dytopo.turns import Said
 
 
 class Entry(Value):

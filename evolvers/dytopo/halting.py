@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from selfwire.core.values import Id
 from selfwire.evolvers.dytopo.domain import Domain
-from selfwire.evolvers.dytopo.said import Said
+from selfwire.evolvers.dytopo.turns import Said
 
 _BLOCK = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 

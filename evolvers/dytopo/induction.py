@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from selfwire.core.ports import Embedder
+from selfwire.core.protocols import Embedder
 from selfwire.core.topology import greedy_order
 from selfwire.core.values import Id, Value
 

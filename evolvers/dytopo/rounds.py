@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from selfwire.core.ports import Embedder
+from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Caps, Edge, Node, Topology
 from selfwire.core.trajectory import Message
@@ -14,8 +14,8 @@ from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import Dropped
 from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.induction import Induced, induced, random_edges, similarities, wired
-from selfwire.evolvers.dytopo.said import Managed, Said
 from selfwire.evolvers.dytopo.tuning import Setting
+from selfwire.evolvers.dytopo.turns import Managed, Said
 
 
 class Round(Value):

@@ -9,19 +9,19 @@ from typing import Any
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import ModelError, ToolError
-from selfwire.core.ports import Model, Tool, Toolbox
 from selfwire.core.prompts import Prompts
+from selfwire.core.protocols import Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import ToolUse
 from selfwire.core.usage import Usage, cost_of
-from selfwire.evolvers.dytopo.asks import Call, Turn, Verdict, turn_schema
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import Memory
 from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.halting import Rounds, objection
 from selfwire.evolvers.dytopo.induction import Descriptors
-from selfwire.evolvers.dytopo.said import Managed, Private, Said
+from selfwire.evolvers.dytopo.schemas import Call, Turn, Verdict, turn_schema
+from selfwire.evolvers.dytopo.turns import Managed, Private, Said
 
 _HEAD = re.compile(r"^\[(?=(?:You|From [^\]\n]*|Result of [^\]\n]*), round \d+\])", re.MULTILINE)
 

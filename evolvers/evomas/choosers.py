@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from selfwire.core.agent import Agent
-from selfwire.core.ports import Embedder
+from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.values import Id
 from selfwire.evolvers.evomas.config import SamplingConfig
+from selfwire.evolvers.evomas.decisions import Layered, candidates
 from selfwire.evolvers.evomas.encoding import Vectors, contexts_of, embedded, pool_vectors, row_texts
-from selfwire.evolvers.evomas.plans import Layered, candidates
 from selfwire.evolvers.evomas.sampling import draw
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from selfwire.core.agent import Agent
-from selfwire.core.ports import Embedder
+from selfwire.core.protocols import Embedder
 from selfwire.core.values import Id
 from selfwire.evolvers.evomas.config import HeadConfig
-from selfwire.evolvers.evomas.plans import Decision, agent_text
+from selfwire.evolvers.evomas.decisions import Decision, agent_text
 
 WORDS = 256
 """Most token rows of a state, those of the active subtask first."""

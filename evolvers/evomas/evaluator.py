@@ -6,10 +6,10 @@ from typing import NamedTuple
 from selfwire.core.errors import ReplyError, ShareError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, cost_of
-from selfwire.evolvers.accounts import shortened
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.evomas.asks import Assessed, LastAnswer
+from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer
 from selfwire.evolvers.evomas.state import ARTIFACT_LENGTH, FEEDBACK_LENGTH, Assessment, TaskState, full_text
+from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.trace_text import shortened
 
 NOT_JUDGED = "The outcome could not be judged."
 NO_OUTCOME = "Nobody of the workflow answered"

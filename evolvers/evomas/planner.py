@@ -10,9 +10,7 @@ from typing import NamedTuple
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, cost_of
-from selfwire.evolvers.accounts import shortened
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.evomas.asks import Plan, PlannedSubtask
+from selfwire.evolvers.evomas.schemas import Plan, PlannedSubtask
 from selfwire.evolvers.evomas.state import (
     FEEDBACK_LENGTH,
     GOAL_LENGTH,
@@ -22,6 +20,8 @@ from selfwire.evolvers.evomas.state import (
     fresh_id,
     full_text,
 )
+from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.trace_text import shortened
 
 
 class Planned(NamedTuple):

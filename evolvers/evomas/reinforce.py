@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from selfwire.core.agent import Agent
-from selfwire.core.ports import Embedder
+from selfwire.core.protocols import Embedder
 from selfwire.core.values import Id, Value
 from selfwire.evolvers.evomas.config import SamplingConfig, TrainConfig
+from selfwire.evolvers.evomas.decisions import Decision, Episode, candidates
 from selfwire.evolvers.evomas.encoding import Batch, Vectors, batched, embedded, pool_vectors, row_texts
-from selfwire.evolvers.evomas.plans import Decision, Episode, candidates
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from selfwire.core.usage import Usage
 from selfwire.core.values import Id, Value
-from selfwire.evolvers.evomas.plans import Decision, Episode, Layered
+from selfwire.evolvers.evomas.decisions import Decision, Episode, Layered
 from selfwire.evolvers.evomas.pool import EARLY_EXIT
 from selfwire.evolvers.evomas.state import Assessment, TaskState
 

@@ -6,7 +6,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from selfwire.core.values import Id, Value
-from selfwire.evolvers.accounts import shortened
+from selfwire.evolvers.trace_text import shortened
 
 Status = Literal["pending", "completed", "failed"]
 Verdict = Literal["success", "fail", "refine"]

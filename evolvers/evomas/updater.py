@@ -10,7 +10,6 @@ Deterministic, a pure function; what it does to the active subtask, by verdict:
 
 from collections.abc import Sequence
 
-from selfwire.evolvers.accounts import shortened
 from selfwire.evolvers.evomas.state import (
     ARTIFACT_LENGTH,
     FEEDBACK_LENGTH,
@@ -20,6 +19,7 @@ from selfwire.evolvers.evomas.state import (
     Subtask,
     TaskState,
 )
+from selfwire.evolvers.trace_text import shortened
 
 
 def updated(

@@ -21,7 +21,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import Id, Value, canonical, fingerprint
 from selfwire.evolvers.evomas.config import HeadConfig, SamplingConfig
-from selfwire.evolvers.evomas.plans import agent_text, pool_fingerprint
+from selfwire.evolvers.evomas.decisions import agent_text, pool_fingerprint
 
 if TYPE_CHECKING:
     from selfwire.evolvers.evomas.head import RoutingHead

@@ -8,7 +8,7 @@ from pydantic import Field
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import Value
 from selfwire.evolvers.hera.groups import score
-from selfwire.evolvers.hera.measures import by_query
+from selfwire.evolvers.hera.topology_metrics import by_query
 
 
 class Point(Value):

@@ -10,12 +10,12 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, cost_of
 from selfwire.core.values import Value, thawed
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.accounts import shortened, trace, work
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.hera.asks import FailedAgent
 from selfwire.evolvers.hera.planning import written
 from selfwire.evolvers.hera.reflection import topology_of
+from selfwire.evolvers.hera.schemas import FailedAgent
 from selfwire.evolvers.hera.steps import plain_name
+from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.trace_text import shortened, trace, work
 
 MEMORY = "failures"
 """Name of the buffers in a workflow's memory."""

@@ -11,13 +11,13 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, cost_of
 from selfwire.core.values import Value, is_id
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.accounts import trace
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.hera.asks import Mutation
 from selfwire.evolvers.hera.failures import Blame, told
 from selfwire.evolvers.hera.planning import described, listed, written
 from selfwire.evolvers.hera.rules import plain
+from selfwire.evolvers.hera.schemas import Mutation
 from selfwire.evolvers.hera.steps import plain_name
+from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.trace_text import trace
 
 MEMORY = "mutated"
 """Name of the list of questions that had their second group, in a workflow's memory."""

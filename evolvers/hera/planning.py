@@ -14,11 +14,11 @@ from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.usage import Usage, cost_of
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.hera.asks import TopologyPlan
-from selfwire.evolvers.hera.library import Library
+from selfwire.evolvers.hera.experience_library import Library
 from selfwire.evolvers.hera.profile import Profile
+from selfwire.evolvers.hera.schemas import TopologyPlan
 from selfwire.evolvers.hera.steps import Draft, acyclic, drafted, joined_up, resolved
+from selfwire.evolvers.prompted_model import Coach
 
 ANSWERS = "aggregator"
 """Kind of the agents that a plan may end with, beside the one that the default chain ends with."""

@@ -5,8 +5,8 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import Usage, cost_of
 from selfwire.core.values import Value
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.hera.asks import Difficulty, QueryProfile, QueryType
+from selfwire.evolvers.hera.schemas import Difficulty, QueryProfile, QueryType
+from selfwire.evolvers.prompted_model import Coach
 
 SUMMARY_LENGTH = 300
 

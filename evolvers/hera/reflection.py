@@ -3,18 +3,14 @@
 from collections.abc import Sequence
 
 from selfwire.core.errors import ModelError
-from selfwire.core.ports import Embedder
+from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, cost_of
 from selfwire.core.values import Value, thawed
-from selfwire.evolvers.accounts import shortened, work
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.hera.asks import LibraryOperation, LibraryOperations, Operation, Reflection
 from selfwire.evolvers.hera.config import LibraryConfig
-from selfwire.evolvers.hera.groups import Group, score, tokens
-from selfwire.evolvers.hera.library import (
+from selfwire.evolvers.hera.experience_library import (
     TEXT_LENGTH,
     Insight,
     Library,
@@ -25,9 +21,13 @@ from selfwire.evolvers.hera.library import (
     prunable,
     without,
 )
+from selfwire.evolvers.hera.groups import Group, score, tokens
 from selfwire.evolvers.hera.planning import listed, written
 from selfwire.evolvers.hera.profile import Profile, query_type
 from selfwire.evolvers.hera.retrieval import matching
+from selfwire.evolvers.hera.schemas import LibraryOperation, LibraryOperations, Operation, Reflection
+from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.trace_text import shortened, work
 
 STEP_LENGTH = 500
 INSIGHTS = 5

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from selfwire.core.ports import Embedder
+from selfwire.core.protocols import Embedder
 from selfwire.evolvers.hera.config import LibraryConfig
-from selfwire.evolvers.hera.library import Insight, Library
+from selfwire.evolvers.hera.experience_library import Insight, Library
 from selfwire.evolvers.hera.profile import Profile
 
 

@@ -9,14 +9,14 @@ from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, cost_of
 from selfwire.core.values import Value
-from selfwire.evolvers.accounts import shortened, work
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.hera.asks import Contrast, PromptDiff, PromptVariant
 from selfwire.evolvers.hera.config import Axis, PromptConfig
 from selfwire.evolvers.hera.failures import Blame, Failure, told
 from selfwire.evolvers.hera.groups import score, tokens
 from selfwire.evolvers.hera.planning import listed
 from selfwire.evolvers.hera.rules import Diff, Prompt, plain, projected
+from selfwire.evolvers.hera.schemas import Contrast, PromptDiff, PromptVariant
+from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.trace_text import shortened, work
 
 ADDED = 3
 """Most instructions that a variant adds."""

@@ -8,7 +8,7 @@ and edit.
 from collections.abc import Iterable, Sequence
 
 from selfwire.core.values import Value
-from selfwire.evolvers.hera.asks import PromptDiff
+from selfwire.evolvers.hera.schemas import PromptDiff
 
 RULES, PRINCIPLES = "Rules learned from failures:", "Principles:"
 LINE_LENGTH = 300

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from selfwire.core.agent import Agent
 from selfwire.core.topology import greedy_order
-from selfwire.evolvers.hera.asks import PlanStep
+from selfwire.evolvers.hera.schemas import PlanStep
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,12 @@ from collections.abc import Sequence
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ReplyError
-from selfwire.core.ports import Embedder, Instruct
+from selfwire.core.protocols import Embedder, Instruct
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Step
 from selfwire.core.usage import Usage, cost_of
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.accounts import work
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.hiva.asks import Instruction, TaskProfile
 from selfwire.evolvers.hiva.distance import (
     Indicators,
     dependency_mismatch,
@@ -25,6 +22,9 @@ from selfwire.evolvers.hiva.distance import (
 from selfwire.evolvers.hiva.kabb import TaskMatch
 from selfwire.evolvers.hiva.knowledge import Knowledge, TaskConcepts, concept_names, expertise
 from selfwire.evolvers.hiva.memory import Learned
+from selfwire.evolvers.hiva.schemas import Instruction, TaskProfile
+from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.trace_text import work
 
 SHOWN_CONCEPTS = 60
 PROFILE = "@profile"

@@ -9,9 +9,9 @@ from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, cost_of, having_paid, total
 from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.accounts import together, trace, work
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.hiva.asks import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism, Sentiment
+from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism, Sentiment
+from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.trace_text import together, trace, work
 
 
 class Gradient(Value):

@@ -6,7 +6,7 @@ from math import exp, log
 
 from pydantic import Field
 
-from selfwire.core.ports import Known, Router
+from selfwire.core.protocols import Known, Router
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Routing
 from selfwire.core.values import Id, Value

@@ -9,11 +9,11 @@ from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.accounts import shortened, together
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.hiva.asks import PromptRewrite
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
+from selfwire.evolvers.hiva.schemas import PromptRewrite
+from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.trace_text import shortened, together
 
 ROLE_WEIGHT, TOOL_WEIGHT = 0.7, 0.3
 GRADIENTS_LENGTH = 8_000

@@ -10,11 +10,9 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.accounts import shortened, together
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.hiva.asks import TopologyDecision
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
+from selfwire.evolvers.hiva.schemas import TopologyDecision
 from selfwire.evolvers.hiva.semantics import Declined, shown_gradients
 from selfwire.evolvers.operations import (
     added_after,
@@ -24,6 +22,8 @@ from selfwire.evolvers.operations import (
     newcomer,
     successor_removed,
 )
+from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.trace_text import shortened, together
 
 Traffic = Mapping[tuple[Id, Id], int]
 """R: how many runs of the batch used an edge."""

@@ -9,10 +9,10 @@ from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.accounts import shortened, together, work
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.tacomas.asks import Refinement
+from selfwire.evolvers.prompted_model import Coach
 from selfwire.evolvers.tacomas.judge import Contribution
+from selfwire.evolvers.tacomas.schemas import Refinement
+from selfwire.evolvers.trace_text import shortened, together, work
 
 NOTE_LENGTH = 600
 INBOX_LENGTH = 4_000

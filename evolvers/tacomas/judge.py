@@ -13,9 +13,9 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, cost_of, having_paid, total
 from selfwire.core.values import Value
-from selfwire.evolvers.accounts import shortened, together, trace, work
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.tacomas.asks import AgentScore, Checklist, Contributions, Operator, Verdict
+from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, Contributions, Operator, Verdict
+from selfwire.evolvers.trace_text import shortened, together, trace, work
 
 WEAK = 0.3
 """The most that an agent without evidence can contribute: weak but partly relevant."""

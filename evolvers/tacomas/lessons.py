@@ -14,8 +14,8 @@ from selfwire.core.edits import AddAgent, AddEdge, Edit, RemoveAgent, RemoveEdge
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import Value, thawed
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.tacomas.initial_team import ROLES
 from selfwire.evolvers.tacomas.rounds import Round
-from selfwire.evolvers.tacomas.seed import ROLES
 
 MEMORY = "lessons"
 MOST = 50

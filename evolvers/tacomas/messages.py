@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import floor
 
 from selfwire.core.trajectory import Message
-from selfwire.evolvers.accounts import shortened
+from selfwire.evolvers.trace_text import shortened
 
 
 def message_order(inbox: Sequence[Message], weights: Mapping[str, float]) -> tuple[Message, ...]:

@@ -3,19 +3,19 @@
 from collections.abc import Mapping, Sequence
 
 from selfwire.core.errors import ReplyError
-from selfwire.core.ports import Tool
+from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import cost_of
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.accounts import shortened
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.tacomas.asks import SlowUpdate
+from selfwire.evolvers.prompted_model import Coach
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.fast import members
 from selfwire.evolvers.tacomas.lessons import Lesson, shown_lessons
 from selfwire.evolvers.tacomas.rounds import Round
+from selfwire.evolvers.tacomas.schemas import SlowUpdate
 from selfwire.evolvers.tacomas.slow import Delta, Refusal, enforced, place_names
+from selfwire.evolvers.trace_text import shortened
 
 TRACE_LENGTH = 12_000
 

@@ -12,8 +12,8 @@ from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, Value
-from selfwire.evolvers.tacomas.asks import TimeControl
 from selfwire.evolvers.tacomas.judge import Contribution
+from selfwire.evolvers.tacomas.schemas import TimeControl
 from selfwire.evolvers.tacomas.slow import Delta, Refusal
 
 StopReason = Literal["threshold", "rounds", "stop", "failure", "stopped"]

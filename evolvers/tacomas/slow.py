@@ -27,10 +27,10 @@ from selfwire.core.topology import Policy
 from selfwire.core.usage import Usage
 from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.accounts import shortened
 from selfwire.evolvers.operations import ROLE_LENGTH, fresh_id
-from selfwire.evolvers.tacomas.asks import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate, TimeControl
 from selfwire.evolvers.tacomas.config import SlowConfig
+from selfwire.evolvers.tacomas.schemas import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate, TimeControl
+from selfwire.evolvers.trace_text import shortened
 
 BY = "meta"
 GOAL_LENGTH = 2_000

@@ -8,17 +8,17 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.graph import StateGraph
 
-from selfwire.core.ports import Embedder, Tool
+from selfwire.core.protocols import Embedder, Tool
 from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY
-from selfwire.evolvers.dytopo.seed import DOMAINS
-from selfwire.graphs.dytopo.machine import machine
+from selfwire.evolvers.dytopo.initial_team import DOMAINS
 from selfwire.graphs.dytopo.method import Dytopo
 from selfwire.graphs.dytopo.state import DytopoContext, DytopoState
-from selfwire.graphs.wiring import Wiring
-from selfwire.runtime.library import Library
+from selfwire.graphs.dytopo.state_graph import machine
+from selfwire.graphs.method_factory import Wiring
+from selfwire.runtime.workflow_library import Library
 from selfwire.tools.langchain import toolbox
 
 DytopoWiring = Wiring[Dytopo, DytopoConfig]

@@ -9,18 +9,18 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.ports import Embedder, Model, Toolbox
+from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY, Remembered
-from selfwire.evolvers.dytopo.seed import seed
+from selfwire.evolvers.dytopo.initial_team import seed
 from selfwire.evolvers.dytopo.team import Team
 from selfwire.graphs.dytopo.state import DytopoState, Report
-from selfwire.graphs.method import Evolved, Grade, Method
-from selfwire.graphs.nodes import DETACHED
+from selfwire.graphs.method_protocol import Evolved, Grade, Method
+from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
 
 
@@ -53,7 +53,7 @@ class Dytopo(Method):
     @cached_property
     def machine(self) -> CompiledStateGraph[DytopoState, Any, Any, Any]:
         """The state machine, compiled once."""
-        from selfwire.graphs.dytopo.machine import solver  # the machine is made of this method's steps
+        from selfwire.graphs.dytopo.state_graph import solver  # the machine is made of this method's steps
 
         return solver(self)
 
@@ -118,6 +118,6 @@ class Dytopo(Method):
             scope: place of the run.
             within: config of the machine; None makes it part of the running graph, checkpoints and all.
         """
-        from selfwire.graphs.dytopo.machine import run
+        from selfwire.graphs.dytopo.state_graph import run
 
         return await run(self, workflow, question, scope, within)

@@ -8,13 +8,13 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph_sdk.runtime import ServerRuntime
 
-from selfwire.core.ports import Toolbox
+from selfwire.core.protocols import Toolbox
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY
 from selfwire.graphs.dytopo.build import DytopoWiring
-from selfwire.graphs.dytopo.machine import machine
 from selfwire.graphs.dytopo.method import Dytopo
+from selfwire.graphs.dytopo.state_graph import machine
 from selfwire.graphs.serving import Current, Served, Service
 
 

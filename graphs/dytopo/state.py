@@ -14,7 +14,7 @@ from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.domain import Remembered
 from selfwire.evolvers.dytopo.rounds import Round
-from selfwire.graphs.choices import Choices
+from selfwire.graphs.run_context import Choices
 
 
 class DytopoContext(Choices):

@@ -9,10 +9,10 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import total
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.accounts import together
 from selfwire.evolvers.dytopo.tuning import Setting, Trial, best, current, grid, near, with_setting
+from selfwire.evolvers.trace_text import together
 from selfwire.graphs.dytopo.method import Dytopo
-from selfwire.graphs.method import Grade
+from selfwire.graphs.method_protocol import Grade
 
 
 class Tuning(Value):

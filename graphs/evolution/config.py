@@ -5,15 +5,15 @@ from typing import Literal
 
 from pydantic import Field
 
-from selfwire.core.ports import Environment
+from selfwire.core.protocols import Environment
 from selfwire.core.task import Splits
 from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow
-from selfwire.graphs.evolution.rollouts import Ground
-from selfwire.graphs.method import Method
-from selfwire.runtime.budget import Ledger
+from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.rollouts import Ground
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.library import Library
+from selfwire.runtime.ledger import Ledger
+from selfwire.runtime.workflow_library import Library
 
 
 class EvolutionConfig(Value):

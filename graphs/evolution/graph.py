@@ -8,7 +8,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 
 from selfwire.graphs.evolution.config import Parts
-from selfwire.graphs.evolution.phases import EvolutionState, Phases
+from selfwire.graphs.evolution.nodes import EvolutionState, Phases
 
 Event = dict[str, Any]
 """Progress: phase, iteration, spend, and where they are known done, total, score, accepted, why."""

@@ -6,19 +6,19 @@ from pathlib import Path
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 
-from selfwire.core.ports import Embedder, Model, Tool, Toolbox
+from selfwire.core.protocols import Embedder, Model, Tool, Toolbox
 from selfwire.core.usage import Budget
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.pool import METHOD
-from selfwire.graphs.asked import Opening
-from selfwire.graphs.evomas.adapters import Adapters
-from selfwire.graphs.evomas.machine import EvomasGraph, machine
+from selfwire.graphs.evomas.chooser_factory import Adapters
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.evomas.state import EvomasContext
-from selfwire.graphs.wiring import Wiring
-from selfwire.runtime.library import Library
+from selfwire.graphs.evomas.state_graph import EvomasGraph, machine
+from selfwire.graphs.method_factory import Wiring
+from selfwire.graphs.run_start import Opening
+from selfwire.runtime.workflow_library import Library
 from selfwire.tools.browse import with_pages
 from selfwire.tools.langchain import toolbox
 from selfwire.tools.search import Document, SearchTool, read_documents

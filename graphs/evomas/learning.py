@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.ports import Embedder
+from selfwire.core.protocols import Embedder
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import thawed
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig, TrainConfig
-from selfwire.evolvers.evomas.plans import Episode
+from selfwire.evolvers.evomas.decisions import Episode
 from selfwire.evolvers.evomas.reinforce import Learner, Update
 from selfwire.evolvers.evomas.weights import Weights, refuse_other_pool, weights_of
-from selfwire.graphs.evomas.adapters import sampling_of, saved_weights, with_weights
+from selfwire.graphs.evomas.chooser_factory import sampling_of, saved_weights, with_weights
 
 EPISODE = "episode"
 """Where a trajectory's notes hold what its router decided."""

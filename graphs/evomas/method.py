@@ -10,27 +10,27 @@ from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ModelError
-from selfwire.core.ports import Act, Embedder, Model, Toolbox
+from selfwire.core.protocols import Act, Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.plans import Chooser
+from selfwire.evolvers.evomas.decisions import Chooser
 from selfwire.evolvers.evomas.pool import METHOD, browsing, seed
 from selfwire.evolvers.evomas.stages import Stage, episode, running, settled_answer
 from selfwire.evolvers.evomas.state import TaskState
 from selfwire.evolvers.evomas.weights import ROUTER
-from selfwire.graphs.asked import Opening
-from selfwire.graphs.evomas.adapters import Adapters
+from selfwire.evolvers.prompted_model import Coach
+from selfwire.graphs.evomas.chooser_factory import Adapters
 from selfwire.graphs.evomas.learning import episode_of, updated
 from selfwire.graphs.evomas.stage import StageRun, layered_topology
-from selfwire.graphs.method import Evolved, Grade, Method
-from selfwire.graphs.nodes import DETACHED
+from selfwire.graphs.method_protocol import Evolved, Grade, Method
+from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
-from selfwire.graphs.reached import run_to_end
+from selfwire.graphs.run_end import run_to_end
+from selfwire.graphs.run_start import Opening
 from selfwire.nodes.agent import agent_act
 from selfwire.nodes.ensemble import ensemble_act
 
@@ -101,7 +101,10 @@ class Evomas(Method):
         Raises:
             BudgetError, OutageError: the run must stop; `reached` holds what its stages came to until then.
         """
-        from selfwire.graphs.evomas.machine import machine, steps_needed  # the machine is made of this method's steps
+        from selfwire.graphs.evomas.state_graph import (  # the machine is made of this method's steps
+            machine,
+            steps_needed,
+        )
 
         async def wire(context: object, spent: Usage) -> tuple[Evomas, None]:
             return self, None

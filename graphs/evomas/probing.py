@@ -5,14 +5,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from selfwire.core.ports import Embedder
+from selfwire.core.protocols import Embedder
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import Id, Value, thawed
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.evomas.decisions import Decision, Episode
 from selfwire.evolvers.evomas.encoding import Batch, batched, embedded, pool_vectors, row_texts
-from selfwire.evolvers.evomas.plans import Decision, Episode
-from selfwire.graphs.evomas.adapters import Adapters, sampling_of
+from selfwire.graphs.evomas.chooser_factory import Adapters, sampling_of
 from selfwire.graphs.evomas.learning import EPISODE
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph_sdk.runtime import ServerRuntime
 
-from selfwire.core.ports import Toolbox
+from selfwire.core.protocols import Toolbox
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.pool import METHOD
-from selfwire.graphs.asked import Opening
 from selfwire.graphs.evomas.build import EvomasWiring, wired
-from selfwire.graphs.evomas.machine import machine
+from selfwire.graphs.evomas.state_graph import machine
+from selfwire.graphs.run_start import Opening
 from selfwire.graphs.serving import Current, Served, Service
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
-from selfwire.core.ports import Act
+from selfwire.core.protocols import Act
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Edge, Node, Topology
@@ -21,9 +21,9 @@ from selfwire.core.values import fingerprint, is_id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.pool import EARLY_EXIT
 from selfwire.evolvers.evomas.state import TaskState, full_text
+from selfwire.graphs.agent_node import TeamRun
 from selfwire.graphs.routers import every
 from selfwire.graphs.team import run_team
-from selfwire.graphs.turn import TeamRun
 
 STATE, OUTCOME = "task_state", "outcome"
 ENDS = (Agent(id=STATE, prompt="", kind="signal"), Agent(id=OUTCOME, prompt="", kind="signal"))

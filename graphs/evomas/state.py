@@ -8,7 +8,7 @@ from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.evomas.state import TaskState
-from selfwire.graphs.choices import Choices
+from selfwire.graphs.run_context import Choices
 
 
 class EvomasContext(Choices):

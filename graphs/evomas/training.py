@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.ports import Embedder
+from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig, TrainConfig
-from selfwire.evolvers.evomas.plans import Episode
+from selfwire.evolvers.evomas.decisions import Episode
 from selfwire.evolvers.evomas.reinforce import Update
 from selfwire.evolvers.evomas.weights import read_weights, write_atomically
-from selfwire.graphs.evolution.rollouts import Ground, Play, roll_out
-from selfwire.graphs.evomas.adapters import saved_weights, with_weights
+from selfwire.graphs.evomas.chooser_factory import saved_weights, with_weights
 from selfwire.graphs.evomas.learning import episode_of, updated
+from selfwire.graphs.rollouts import Ground, Play, roll_out
 
 PHASE = "train"
 UPDATE = "update"

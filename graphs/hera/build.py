@@ -6,18 +6,18 @@ from pathlib import Path
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 
-from selfwire.core.ports import Embedder, Tool
+from selfwire.core.protocols import Embedder, Tool
 from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.config import HeraConfig
-from selfwire.evolvers.hera.seed import METHOD
-from selfwire.graphs.asked import Assess
-from selfwire.graphs.hera.machine import HeraGraph, Steps, machine
+from selfwire.evolvers.hera.initial_team import METHOD
 from selfwire.graphs.hera.method import Hera
 from selfwire.graphs.hera.state import HeraContext
-from selfwire.graphs.saving import saver
-from selfwire.graphs.wiring import Wiring
-from selfwire.runtime.library import Library
+from selfwire.graphs.hera.state_graph import HeraGraph, Steps, machine
+from selfwire.graphs.method_factory import Wiring
+from selfwire.graphs.run_start import Assess
+from selfwire.graphs.version_saver import saver
+from selfwire.runtime.workflow_library import Library
 from selfwire.tools.langchain import toolbox
 
 HeraWiring = Wiring[Hera, HeraConfig]

@@ -10,7 +10,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, total
 from selfwire.core.values import FrozenJson, Value
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.accounts import together
+from selfwire.evolvers.hera.experience_library import Insight, evidenced, library_of, with_library
 from selfwire.evolvers.hera.failures import (
     Blame,
     Failure,
@@ -21,10 +21,10 @@ from selfwire.evolvers.hera.failures import (
     with_buffers,
 )
 from selfwire.evolvers.hera.groups import Group, groups, score, uses
-from selfwire.evolvers.hera.library import Insight, evidenced, library_of, with_library
 from selfwire.evolvers.hera.mutation import joining, mutated_of, mutations, with_mutated
 from selfwire.evolvers.hera.reflection import consolidated, profile_of, reflect, topology_of
 from selfwire.evolvers.hera.rope import Lesson, Variant, chosen, contrast, integrated, variant
+from selfwire.evolvers.trace_text import together
 from selfwire.graphs.hera.method import Hera
 from selfwire.graphs.hera.state import (
     HeraState,
@@ -41,8 +41,8 @@ from selfwire.graphs.hera.state import (
     tried_in,
     workflow_in,
 )
-from selfwire.graphs.method import Grade
-from selfwire.graphs.saving import Saver
+from selfwire.graphs.method_protocol import Grade
+from selfwire.graphs.version_saver import Saver
 
 REPLAY_TEMPERATURE = 0.0
 """Of replays with prompt variants, so that the prompt makes the difference."""

@@ -9,7 +9,7 @@ from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ModelError, described
-from selfwire.core.ports import Embedder, Model, Toolbox
+from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Topology
@@ -17,24 +17,24 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, cost_of, having_paid
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.accounts import together
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.hera import failures, library, mutation
+from selfwire.evolvers.hera import experience_library, failures, mutation
 from selfwire.evolvers.hera.config import HeraConfig
-from selfwire.evolvers.hera.library import Library, library_of
+from selfwire.evolvers.hera.experience_library import Library, library_of
+from selfwire.evolvers.hera.initial_team import METHOD, seed
 from selfwire.evolvers.hera.planning import Plan, sampled
 from selfwire.evolvers.hera.profile import Profile, characterized
 from selfwire.evolvers.hera.retrieval import retrieved
-from selfwire.evolvers.hera.seed import METHOD, seed
-from selfwire.graphs.method import Evolved, Grade, Method
-from selfwire.graphs.nodes import DETACHED
+from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.trace_text import together
+from selfwire.graphs.agent_node import TeamRun
+from selfwire.graphs.method_protocol import Evolved, Grade, Method
+from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.routers import every
 from selfwire.graphs.team import run_team
-from selfwire.graphs.turn import TeamRun
 from selfwire.nodes.agent import agent_act
 
-LEARNED = (library.MEMORY, failures.MEMORY, mutation.MEMORY)
+LEARNED = (experience_library.MEMORY, failures.MEMORY, mutation.MEMORY)
 """What a workflow's memory holds; all of it is true whatever prompts are kept."""
 
 
@@ -84,7 +84,7 @@ class Hera(Method):
         return replace(self.orchestrator, temperature=self.config.explore_temperature)
 
     def seed(self, tools: Sequence[str] = ()) -> Workflow:
-        """The pool around the default chain, and an empty library."""
+        """The pool around the default chain, and an empty experience_library."""
         return seed(load_prompts("evolvers", METHOD), tools=tools)
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
@@ -129,7 +129,7 @@ class Hera(Method):
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
     ) -> Evolved:
         """One pass from rank to consolidate_prompt over the graded groups of a batch."""
-        from selfwire.graphs.hera.machine import learn  # the machine is made of this method's steps
+        from selfwire.graphs.hera.state_graph import learn  # the machine is made of this method's steps
 
         return await learn(self, workflow, trajectories, scope, grade)
 

@@ -5,14 +5,14 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph_sdk.runtime import ServerRuntime
 
-from selfwire.core.ports import Toolbox
+from selfwire.core.protocols import Toolbox
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.config import HeraConfig
-from selfwire.evolvers.hera.seed import METHOD
+from selfwire.evolvers.hera.initial_team import METHOD
 from selfwire.graphs.hera.build import HeraWiring
-from selfwire.graphs.hera.machine import Steps, machine
 from selfwire.graphs.hera.method import Hera
 from selfwire.graphs.hera.state import HeraContext
+from selfwire.graphs.hera.state_graph import Steps, machine
 from selfwire.graphs.serving import Current, Served, Service
 
 

@@ -16,7 +16,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.failures import Blame
 from selfwire.evolvers.hera.groups import Group
 from selfwire.evolvers.hera.mutation import Candidate
-from selfwire.graphs.choices import Choices
+from selfwire.graphs.run_context import Choices
 
 
 class HeraContext(Choices):

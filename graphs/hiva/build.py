@@ -8,18 +8,18 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.graph import StateGraph
 
-from selfwire.core.ports import Embedder, Tool
+from selfwire.core.protocols import Embedder, Tool
 from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.hiva.seed import METHOD
-from selfwire.graphs.asked import Assess
-from selfwire.graphs.hiva.machine import Steps, machine
+from selfwire.evolvers.hiva.initial_team import METHOD
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.hiva.state import HivaContext, HivaState
-from selfwire.graphs.saving import saver
-from selfwire.graphs.wiring import Wiring
-from selfwire.runtime.library import Library
+from selfwire.graphs.hiva.state_graph import Steps, machine
+from selfwire.graphs.method_factory import Wiring
+from selfwire.graphs.run_start import Assess
+from selfwire.graphs.version_saver import saver
+from selfwire.runtime.workflow_library import Library
 from selfwire.tools.langchain import toolbox
 
 HivaWiring = Wiring[Hiva, HivaConfig]

@@ -7,28 +7,28 @@ from functools import cached_property
 from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.edits import Rewiring
-from selfwire.core.ports import Embedder, Model, Toolbox
+from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import thawed
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.forward import instructor, match, profile
+from selfwire.evolvers.hiva.initial_team import METHOD, adopted, seed
 from selfwire.evolvers.hiva.kabb import TaskMatch, router_for
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.repair import least_helpful
-from selfwire.evolvers.hiva.seed import METHOD, adopted, seed
 from selfwire.evolvers.hiva.updates import evidence, kept_learning, refit_weights
-from selfwire.graphs.learned import learned_routing, team_episode
-from selfwire.graphs.method import Evolved, Grade, Method
-from selfwire.graphs.nodes import DETACHED
+from selfwire.evolvers.prompted_model import Coach
+from selfwire.graphs.agent_node import TeamRun
+from selfwire.graphs.learned_router import learned_routing, team_episode
+from selfwire.graphs.method_protocol import Evolved, Grade, Method
+from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.team import run_team
-from selfwire.graphs.turn import TeamRun
 from selfwire.nodes.agent import agent_act
 
 
@@ -114,7 +114,7 @@ class Hiva(Method):
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
     ) -> Evolved:
         """One pass from loss to update_beliefs over graded trajectories."""
-        from selfwire.graphs.hiva.machine import learn  # the machine is made of this method's steps
+        from selfwire.graphs.hiva.state_graph import learn  # the machine is made of this method's steps
 
         return await learn(self, workflow, trajectories, scope)
 

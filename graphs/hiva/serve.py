@@ -5,16 +5,16 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph_sdk.runtime import ServerRuntime
 
-from selfwire.core.ports import Toolbox
+from selfwire.core.protocols import Toolbox
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.hiva.seed import METHOD
+from selfwire.evolvers.hiva.initial_team import METHOD
 from selfwire.graphs.hiva.build import HivaWiring
-from selfwire.graphs.hiva.machine import Steps, machine
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.hiva.state import HivaContext
-from selfwire.graphs.saving import saver
+from selfwire.graphs.hiva.state_graph import Steps, machine
 from selfwire.graphs.serving import Current, Served, Service
+from selfwire.graphs.version_saver import saver
 
 
 async def graph(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:

@@ -7,8 +7,8 @@ from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
-from selfwire.graphs.choices import Choices
-from selfwire.graphs.choices import edited as with_edits
+from selfwire.graphs.run_context import Choices
+from selfwire.graphs.run_context import edited as with_edits
 
 
 class HivaContext(Choices):

@@ -6,18 +6,18 @@ from pathlib import Path
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 
-from selfwire.core.ports import Embedder, Model, Tool, Toolbox
+from selfwire.core.protocols import Embedder, Model, Tool, Toolbox
 from selfwire.core.usage import Budget
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.config import TacomasConfig
-from selfwire.evolvers.tacomas.seed import METHOD
-from selfwire.graphs.asked import Opening
-from selfwire.graphs.tacomas.machine import TacomasGraph, machine
+from selfwire.evolvers.tacomas.initial_team import METHOD
+from selfwire.graphs.method_factory import Wiring
+from selfwire.graphs.run_start import Opening
 from selfwire.graphs.tacomas.method import Tacomas
 from selfwire.graphs.tacomas.state import TacomasContext
-from selfwire.graphs.wiring import Wiring
-from selfwire.runtime.library import Library
+from selfwire.graphs.tacomas.state_graph import TacomasGraph, machine
+from selfwire.runtime.workflow_library import Library
 from selfwire.tools.langchain import toolbox
 
 TacomasWiring = Wiring[Tacomas, TacomasConfig]

@@ -9,26 +9,26 @@ from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.agent import MEMORY_NOTES, Agent
 from selfwire.core.errors import ModelError, described
-from selfwire.core.ports import Act, Model, Tool, Toolbox
+from selfwire.core.protocols import Act, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.usage import Usage, cost_of, total
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.coach import Coach
+from selfwire.evolvers.prompted_model import Coach
 from selfwire.evolvers.tacomas.config import TacomasConfig
+from selfwire.evolvers.tacomas.initial_team import METHOD, seed
 from selfwire.evolvers.tacomas.lessons import MEMORY, with_lessons
 from selfwire.evolvers.tacomas.messages import weighed
 from selfwire.evolvers.tacomas.rounds import Round, agreement, best_round, figures
-from selfwire.evolvers.tacomas.seed import METHOD, seed
-from selfwire.graphs.asked import Opening
-from selfwire.graphs.method import Evolved, Grade, Method
-from selfwire.graphs.nodes import DETACHED
+from selfwire.graphs.agent_node import TeamRun
+from selfwire.graphs.method_protocol import Evolved, Grade, Method
+from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
-from selfwire.graphs.reached import run_to_end
 from selfwire.graphs.routers import every
+from selfwire.graphs.run_end import run_to_end
+from selfwire.graphs.run_start import Opening
 from selfwire.graphs.team import run_team
-from selfwire.graphs.turn import TeamRun
 from selfwire.nodes.agent import agent_act
 
 
@@ -81,7 +81,10 @@ class Tacomas(Method):
         Raises:
             BudgetError, OutageError: the run must stop; `reached` holds the best round until then.
         """
-        from selfwire.graphs.tacomas.machine import machine, steps_needed  # the machine is made of this method's steps
+        from selfwire.graphs.tacomas.state_graph import (  # the machine is made of this method's steps
+            machine,
+            steps_needed,
+        )
 
         async def wire(context: object, spent: Usage) -> tuple[Tacomas, None]:
             return self, None

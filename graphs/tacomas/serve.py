@@ -5,13 +5,13 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 from langgraph_sdk.runtime import ServerRuntime
 
-from selfwire.core.ports import Toolbox
+from selfwire.core.protocols import Toolbox
 from selfwire.evolvers.tacomas.config import TacomasConfig
-from selfwire.evolvers.tacomas.seed import METHOD
-from selfwire.graphs.asked import Opening
+from selfwire.evolvers.tacomas.initial_team import METHOD
+from selfwire.graphs.run_start import Opening
 from selfwire.graphs.serving import Current, Served, Service
 from selfwire.graphs.tacomas.build import TacomasWiring, wired
-from selfwire.graphs.tacomas.machine import machine
+from selfwire.graphs.tacomas.state_graph import machine
 
 
 async def graph(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:

@@ -9,7 +9,7 @@ from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.judge import Item
 from selfwire.evolvers.tacomas.rounds import Round
-from selfwire.graphs.choices import Choices
+from selfwire.graphs.run_context import Choices
 
 
 class TacomasContext(Choices):

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from selfwire.runtime.offline import coevolution, gradients, orchestration, rounds, rubric, stages
-from selfwire.runtime.offline.brief import Brief, Critic
+from selfwire.runtime.offline.critic_input import Brief, Critic
 from selfwire.runtime.offline.neutral import neutral
 from selfwire.runtime.offline.worker import Said
 

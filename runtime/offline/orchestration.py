@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from selfwire.runtime.offline.brief import Brief, Critic
+from selfwire.runtime.offline.critic_input import Brief, Critic
 from selfwire.runtime.offline.general import FAMILY as GENERAL
 from selfwire.runtime.offline.rounds import GIVES
 from selfwire.runtime.offline.skills import FILLERS, PLACES, Evidence, Family

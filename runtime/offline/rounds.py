@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import compress, product
 from typing import Any
 
-from selfwire.runtime.offline.brief import Brief, Critic
+from selfwire.runtime.offline.critic_input import Brief, Critic
 from selfwire.runtime.offline.skills import Evidence, OfferedTool, ToolResult, Work
 from selfwire.runtime.offline.vocabulary import active_skills
 from selfwire.runtime.offline.worker import first_move

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from selfwire.runtime.offline.brief import Brief, Critic
+from selfwire.runtime.offline.critic_input import Brief, Critic
 
 _NO_REFERENCE = re.compile(r"\(There is none\b")
 

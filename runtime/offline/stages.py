@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from typing import Any, NamedTuple
 
-from selfwire.runtime.offline.brief import Brief, Critic
+from selfwire.runtime.offline.critic_input import Brief, Critic
 from selfwire.runtime.offline.skills import Evidence
 from selfwire.runtime.offline.vocabulary import named_in, paraphrases
 

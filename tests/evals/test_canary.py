@@ -13,16 +13,16 @@ from langchain_core.tracers.context import collect_runs
 from langchain_core.tracers.schemas import Run
 from typer.testing import CliRunner
 
-from selfwire.core.ports import Environment
+from selfwire.cli.app import build
+from selfwire.cli.progress import EvolutionProgress
+from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Splits, Task
 from selfwire.core.values import thawed
-from selfwire.evals import evolutions
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.benchmarks.catalogue import benchmark
-from selfwire.evals.cli.app import build
-from selfwire.evals.cli.progress import EvolutionProgress
 from selfwire.graphs.evolution.graph import Event
+from selfwire.runs import evolution
 from selfwire.runtime.models import chat_model
 from tests import kills
 from tests.wire.server import WireServer, served
@@ -111,7 +111,7 @@ def test_a_planted_reference_appears_nowhere(
     def loaded(wanted: str, **options: Any) -> Benchmark:
         return with_canaries(benchmark(wanted, **options), environment)
 
-    monkeypatch.setattr(evolutions, "load_benchmark", loaded)
+    monkeypatch.setattr(evolution, "load_benchmark", loaded)
     monkeypatch.setattr(EvolutionProgress, "__call__", heard)
     monkeypatch.setenv("SELFWIRE_HOME", str(tmp_path))
     with WireServer(served(chat_model("offline"))) as server, collect_runs() as traces:

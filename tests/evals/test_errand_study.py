@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from selfwire.cli.train import learned
 from selfwire.evals.benchmarks.errands import RIGHT, Errand, errands
-from selfwire.evals.cli.train import learned
-from selfwire.evals.study.errand_runs import Seen, Stage, look_up, played, sampled_look_up, seen
-from selfwire.evals.study.errands import Curve, ErrandStudy, SeedResult, one_seed, summary
+from selfwire.evals.studies.errand_runs import Seen, Stage, look_up, played, sampled_look_up, seen
+from selfwire.evals.studies.errands import Curve, ErrandStudy, SeedResult, one_seed, summary
 from selfwire.evolvers.evomas.config import HeadConfig
 from selfwire.runtime.embeddings import HashingEmbedder
 

@@ -10,6 +10,7 @@ import pytest
 from pydantic import Field
 from typer.testing import CliRunner
 
+from selfwire.cli.app import build
 from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import BudgetError, ConfigError, GradingError, OutageError, ReplyError
 from selfwire.core.scope import Scope
@@ -17,13 +18,12 @@ from selfwire.core.task import Feedback, Task
 from selfwire.core.usage import Budget, Usage
 from selfwire.evals import judge
 from selfwire.evals.benchmarks.catalogue import benchmark
-from selfwire.evals.cli.app import build
 from selfwire.evals.evaluation.rows import read_results
 from selfwire.evals.judge import AGREES, HOLDS, NO_REFERENCE, JudgeEnvironment, RubricScore, rubric_text
-from selfwire.evals.models import metered
-from selfwire.evals.requests import ModelNames
-from selfwire.runtime.budget import Ledger
+from selfwire.runs.models import metered
+from selfwire.runs.requests import ModelNames
 from selfwire.runtime.journal import Journal
+from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
 
 TASK = Task(id="t", input="Who wrote it?", reference="Ada Lovelace")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from selfwire.evals.cli.app import build
-from selfwire.evals.runs import JOURNAL
-from selfwire.graphs.evolution.phases import trajectories_note
+from selfwire.cli.app import build
+from selfwire.graphs.evolution.nodes import trajectories_note
+from selfwire.runs.folders import JOURNAL
 from selfwire.runtime.journal import Journal
 from tests import kills
 

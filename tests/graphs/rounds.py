@@ -13,7 +13,7 @@ from pydantic import Field
 
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import ModelError
-from selfwire.core.ports import Schema
+from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 

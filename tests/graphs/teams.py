@@ -6,14 +6,14 @@ from typing import Any
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ModelError
-from selfwire.core.ports import Act, Router
+from selfwire.core.protocols import Act, Router
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Message, Step
 from selfwire.core.usage import Usage
+from selfwire.graphs.agent_node import TeamRun
 from selfwire.graphs.routers import every
-from selfwire.graphs.turn import TeamRun
 
 QUESTION = Question(id="q1", input="What is asked?")
 

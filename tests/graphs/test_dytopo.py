@@ -13,24 +13,24 @@ from langgraph.graph import START, StateGraph
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ToolSpec
+from selfwire.core.drawing import mermaid
 from selfwire.core.errors import BudgetError, ConfigError, TaskError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
-from selfwire.evals.drawing import mermaid
 from selfwire.evolvers.dytopo.config import DytopoConfig, baseline
 from selfwire.evolvers.dytopo.domain import Domain
-from selfwire.evolvers.dytopo.seed import alone, team
+from selfwire.evolvers.dytopo.initial_team import alone, team
 from selfwire.graphs import dytopo
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.dytopo import Dytopo, Report
 from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.library import open_library
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.sync import run_sync
+from selfwire.runtime.workflow_library import open_library
 from tests.graphs.rounds import MATH, Script, SpokenChat, SpokenModel, section
 
 ASK = Question(id="t1", input="What is 3 + 4?")

@@ -17,7 +17,7 @@ from langchain_core.messages import AIMessage
 from selfwire.core.agent import Agent
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import Domain
-from selfwire.evolvers.dytopo.seed import team
+from selfwire.evolvers.dytopo.initial_team import team
 from selfwire.graphs import dytopo
 from selfwire.graphs.dytopo import Report
 from selfwire.runtime.models import chat_model

@@ -14,9 +14,9 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message, Step
-from selfwire.graphs.nodes import DETACHED
+from selfwire.graphs.agent_node import TeamRun
+from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.team import Team, compile_team, embedded, run_team
-from selfwire.graphs.turn import TeamRun
 from tests.graphs.teams import Echo, team_run, topology
 
 DIAMOND = topology("s>a s>b a>z b>z")

@@ -21,11 +21,11 @@ from selfwire.core.usage import Budget, Usage
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.evolution.config import EvolutionConfig, Parts
 from selfwire.graphs.evolution.graph import Event, build, failed_tests, run_evolution
-from selfwire.graphs.evolution.phases import Phases, trajectories_note
-from selfwire.graphs.method import Evolved, Grade
-from selfwire.runtime.budget import Ledger
+from selfwire.graphs.evolution.nodes import Phases, trajectories_note
+from selfwire.graphs.method_protocol import Evolved, Grade
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.library import open_library
+from selfwire.runtime.ledger import Ledger
+from selfwire.runtime.workflow_library import open_library
 
 SEED = Workflow(
     method="scripted", agents=(Agent(id="a", prompt="0"), Agent(id="b", prompt="answer")), topology=chain("a", "b")

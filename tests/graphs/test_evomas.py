@@ -19,7 +19,7 @@ from selfwire.graphs import evomas
 from selfwire.graphs.evomas.stage import OWN_KNOWLEDGE
 from selfwire.nodes.ensemble import NOTHING
 from tests.graphs.scripted import TurnsChat
-from tests.graphs.test_hiva_machine import run
+from tests.graphs.test_hiva_state_graph import run
 
 ASKED = {"question": "Which bridge is longer?"}
 FORMS = pytest.mark.parametrize("form", ["sync", "async"])

@@ -17,16 +17,16 @@ from selfwire.core.values import canonical, thawed
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.benchmarks.plancraft import PLANCRAFT
-from selfwire.evals.study.variants import VARIANTS
+from selfwire.evals.studies.variants import VARIANTS
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.plans import Episode
+from selfwire.evolvers.evomas.decisions import Episode
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.graphs import evomas as served
 from selfwire.graphs.evomas import Evomas
 from selfwire.graphs.evomas.learning import episode_of
-from selfwire.graphs.method import Method
-from selfwire.graphs.methods import method as named
+from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.method_registry import method as named
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.metered import CallPolicy, MeteredModel
 from selfwire.runtime.models import chat_model

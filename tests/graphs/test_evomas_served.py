@@ -11,18 +11,18 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig, TrainConfig
-from selfwire.evolvers.evomas.plans import Decision, Episode, Layered
+from selfwire.evolvers.evomas.decisions import Decision, Episode, Layered
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.graphs import evomas
 from selfwire.graphs.evomas import Evomas
-from selfwire.graphs.evomas.adapters import with_weights
+from selfwire.graphs.evomas.chooser_factory import with_weights
 from selfwire.graphs.evomas.learning import updated
 from selfwire.runtime.blobs import remembered
 from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.library import open_library
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.sync import run_sync
+from selfwire.runtime.workflow_library import open_library
 from tests.graphs.dev_server import dev_server
 from tests.graphs.test_serving import ASKED, drawn, home, served
 

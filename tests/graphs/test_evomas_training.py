@@ -19,12 +19,12 @@ from selfwire.core.values import thawed
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig, SamplingConfig
 from selfwire.evolvers.evomas.weights import ROUTER, read_weights
-from selfwire.graphs.evomas.adapters import Adapters, sampling_of, saved_weights
+from selfwire.graphs.evomas.chooser_factory import Adapters, sampling_of, saved_weights
 from selfwire.graphs.evomas.learning import added, episode_of
 from selfwire.runtime import blobs
 from selfwire.runtime.exports import read_workflow, write_workflow
-from selfwire.runtime.library import open_library
 from selfwire.runtime.sync import run_sync
+from selfwire.runtime.workflow_library import open_library
 from tests.graphs.trained_process import AGENTS, CONFIG, NAME, RUN, STATE, TASKS, TRAIN, Player, seed, train
 
 

@@ -12,12 +12,12 @@ from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import thawed
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hera.experience_library import library_of, with_library
 from selfwire.evolvers.hera.failures import buffers_of
-from selfwire.evolvers.hera.library import library_of, with_library
 from selfwire.evolvers.hera.mutation import mutated_of
 from selfwire.evolvers.hera.rules import Prompt
 from selfwire.graphs.hera.method import Hera
-from selfwire.graphs.method import Evolved
+from selfwire.graphs.method_protocol import Evolved
 from tests.evolvers.hera.doubles import known
 from tests.graphs.grading import no_grade
 from tests.graphs.orchestra import LONG, RIDDLE, SHORT, Judge, Orchestra, by_sample, grown, hera

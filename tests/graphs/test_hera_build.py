@@ -16,11 +16,11 @@ from selfwire.core.task import Feedback, Question
 from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.config import HeraConfig
-from selfwire.evolvers.hera.library import library_of
-from selfwire.evolvers.hera.seed import CHAIN
+from selfwire.evolvers.hera.experience_library import library_of
+from selfwire.evolvers.hera.initial_team import CHAIN
 from selfwire.graphs import hera
 from selfwire.graphs.checkpoints import sqlite_saver
-from selfwire.runtime.library import Library, open_library
+from selfwire.runtime.workflow_library import Library, open_library
 from tests.graphs.orchestra import LONG, SCRIPT, SHORT, OrchestraChat, by_sample, order
 from tests.graphs.scripted import trio
 

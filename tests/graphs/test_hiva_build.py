@@ -19,7 +19,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.graphs import hiva
 from selfwire.runtime.exports import write_workflow
-from selfwire.runtime.library import Library, open_library
+from selfwire.runtime.workflow_library import Library, open_library
 from tests.graphs.scripted import SCRIPT, ScriptedChat, built, trio
 
 ASKED = {"question": "What am I?"}

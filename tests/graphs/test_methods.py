@@ -19,14 +19,14 @@ from selfwire.core.usage import Budget, total
 from selfwire.core.values import fingerprint, thawed
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
-from selfwire.graphs.evolution.rollouts import Ground, graded, roll_out
-from selfwire.graphs.method import Evolved, Method
-from selfwire.graphs.methods import METHODS, method
+from selfwire.graphs.method_protocol import Evolved, Method
+from selfwire.graphs.method_registry import METHODS, method
+from selfwire.graphs.rollouts import Ground, graded, roll_out
 from selfwire.graphs.team import LENIENT
-from selfwire.runtime.budget import Ledger
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.journalled import journalled
+from selfwire.runtime.journalled_tools import journalled
+from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import CallPolicy, MeteredModel
 from selfwire.runtime.offline.faults import OfflineError
 from selfwire.runtime.offline.model import OfflineChat

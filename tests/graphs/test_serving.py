@@ -18,7 +18,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.graphs import dytopo, evomas, hera, hiva, tacomas
 from selfwire.graphs.dytopo.serve import SERVICE as DYTOPO
 from selfwire.graphs.tacomas.serve import SERVICE as TACOMAS
-from selfwire.runtime.library import Library, open_library
+from selfwire.runtime.workflow_library import Library, open_library
 from tests.graphs.dev_server import ROOT
 from tests.graphs.scripted import SOURCE, trio
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from selfwire.cli.run_details import coevolved, ended, staged
 from selfwire.core.errors import BudgetError, OutageError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget
 from selfwire.core.values import thawed
-from selfwire.evals.cli.rounds import coevolved, ended, staged
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.tacomas.config import TacomasConfig
@@ -19,12 +19,12 @@ from selfwire.graphs import tacomas
 from selfwire.graphs.dytopo import Dytopo
 from selfwire.graphs.evomas import Evomas
 from selfwire.graphs.evomas.learning import episode_of
-from selfwire.graphs.method import Method
-from selfwire.graphs.methods import method
+from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.method_registry import method
 from selfwire.graphs.tacomas import Tacomas
-from selfwire.runtime.budget import Ledger
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal
+from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
 from tests.graphs import test_evomas, test_tacomas

@@ -12,6 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
 from selfwire.core.agent import Agent
+from selfwire.core.drawing import mermaid
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
@@ -20,19 +21,18 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
-from selfwire.evals.drawing import mermaid
 from selfwire.evolvers.tacomas.config import SlowConfig, TacomasConfig
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.graphs import tacomas
 from selfwire.graphs.checkpoints import sqlite_saver
-from selfwire.graphs.method import Method
+from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.tacomas import Tacomas
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
 from tests.graphs.grading import no_grade
 from tests.graphs.scripted import TurnsChat
-from tests.graphs.test_hiva_machine import run
+from tests.graphs.test_hiva_state_graph import run
 
 ASKED = {"question": "What am I?"}
 FORMS = pytest.mark.parametrize("form", ["sync", "async"])

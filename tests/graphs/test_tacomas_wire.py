@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.evals.cli.rounds import coevolved
+from selfwire.cli.run_details import coevolved
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.graphs import tacomas

@@ -21,15 +21,15 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig, SamplingConfig, TrainConfig
-from selfwire.evolvers.evomas.plans import Decision, Episode
+from selfwire.evolvers.evomas.decisions import Decision, Episode
 from selfwire.evolvers.evomas.reinforce import Update
-from selfwire.graphs.evolution.rollouts import Ground
-from selfwire.graphs.evomas.adapters import Adapters
+from selfwire.graphs.evomas.chooser_factory import Adapters
 from selfwire.graphs.evomas.training import Training
-from selfwire.runtime.budget import Ledger
+from selfwire.graphs.rollouts import Ground
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.library import open_library
+from selfwire.runtime.ledger import Ledger
+from selfwire.runtime.workflow_library import open_library
 
 CONFIG = EvomasConfig(sampling=SamplingConfig(layers=2, width=1), samples=3)
 TRAIN = TrainConfig(updates=5, batch=12, checkpoint_every=2)

@@ -6,7 +6,7 @@ import pytest
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
 from selfwire.core.errors import ConfigError, ModelError, ToolError
-from selfwire.core.ports import Schema
+from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message

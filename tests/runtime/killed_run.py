@@ -7,8 +7,8 @@ from pathlib import Path
 
 from selfwire.core.chat import ChatMessage
 from selfwire.core.scope import Scope
-from selfwire.runtime.budget import Ledger
 from selfwire.runtime.journal import Journal
+from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import CallPolicy, MeteredModel
 from selfwire.runtime.models import chat_model
 

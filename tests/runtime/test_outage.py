@@ -8,8 +8,8 @@ import pytest
 from selfwire.core.errors import BudgetError, ModelError, OutageError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget
-from selfwire.runtime.budget import Ledger, deadline
 from selfwire.runtime.journal import Journal
+from selfwire.runtime.ledger import Ledger, deadline
 from tests.runtime.wired import ASKED, QUICK, metered
 from tests.wire.server import Body, Fault, WireServer, broken, refused
 

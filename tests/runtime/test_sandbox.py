@@ -11,7 +11,7 @@ import pytest
 
 from selfwire.core.errors import ConfigError, SandboxError
 from selfwire.core.execution import MEBIBYTE, Execution, Limits
-from selfwire.runtime import own_time
+from selfwire.runtime import process_time
 from selfwire.runtime.sandbox import Bubblewrap, found_sandbox
 from selfwire.runtime.sync import run_sync
 from tests.sandboxed import needs_sandbox
@@ -229,7 +229,7 @@ async def test_who_uses_up_the_processor_is_stopped() -> None:
 
 @needs_sandbox
 async def test_who_waits_for_a_processor_is_not_stopped_and_at_last_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_time, "_seen", lambda process: (0.0, True))  # others have the processors
+    monkeypatch.setattr(process_time, "_seen", lambda process: (0.0, True))  # others have the processors
     assert (await ran("import time\ntime.sleep(1.5)", limits=Limits(seconds=0.5))).exit_status == 0
     with pytest.raises(SandboxError, match=r"too busy to run the program: in \d+ seconds it had 0 of its 0.1"):
         await ran("import time\ntime.sleep(60)", limits=Limits(seconds=0.1))

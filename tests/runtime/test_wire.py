@@ -15,10 +15,10 @@ from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget
 from selfwire.runtime import openai_client
-from selfwire.runtime.budget import Ledger
-from selfwire.runtime.faults import is_transient
 from selfwire.runtime.journal import Journal
+from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import CallPolicy
+from selfwire.runtime.provider_errors import is_transient
 from tests.runtime.wired import ASKED, QUICK, Verdict, metered
 from tests.wire.server import (
     WireServer,

@@ -11,11 +11,11 @@ from selfwire.core.chat import Reply
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, ShareError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Budget, Usage
-from selfwire.runtime.budget import Ledger
-from selfwire.runtime.faults import told_plainly
 from selfwire.runtime.journal import Journal
+from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.messages import to_reply
 from selfwire.runtime.prices import Prices
+from selfwire.runtime.provider_errors import told_plainly
 from selfwire.runtime.throttle import throttle
 from tests.runtime.wired import ASKED, KEY, QUICK, metered, until
 from tests.wire.server import (

@@ -3,7 +3,7 @@
 import pytest
 
 from selfwire.core.errors import ToolError
-from selfwire.core.ports import Toolbox
+from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
 from selfwire.tools.browse import BrowseTool, with_pages
 from selfwire.tools.calculator import CalculatorTool

@@ -1,7 +1,7 @@
 import pytest
 
 from selfwire.core.errors import ToolError
-from selfwire.core.ports import Tool
+from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.tools.calculator import CalculatorTool, calculated
 

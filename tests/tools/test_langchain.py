@@ -2,7 +2,7 @@ import pytest
 from langchain_core.tools import ToolException, tool
 
 from selfwire.core.errors import ToolError
-from selfwire.core.ports import Tool
+from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.tools.langchain import LangChainTool
 

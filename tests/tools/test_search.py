@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from selfwire.core.errors import ConfigError, ToolError
-from selfwire.core.ports import Tool
+from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.tools.search import Document, SearchTool, read_documents
 

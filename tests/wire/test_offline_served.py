@@ -4,7 +4,7 @@ import pytest
 
 from selfwire.core.chat import ChatMessage, ToolSpec
 from selfwire.core.scope import Scope
-from selfwire.evolvers.hiva.asks import AgentGradient, TopologyDecision
+from selfwire.evolvers.hiva.schemas import AgentGradient, TopologyDecision
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.models import chat_model
 from tests.wire.server import WireServer, served

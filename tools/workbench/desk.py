@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from selfwire.core.chat import ToolSpec
-from selfwire.core.ports import Toolbox
+from selfwire.core.protocols import Toolbox
 from selfwire.core.scope import Scope
 from selfwire.tools.workbench.calls import OPERATIONS, Call, call
 from selfwire.tools.workbench.tables import Operation, Tables

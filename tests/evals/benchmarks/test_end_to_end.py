@@ -10,10 +10,10 @@ from selfwire.core.task import Task
 from selfwire.core.values import thawed
 from selfwire.evals.benchmarks import humaneval
 from selfwire.evals.benchmarks.catalogue import benchmark
-from selfwire.evals.evaluation.opening import started
-from selfwire.evals.evaluation.request import Entry, EvaluationRequest
 from selfwire.evals.evaluation.rows import read_results
-from selfwire.evals.requests import ModelNames
+from selfwire.runs.evaluation.lifecycle import started
+from selfwire.runs.evaluation.request import Entry, EvaluationRequest
+from selfwire.runs.requests import ModelNames
 from selfwire.runtime.sync import run_sync
 from selfwire.tools.workbench.calls import parsed
 from tests.benchmark_data import needs_data

@@ -7,7 +7,7 @@ import pytest
 
 from selfwire.evals.benchmarks.errands import POOL, RELAY, RIGHT, STAGES, errands, settling_chances, worked
 from selfwire.evals.benchmarks.errands_wordings import SITUATIONS
-from selfwire.evals.study.errand_runs import Integers, Stage, best_constant, best_fixed, by_agent, by_chance, played
+from selfwire.evals.studies.errand_runs import Integers, Stage, best_constant, best_fixed, by_agent, by_chance, played
 
 IDS = [agent.id for agent in POOL]
 

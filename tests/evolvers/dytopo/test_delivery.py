@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from selfwire.core.trajectory import ToolUse
 from selfwire.evolvers.dytopo.delivery import Delivered, Entry, Memory, capped, deliver
 from selfwire.evolvers.dytopo.induction import Induced, ScoredEdge
-from selfwire.evolvers.dytopo.said import Private, Said
+from selfwire.evolvers.dytopo.turns import Private, Said
 
 
 def said(worker: str, *private: str, **fields: object) -> Said:

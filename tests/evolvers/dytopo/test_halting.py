@@ -4,8 +4,8 @@ import pytest
 
 from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.halting import answer, code_blocks, objection
-from selfwire.evolvers.dytopo.said import Private, Said
-from selfwire.evolvers.dytopo.seed import DOMAINS
+from selfwire.evolvers.dytopo.initial_team import DOMAINS
+from selfwire.evolvers.dytopo.turns import Private, Said
 
 MATH, CODE = DOMAINS["math"], DOMAINS["code"]
 BLOCK = "```python\nprint({})\n```"

@@ -5,7 +5,7 @@ import pytest
 from selfwire.core.agent import Agent
 from selfwire.evolvers.dytopo.config import BASELINES, DytopoConfig, baseline
 from selfwire.evolvers.dytopo.domain import Domain, Remembered
-from selfwire.evolvers.dytopo.seed import DOMAINS, alone, members, seed, team
+from selfwire.evolvers.dytopo.initial_team import DOMAINS, alone, members, seed, team
 from selfwire.evolvers.dytopo.tuning import Setting, Trial, best, current, grid, near, with_setting
 from selfwire.graphs.prompts import load_prompts
 

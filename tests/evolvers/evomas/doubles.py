@@ -6,9 +6,9 @@ import numpy as np
 
 from selfwire.core.agent import Agent
 from selfwire.evolvers.evomas.config import HeadConfig, SamplingConfig
+from selfwire.evolvers.evomas.decisions import Decision, Episode, Layered
 from selfwire.evolvers.evomas.encoding import Vectors
 from selfwire.evolvers.evomas.head import RoutingHead
-from selfwire.evolvers.evomas.plans import Decision, Episode, Layered
 
 D = 8
 POOL = tuple(Agent(id=name, role=f"{name} things", prompt="Work.") for name in ("sort", "weigh", "paint"))

@@ -1,7 +1,7 @@
 """Doubles for EvoMAS's tests: prompts as they are, states and pools by hand."""
 
-from selfwire.evolvers.coach import Coach
 from selfwire.evolvers.evomas.state import Status, Subtask, TaskState
+from selfwire.evolvers.prompted_model import Coach
 from tests.scripted import Answer, ScriptedModel, prompts
 
 PROMPTS = prompts("evomas")

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from selfwire.core.errors import ReplyError, ShareError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
-from selfwire.evolvers.evomas.asks import Assessed, LastAnswer
 from selfwire.evolvers.evomas.evaluator import assessment, evaluate, last_answer, nobody_answered
+from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer
 from selfwire.evolvers.evomas.state import Assessment
 from selfwire.evolvers.evomas.updater import updated
 from tests.evolvers.evomas.states import OBJECTIVE, coach, state, subtask

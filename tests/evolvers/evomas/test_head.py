@@ -13,9 +13,9 @@ from selfwire.core.scope import Scope
 from selfwire.evolvers.evomas import sampling
 from selfwire.evolvers.evomas.choosers import FixedChooser, LearnedChooser, RandomChooser, draw_layers
 from selfwire.evolvers.evomas.config import PAPER_HEAD, HeadConfig, SamplingConfig
+from selfwire.evolvers.evomas.decisions import Chooser, Decision
 from selfwire.evolvers.evomas.encoding import batched, contexts_of, embedded, pool_vectors, row_texts
 from selfwire.evolvers.evomas.head import RoutingHead, device_for, entropy, sequence_log_probability
-from selfwire.evolvers.evomas.plans import Chooser, Decision
 from selfwire.runtime.embeddings import HashingEmbedder
 
 D = 16

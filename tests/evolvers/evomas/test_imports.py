@@ -5,7 +5,7 @@ import sys
 
 PROGRAM = """
 import asyncio, importlib, pkgutil, sys
-import selfwire.graphs, selfwire.evolvers.evomas, selfwire.evals.cli.app
+import selfwire.graphs, selfwire.evolvers.evomas, selfwire.cli.app
 for package in (selfwire.graphs, selfwire.evolvers.evomas):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         if module.name != "selfwire.evolvers.evomas.head":

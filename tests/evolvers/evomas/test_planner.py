@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.evolvers.evomas.asks import Plan, PlannedSubtask
 from selfwire.evolvers.evomas.planner import plan, planned, single, unplanned
+from selfwire.evolvers.evomas.schemas import Plan, PlannedSubtask
 from selfwire.evolvers.evomas.state import GOAL_LENGTH, SUBTASKS, Assessment, Subtask, TaskState, full_text, rows
 from selfwire.evolvers.evomas.updater import updated
 from tests.evolvers.evomas.states import OBJECTIVE, coach, state, subtask

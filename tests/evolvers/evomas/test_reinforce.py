@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from selfwire.evolvers.evomas.config import TrainConfig, paper_training
+from selfwire.evolvers.evomas.decisions import Decision, Episode, Layered
 from selfwire.evolvers.evomas.encoding import batched
 from selfwire.evolvers.evomas.head import RoutingHead
-from selfwire.evolvers.evomas.plans import Decision, Episode, Layered
 from selfwire.evolvers.evomas.reinforce import Learner, advantages, decisions_of, returns
 from selfwire.runtime.embeddings import HashingEmbedder
 from tests.evolvers.evomas.doubles import AGENTS, POOL, ROWS, SAMPLING, decided, episode, head

@@ -3,7 +3,7 @@
 import pytest
 
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.plans import Layered
+from selfwire.evolvers.evomas.decisions import Layered
 from selfwire.evolvers.evomas.pool import EARLY_EXIT, FOUR, SEVEN, browsing, plan_of, seed
 from selfwire.evolvers.evomas.stages import Stage, change, episode, masked, running, settled_answer, stop_reason
 from selfwire.evolvers.evomas.state import Assessment, TaskState, full_text, rows

@@ -11,10 +11,10 @@ from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.hera.library import Insight, Source
+from selfwire.evolvers.hera.experience_library import Insight, Source
+from selfwire.evolvers.hera.initial_team import seed
 from selfwire.evolvers.hera.profile import Profile
-from selfwire.evolvers.hera.seed import seed
+from selfwire.evolvers.prompted_model import Coach
 from tests.scripted import ScriptedModel, prompts
 
 BRIDGE = Profile(type="bridge", summary="find one fact, then another")

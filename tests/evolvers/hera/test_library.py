@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.evolvers.hera.asks import LibraryOperation, LibraryOperations
 from selfwire.evolvers.hera.config import LibraryConfig
-from selfwire.evolvers.hera.library import (
+from selfwire.evolvers.hera.experience_library import (
     SOURCES,
     Insight,
     Source,
@@ -22,6 +21,7 @@ from selfwire.evolvers.hera.library import (
     without,
 )
 from selfwire.evolvers.hera.reflection import applied, consolidated
+from selfwire.evolvers.hera.schemas import LibraryOperation, LibraryOperations
 from tests.evolvers.hera.doubles import Angles, coach, known, pool
 from tests.scripted import ScriptedModel
 

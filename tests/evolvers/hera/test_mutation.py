@@ -5,7 +5,6 @@ import pytest
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Edge, Node, Topology, chain
-from selfwire.evolvers.hera.asks import Mutation
 from selfwire.evolvers.hera.failures import Blame
 from selfwire.evolvers.hera.mutation import (
     REMEMBERED,
@@ -17,6 +16,7 @@ from selfwire.evolvers.hera.mutation import (
     replaced,
     with_mutated,
 )
+from selfwire.evolvers.hera.schemas import Mutation
 from tests.evolvers.hera.doubles import coach, pool, ran
 from tests.scripted import ScriptedModel
 

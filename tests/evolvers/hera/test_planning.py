@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.evolvers.hera.asks import TopologyPlan
+from selfwire.evolvers.hera.initial_team import CALCULATOR, CHAIN, ROLES
 from selfwire.evolvers.hera.planning import Plan, planned, sampled, written
-from selfwire.evolvers.hera.seed import CALCULATOR, CHAIN, ROLES
+from selfwire.evolvers.hera.schemas import TopologyPlan
 from tests.evolvers.hera.doubles import BRIDGE, coach, known, pool
 from tests.scripted import ScriptedModel
 

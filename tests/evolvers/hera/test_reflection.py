@@ -5,11 +5,11 @@ import pytest
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.evolvers.hera.asks import QueryProfile, Reflection
 from selfwire.evolvers.hera.config import HeraConfig, PromptConfig
 from selfwire.evolvers.hera.groups import groups
 from selfwire.evolvers.hera.profile import Profile, characterized, query_type
 from selfwire.evolvers.hera.reflection import INSIGHTS, reflect
+from selfwire.evolvers.hera.schemas import QueryProfile, Reflection
 from tests.evolvers.hera.doubles import BRIDGE, coach, ran
 from tests.scripted import ScriptedModel
 

@@ -5,7 +5,6 @@ import pytest
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import chain
-from selfwire.evolvers.hera.asks import Contrast, FailedAgent, PromptDiff, PromptVariant
 from selfwire.evolvers.hera.config import PromptConfig
 from selfwire.evolvers.hera.failures import (
     Blame,
@@ -18,6 +17,7 @@ from selfwire.evolvers.hera.failures import (
 )
 from selfwire.evolvers.hera.rope import Lesson, Variant, chosen, contrast, integrated, variant
 from selfwire.evolvers.hera.rules import Prompt
+from selfwire.evolvers.hera.schemas import Contrast, FailedAgent, PromptDiff, PromptVariant
 from tests.evolvers.hera.doubles import coach, pool, ran
 from tests.scripted import ScriptedModel
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfwire.evolvers.hera.asks import PromptDiff
 from selfwire.evolvers.hera.rules import PRINCIPLES, RULES, Prompt, projected
+from selfwire.evolvers.hera.schemas import PromptDiff
 
 CORE = "You are the retriever. Search with the search tool."
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from selfwire.core.agent import Agent
-from selfwire.core.ports import Known
+from selfwire.core.protocols import Known
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.topology import Caps, Edge, Node, Topology
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.coach import Coach
+from selfwire.evolvers.prompted_model import Coach
 from tests.scripted import ScriptedModel, prompts
 
 PROMPTS = prompts("hiva")

@@ -11,11 +11,11 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, ToolUse
 from selfwire.core.usage import Usage
-from selfwire.evolvers.hiva.asks import Instruction, TaskProfile
 from selfwire.evolvers.hiva.config import KabbConfig
 from selfwire.evolvers.hiva.forward import SHOWN_CONCEPTS, instructor, match, profile
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import Learned, Outcome
+from selfwire.evolvers.hiva.schemas import Instruction, TaskProfile
 from tests.evolvers.hiva.doubles import coach, team
 from tests.scripted import ONE_CALL, ScriptedModel
 

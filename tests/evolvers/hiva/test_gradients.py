@@ -6,9 +6,9 @@ from selfwire.core.errors import BudgetError, ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Step, ToolUse
 from selfwire.core.usage import Usage
-from selfwire.evolvers.accounts import shortened, trace
-from selfwire.evolvers.hiva.asks import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, backward, fault, loss
+from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism
+from selfwire.evolvers.trace_text import shortened, trace
 from tests.evolvers.hiva.doubles import PROMPTS, coach, run, team
 from tests.scripted import ONE_CALL, ScriptedModel
 

@@ -3,9 +3,9 @@ import pytest
 from selfwire.core.edits import RewritePrompt
 from selfwire.core.errors import BudgetError, ModelError, ReplyError
 from selfwire.core.scope import Scope
-from selfwire.evolvers.hiva.asks import PromptRewrite
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
+from selfwire.evolvers.hiva.schemas import PromptRewrite
 from selfwire.evolvers.hiva.semantics import Rewritten, evolve_semantics, shown_gradients
 from tests.evolvers.hiva.doubles import coach, team
 from tests.scripted import ScriptedModel

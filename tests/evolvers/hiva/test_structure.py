@@ -5,9 +5,9 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Caps
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hiva.asks import TopologyDecision
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
+from selfwire.evolvers.hiva.schemas import TopologyDecision
 from selfwire.evolvers.hiva.structure import (
     Restructured,
     apply_decisions,

@@ -6,10 +6,10 @@ from selfwire.core.topology import Caps
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.distance import UNIFORM, Evidence
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss
+from selfwire.evolvers.hiva.initial_team import adopted, seed
 from selfwire.evolvers.hiva.kabb import TaskMatch, kabb_router
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.memory import Learned, Outcome, Retired
-from selfwire.evolvers.hiva.seed import adopted, seed
 from selfwire.evolvers.hiva.updates import evidence, kept_learning, outcome, refit_weights, update_beliefs
 from selfwire.evolvers.operations import added_after, newcomer
 from tests.evolvers.hiva.doubles import PROMPTS, known, run, team

@@ -6,8 +6,8 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, ToolUse, Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.coach import Coach
-from selfwire.evolvers.tacomas.seed import seed
+from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.tacomas.initial_team import seed
 from tests.scripted import Answer, ScriptedModel, prompts
 
 PROMPTS = prompts("tacomas")

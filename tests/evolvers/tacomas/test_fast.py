@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Message
-from selfwire.evolvers.tacomas.asks import Refinement
 from selfwire.evolvers.tacomas.fast import note_of, noted, refinements, replicated, succeeded, uniform
 from selfwire.evolvers.tacomas.judge import Contribution
 from selfwire.evolvers.tacomas.messages import message_order, message_shares, weighed
+from selfwire.evolvers.tacomas.schemas import Refinement
 from tests.evolvers.tacomas.doubles import coach, done, step, team
 
 UPDATE = Refinement(errors="one search", plan="search twice", kind="tool", update="one name at a time")

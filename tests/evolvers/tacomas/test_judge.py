@@ -4,7 +4,6 @@ import pytest
 
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.evolvers.tacomas.asks import AgentScore, Checklist, ChecklistItem, Contributions, Verdict
 from selfwire.evolvers.tacomas.judge import (
     DEFAULT_CHECKLIST,
     Item,
@@ -17,6 +16,7 @@ from selfwire.evolvers.tacomas.judge import (
     judge,
     mean_contribution,
 )
+from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, ChecklistItem, Contributions, Verdict
 from tests.evolvers.tacomas.doubles import QUESTION, coach, done, step
 from tests.scripted import ScriptedModel
 

@@ -10,10 +10,10 @@ from selfwire.core.edits import AddAgent, AddEdge, AddNode, Remember, ReplaceAge
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import thawed
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.tacomas.asks import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate
 from selfwire.evolvers.tacomas.config import SlowConfig
 from selfwire.evolvers.tacomas.lessons import Lesson, described, lessons_from, lessons_of, shown_lessons, with_lessons
 from selfwire.evolvers.tacomas.rounds import Round
+from selfwire.evolvers.tacomas.schemas import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate
 from selfwire.evolvers.tacomas.slow import enforced
 from tests.evolvers.tacomas.doubles import PROMPTS, QUESTION, team
 

@@ -11,10 +11,10 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Policy
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.tacomas.asks import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate
 from selfwire.evolvers.tacomas.config import SlowConfig, TacomasConfig
 from selfwire.evolvers.tacomas.meta import death_candidates, shown_agents, shown_graph, slow_update
 from selfwire.evolvers.tacomas.rounds import Round
+from selfwire.evolvers.tacomas.schemas import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate
 from selfwire.evolvers.tacomas.slow import Delta, enforced
 from tests.evolvers.tacomas.doubles import PROMPTS, QUESTION, coach, team
 

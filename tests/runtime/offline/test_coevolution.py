@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from selfwire.evolvers.tacomas import asks
+from selfwire.evolvers.tacomas import schemas
 from selfwire.runtime.offline import critics
 from selfwire.runtime.offline.coevolution import ITEMS
 from selfwire.runtime.offline.vocabulary import active_skills, named_in, paraphrases
@@ -15,7 +15,7 @@ COMPARISON = "Which was founded earlier, Brol Works or Tas Press?"
 WORK = "[searcher] - Part 1: a\n- Passage: x\n- Fact: a = 1990\n- Fact: b = 1980\n- Conclusion: Tas Press"
 CHECKLIST = "\n".join(f"{n}. ({operator}) {criterion}" for n, (criterion, operator) in enumerate(ITEMS, 1))
 SCHEMAS: list[type[BaseModel]] = [
-    asks.Checklist, asks.Verdict, asks.Contributions, asks.Refinement, asks.SlowUpdate,
+    schemas.Checklist, schemas.Verdict, schemas.Contributions, schemas.Refinement, schemas.SlowUpdate,
 ]  # fmt: skip
 GRAPH = "entry: planner\nsink: reflector\nplanner -> searcher\nsearcher -> reflector\nreflector -> nobody"
 AGENTS = (
@@ -36,8 +36,9 @@ def test_every_ask_is_recognised_and_its_reply_valid(schema: type[BaseModel], er
 
 def passed(answer: str, trace: str, error_rate: float = 0.0, seed: int = 0) -> list[bool]:
     verdict = replied(
-        asks.Verdict, seed=seed, error_rate=error_rate, task=COMPARISON, answer=answer, trace=trace, checklist=CHECKLIST
-    )
+        schemas.Verdict, seed=seed, error_rate=error_rate,
+        task=COMPARISON, answer=answer, trace=trace, checklist=CHECKLIST,
+    )  # fmt: skip
     pairs = zip(verdict.results, ITEMS, strict=True)
     return [result == (operator == "correctness") for result, (_, operator) in pairs]
 
@@ -65,24 +66,24 @@ def test_contributions_count_what_is_new() -> None:
         "[d] fails\nevidence precheck: FAIL\n- Fact: three\n\n"
         "[e] idle\nevidence precheck: FAIL\n(it was not reached in this round)"
     )
-    found = replied(asks.Contributions, task=COMPARISON, answer="Answer: x", agents=agents)
+    found = replied(schemas.Contributions, task=COMPARISON, answer="Answer: x", agents=agents)
     assert {one.agent: one.score for one in found.scores} == {"a": 0.7, "b": 0.3, "c": 1.0, "d": 0.3, "e": 0.0}
 
 
 def test_a_coach_asks_for_a_step_that_does_not_show_where_there_is_a_place_for_it() -> None:
     seen = "- Part 1: a\n- Passage: x\n- Fact: a = 1990\n- Fact: b = 1980"
-    coached = replied(asks.Refinement, task=COMPARISON, role="You help.", work=seen)
+    coached = replied(schemas.Refinement, task=COMPARISON, role="You help.", work=seen)
     assert "compare" in active_skills(coached.update)
     full = f"{paraphrases()['split'][0]} {paraphrases()['brainstorm'][0]}"
-    assert replied(asks.Refinement, task=COMPARISON, role=full, work=seen).update == ""
-    assert replied(asks.Refinement, task=COMPARISON, role="You help.", work=WORK).update == ""
+    assert replied(schemas.Refinement, task=COMPARISON, role=full, work=seen).update == ""
+    assert replied(schemas.Refinement, task=COMPARISON, role="You help.", work=WORK).update == ""
 
 
 def test_a_newborn_takes_the_step_that_is_missing() -> None:
     seen = "- Part 1: a\n- Passage: x\n- Fact: a = 1990\n- Fact: b = 1980"
     tools = "search: Search the archive."
     sections: dict[str, Any] = {"task": COMPARISON, "graph": GRAPH, "trace": seen, "tools": tools}
-    born = replied(asks.SlowUpdate, agents=AGENTS.format(searcher="0.7"), **sections)
+    born = replied(schemas.SlowUpdate, agents=AGENTS.format(searcher="0.7"), **sections)
     [pair] = born.birth_death_pairs
     assert pair.v_dead is None
     assert pair.v_new is not None
@@ -92,15 +93,15 @@ def test_a_newborn_takes_the_step_that_is_missing() -> None:
         ("planner", "specialist"),
         ("specialist", "reflector"),
     ]
-    replaced = replied(asks.SlowUpdate, agents=AGENTS.format(searcher="0, 0.1"), **sections)
+    replaced = replied(schemas.SlowUpdate, agents=AGENTS.format(searcher="0, 0.1"), **sections)
     assert replaced.birth_death_pairs[0].v_dead == "searcher"
 
 
 def test_where_nothing_is_missing_evidence_gets_a_path_and_stagnation_ends_it() -> None:
     agents = AGENTS.format(searcher="0.3")
     sections: dict[str, Any] = {"task": COMPARISON, "graph": GRAPH, "trace": WORK, "agents": agents}
-    found = replied(asks.SlowUpdate, scores="round 0: 0.50", **sections)
+    found = replied(schemas.SlowUpdate, scores="round 0: 0.50", **sections)
     assert [(edit.source, edit.target) for edit in found.graph_edit] == [("planner", "reflector")]
     assert found.time_control == "continue"
     stuck = "\n".join(f"round {n}: 0.50" for n in range(4))
-    assert replied(asks.SlowUpdate, scores=stuck, **sections).time_control == "stop"
+    assert replied(schemas.SlowUpdate, scores=stuck, **sections).time_control == "stop"

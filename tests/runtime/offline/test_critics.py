@@ -4,7 +4,7 @@
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from selfwire.evolvers.hiva import asks
+from selfwire.evolvers.hiva import schemas
 from selfwire.runtime.offline import critics
 from selfwire.runtime.offline.gradients import DROP_CUE, PROMPT_CUE, TEAM_CUE
 from selfwire.runtime.offline.neutral import neutral
@@ -16,14 +16,14 @@ COMPARISON = "Which was founded earlier, Brol Works or Tas Press?"
 SPLIT = paraphrases()["split"][0]
 
 SCHEMAS: list[type[BaseModel]] = [
-    asks.Instruction,
-    asks.TaskProfile,
-    asks.GlobalGradient,
-    asks.AgentGradient,
-    asks.ParsedGradient,
-    asks.PromptRewrite,
-    asks.TopologyDecision,
-    asks.SelfCriticism,
+    schemas.Instruction,
+    schemas.TaskProfile,
+    schemas.GlobalGradient,
+    schemas.AgentGradient,
+    schemas.ParsedGradient,
+    schemas.PromptRewrite,
+    schemas.TopologyDecision,
+    schemas.SelfCriticism,
 ]
 
 
@@ -37,33 +37,34 @@ def test_every_ask_of_hiva_is_recognised_and_its_reply_valid(schema: type[BaseMo
 
 def test_an_instruction_carries_the_notes_and_leaves_raw_results_behind() -> None:
     output = "tool search({'query': 'Brol'}) -> [1] Brol\nraw text\n- Fact: a = b\n- Fact: c = d\n\nAnswer: b"
-    told = replied(asks.Instruction, task=COMPARISON, output=output).instruction
+    told = replied(schemas.Instruction, task=COMPARISON, output=output).instruction
     assert "- Fact: a = b\n- Fact: c = d\nAnswer: b" in told
     assert "raw text" not in told
 
 
 def test_a_profile_names_the_form_of_the_question_and_the_tools_it_needs() -> None:
     tools = "search: Search the corpus.\ncalculator: Evaluate an expression."
-    profile = replied(asks.TaskProfile, task=COMPARISON, tools=tools, known_concepts="none")
+    profile = replied(schemas.TaskProfile, task=COMPARISON, tools=tools, known_concepts="none")
     assert profile.main_concept == "compare question"
     assert profile.required_tools == ["search"]
-    bridge = replied(asks.TaskProfile, task="Who founded the city where Tas is based?")
+    bridge = replied(schemas.TaskProfile, task="Who founded the city where Tas is based?")
     assert bridge.parallelizability < 0.5 < profile.parallelizability
 
 
 def test_a_diagnosis_names_the_step_that_the_trace_does_not_show() -> None:
-    lost = replied(asks.GlobalGradient, task=COMPARISON, trace="[s] Answer: unknown", feedback="score 0.00 of 1\nwrong")
+    feedback = "score 0.00 of 1\nwrong"
+    lost = replied(schemas.GlobalGradient, task=COMPARISON, trace="[s] Answer: unknown", feedback=feedback)
     assert active_skills(lost.feedback)[0] == "split"
     parts = "- Part 1: x?\n- Part 2: y?\n- Fact: x? = 1\n- Fact: y? = 2"
-    late = replied(asks.GlobalGradient, task=COMPARISON, trace=parts, feedback="score 0.00 of 1\nwrong")
+    late = replied(schemas.GlobalGradient, task=COMPARISON, trace=parts, feedback="score 0.00 of 1\nwrong")
     assert active_skills(late.feedback)[0] == "compare"
-    done = replied(asks.GlobalGradient, task=COMPARISON, trace="", feedback="score 1.00 of 1")
+    done = replied(schemas.GlobalGradient, task=COMPARISON, trace="", feedback="score 1.00 of 1")
     assert done.sentiment == "positive"
 
 
 def test_a_diagnosis_errs_at_the_stated_rate() -> None:
     def named(seed: int) -> str:
-        found = replied(asks.GlobalGradient, seed=seed, error_rate=0.3, task=COMPARISON, feedback="score 0.00 of 1")
+        found = replied(schemas.GlobalGradient, seed=seed, error_rate=0.3, task=COMPARISON, feedback="score 0.00 of 1")
         return active_skills(found.feedback)[0]
 
     wrong = sum(named(seed) != "split" for seed in range(400)) / 400
@@ -72,21 +73,21 @@ def test_a_diagnosis_errs_at_the_stated_rate() -> None:
 
 def test_blame_goes_to_a_prompt_with_a_place_free_or_to_the_team() -> None:
     feedback = TEAM_CUE + SPLIT
-    free = [replied(asks.AgentGradient, seed=s, role="You help.", successor_feedback=feedback) for s in range(40)]
+    free = [replied(schemas.AgentGradient, seed=s, role="You help.", successor_feedback=feedback) for s in range(40)]
     assert {bool(g.system_prompt_feedback) for g in free} == {True, False}
-    full = replied(asks.AgentGradient, role="Count the names. Compare the two.", successor_feedback=feedback)
+    full = replied(schemas.AgentGradient, role="Count the names. Compare the two.", successor_feedback=feedback)
     assert full.system_prompt_feedback == ""
     assert TEAM_CUE in full.overall_feedback
 
 
 def test_an_agent_that_only_chats_is_told_to_stop() -> None:
-    chatty = replied(asks.AgentGradient, task=COMPARISON, role="Brainstorm.", successor_feedback=TEAM_CUE + SPLIT)
+    chatty = replied(schemas.AgentGradient, task=COMPARISON, role="Brainstorm.", successor_feedback=TEAM_CUE + SPLIT)
     assert f"{DROP_CUE}brainstorm" in chatty.system_prompt_feedback
     assert chatty.sentiment == "critical"
 
 
 def test_an_agent_whose_successors_miss_nothing_is_praised() -> None:
-    assert replied(asks.AgentGradient, role="You help.", successor_feedback="fine").sentiment == "positive"
+    assert replied(schemas.AgentGradient, role="You help.", successor_feedback="fine").sentiment == "positive"
 
 
 @pytest.mark.parametrize(
@@ -99,27 +100,28 @@ def test_an_agent_whose_successors_miss_nothing_is_praised() -> None:
     ],
 )
 def test_a_gradient_is_sorted_by_what_it_concerns(gradient: str, verdict: str) -> None:
-    assert replied(asks.ParsedGradient, gradient=gradient).concerns == verdict
+    assert replied(schemas.ParsedGradient, gradient=gradient).concerns == verdict
 
 
 def test_a_rewrite_adds_the_advised_instruction_in_one_of_several_wordings() -> None:
     advice = f"role (weight 0.7): {PROMPT_CUE}{SPLIT}"
-    prompts = {replied(asks.PromptRewrite, seed=s, prompt="You help.", gradients=advice).prompt for s in range(40)}
+    prompts = {replied(schemas.PromptRewrite, seed=s, prompt="You help.", gradients=advice).prompt for s in range(40)}
     assert prompts <= {f"You help.\n{text}" for text in paraphrases()["split"]}
     assert len(prompts) >= 5
 
 
 def test_a_rewrite_drops_what_should_go_and_leaves_the_rest_without_advice() -> None:
     advice = f"{DROP_CUE}brainstorm"
-    assert replied(asks.PromptRewrite, prompt="You help. Brainstorm freely.", gradients=advice).prompt == "You help."
-    assert replied(asks.PromptRewrite, prompt="You help.", gradients="team: fine").prompt == "You help."
+    assert replied(schemas.PromptRewrite, prompt="You help. Brainstorm freely.", gradients=advice).prompt == "You help."
+    assert replied(schemas.PromptRewrite, prompt="You help.", gradients="team: fine").prompt == "You help."
 
 
 def test_an_error_of_the_rewriter_can_be_any_skill() -> None:
     advice = f"{PROMPT_CUE}{SPLIT}"
     found = {
-        active_skills(replied(asks.PromptRewrite, seed=s, error_rate=1, prompt="You help.", gradients=advice).prompt)[0]
+        active_skills(rewrite.prompt)[0]
         for s in range(300)
+        for rewrite in [replied(schemas.PromptRewrite, seed=s, error_rate=1, prompt="You help.", gradients=advice)]
     }
     assert found == {skill.name for skill in VOCABULARY}
 
@@ -128,7 +130,7 @@ def test_only_offered_operations_are_chosen() -> None:
     advice = f"team: {TEAM_CUE}{SPLIT}"
 
     def operations(offered: str) -> set[str]:
-        found = [replied(asks.TopologyDecision, seed=s, gradients=advice, operations=offered) for s in range(60)]
+        found = [replied(schemas.TopologyDecision, seed=s, gradients=advice, operations=offered) for s in range(60)]
         return {decision.operation for decision in found}
 
     assert operations("ADD_PARALLEL\nADD_SERIAL\nNO_CHANGE") == {"ADD_PARALLEL", "ADD_SERIAL"}
@@ -137,22 +139,22 @@ def test_only_offered_operations_are_chosen() -> None:
 
 
 def test_a_newcomer_is_described_by_a_prompt_for_the_missing_skill() -> None:
-    decision = replied(asks.TopologyDecision, seed=3, gradients=f"team: {TEAM_CUE}{SPLIT}", operations="ADD_SERIAL")
+    decision = replied(schemas.TopologyDecision, seed=3, gradients=f"team: {TEAM_CUE}{SPLIT}", operations="ADD_SERIAL")
     assert any(text in decision.description for text in paraphrases()["split"])
 
 
 def test_a_successor_that_only_chats_is_removed() -> None:
     successors = "reader: Read the passages.\nchatter: Brainstorm before you commit."
-    decision = replied(asks.TopologyDecision, successors=successors, operations="REMOVE_SUCCESSOR\nNO_CHANGE")
+    decision = replied(schemas.TopologyDecision, successors=successors, operations="REMOVE_SUCCESSOR\nNO_CHANGE")
     assert (decision.operation, decision.successor) == ("REMOVE_SUCCESSOR", "chatter")
 
 
 def test_self_criticism_goes_by_the_trace() -> None:
-    doubtful = replied(asks.SelfCriticism, task=COMPARISON, answer="Answer: unknown", trace="")
+    doubtful = replied(schemas.SelfCriticism, task=COMPARISON, answer="Answer: unknown", trace="")
     assert not doubtful.good_enough
     assert doubtful.criticism
     facts = "Part 1: a?\nPart 2: b?\nFact: a? = 1\nFact: b? = 2\nConclusion: Brol Works"
-    assert replied(asks.SelfCriticism, task=COMPARISON, answer="Answer: Brol Works", trace=facts).good_enough
+    assert replied(schemas.SelfCriticism, task=COMPARISON, answer="Answer: Brol Works", trace=facts).good_enough
 
 
 def test_only_the_users_sections_are_read() -> None:

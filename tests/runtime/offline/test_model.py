@@ -7,9 +7,9 @@ from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.tools import tool
 from pydantic import BaseModel, Field
 
-from selfwire.runtime.faults import is_transient, retry_after
 from selfwire.runtime.offline.faults import Faults, OfflineError
 from selfwire.runtime.offline.model import OfflineChat
+from selfwire.runtime.provider_errors import is_transient, retry_after
 
 QUESTION = "Task:\nWho founded Brol Works?\nEnd with a line that starts with 'Answer:'."
 PAGE = "[1] Brol Works\nBrol Works was founded in 1901 by Ada Tron. It is based in Vask."

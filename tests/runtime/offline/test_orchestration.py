@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from selfwire.evolvers.hera import asks
+from selfwire.evolvers.hera import schemas
 from selfwire.evolvers.hera.planning import described
-from selfwire.runtime.offline.brief import Brief
+from selfwire.runtime.offline.critic_input import Brief
 from selfwire.runtime.offline.critics import CRITICS
 from selfwire.runtime.offline.orchestration import LEAVE, TAKE, TWICE, WORDINGS, Advice, advice
 from tests.evolvers.hera.doubles import pool
@@ -17,8 +17,8 @@ from tests.evolvers.hera.doubles import pool
 BRIDGE = "In which city was the founder of Acme Works born?"
 POOL = described(pool().agents)
 SCHEMAS = (
-    asks.QueryProfile, asks.TopologyPlan, asks.Reflection, asks.LibraryOperations, asks.FailedAgent, asks.Mutation,
-    asks.PromptVariant, asks.Contrast, asks.PromptDiff,
+    schemas.QueryProfile, schemas.TopologyPlan, schemas.Reflection, schemas.LibraryOperations, schemas.FailedAgent,
+    schemas.Mutation, schemas.PromptVariant, schemas.Contrast, schemas.PromptDiff,
 )  # fmt: skip
 
 
@@ -47,11 +47,13 @@ def test_every_ask_has_somebody_who_answers_it_even_with_nothing_shown(schema: t
     ],
 )
 def test_a_type_follows_from_the_form_of_a_question(task: str, kind: str) -> None:
-    assert said(asks.QueryProfile, task=task).query_type == kind
+    assert said(schemas.QueryProfile, task=task).query_type == kind
 
 
 def plans(insights: str = "", times: int = 60) -> list[list[str]]:
-    found = [said(asks.TopologyPlan, seed=seed, task=BRIDGE, agents=POOL, insights=insights) for seed in range(times)]
+    found = [
+        said(schemas.TopologyPlan, seed=seed, task=BRIDGE, agents=POOL, insights=insights) for seed in range(times)
+    ]
     return [[step.agent for step in plan.execution_order] for plan in found]
 
 
@@ -92,13 +94,13 @@ final answer: y"""
 
 
 def test_a_comparison_names_what_tells_good_runs_from_bad_ones() -> None:
-    found = said(asks.Reflection, task=BRIDGE, profile="bridge question, hard. x", group=GROUP)
+    found = said(schemas.Reflection, task=BRIDGE, profile="bridge question, hard. x", group=GROUP)
     told = {one for insight in found.insights for one in advice(insight.insight, ["retriever", "reflect_agent"])}
     assert told <= {Advice(LEAVE, "reflect_agent"), Advice(TAKE, "retriever"), Advice(TWICE, "retriever")}
     assert len(told) == 2
     assert {insight.query_type for insight in found.insights} == {"bridge"}
     same = GROUP.replace("score 1.00", "score 0.00")
-    assert said(asks.Reflection, task=BRIDGE, profile="bridge question", group=same).insights == []
+    assert said(schemas.Reflection, task=BRIDGE, profile="bridge question", group=same).insights == []
 
 
 @pytest.mark.parametrize(
@@ -112,18 +114,19 @@ def test_a_comparison_names_what_tells_good_runs_from_bad_ones() -> None:
 )
 def test_the_library_is_kept_by_what_insights_say_of_the_same_agent(entry: str, new: str, operation: str) -> None:
     library = f"[a1] (bridge, utility 0.50 over 0 uses) {entry}"
-    [found] = said(asks.LibraryOperations, library=library, new=f"- (bridge) {new}").operations
+    [found] = said(schemas.LibraryOperations, library=library, new=f"- (bridge) {new}").operations
     assert (found.operation, found.new_insight) == (operation, new)
     assert found.target_entry_ids == (["a1"] if operation in ("PRUNE", "MERGE") else [])
-    [other] = said(asks.LibraryOperations, library=library, new=f"- (causal) {new}").operations
+    [other] = said(schemas.LibraryOperations, library=library, new=f"- (causal) {new}").operations
     assert other.operation == "ADD"
 
 
 def test_blame_goes_to_whoever_is_there_for_the_step_that_does_not_show() -> None:
-    found = said(asks.FailedAgent, task=BRIDGE, agents=POOL, trace="[query_decomposer] nothing", feedback="score 0.00")
+    nothing = "[query_decomposer] nothing"
+    found = said(schemas.FailedAgent, task=BRIDGE, agents=POOL, trace=nothing, feedback="score 0.00")
     assert found.agent == "query_decomposer"
     later = "[query_decomposer] - Part 1: Who founded Acme Works?\n- Part 2: In which city was [1] born?"
-    assert said(asks.FailedAgent, task=BRIDGE, agents=POOL, trace=later).agent == "retriever"
+    assert said(schemas.FailedAgent, task=BRIDGE, agents=POOL, trace=later).agent == "retriever"
 
 
 VARIANTS = """original prompt: score 0.00: wrong (9 tokens)
@@ -139,12 +142,12 @@ score 0.00: wrong (9 tokens)"""
 
 
 def test_a_contrast_learns_from_variants_that_beat_the_original_and_its_repetition() -> None:
-    found = said(asks.Contrast, variants=VARIANTS.format(control="0.00"))
+    found = said(schemas.Contrast, variants=VARIANTS.format(control="0.00"))
     assert [rule.rule for rule in found.operational_rules] == ["Be brief."]
-    assert said(asks.Contrast, variants=VARIANTS.format(control="1.00")).operational_rules == []
+    assert said(schemas.Contrast, variants=VARIANTS.format(control="1.00")).operational_rules == []
 
 
 def test_a_diff_adds_what_the_prompt_does_not_say_yet() -> None:
     proposed = "rule: Split the question into two simpler ones.\nrule: Compare the two values.\nprinciple: Be sure."
-    found = said(asks.PromptDiff, prompt="Decompose the question.", proposed=proposed)
+    found = said(schemas.PromptDiff, prompt="Decompose the question.", proposed=proposed)
     assert (found.added_rules, found.added_principles) == (["Compare the two values."], ["Be sure."])

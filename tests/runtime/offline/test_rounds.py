@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from selfwire.evolvers.dytopo.asks import Turn, Verdict, turn_schema
+from selfwire.evolvers.dytopo.schemas import Turn, Verdict, turn_schema
 from selfwire.graphs.prompts import load_prompts
 from selfwire.runtime.offline import critics
 from selfwire.runtime.offline.model import OfflineChat

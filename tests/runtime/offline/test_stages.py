@@ -4,7 +4,7 @@
 import pytest
 from pydantic import BaseModel
 
-from selfwire.evolvers.evomas.asks import Assessed, LastAnswer, Plan
+from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer, Plan
 from selfwire.nodes.ensemble import Choice
 from selfwire.runtime.offline import critics
 from selfwire.runtime.offline.vocabulary import named_in, paraphrases

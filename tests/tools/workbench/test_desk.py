@@ -13,7 +13,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.nodes.agent import agent_act
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.journalled import journalled
+from selfwire.runtime.journalled_tools import journalled
 from selfwire.tools.workbench.calls import call
 from selfwire.tools.workbench.desk import DESKS, Desks, desk_tools
 from selfwire.tools.workbench.tables import Row, Tables

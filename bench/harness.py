@@ -1,0 +1,212 @@
+"""What an evaluation costs beside its model: wall time against the ideal, CPU, and memory over many tasks.
+
+Ideal is tasks x seconds of a call / concurrency: nothing but waiting. At 64 calls in flight of 50 ms each, all that
+happens beside a call may take 0.8 ms of one core until it shows. The benchmark's own rule answers every task too, and
+a thousand tasks are 16 rounds of calls, which alone take 1.02 of ideal. Beside it stands a graph of one node without
+anything around it: no journal, no grades, no results, no rule.
+"""
+
+import asyncio
+import gc
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, TypedDict
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatResult
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from selfwire.bench.team import Row
+from selfwire.bench.wrapper import Scripted
+from selfwire.core.task import Splits, Task
+from selfwire.evals.baselines.table import baseline
+from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark
+from selfwire.evals.evaluation.table import Line
+from selfwire.evals.graders import load_grader
+from selfwire.runs.evaluation.request import Entry, EvaluationRequest
+from selfwire.runs.evaluation.run import Evaluation
+from selfwire.runs.evaluation.systems import Found, Wiring, entrant
+from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.ledger import Ledger
+from selfwire.runtime.metered import CallPolicy, MeteredModel
+
+TASKS, MANY, CONCURRENCY = 1000, 10_000, 64
+BARE = "a bare graph of one node"
+PEAK = 1024.0 if sys.platform != "darwin" else 1024.0**2
+"""Units of ru_maxrss in a megabyte."""
+
+
+class Slow(Scripted):
+    """Answers after `delay` seconds."""
+
+    delay: float = 0.05
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        await asyncio.sleep(self.delay)
+        return self._generate(messages)
+
+
+class Took(NamedTuple):
+    """Wall and CPU seconds."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def now(cls) -> "Took":
+        """Both clocks."""
+        return cls(time.perf_counter(), time.process_time())
+
+    def until(self, end: "Took") -> "Took":
+        """What has gone by."""
+        return Took(end.wall - self.wall, end.cpu - self.cpu)
+
+
+class Timed(Evaluation):
+    """An evaluation that notes what its results take."""
+
+    took: Took
+
+    async def written(self, *, complete: bool) -> tuple[Line, ...]:
+        """As an evaluation."""
+        since = Took.now()
+        lines = await super().written(complete=complete)
+        self.took = since.until(Took.now())
+        return lines
+
+
+def run(tasks: int = TASKS, many: int = MANY, delays: Sequence[float] = (0.05, 0.5), rounds: int = 3) -> list[Row]:
+    """Measure; one agent answers each task in one call."""
+    rows = []
+    for delay in delays:
+        is_hardest = delay <= min(delays)
+        bare, taken = [], []
+        for _ in range(rounds):
+            taken.append(_evaluated(tasks, delay))
+            if is_hardest:
+                bare.append(_bare(tasks, delay))
+        whole, results = zip(*taken, strict=True)
+        what, ideal = f"{tasks:,} tasks, {CONCURRENCY} at once, {delay * 1e3:.0f} ms per call", _ideal(tasks, delay)
+        rows.append(_ratio(what, whole, ideal, bound=1.3 if is_hardest else None))
+        if is_hardest:
+            rows += [_row(tasks, "all", whole), _row(tasks, "results and table", results)]
+            rows += [_ratio(BARE, bare, ideal), _row(tasks, BARE, bare)]
+    before = _peak()
+    _evaluated(many, 0.0)
+    after = _peak()
+    return [
+        *rows,
+        Row(what=f"most memory of the process, {tasks:,} tasks", value=before, unit="MB"),
+        Row(what=f"most memory of the process, {many:,} tasks", value=after, unit="MB"),
+        Row(what="memory per further task, itself among it", value=(after - before) / (many - tasks) * 1e3, unit="kB"),
+    ]
+
+
+def _ideal(tasks: int, delay: float) -> float:
+    return tasks * delay / CONCURRENCY
+
+
+def _ratio(what: str, took: Sequence[Took], ideal: float, bound: float | None = None) -> Row:
+    return Row(what=f"{what}: wall / ideal", value=median(one.wall for one in took) / ideal, unit="x", bound=bound)
+
+
+def _row(tasks: int, part: str, took: Sequence[Took]) -> Row:
+    cpu, wall = median(one.cpu for one in took), median(one.wall for one in took)
+    return Row(what=f"  CPU per task, {part} ({wall * 1e3:,.0f} ms of wall)", value=cpu / tasks * 1e3, unit="ms")
+
+
+def _evaluated(tasks: int, delay: float) -> tuple[Took, Took]:
+    """What an evaluation takes, and its results alone."""
+    gc.collect()
+    with TemporaryDirectory() as folder:
+        journal = Journal.create(Path(folder) / "journal.sqlite", run="bench")
+        evaluation = _evaluation(tasks, delay, journal, Path(folder) / "results.jsonl")
+        since = Took.now()
+        lines = asyncio.run(evaluation.go())
+        whole = since.until(Took.now())
+        journal.close()
+    if lines[-1].errors or lines[-1].spend.calls != tasks:
+        raise AssertionError(f"the bench went wrong: {lines[-1].errors} errors, {lines[-1].spend.calls} calls")
+    return whole, evaluation.took
+
+
+def _evaluation(tasks: int, delay: float, journal: Journal, out: Path) -> Timed:
+    ledger = Ledger()
+    model = MeteredModel(Slow(delay=delay), journal=journal, ledger=ledger, policy=CallPolicy(concurrency=CONCURRENCY))
+    wiring = Wiring(model, {}, HashingEmbedder(), None)
+    return Timed(
+        request=EvaluationRequest(
+            benchmark="bench", entries=(Entry(name="direct", target="direct"),), tasks=tasks, concurrency=CONCURRENCY
+        ),
+        benchmark=Benchmark(
+            name="bench",
+            description="",
+            load=lambda seed, train, gate, test: Splits(train=()),
+            environment=load_grader("exact"),
+            toolbox={},
+            tools=(),
+            baseline=Baseline("empty answer", lambda question: "-"),
+        ),
+        workflows={"direct": Found(workflow=baseline("direct", model=model, toolbox={}).seed(()))},
+        entered=lambda entry, one: entrant(entry, one, wiring),
+        evolutions=(),
+        tasks=[Task(id=f"t{number}", input=f"What is {number}?", reference="4") for number in range(tasks)],
+        journal=journal,
+        ledger=ledger,
+        embedder="hashing",
+        out=out,
+    )
+
+
+class _State(TypedDict):
+    question: str
+    answer: str
+
+
+def _bare(tasks: int, delay: float) -> Took:
+    """What the same calls take inside a graph of LangGraph's that does nothing else."""
+    gc.collect()
+    since = Took.now()
+    asyncio.run(_asked(_graph(Slow(delay=delay)), tasks))
+    return since.until(Took.now())
+
+
+def _graph(model: Slow) -> "CompiledStateGraph[_State, None, _State, _State]":
+    async def answer(state: _State) -> dict[str, str]:
+        said = await model.ainvoke([("system", "Answer."), ("user", state["question"])])
+        return {"answer": said.text}
+
+    graph = StateGraph(_State)
+    graph.add_node("single", answer)
+    graph.add_edge(START, "single")
+    graph.add_edge("single", END)
+    return graph.compile()
+
+
+async def _asked(graph: "CompiledStateGraph[_State, None, _State, _State]", tasks: int) -> None:
+    waiting = iter(range(tasks))
+
+    async def worker() -> None:
+        for number in waiting:
+            await graph.ainvoke({"question": f"What is {number}?", "answer": ""})
+
+    await asyncio.gather(*(worker() for _ in range(CONCURRENCY)))
+
+
+def _peak() -> float:
+    """Most megabytes that this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / PEAK

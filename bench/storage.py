@@ -1,0 +1,45 @@
+"""What an evolution of 10 iterations of 40 tasks leaves on disk, and what an import leaves out."""
+
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from selfwire.bench.team import Row
+from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.runs.evolution import started
+from selfwire.runs.folders import CHECKPOINTS, JOURNAL
+from selfwire.runs.requests import EvolveRequest, Sizes
+from selfwire.runtime.sync import run_sync
+
+ITERATIONS, BATCH = 10, 40
+
+
+def run() -> list[Row]:
+    """Evolve HiVA on archive without a gate, and weigh the files."""
+    request = EvolveRequest(
+        benchmark="archive",
+        evolution=EvolutionConfig(name="bench", iterations=ITERATIONS, batch=BATCH, gate="off"),
+        sizes=Sizes(train=4 * BATCH, gate=0, test=0),
+    )
+    with TemporaryDirectory() as folder:
+        home = Path(folder)
+        with started(request, home, run="bench") as opened:
+            run_sync(opened.go())
+            spend = opened.parts.journal.spend()
+        sizes = {name: (home / "runs" / "bench" / name).stat().st_size for name in (JOURNAL, CHECKPOINTS)}
+        library = (home / "library.sqlite").stat().st_size
+    what = f"{ITERATIONS} iterations x {BATCH} tasks"
+    return [
+        Row(what=f"{what}: model calls", value=spend.calls, unit="calls"),
+        Row(what=f"{what}: journal", value=sizes[JOURNAL] / 1e6, unit="MB"),
+        Row(what=f"{what}: checkpoints", value=sizes[CHECKPOINTS] / 1e6, unit="MB"),
+        Row(what=f"{what}: library", value=library / 1e6, unit="MB"),
+        Row(what="torch modules after import selfwire.graphs.hiva", value=torch_modules(), unit="modules", bound=0),
+    ]
+
+
+def torch_modules() -> int:
+    """How many modules of torch a fresh process has loaded after importing the method's graph."""
+    code = "import sys, selfwire.graphs.hiva; print(sum(name.split('.')[0] == 'torch' for name in sys.modules))"
+    return int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)

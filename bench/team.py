@@ -1,0 +1,218 @@
+"""What a compiled team costs beside a hand-written LangGraph of the same shape.
+
+CPU time per agent step: all graphs run in one process, turn by turn, and ask the same model through the
+same wrapper. The hand-written graph is what somebody would write who needs just this team and no record
+of it: an async function per node, outputs in a dict, and after each node a function that chooses among
+its successors, as a compiled team does. A second one has fixed edges, so that nothing is chosen at all.
+"""
+
+import asyncio
+import gc
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from itertools import count, pairwise
+from operator import or_
+from statistics import median
+from typing import Annotated, Any, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+
+from selfwire.core.agent import Agent
+from selfwire.core.chat import ChatMessage, Reply, ToolSpec
+from selfwire.core.errors import ReplyError
+from selfwire.core.protocols import Model, Schema
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.usage import Usage
+from selfwire.core.values import Value
+from selfwire.graphs.agent_node import TeamRun
+from selfwire.graphs.routers import every
+from selfwire.graphs.team import run_team
+from selfwire.nodes.agent import agent_act
+
+PROMPT = "You are agent {name} of a team. Do your part of the task and hand on what you found."
+TASK = Question(id="bench", input="Which of the two towers is older, and by how many years?")
+
+
+class Row(Value):
+    """One line of the table; `bound` is what is aimed for, None where nothing is."""
+
+    what: str
+    value: float
+    unit: str
+    bound: float | None = None
+
+
+class Canned:
+    """A model that answers at once, or after a delay in seconds."""
+
+    def __init__(self, delay: float = 0.0) -> None:
+        self.delay = delay
+
+    async def reply(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        scope: Scope,
+        role: str = "agent",
+        tools: Sequence[ToolSpec] = (),
+        temperature: float | None = None,
+    ) -> Reply:
+        """Return a fixed answer."""
+        if self.delay:
+            await asyncio.sleep(self.delay)
+        return Reply(content=f"noted by {scope.node}", usage=Usage(calls=1, input_tokens=50, output_tokens=5))
+
+    async def ask(
+        self,
+        schema: type[Schema],
+        messages: Sequence[ChatMessage],
+        *,
+        scope: Scope,
+        role: str = "meta",
+        temperature: float | None = None,
+    ) -> tuple[Schema, Usage]:
+        """Refuse: agents of this bench ask for nothing structured."""
+        raise ReplyError(f"no {schema.__name__}: this model replies in text only")
+
+
+def run(model: Model | None = None, *, sizes: Sequence[int] = (5, 20, 100), rounds: int = 15) -> list[Row]:
+    """Measure overhead and parallelism.
+
+    Args:
+        model: the wrapper through which both graphs call; by default a scripted model that costs nothing,
+            which shows the overhead at its largest.
+        sizes: numbers of agents.
+        rounds: how often each graph runs per size; medians are told.
+    """
+    return [row for size in sizes for row in asyncio.run(overhead(model or Canned(), size, rounds))] + parallelism()
+
+
+async def overhead(model: Model, agents: int, rounds: int) -> list[Row]:
+    """CPU time per agent step of a compiled team, and as a multiple of the hand-written graphs'."""
+    topology = layered(_layers(agents))
+    run = _team_run(topology, model)
+    choosing, fixed = (by_hand(topology, model, conditional=kind) for kind in (True, False))
+    samples = count()  # each run is a sample of its own, as a journal would replay an equal one
+    variants: list[Callable[[], Awaitable[Any]]] = [
+        lambda: run_team(topology, replace(run, scope=run.scope.at(sample=next(samples)))),
+        lambda: choosing.ainvoke({"outputs": {}, "sample": next(samples)}),
+        lambda: fixed.ainvoke({"outputs": {}, "sample": next(samples)}),
+    ]
+    ours, same, rigid = await _cpu(variants, rounds, repeat=max(1, 100 // agents))
+    return [
+        Row(what=f"team, {agents} agents: CPU per step", value=1e6 * ours / agents, unit="µs"),
+        Row(what=f"by hand, {agents} agents: CPU per step", value=1e6 * same / agents, unit="µs"),
+        Row(what=f"by hand with fixed edges, {agents} agents: CPU per step", value=1e6 * rigid / agents, unit="µs"),
+        Row(what=f"team / by hand, {agents} agents", value=ours / same, unit="x", bound=1.25),
+        Row(what=f"team / by hand with fixed edges, {agents} agents", value=ours / rigid, unit="x"),
+    ]
+
+
+def parallelism(delay: float = 0.1) -> list[Row]:
+    """Wall time of a team of 32 agents in 4 levels against its critical path, four calls of the model."""
+    topology = layered((1, 15, 15, 1))
+    run = _team_run(topology, Canned(delay))
+
+    async def timed() -> float:
+        await run_team(topology, run)
+        start = time.perf_counter()
+        await run_team(topology, run)
+        return time.perf_counter() - start
+
+    ratio = asyncio.run(timed()) / (4 * delay)
+    return [Row(what="32 agents in 4 levels: wall time / critical path", value=ratio, unit="x", bound=1.10)]
+
+
+def layered(layers: Sequence[int]) -> Topology:
+    """Layers of agents; each hands on to two of the next layer."""
+    names = [[f"n{depth}-{i}" for i in range(width)] for depth, width in enumerate(layers)]
+    edges = {
+        (source, after[(i + step) % len(after)])
+        for before, after in pairwise(names)
+        for i, source in enumerate(before if len(before) > 1 else before * len(after))
+        for step in (0, 1)
+    }
+    return Topology(
+        nodes=tuple(Node(id=name, agent=name) for layer in names for name in layer),
+        edges=tuple(Edge(source=source, target=target) for source, target in edges),
+        entry=names[0][0],
+        sink=names[-1][0],
+    )
+
+
+class Outputs(TypedDict):
+    """State of the hand-written graph."""
+
+    outputs: Annotated[dict[str, str], or_]
+    sample: int
+
+
+def by_hand(topology: Topology, model: Model, *, conditional: bool) -> Any:
+    """The same team as somebody would write it for this one topology."""
+    graph = StateGraph(Outputs)
+    for name in topology.agents:
+        graph.add_node(name, _node_by_hand(name, topology.predecessors[name], model))
+    graph.add_edge(START, topology.entry)
+    graph.add_edge(topology.sink, END)
+    for name, successors in topology.successors.items():
+        if conditional and successors:
+            graph.add_conditional_edges(name, _all_of(successors), list(successors))
+        for successor in () if conditional else successors:
+            graph.add_edge(name, successor)
+    return graph.compile()
+
+
+def _node_by_hand(name: str, sources: Sequence[str], model: Model) -> Any:
+    scope = Scope(run="bench", task=TASK.id)
+
+    async def node(state: Outputs) -> dict[str, Any]:
+        heard = "".join(f"\n\nFrom {source}:\n{state['outputs'][source]}" for source in sources)
+        messages = [
+            ChatMessage.system(PROMPT.format(name=name)),
+            ChatMessage.user(f"Task:\n{TASK.input}{heard}"),
+        ]
+        reply = await model.reply(messages, scope=scope.at(node=name, sample=state["sample"]))
+        return {"outputs": {name: reply.content}}
+
+    return node
+
+
+def _all_of(successors: tuple[str, ...]) -> Callable[[Outputs], list[str]]:
+    def choose(state: Outputs) -> list[str]:
+        return list(successors)
+
+    return choose
+
+
+def _layers(agents: int) -> tuple[int, ...]:
+    width = {5: 3, 20: 6, 100: 14}.get(agents, max(1, (agents - 2) // 3))
+    full, rest = divmod(agents - 2, width)
+    return (1, *([width] * full), *([rest] if rest else []), 1)
+
+
+def _team_run(topology: Topology, model: Model) -> TeamRun:
+    return TeamRun(
+        question=TASK,
+        scope=Scope(run="bench", task=TASK.id),
+        agents={name: Agent(id=name, prompt=PROMPT.format(name=name)) for name in topology.agents},
+        act=agent_act(model, {}),
+        router=every,
+    )
+
+
+async def _cpu(variants: Sequence[Callable[[], Awaitable[Any]]], rounds: int, repeat: int) -> list[float]:
+    """Median CPU seconds of one run of each variant; they take turns, so that a busy machine hits all alike."""
+    seconds: list[list[float]] = [[] for _ in variants]
+    for variant in variants:
+        await variant()
+    for _ in range(rounds):
+        for times, variant in zip(seconds, variants, strict=True):
+            gc.collect()
+            start = time.process_time()
+            for _ in range(repeat):
+                await variant()
+            times.append((time.process_time() - start) / repeat)
+    return [median(times) for times in seconds]

@@ -1,0 +1,71 @@
+"""The command that compares a method with its ablations and controls: ablate."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from selfwire.cli import options, output
+from selfwire.evals.studies.variants import VARIANTS
+from selfwire.runs.ablation.ablation import ablate as run_study
+from selfwire.runs.ablation.plan import Study
+from selfwire.runs.ablation.table import table
+from selfwire.runs.estimates.ablation import estimated
+from selfwire.runs.requests import ModelNames, Sizes
+
+DEFAULTS = Study()
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(ablate)
+
+
+def ablate(
+    ctx: typer.Context,
+    method: Annotated[str, typer.Argument(help=f"Method: {', '.join(VARIANTS)}.")] = DEFAULTS.method,
+    benchmark: Annotated[str, typer.Option(help="Its name, or a .jsonl file of tasks.")] = DEFAULTS.benchmark,
+    variants: Annotated[str, typer.Option(help="Names with commas between them, such as full,no-tev; all.")] = "",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs per variant.")] = DEFAULTS.seeds,
+    iterations: Annotated[int, typer.Option(min=1, help="Rewritings of the workflow.")] = DEFAULTS.iterations,
+    batch: Annotated[int, typer.Option(min=1, help="Train tasks per iteration.")] = DEFAULTS.batch,
+    gate_tasks: Annotated[int, typer.Option(min=1, help="Gate tasks per comparison.")] = DEFAULTS.gate_tasks,
+    train: Annotated[int, typer.Option(min=1, help="Train tasks.")] = DEFAULTS.sizes.train,
+    gate_size: Annotated[int, typer.Option(min=1, help="Gate tasks.")] = DEFAULTS.sizes.gate,
+    test: Annotated[int, typer.Option(min=1, help="Test tasks.")] = DEFAULTS.sizes.test,
+    model: Annotated[str, typer.Option(help="Agents' model.")] = "offline",
+    meta_model: Annotated[str | None, typer.Option(help="Critics' and evolvers' model; the agents' if none.")] = None,
+    judge_model: options.JudgeModel = None,
+    base_url: options.BaseUrl = None,
+    prices: options.PriceFile = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
+    dry_run: options.DryRun = False,
+    out: Annotated[Path | None, typer.Option(help="JSONL of results; what is in it is not run again.")] = None,
+) -> None:
+    """Compare a method with its ablations and controls, over seeds; prints a table in Markdown."""
+    study = Study(
+        method=method,
+        benchmark=benchmark,
+        models=ModelNames(
+            agent=model,
+            meta=meta_model,
+            judge=judge_model,
+            base_url=base_url,
+            prices=None if prices is None else str(prices.resolve()),
+        ),
+        sizes=Sizes(train=train, gate=gate_size, test=test),
+        variants=tuple(name.strip() for name in variants.split(",") if name.strip()),
+        seeds=seeds,
+        iterations=iterations,
+        batch=batch,
+        gate_tasks=gate_tasks,
+    )
+    if not study.evolves:
+        options.refuse_unused(ctx, options.OF_EVOLUTIONS, f"{method} is measured as it is, and not evolved first")
+    if dry_run:
+        typer.echo(estimated(study).text)
+        return
+    rows_file = out or Path(f"ablate-{method}-{Path(benchmark).stem}.jsonl")
+    rows = run_study(study, rows_file, workers=workers, tell=lambda line: typer.echo(line, err=True))
+    output.console().print(table(study, rows, output.command_line()))
+    typer.echo(f"results are in {rows_file}", err=True)

@@ -1,0 +1,157 @@
+"""The command that measures several contestants on the same tasks: compare."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from selfwire.cli import option_groups, options
+from selfwire.cli.evaluate import carried_out, entry
+from selfwire.cli.limits import Limits
+from selfwire.cli.option_groups import grouped
+from selfwire.cli.options import Home, Knobs, knobs
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import thawed
+from selfwire.evals.baselines.table import BASELINES
+from selfwire.evals.studies.variants import EVOLVED
+from selfwire.graphs.method_registry import METHODS
+from selfwire.runs.evaluation.request import Entry, Evolving
+from selfwire.runs.evaluation.worker_processes import MANY, WORKERS
+
+ALL = {"methods": tuple(METHODS), "baselines": tuple(BASELINES), "all": (*METHODS, *BASELINES)}
+"""Words for several contestants."""
+
+REFERENCE = "single"
+"""Whom others are compared with where nobody says whom: one agent with the same tools and calls."""
+LEARN = "learning"
+"""Word for the methods that learn between runs."""
+LEARNING = tuple(name for name in METHODS if name in EVOLVED)
+DEFAULTS = Evolving(names=("none",))
+
+Targets = Annotated[
+    list[str] | None,
+    typer.Argument(help="Methods, baselines, saved workflows; all, methods or baselines; NAME=TARGET gives a name."),
+]
+Against = Annotated[str, typer.Option(help="Whom the others are compared with; else single, else the first.")]
+Cap = Annotated[int | None, typer.Option(help="Most model calls of a task, for everybody.")]
+Parts = Annotated[list[str] | None, typer.Option(help="Switch a part off, as NAME.part.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processes.", show_default=f"{WORKERS} for {MANY} or more contestants, offline"),
+]
+Markdown = Annotated[Path | None, typer.Option(help="Write the table to this file as Markdown too.")]
+
+
+@dataclass(frozen=True)
+class Evolutions:
+    """Who is evolved first, and how."""
+
+    evolve: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Evolve this one first; may be given again; none, or all methods.", show_default=", ".join(LEARNING)
+        ),
+    ] = None
+    iterations: Annotated[int, typer.Option(help="Of an evolution.")] = DEFAULTS.iterations
+    batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = DEFAULTS.batch
+    gate_tasks: Annotated[int, typer.Option(help="Fresh gate tasks per comparison.")] = DEFAULTS.gate_tasks
+    train: Annotated[int, typer.Option(help="Train tasks of an evolution.")] = DEFAULTS.train
+    gate_size: Annotated[int, typer.Option(help="Gate tasks of an evolution.")] = DEFAULTS.gate
+
+    def among(self, entries: tuple[Entry, ...]) -> Evolving | None:
+        """Which of the contestants are evolved, as the options say; None if nobody is."""
+        words = {
+            LEARN: [one.name for one in entries if one.target in EVOLVED],
+            "all": [one.name for one in entries if one.target in METHODS],
+            "none": [],
+        }
+        names = [name for word in self.evolve or [LEARN] for name in words.get(word, [word])]
+        if not names:
+            return None
+        return Evolving(
+            names=tuple(dict.fromkeys(names)),
+            train=self.train,
+            gate=self.gate_size,
+            iterations=self.iterations,
+            batch=self.batch,
+            gate_tasks=self.gate_tasks,
+        )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(grouped(compare))
+
+
+def compare(
+    ctx: typer.Context,
+    *,
+    targets: Targets = None,
+    benchmark: options.Benchmark = None,
+    resume: options.Resume = None,
+    against: Against = "",
+    tasks: options.Tasks = None,
+    split: options.Split = "test",
+    seed: options.Seed = 0,
+    calls_per_task: Cap = 30,
+    evolutions: Evolutions,
+    without: Parts = None,
+    config: Knobs = None,
+    models: option_groups.Models,
+    grading: option_groups.Grading,
+    concurrency: options.Concurrency = 8,
+    workers: Workers = None,
+    limits: Limits,
+    results: option_groups.Results,
+    markdown: Markdown = None,
+    home: Home = None,
+) -> None:
+    """Measure several contestants on the same tasks, under the same cap of calls, in one table.
+
+    Methods that learn between runs are evolved first, on other tasks, and the table says what that has cost.
+    `selfwire compare all --benchmark archive` is all methods beside all baselines.
+
+    Knobs and parts are those of a contestant: --set hiva.routing.k=3, --without tacomas.capability.
+    """
+    if resume is not None:
+        carried_out(ctx, (), "compare")
+        return
+    if not targets or benchmark is None:
+        raise ConfigError(
+            "compare needs contestants and --benchmark, such as `selfwire compare hiva single --benchmark archive`"
+        )
+    entries = contestants(targets, knobs(config or []), without or [])
+    evolving = evolutions.among(entries)
+    if evolving is None:
+        options.refuse_unused(ctx, options.OF_EVOLUTIONS, "nobody is evolved first; name whom with --evolve")
+    against = against or next((one.name for one in entries if one.name == REFERENCE), "")
+    carried_out(ctx, entries, "compare", against=against, evolving=evolving)
+
+
+def contestants(targets: list[str], config: Mapping[str, Any], without: list[str]) -> tuple[Entry, ...]:
+    """Entries for names, and for words that mean several; each once.
+
+    Raises:
+        ConfigError: a knob or a part is of nobody.
+    """
+    named = dict.fromkeys(name for target in targets for name in ALL.get(target, (target,)))
+    parts: dict[str, list[str]] = {}
+    for one in without:
+        who, _, part = one.partition(".")
+        parts.setdefault(who, []).append(part)
+    found = []
+    for target in named:
+        name = entry(target, {}, []).name
+        own = config.get(name, {})
+        if not isinstance(own, Mapping):
+            raise ConfigError(f"--set names a contestant and its knob, as {name}.knob=value")
+        found.append(entry(target, thawed(own), parts.get(name, [])))
+    names = {one.name for one in found}
+    if strangers := sorted({*config, *parts} - names):
+        raise ConfigError(
+            f"--set and --without say whose knob or part is meant, and {strangers[0]!r} does not take part; "
+            f"contestants are {', '.join(sorted(names))}, as in --set {min(names)}.knob=value"
+        )
+    return tuple(found)

@@ -1,0 +1,67 @@
+"""The one place where errors become a line on stderr and an exit code."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from pydantic import ValidationError
+from typer.core import TyperGroup
+
+from selfwire.cli import INTERRUPTED
+from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, misfit
+
+WRONG = 2
+"""Exit code for input that cannot be used, and for every error that selfwire raises on purpose."""
+STOPPED = 3
+"""Exit code of what a budget or a provider stopped; a run can be resumed."""
+
+
+class GuardedGroup(TyperGroup):
+    """Runs commands; an error of ours becomes one line and exit code 2, Ctrl-C becomes 130."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the context names."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
+            typer.echo("stopped", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        except (SelfwireError, ValueError) as error:
+            if ctx.params.get("traceback"):
+                raise
+            typer.echo(f"error: {one_line(error)}", err=True)
+            raise typer.Exit(WRONG) from None
+
+
+@contextmanager
+def with_last_words(say: Callable[[bool], None]) -> Iterator[None]:
+    """Say something at the end, whether a run comes to it or a budget, a provider or Ctrl-C stops it.
+
+    Args:
+        say: is told whether the run is finished.
+    """
+    try:
+        yield
+    except (BudgetError, OutageError, ModelError) as error:
+        typer.echo(f"stopped: {error}", err=True)
+        say(False)
+        raise typer.Exit(STOPPED) from None
+    except KeyboardInterrupt:
+        say(False)
+        raise
+    say(True)
+
+
+def one_line(error: Exception) -> str:
+    """What an error says, without line breaks; a ValidationError as its fields and what is wrong with them."""
+    said = str(error)
+    if isinstance(error, ValidationError):
+        said = "; ".join(
+            f"{error.title}.{misfit(found)}"
+            if found["loc"]
+            else found["msg"].removeprefix("Value error, ")  # of the whole value, which says itself what is wrong
+            for found in error.errors()[:3]
+        )
+    return " ".join(said.split()) or type(error).__name__

@@ -1,0 +1,282 @@
+"""The command that measures one contestant: eval."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from selfwire.cli import option_groups, options, output
+from selfwire.cli.error_handling import STOPPED
+from selfwire.cli.limits import Limits, budget, new_limits
+from selfwire.cli.option_groups import grouped
+from selfwire.cli.options import Home, Knobs, from_anywhere, knobs, local_folder
+from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress, told_spend
+from selfwire.cli.results_output import refuse_unwritable, show_standings, write_markdown
+from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError
+from selfwire.core.values import is_id
+from selfwire.evals.benchmarks.catalogue import is_file
+from selfwire.evals.evaluation.table import Line
+from selfwire.evals.judge import rubric_text
+from selfwire.evals.langsmith.connection import langsmith_address
+from selfwire.evals.studies.variants import without as switched_off
+from selfwire.evals.tasks import read_tasks
+from selfwire.evolvers.evomas.weights import ROUTER
+from selfwire.runs.estimates.evaluation import estimated
+from selfwire.runs.evaluation.lifecycle import resumed, started
+from selfwire.runs.evaluation.pre_evolution import Evolution
+from selfwire.runs.evaluation.request import Entry, EvaluationRequest, Evolving
+from selfwire.runs.evaluation.run import Evaluation
+from selfwire.runs.evaluation.standings import standings
+from selfwire.runs.evaluation.worker_processes import in_processes, workers_for
+from selfwire.runs.langsmith import telling
+from selfwire.runs.requests import ModelNames
+from selfwire.runs.run_record import short_name
+from selfwire.runs.training import METHODS
+from selfwire.runtime.sync import run_sync
+
+SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("eval")(grouped(evaluate))
+
+
+def evaluate(
+    ctx: typer.Context,
+    *,
+    target: options.Target = None,
+    benchmark: options.Benchmark = None,
+    resume: options.Resume = None,
+    tasks: options.Tasks = None,
+    split: options.Split = "test",
+    seed: options.Seed = 0,
+    calls_per_task: options.Cap = None,
+    without: options.Without = None,
+    config: Knobs = None,
+    router: options.RouterName = None,
+    weights: Annotated[str | None, typer.Option(help="Saved workflow whose trained router the method has.")] = None,
+    models: option_groups.Models,
+    grading: option_groups.Grading,
+    concurrency: options.Concurrency = 8,
+    limits: Limits,
+    results: option_groups.Results,
+    home: Home = None,
+) -> None:
+    """Measure a method, a baseline or a saved workflow on a benchmark, beside the benchmark's trivial baseline."""
+    if resume is None and (target is None or benchmark is None):
+        raise ConfigError("eval needs a target and --benchmark, such as `selfwire eval hiva --benchmark archive`")
+    given, off = knobs(config or [], router), without or []
+    if target is not None and weights is not None:
+        target, given, off = weights, trained(target, weights, given, off, home), []
+    carried_out(ctx, () if target is None else (entry(target, given, off),), "eval")
+
+
+def trained(method: str, ref: str, config: Mapping[str, Any], without: list[str], home: str | None) -> dict[str, Any]:
+    """The knobs under which a method asks the router that a saved workflow was trained with.
+
+    Raises:
+        ConfigError: the method has no router to train, or the workflow is another method's or has no trained router.
+        LibraryError: there is no such workflow.
+    """
+    if method not in METHODS:
+        raise ConfigError(f"{method} has no router to train; {', '.join(METHODS)} have")
+    found = options.with_library(home, lambda library: library.load(ref))
+    if found.method != method:
+        raise ConfigError(f"workflow {ref!r} belongs to {found.method}, not to {method}")
+    if ROUTER not in found.memory:
+        raise ConfigError(f"workflow {ref!r} has no trained router; `selfwire train {method}` makes one")
+    return switched_off(method, without, {**METHODS[method], **config})
+
+
+def entry(target: str, config: Mapping[str, Any], without: list[str]) -> Entry:
+    """A contestant from `target` or `name=target`, with knobs, and with parts of its method switched off."""
+    name, equals, ref = target.partition("=")
+    ref = ref if equals else target
+    if ref.endswith(".json"):
+        ref = str(Path(ref).resolve())  # resumed from anywhere
+    if not equals:
+        name = short_name(ref) if not is_id(ref) else ref
+    return Entry(name=name, target=ref, config=switched_off(ref, without, config))
+
+
+def carried_out(ctx: typer.Context, entries: tuple[Entry, ...], command: str, **more: Any) -> None:
+    """Start or resume what the options ask for, show how it goes, and print the table."""
+    given = ctx.params
+    folder = local_folder(given["home"])
+    if markdown := given.get("markdown"):
+        refuse_unwritable(markdown)
+    if given["resume"] is not None:
+        with resumed(given["resume"], folder, limits=new_limits(ctx)) as run:
+            _go(run, folder, given)
+        return
+    request = requested(given, entries, command, **more)
+    if given["dry_run"]:
+        typer.echo(estimated(request, folder).text)
+        return
+    if request.langsmith != "off":
+        langsmith_address()  # there must be one before anything is written
+    workers_for(request, given.get("workers", 1))  # refused before anything is written
+    with started(request, folder, out=given["out"]) as run:
+        _go(run, folder, given)
+
+
+def requested(given: Mapping[str, Any], entries: tuple[Entry, ...], command: str, **more: Any) -> EvaluationRequest:
+    """A request out of a command's options.
+
+    Raises:
+        ConfigError: there is no such split.
+        ValueError: an option is out of bounds.
+    """
+    if given["split"] not in SPLITS:
+        raise ConfigError(f"there is no split {given['split']!r}; splits are train, val and test")
+    return EvaluationRequest.model_validate(
+        {
+            "command": command,
+            "benchmark": from_anywhere(given["benchmark"]),
+            "entries": entries,
+            "split": SPLITS[given["split"]],
+            "models": model_names(given),
+            "rubric": None if given["rubric"] is None else rubric_text(given["rubric"]),
+            "budget": budget(given),
+            "tasks": how_many(given["tasks"], given["benchmark"], command, evolves=more.get("evolving") is not None),
+            **{name: given[name] for name in ("grader", "seed", "concurrency", "calls_per_task", "grading_timeout")},
+            "langsmith": told_langsmith(given),
+            **more,
+        }
+    )
+
+
+def how_many(asked: int | None, benchmark: str, command: str, *, evolves: bool) -> int:
+    """The number of tasks: what was asked for, else the command's own number, or all of a shorter file.
+
+    Args:
+        asked: None if nothing was.
+        benchmark: a name or a file.
+        command: eval or compare.
+        evolves: whether other tasks of the benchmark are needed to evolve somebody first.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    usual = options.USUAL[command]
+    if asked is not None:
+        return asked
+    return min(usual, len(read_tasks(Path(benchmark)))) if is_file(benchmark) and not evolves else usual
+
+
+def told_langsmith(given: Mapping[str, Any]) -> str:
+    """What of an evaluation LangSmith is told.
+
+    Raises:
+        ConfigError: references are to be uploaded, and nothing else is.
+    """
+    if given["upload_references"] and not given["langsmith"]:
+        raise ConfigError("--upload-references says what --langsmith uploads; give both, or neither")
+    return "references" if given["upload_references"] else "questions" if given["langsmith"] else "off"
+
+
+def model_names(given: Mapping[str, Any]) -> ModelNames:
+    """Who plays which role, out of a command's options."""
+    prices = given["prices"]
+    return ModelNames(
+        agent=given["model"],
+        meta=given["meta_model"],
+        judge=given["judge_model"],
+        base_url=given["base_url"],
+        timeout=given["timeout"],
+        retries=given["retries"],
+        embedder=given["embedder"],
+        prices=None if prices is None else str(prices.resolve()),
+    )
+
+
+def _go(run: Evaluation, home: Path | None, given: Mapping[str, Any]) -> None:
+    out, asked = output.console(), run.request
+    at_once, markdown = workers_for(asked, given.get("workers", 1)), given.get("markdown")
+    names = ", ".join(entry.target for entry in asked.entries)
+    out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
+    with _words_at_the_end(run, home), telling(run):
+        for notice in run.notices:
+            out.print(notice)
+        if asked.evolving:
+            out.print(_who_evolves(asked.evolving))
+        lines = _measured(run) if at_once == 1 else _measured_beside(run, home, at_once)
+        found = standings(run, lines)
+        show_standings(found)
+        if markdown:
+            write_markdown(found, markdown)
+
+
+def _who_evolves(evolving: Evolving) -> str:
+    return (
+        f"evolved first, on other tasks: {', '.join(evolving.names)}; {evolving.iterations} iterations of "
+        f"{evolving.batch} tasks each; --evolve none measures their seed workflows"
+    )
+
+
+def _measured(run: Evaluation) -> tuple[Line, ...]:
+    """One contestant after another."""
+    _evolve(run)
+    with EvaluationProgress(output.console()) as progress:
+        return run_sync(run.go(progress))
+
+
+def _measured_beside(run: Evaluation, home: Path | None, workers: int) -> tuple[Line, ...]:
+    """So many contestants at a time, in processes of their own."""
+    with ContestProgress(len(run.request.entries), len(run.tasks), output.console()) as progress:
+        return in_processes(run, home, workers, progress)
+
+
+def _evolve(run: Evaluation) -> None:
+    """Evolve who is to be evolved first, with the progress of an evolution."""
+    out = output.console()
+    shown: dict[str, EvolutionProgress] = {}
+    with contextlib.ExitStack() as stack:
+
+        def tell(evolution: Evolution, event: dict[str, Any]) -> None:
+            name = evolution.entry.name
+            if name not in shown:
+                stack.close()  # the bar of the one before
+                out.print(f"evolving {name}")
+                progress = EvolutionProgress(evolution.asked.evolution.iterations, out)
+                shown[name] = stack.enter_context(progress)
+            shown[name](event)
+
+        run.evolve(tell)
+
+
+@contextlib.contextmanager
+def _words_at_the_end(run: Evaluation, home: Path | None) -> Iterator[None]:
+    finished = False
+    try:
+        yield
+        finished = True
+    except (BudgetError, OutageError, ModelError) as error:
+        typer.echo(f"stopped: {error}", err=True)
+        raise typer.Exit(STOPPED) from None
+    finally:
+        if not finished:
+            _write_what_there_is(run)
+        _last_words(run, home, finished=finished)
+
+
+def _write_what_there_is(run: Evaluation) -> None:
+    """Write the rows so far; what stopped the run is said first of all, so that they cannot be written is added."""
+    try:
+        run_sync(run.written(complete=False))
+    except ConfigError as error:
+        typer.echo(str(error), err=True)
+
+
+def _last_words(run: Evaluation, home: Path | None, *, finished: bool) -> None:
+    out, there = output.console(), output.at_home(home)
+    rows, tokens = run.journal.unknown()
+    lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
+    out.print(f"spent: {told_spend(run.ledger.spent)}{lost}")
+    if not finished:
+        out.print(f"go on with: selfwire {run.request.command} --resume {run.run}{there}")
+    look = f"look at a task with `selfwire show {run.run}{there}`"
+    out.print(f"results{'' if finished else ' so far'} are in {run.out}; {look}")

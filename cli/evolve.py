@@ -1,0 +1,214 @@
+"""The command that evolves a team: evolve."""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from selfwire.cli import options, output
+from selfwire.cli.error_handling import with_last_words
+from selfwire.cli.limits import Limits, budget, new_limits
+from selfwire.cli.measures import TRAIN
+from selfwire.cli.option_groups import grouped
+from selfwire.cli.options import from_anywhere, knobs, local_folder, refuse_unused
+from selfwire.cli.progress import EvolutionProgress, told_spend
+from selfwire.cli.trajectories import read_trajectories
+from selfwire.core import drawing
+from selfwire.core.errors import ConfigError
+from selfwire.evals.judge import rubric_text
+from selfwire.evals.studies.variants import without as switched_off
+from selfwire.evolvers.hera.topology_metrics import lines, run_measures
+from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.evolution.graph import failed_tests
+from selfwire.graphs.method_registry import METHODS
+from selfwire.runs.estimates.evolution import estimated
+from selfwire.runs.evolution import OpenRun, resumed, started
+from selfwire.runs.report import STAMP, Line, Report, reported
+from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.runs.run_record import short_name
+from selfwire.runtime.sync import run_sync
+
+Method = Annotated[str | None, typer.Argument(help=f"{', '.join(METHODS)}; not needed with --resume.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(grouped(evolve))
+
+
+def evolve(
+    ctx: typer.Context,
+    *,
+    method: Method = None,
+    benchmark: options.Benchmark = None,
+    resume: options.Resume = None,
+    name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
+    model: options.AgentModel = "offline",
+    meta_model: options.MetaModel = None,
+    base_url: options.BaseUrl = None,
+    timeout: options.Timeout = 120.0,
+    retries: options.Retries = 5,
+    embedder: options.EmbedderName = "auto",
+    iterations: Annotated[int, typer.Option(help="Rewritings of the workflow.")] = 10,
+    batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = 10,
+    gate: Annotated[str, typer.Option(help="paired, or off as in the papers.")] = "paired",
+    gate_tasks: Annotated[int, typer.Option(help="Fresh gate tasks per comparison.")] = 20,
+    train: Annotated[int, typer.Option(help="Train tasks.")] = 60,
+    gate_size: Annotated[int, typer.Option(help="Gate tasks.")] = 60,
+    test: Annotated[int, typer.Option(help="Test tasks; opened once, at the end.")] = 60,
+    seed: options.Seed = 0,
+    concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
+    seed_team: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
+    grader: options.GraderName = "exact",
+    rubric: options.Rubric = None,
+    config: options.Knobs = None,
+    router: options.RouterName = None,
+    without: options.Without = None,
+    limits: Limits,
+    calls_per_task: Annotated[int, typer.Option(help="Set aside for each task under --budget-calls.")] = 60,
+    dry_run: options.DryRun = False,
+    baselines: Annotated[bool, typer.Option(help="Run the baselines at the end.")] = True,
+    home: options.Home = None,
+) -> None:
+    """Evolve a team on a benchmark; stops at budgets and Ctrl-C in a state that --resume goes on from."""
+    folder = local_folder(home)
+    if resume is not None:
+        with resumed(resume, folder, limits=new_limits(ctx)) as run:
+            _go(run, home)
+        return
+    if gate == "off":
+        refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
+    request = requested(ctx.params)
+    if dry_run:
+        typer.echo(estimated(request, folder).text)
+        return
+    with started(request, folder) as run:
+        _go(run, home)
+
+
+def requested(given: Mapping[str, Any]) -> EvolveRequest:
+    """A request out of the command's options.
+
+    Raises:
+        ConfigError: method or benchmark is missing.
+        ValueError: an option is out of bounds.
+    """
+    method, benchmark = given["method"], given["benchmark"]
+    if method is None or benchmark is None:
+        raise ConfigError("evolve needs a method and --benchmark, such as `selfwire evolve hiva --benchmark archive`")
+    same = ("iterations", "batch", "gate", "gate_tasks", "seed", "concurrency", "calls_per_task")
+    return EvolveRequest(
+        method=method,
+        benchmark=from_anywhere(benchmark),
+        grader=given["grader"],
+        rubric=None if given["rubric"] is None else rubric_text(given["rubric"]),
+        models=ModelNames(
+            agent=given["model"],
+            meta=given["meta_model"],
+            base_url=given["base_url"],
+            timeout=given["timeout"],
+            retries=given["retries"],
+            embedder=given["embedder"],
+        ),
+        sizes=Sizes(train=given["train"], gate=given["gate_size"], test=given["test"]),
+        evolution=EvolutionConfig(
+            name=given["name"] or f"{method}-{short_name(benchmark)}", **{name: given[name] for name in same}
+        ),
+        config=switched_off(method, given["without"] or [], knobs(given["config"] or [], given["router"])),
+        budget=budget(given),
+        seed_team=given["seed_team"],
+        baselines=given["baselines"],
+    )
+
+
+def _go(run: OpenRun, home: str | None) -> None:
+    out, parts = output.console(), run.parts
+    for notice in run.notices:
+        out.print(notice)
+    out.print(f"run {parts.run}: {parts.method.name} on {run.benchmark.name}, seed {parts.config.seed}")
+    with with_last_words(partial(_last_words, run, home)):
+        with EvolutionProgress(parts.config.iterations, out) as progress:
+            final = run_sync(run.go(progress))
+        if parts.splits.test and run.request.baselines:
+            show_report(run_sync(reported(run, final)), run)
+        show_measures(home, parts.run)
+    if failed := failed_tests(final):
+        out.print(
+            f"\n{failed} of {len(parts.splits.test)} test tasks ended as errors and count for neither side; try these "
+            f"again with: selfwire evolve --resume {parts.run}{output.at_home(home)}"
+        )
+
+
+def show_report(report: Report, run: OpenRun) -> None:
+    """The team before and after, and the table of contestants."""
+    from rich.table import Table
+
+    out = output.console()
+    for title, workflow in (("before", report.before), ("after", report.after)):
+        out.print(f"\nteam {title} ({workflow.fingerprint})\n{drawing.text(workflow.topology)}")
+    columns = ("held-out tasks", "solved [95 %]", "mean score", "calls/task", "tokens/task", "$/task", "errors")
+    table = Table(*columns, box=None)
+    for line in report.lines:
+        table.add_row(*_cells(line))
+    out.print()
+    out.print(table)
+    for what, estimate in (("evolved - seed", report.gain), ("evolved - single agent", report.over_single)):
+        if estimate is not None:
+            interval = f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
+            out.print(f"{what}, paired over {estimate.n} tasks: {interval}")
+    if report.over_single is not None and report.over_single.low <= 0:
+        out.print("the evolved team is not shown to beat a single agent at equal calls here")
+    agreed, judged = report.critic
+    if judged:
+        out.print(f"the team's opinion of its own answers was the environment's in {agreed} of {judged} cases")
+    if run.request.models.is_offline:
+        out.print(STAMP)
+
+
+def show_measures(home: str | None, run: str) -> None:
+    """How teams changed in training, where each question has a team of its own; nothing for other methods."""
+    found = [done for place, done in read_trajectories(home, run) if place.endswith(TRAIN)]
+    if any("topology" in done.notes for done in found):
+        output.console().print("\n".join(["\nteams in training", *lines(run_measures(found))]))
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    price = "unknown" if line.dollars is None else f"{line.dollars:.4f}"
+    solved = str(line.solved) if line.solved else "-"
+    graded = [score for score in line.scores if score is not None]
+    score = f"{sum(graded) / len(graded):.2f}" if graded else "-"
+    return line.name, solved, score, f"{line.calls:.1f}", f"{line.tokens:,.0f}", price, str(line.errors)
+
+
+def _last_words(run: OpenRun, home: str | None, finished: bool) -> None:
+    out, parts, there = output.console(), run.parts, output.at_home(home)
+    rows, tokens = parts.journal.unknown()
+    lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
+    out.print(f"spent: {told_spend(parts.journal.spend())}{lost}")
+    if not finished:
+        out.print(f"go on with: selfwire evolve --resume {parts.run}{there}")
+    where, name = Path(parts.library.where), parts.config.name
+    look = f"look at it with `selfwire show {name}{there}`"
+    out.print(f"\nthe best workflow is {name!r} in {where}; {look}, use it so:")
+    out.print(_snippet(run, where.parent.resolve(), name))
+
+
+def _snippet(run: OpenRun, home: Path, name: str) -> str:
+    """How to call the saved workflow from Python."""
+    tools = f'list(benchmark("{run.request.benchmark}").toolbox.values())' if run.benchmark.tools else "[]"
+    models, method = run.request.models, run.parts.method.name
+    model, imported = f'"{models.agent}"', ""
+    if models.base_url and models.agent != "offline":
+        model = f'chat_model({model}, base_url="{models.base_url}")'
+        imported = "    from selfwire.runtime.models import chat_model\n"
+    return (
+        "    from selfwire.evals.benchmarks.catalogue import benchmark\n"
+        f"    from selfwire.graphs import {method}\n"
+        f"    from selfwire.runtime.workflow_library import open_library\n{imported}\n"
+        f'    library = open_library("{home}")\n'
+        f"    tools = {tools}\n"
+        f'    graph = {method}.build({model}, name="{name}", library=library, tools=tools).compile()\n'
+        '    print(graph.invoke({"question": "..."})["answer"])'
+    )

@@ -1,0 +1,170 @@
+"""Commands on the experience that a saved workflow carries: insights list, export, import."""
+
+import json
+import secrets
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from rich.table import Table
+
+from selfwire.cli import output
+from selfwire.cli.options import Home, Ref, with_library
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import fingerprint
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hera.config import LibraryConfig
+from selfwire.evolvers.hera.experience_library import (
+    Insight,
+    Source,
+    as_json,
+    imported,
+    library_of,
+    taken_of,
+    with_taken,
+)
+from selfwire.evolvers.hera.experience_library import with_library as holding
+from selfwire.evolvers.hera.initial_team import METHOD
+from selfwire.evolvers.hera.retrieval import ranked
+from selfwire.runtime.versions import Version
+from selfwire.runtime.workflow_library import Library
+
+FORMAT = "selfwire-insights-1"
+"""Says what an exported file is."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group of commands."""
+    group = typer.Typer(no_args_is_help=True, help="List, export or import the insights that a workflow has learned.")
+    group.command("list")(listed)
+    group.command("export")(exported)
+    group.command("import")(taken_in)
+    app.add_typer(group, name="insights")
+
+
+def listed(ref: Ref, home: Home = None) -> None:
+    """List the insights of a workflow, the best first, with the trajectories that they came from."""
+    found = with_library(home, lambda library: learned(library, ref))
+    if not found:
+        typer.echo(f"{ref} has learned no insights")
+        return
+    table = Table("id", "type", "utility", "uses", "insight", "from", box=None)
+    for one in ranked(found):
+        came = ", ".join(map(str, one.sources[:2])) + (f" and {len(one.sources) - 2} more" * (len(one.sources) > 2))
+        table.add_row(one.id, one.profile.type, f"{one.utility:.2f}", str(one.uses), one.text, came)
+    output.console().print(table)
+
+
+def exported(
+    ref: Ref,
+    file: Annotated[Path, typer.Argument(help="A .json file; `-` writes to standard output.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    home: Home = None,
+) -> None:
+    """Write the insights of a workflow to a JSON file; each names the run and the trajectories that it came from."""
+    found = with_library(home, lambda library: learned(library, ref))
+    origin = with_library(home, lambda library: origin_of(library, ref))
+    body = json.dumps({"format": FORMAT, "origin": origin, "insights": as_json(found)}, indent=2)
+    if str(file) == "-":
+        typer.echo(body)
+        return
+    if file.exists() and not force:
+        raise ConfigError(f"{file} exists already; choose another name or add --force")
+    try:
+        file.write_text(body + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}") from None
+    typer.echo(f"wrote {len(found)} insights of {ref} to {file}")
+
+
+def taken_in(
+    name: Annotated[str, typer.Argument(help="Name of a saved workflow.")],
+    file: Annotated[Path, typer.Argument(help="A file that `insights export` wrote.")],
+    home: Home = None,
+) -> None:
+    """Merge insights into a workflow as a new version; what both have gets the evidence of both, counted once."""
+    given, origin = read_insights(file)
+
+    async def merged(library: Library) -> tuple[Version, int, int] | None:
+        workflow = await library.load(name)
+        if workflow.method != METHOD:
+            raise ConfigError(f"workflow {name!r} belongs to {workflow.method}; insights are for {METHOD}")
+        before, taken = library_of(workflow), taken_of(workflow, origin)
+        if origin == await origin_of(library, name):  # what it holds came from here, and counts already
+            taken = {**taken, **{one.id: (one.uses, one.successes) for one in before}}
+        after, known = imported(before, given, max(LibraryConfig().size, len(before)), taken)
+        if known == taken:
+            return None
+        now = with_taken(holding(workflow, after), origin, known).descended_from(workflow, ())
+        facts = {"why": f"imported {len(given)} insights from {file.name}", "method": METHOD}
+        version = await library.save(name, now, run=f"import-{secrets.token_hex(3)}", step=0, facts=facts)
+        return version, len(before), len(after)
+
+    done = with_library(home, merged)
+    if done is None:
+        typer.echo(f"{name} has taken in these insights before, with all their evidence; nothing is changed")
+        return
+    version, before, after = done
+    typer.echo(f"{version.ref} ({version.fingerprint}) has {after} insights; there were {before}")
+
+
+def read_insights(file: Path) -> tuple[tuple[Insight, ...], str]:
+    """Insights out of an exported file, and where they come from; a file that does not say is its own origin.
+
+    Raises:
+        ConfigError: the file cannot be read, or is no such export.
+    """
+    try:
+        body: Any = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(body, dict) or body.get("format") != FORMAT:
+            raise ValueError(f"it does not say that it is {FORMAT}")
+        plain = [{k: v for k, v in one.items() if k not in ("id", "utility")} for one in body["insights"]]
+        return tuple(Insight.model_validate(one) for one in plain), str(body.get("origin") or fingerprint(plain))
+    except ValidationError as error:
+        first = error.errors()[0]
+        told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise ConfigError(f"{file} is no export of insights: {told}") from None
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise ConfigError(f"{file} is no export of insights: {error}") from None
+
+
+async def origin_of(library: Library, ref: str) -> str | None:
+    """What tells a library of insights from all others, however it grows: its name and its first run."""
+    if ref.endswith(".json"):
+        return None
+    version = await library.find(ref)
+    return f"{version.name}/{(await library.history(version.name)).versions[0].run}"
+
+
+async def learned(library: Library, ref: str) -> tuple[Insight, ...]:
+    """The insights of a workflow, their sources with the runs that they came from.
+
+    An insight came from the run of the first version that holds it.
+
+    Raises:
+        ConfigError: the workflow belongs to another method.
+        LibraryError: there is no such workflow.
+    """
+    workflow = await library.load(ref)
+    if workflow.method != METHOD:
+        raise ConfigError(f"{ref!r} belongs to {workflow.method}, which learns no insights; {METHOD} does")
+    runs = {} if ref.endswith(".json") else await _runs(library, ref)
+    return tuple(_named(one, runs) for one in library_of(workflow))
+
+
+async def _runs(library: Library, ref: str) -> dict[Source, str]:
+    """The run in which each source was first saved."""
+    version = await library.find(ref)
+    runs: dict[Source, str] = {}
+    for one in (await library.history(version.name)).versions:
+        held: Workflow = await library.load(one.ref)
+        for insight in library_of(held):
+            for source in insight.sources:
+                runs.setdefault(source, one.run)
+    return runs
+
+
+def _named(one: Insight, runs: dict[Source, str]) -> Insight:
+    sources = tuple(s if s.run or s not in runs else s.replace(run=runs[s]) for s in one.sources)
+    return one.replace(sources=sources)

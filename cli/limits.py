@@ -1,0 +1,48 @@
+"""What a run may spend, and what may be said anew where it is resumed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+from selfwire.cli import options
+from selfwire.cli.options import as_option, given_options
+from selfwire.core.errors import ConfigError
+from selfwire.core.usage import Budget
+
+LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget_usd", "seconds": "budget_seconds"}
+"""Parameter of the command by limit of a budget."""
+
+BESIDE = ("resume", "home", "workers", "markdown")
+"""Options that a run does not remember, as nothing depends on them."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may be spent."""
+
+    budget_calls: options.BudgetCalls = None
+    budget_tokens: options.BudgetTokens = None
+    budget_usd: options.BudgetUsd = None
+    budget_seconds: options.BudgetSeconds = None
+
+
+def budget(given: Mapping[str, Any]) -> Budget:
+    """What a run may spend, out of a command's options."""
+    return Budget(**{limit: given[name] for limit, name in LIMITS.items()})
+
+
+def new_limits(ctx: typer.Context) -> dict[str, float]:
+    """The limits that are given beside --resume.
+
+    Raises:
+        ConfigError: another option is given, which the run remembers.
+    """
+    given = [name for name in given_options(ctx) if name not in BESIDE]
+    if others := [name for name in given if name not in LIMITS.values()]:
+        raise ConfigError(
+            f"--resume remembers its options, so {', '.join(map(as_option, others))} cannot be given beside it; "
+            f"only {', '.join(map(as_option, LIMITS.values()))} can"
+        )
+    return {limit: ctx.params[name] for limit, name in LIMITS.items() if name in given}

@@ -1,0 +1,39 @@
+"""The command that measures how a run's teams changed while they learned: measures."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from selfwire.cli.options import Home
+from selfwire.cli.trajectories import read_trajectories
+from selfwire.core.errors import ConfigError
+from selfwire.evolvers.hera.curve import curve_lines, learning_curve
+from selfwire.evolvers.hera.topology_metrics import WINDOW, lines, run_measures
+
+TRAIN = "/rollout"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(measures)
+
+
+def measures(
+    run: Annotated[str, typer.Argument(help="Name of a run, of any method.")],
+    window: Annotated[int, typer.Option(min=1, help="Queries of a sliding window.")] = WINDOW,
+    curve: Annotated[bool, typer.Option("--curve", help="Score and tokens of every query instead.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the measures as JSON.")] = False,
+    home: Home = None,
+) -> None:
+    """Show the topology measures of a run's training, by quarter and by sort of question, or its learning curve."""
+    found = [done for place, done in read_trajectories(home, run) if place.endswith(TRAIN)]
+    if not found:
+        raise ConfigError(f"run {run!r} has no trajectories of training yet; look with `selfwire show {run}`")
+    if curve:
+        points = learning_curve(found, window)
+        body = json.dumps([one.model_dump(mode="json") for one in points], indent=2)
+        typer.echo(body if as_json else "\n".join(curve_lines(points, window)))
+        return
+    measured = run_measures(found, window)
+    typer.echo(measured.model_dump_json(indent=2) if as_json else "\n".join(lines(measured)))

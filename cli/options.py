@@ -1,0 +1,176 @@
+"""Options and arguments that several commands share, and how commands reach the library."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from selfwire.core.errors import ConfigError
+from selfwire.evals.benchmarks.catalogue import is_file
+from selfwire.runtime.workflow_library import Library, open_library
+
+T = TypeVar("T")
+
+ARGUMENTS = ("method", "target", "targets")
+"""Parameters of commands that are no options."""
+OTHERWISE = {"config": "--set", "train_size": "--train"}
+"""Options by parameter, where they are not called alike."""
+OF_EVOLUTIONS = ("iterations", "batch", "gate_tasks", "train", "gate_size")
+"""Parameters that only an evolution before the measuring heeds."""
+USUAL = {"eval": 100, "compare": 60}
+"""Tasks by command, where their number is not given."""
+
+Home = Annotated[
+    str | None,
+    typer.Option(
+        envvar="SELFWIRE_HOME",
+        show_default="./.selfwire",
+        help="Folder of saved workflows and runs; for saved workflows also a postgres:// address.",
+    ),
+]
+Ref = Annotated[
+    str,
+    typer.Argument(help="A name, name@version, a fingerprint (6 digits or more) or an exported .json file."),
+]
+Knobs = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Knob of the method, as name=value or outer.inner=value; may be given again."),
+]
+RouterName = Annotated[
+    str | None,
+    typer.Option("--router", help="Of HiVA's team: kabb; learned, as `train hiva` trains it; auto, as trained."),
+]
+Target = Annotated[
+    str | None, typer.Argument(help="Method, baseline, or saved workflow (name, name@version, fingerprint, .json).")
+]
+Benchmark = Annotated[str | None, typer.Option(help="Its name, or a .jsonl file of tasks.")]
+Resume = Annotated[str | None, typer.Option(help="Go on with this run; only budgets may be given anew.")]
+Tasks = Annotated[
+    int | None,
+    typer.Option(
+        help=f"How many tasks; by default {', '.join(f'{usual} for {command}' for command, usual in USUAL.items())}, "
+        "or all of a .jsonl file with fewer."
+    ),
+]
+Split = Annotated[str, typer.Option(help="train, val or test.")]
+Seed = Annotated[int, typer.Option(help="Seed of everything drawn.")]
+Cap = Annotated[int | None, typer.Option(help="Most model calls of a task; baselines spend the rest on votes.")]
+Without = Annotated[list[str] | None, typer.Option(help="Switch a part of the method off, as `ablate` names it.")]
+AgentModel = Annotated[str, typer.Option(help="Agents' model: offline, openai:gpt-4o-mini, provider:name.")]
+MetaModel = Annotated[str | None, typer.Option(help="Critics' and evolvers'; the agents' if none.")]
+JudgeModel = Annotated[str | None, typer.Option(help="Judges'; the critics' if none.")]
+BaseUrl = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server.")]
+Timeout = Annotated[float, typer.Option(help="Seconds for one request.")]
+Retries = Annotated[int, typer.Option(help="Of one request after transient errors.")]
+EmbedderName = Annotated[str, typer.Option(help="auto, minilm or hashing.")]
+PriceFile = Annotated[
+    Path | None, typer.Option(help='JSON: {"openai:x": {"input": $, "output": $}}, per million tokens.')
+]
+GraderName = Annotated[str, typer.Option(help="For .jsonl tasks: a named grader, judge or module:function.")]
+Rubric = Annotated[str | None, typer.Option(help="For the judge: what a good answer is, as text or .md file.")]
+GradingTimeout = Annotated[float, typer.Option(help="Seconds until a grader of your own is given up on an answer.")]
+Concurrency = Annotated[int, typer.Option(help="Tasks that are worked on at the same time.")]
+BudgetCalls = Annotated[int | None, typer.Option(help="Most model calls.")]
+BudgetTokens = Annotated[int | None, typer.Option(help="Most tokens.")]
+BudgetUsd = Annotated[float | None, typer.Option(help="Most US dollars.")]
+BudgetSeconds = Annotated[float | None, typer.Option(help="Most wall time in seconds.")]
+LangSmith = Annotated[
+    bool, typer.Option("--langsmith", help="Tell LangSmith: dataset, experiments, traces (LANGSMITH_API_KEY).")
+]
+UploadReferences = Annotated[
+    bool, typer.Option("--upload-references", help="With --langsmith: references go into the dataset too.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run nothing.")]
+Out = Annotated[Path | None, typer.Option(help="JSONL of results; in the run's folder if none.")]
+
+
+def given_options(ctx: typer.Context) -> list[str]:
+    """Names of the parameters that stand on the command line, sorted."""
+    return [
+        name
+        for name in sorted(ctx.params)
+        if (source := ctx.get_parameter_source(name)) is not None and source.name == "COMMANDLINE"
+    ]
+
+
+def as_option(name: str) -> str:
+    """A parameter as it is typed."""
+    return OTHERWISE.get(name) or (name.upper() if name in ARGUMENTS else f"--{name.replace('_', '-')}")
+
+
+def refuse_unused(ctx: typer.Context, names: Collection[str], why: str) -> None:
+    """Refuse options that would do nothing.
+
+    Args:
+        ctx: of the command.
+        names: of its parameters.
+        why: they do nothing here, and what to do.
+
+    Raises:
+        ConfigError: one of them is given.
+    """
+    if unused := [as_option(name) for name in given_options(ctx) if name in names]:
+        raise ConfigError(f"{', '.join(unused)} would do nothing: {why}")
+
+
+def with_library(home: str | None, act: Callable[[Library], Awaitable[T]]) -> T:
+    """Open the library that is there, without making one, and do something with it.
+
+    Raises:
+        LibraryError: the library cannot be used, or `act` asks for what it does not hold.
+    """
+
+    async def opened() -> T:
+        with await asyncio.to_thread(open_library, home, create=False) as library:
+            return await act(library)
+
+    return asyncio.run(opened())
+
+
+def from_anywhere(benchmark: str) -> str:
+    """A benchmark as a run can find it again from any folder: a file by its whole path."""
+    return str(Path(benchmark).resolve()) if is_file(benchmark) else benchmark
+
+
+def local_folder(home: str | None) -> Path | None:
+    """The home as a folder, which runs need.
+
+    Raises:
+        ConfigError: it is an address.
+    """
+    if home and "://" in home:
+        raise ConfigError(f"runs lie in a folder, not at {home.partition('://')[0]}://; name a folder with --home")
+    return Path(home) if home else None
+
+
+def knobs(given: list[str], router: str | None = None) -> dict[str, Any]:
+    """Knobs of a method from `name=value` texts; a dot leads into a nested one, as in `routing.k=3`.
+
+    Args:
+        given: the texts.
+        router: the knob of that name where it has an option of its own.
+
+    Raises:
+        ConfigError: a text has no `=`, leads into a knob that has a value, or says of the router something else.
+    """
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise ConfigError(f"--set takes name=value, not {text!r}")
+        place = found
+        *path, last = name.split(".")
+        for part in path:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"--set gives {part!r} a value and leads into it as well, in {text!r}; choose one")
+        try:
+            place[last] = json.loads(value)
+        except json.JSONDecodeError:
+            place[last] = value
+    if router is not None and found.setdefault("router", router) != router:
+        raise ConfigError(f"--router says {router}, and --set router={found['router']}; choose one")
+    return found

@@ -1,0 +1,208 @@
+"""How values look in a terminal: plain words, tables, and red and green for differences."""
+
+import difflib
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from selfwire.core import drawing
+from selfwire.core.changes import Changes
+from selfwire.core.edits import Rewiring, shown
+from selfwire.core.values import canonical, thawed
+from selfwire.core.workflow import Workflow
+from selfwire.runtime.versions import History, Version
+
+PIPED_WIDTH = 200
+"""Columns when the output is no terminal, so that tables are not cut to 80."""
+_COLUMNS = ("score", "gate", "why", "reasons")
+
+
+def console() -> Console:
+    """Where commands write; texts are shown as they are, without markup."""
+    width = None if sys.stdout.isatty() else PIPED_WIDTH
+    return Console(markup=False, highlight=False, emoji=False, width=width, soft_wrap=True)
+
+
+def command_line() -> str:
+    """The command that runs, as it was typed."""
+    return shlex.join(["selfwire", *sys.argv[1:]])
+
+
+def at_home(home: str | Path | None) -> str:
+    """What a command to type next needs so that it looks into the same folder: nothing where that is the usual one."""
+    if not home or os.environ.get("SELFWIRE_HOME") == str(home):
+        return ""
+    return f" --home {shlex.quote(str(home))}"
+
+
+def show_workflow(workflow: Workflow, version: Version | None) -> None:
+    """A workflow with its drawing, agents, lineage and what is known of its score."""
+    out = console()
+    title = version.ref if version else "workflow"
+    out.print(f"{title}  {workflow.method}  {workflow.fingerprint}", style="bold")
+    if version:
+        score = f"score {short(version.facts['score'])}" if version.facts.get("score") is not None else ""
+        told = [f"saved {when(version.saved)}", score, _ruling(version.facts), reasons(version), more(version.facts)]
+        out.print("; ".join(filter(None, told)))
+    out.print(f"\n{drawing.text(workflow.topology)}\n")
+    for agent in workflow.agents:
+        tools = f"  tools: {', '.join(agent.tools)}" if agent.tools else ""
+        out.print(f"{agent.id}  ({agent.kind}){tools}", style="bold")
+        for line in ([agent.role] if agent.role else []) + agent.prompt.splitlines():
+            out.print(f"    {line}")
+        for note in agent.memory:
+            out.print(f"    * {note}")
+    if workflow.memory:
+        out.print(f"\nlearned: {', '.join(sorted(workflow.memory))}")
+    show_lineage(workflow)
+
+
+def show_lineage(workflow: Workflow) -> None:
+    """Parent and rewirings, with their reasons."""
+    out = console()
+    if workflow.lineage.parent is None:
+        out.print("\na seed: no parent")
+        return
+    out.print(f"\nmade from {workflow.lineage.parent} by")
+    for rewiring in workflow.lineage.rewirings:
+        out.print(f"  {rewired(rewiring)}")
+
+
+def rewired(rewiring: Rewiring) -> str:
+    """A rewiring in one line: operation, who asked, edits and reason."""
+    operation = f"{rewiring.operation} " if rewiring.operation else ""
+    by = f" by {rewiring.by}" if rewiring.by else ""
+    return f"{operation}{', '.join(map(shown, rewiring.edits))}{by}: {rewiring.why}"
+
+
+def show_changes(found: Changes, before: Workflow, after: Workflow) -> None:
+    """What differs between two workflows, as lines with + and -."""
+    if not found:
+        console().print("no difference")
+        return
+    _moved(found)
+    _structure(found, before, after)
+    for change in found.agents:
+        _agent_change(change.agent, change.field, thawed(change.before), thawed(change.after))
+    if found.memory:
+        console().print(f"memory differs in: {', '.join(found.memory)}")
+
+
+def _moved(found: Changes) -> None:
+    for name in ("method", "entry", "sink"):
+        moved = getattr(found, name)
+        if moved:
+            console().print(f"{name}: {moved[0]} -> {moved[1]}")
+
+
+def _structure(found: Changes, before: Workflow, after: Workflow) -> None:
+    for sign, agents, nodes, edges, source in (
+        ("-", found.removed_agents, found.topology.removed_nodes, found.topology.removed_edges, before),
+        ("+", found.added_agents, found.topology.added_nodes, found.topology.added_edges, after),
+    ):
+        for agent in agents:
+            _signed(sign, [f"agent {agent}: {source.pool[agent].prompt}"])
+        _signed(sign, [f"node {node.id} ({node.agent})" for node in nodes])
+        _signed(sign, [f"edge {edge}" for edge in edges])
+
+
+def _agent_change(agent: str, field: str, before: object, after: object) -> None:
+    out = console()
+    if isinstance(before, str) and isinstance(after, str):
+        out.print(f"{field} of {agent}:")
+        for line in difflib.ndiff(before.splitlines(), after.splitlines()):
+            if line[0] in "+-":
+                _signed(line[0], [line[2:]])
+        return
+    out.print(f"{field} of {agent}: {short(before)} -> {short(after)}")
+
+
+def _signed(sign: str, lines: Iterable[str]) -> None:
+    for line in lines:
+        console().print(f"{sign} {line}", style="green" if sign == "+" else "red")
+
+
+def show_history(history: History) -> None:
+    """Versions from old to new, the head marked, then rollbacks."""
+    tags: dict[str, list[str]] = {}
+    for tag, version in history.tags.items():
+        tags.setdefault(version, []).append(tag)
+    table = Table(box=None, pad_edge=False)
+    for column in ("", "version", "saved", "fingerprint", "score", "gate"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("why")
+    table.add_column("more")
+    for version in history.versions:
+        table.add_row(
+            "*" if version.version == history.head else "",
+            " ".join([version.version, *(f"[{tag}]" for tag in tags.get(version.version, []))]),
+            when(version.saved),
+            version.fingerprint,
+            short(version.facts.get("score", "")),
+            _ruling(version.facts),
+            reasons(version),
+            more(version.facts),
+        )
+    out = console()
+    out.print(table)
+    for move in history.rollbacks:
+        out.print(f"rolled back {when(move.at)}: {move.source} -> {move.target}")
+
+
+def reasons(version: Version) -> str:
+    """Why a version came to be: what was recorded, else the reasons of its rewirings."""
+    recorded = [str(version.facts["why"])] if "why" in version.facts else list(version.facts.get("reasons", ()))
+    return "; ".join(recorded or [rewiring.why for rewiring in version.lineage.rewirings])
+
+
+def _ruling(facts: Mapping[str, Any]) -> str:
+    """What the gate said of the iteration's candidate."""
+    gate = facts.get("gate")
+    return "" if gate is None else "accepted" if gate["accepted"] else "rejected"
+
+
+def more(facts: Mapping[str, Any]) -> str:
+    """Facts that have no column of their own; long ones as counts."""
+    told = {name: value for name, value in facts.items() if name not in (*_COLUMNS, *_TOLD)}
+    counts = [tell(facts[name]) for name, tell in _TOLD.items() if name in facts]
+    return " ".join([*(f"{name}={short(value)}" for name, value in told.items()), *filter(None, counts)])
+
+
+def _told_rewirings(applied: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(str(one.get("operation") or "rewiring") for one in applied)
+
+
+def _told_refused(refused: Sequence[object]) -> str:
+    return f"{len(refused)} refused" if refused else ""
+
+
+def _told_spend(spend: Mapping[str, Any]) -> str:
+    return f"{spend['calls']:,} calls so far"
+
+
+_TOLD: Mapping[str, Callable[[Any], str]] = {
+    "applied": _told_rewirings,
+    "refused": _told_refused,
+    "spend": _told_spend,
+    "notes": lambda notes: "",
+}
+"""Facts of an evolution that would fill the screen; `selfwire diff` and `show RUN` tell them whole."""
+
+
+def short(value: object) -> str:
+    """A JSON value for people: numbers to four digits, texts as they are, the rest as JSON."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return value if isinstance(value, str) else canonical(thawed(value))
+
+
+def when(iso: str) -> str:
+    """An ISO 8601 time in the local zone, to the second."""
+    return datetime.fromisoformat(iso).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,38 @@
+"""The command that measures retrieval apart from any team: recall."""
+
+from typing import Annotated
+
+import typer
+
+from selfwire.core.protocols import Embedder
+from selfwire.evals.benchmarks.multihop import collection
+from selfwire.evals.retrieval import lines
+from selfwire.evals.retrieval import recall as measured
+from selfwire.runtime.embedding_cache import KeptEmbedder
+from selfwire.runtime.embeddings import embedder as load_embedder
+from selfwire.runtime.sync import run_sync
+from selfwire.tools.retrievers import NAMES
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(recall)
+
+
+def recall(
+    benchmark: Annotated[str, typer.Argument(help="hotpotqa or 2wikimultihopqa.")],
+    retriever: Annotated[str, typer.Option(help="bm25, dense, hybrid, or several with commas; all.")] = "bm25",
+    embedder: Annotated[str, typer.Option(help="Of dense and hybrid: auto, minilm or hashing.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
+) -> None:
+    """Show how much of what the questions need is among the first 5 and 10 passages found."""
+    names = NAMES if retriever == "all" else tuple(name.strip() for name in retriever.split(","))
+    found = collection(benchmark)
+    embeds: Embedder | None = None
+    if names != ("bm25",):
+        loaded, notice = load_embedder(embedder)
+        typer.echo(notice or f"embeddings by {loaded.name}", err=True)
+        embeds = KeptEmbedder(loaded)
+    for name in names:
+        one = run_sync(measured(found, name, embeds))
+        typer.echo(one.model_dump_json() if as_json else lines([one])[0])

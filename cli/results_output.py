@@ -1,0 +1,57 @@
+"""The table of an evaluation in a terminal, and as Markdown."""
+
+import os
+import textwrap
+from pathlib import Path
+
+from rich.table import Table
+
+from selfwire.cli import output
+from selfwire.core.errors import ConfigError
+from selfwire.runs.evaluation.standings import Standings
+
+NARROW = 8
+"""Characters within which the name of a column stands in one line, whatever is below it."""
+
+
+def show_standings(found: Standings) -> None:
+    """Print the table, narrow enough for 120 columns, and its notes."""
+    out, table = output.console(), Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for at, name in enumerate(found.head):
+        wide = max(NARROW, *(len(row[at]) for row in found.rows))
+        table.add_column(textwrap.fill(name.replace("/", " per "), wide, break_long_words=False), no_wrap=True)
+    for row in found.rows:
+        table.add_row(*row)
+    out.print()
+    out.print(table)
+    out.print("\n".join(found.notes))
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Refuse a file for the table where none can be made, before anything is measured.
+
+    Raises:
+        ConfigError: it is a folder, or lies in none that can be written to.
+    """
+    if path.is_dir():
+        raise ConfigError(f"the table cannot be written to {path}: it is a folder; name a file with --markdown")
+    if not os.access(path.parent, os.W_OK):
+        raise ConfigError(
+            f"the table cannot be written to {path}: {path.parent} is no folder that can be written to; make it, or "
+            "name another with --markdown"
+        )
+
+
+def write_markdown(found: Standings, path: Path) -> None:
+    """Write the table as Markdown, below the command that made it.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    lines = [found.head, ["---"] * len(found.head), *found.rows]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    notes = "\n".join(f"- {note}" for note in found.notes)
+    try:
+        path.write_text(f"`{output.command_line()}`\n\n{table}\n\n{notes}\n", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"the table cannot be written to {path}: {error.strerror}") from None

@@ -1,0 +1,161 @@
+"""The command that puts one question to a team: run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from selfwire.cli import options
+from selfwire.cli.error_handling import STOPPED
+from selfwire.cli.options import Home, Knobs, RouterName, knobs
+from selfwire.cli.plans import show_plan
+from selfwire.cli.progress import told_spend
+from selfwire.cli.run_details import show_rounds, show_topology
+from selfwire.cli.trajectories import show_trajectory
+from selfwire.core.errors import ConfigError, LibraryError, ModelError, StoppedError, TaskError
+from selfwire.core.protocols import Embedder, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Budget
+from selfwire.core.values import fingerprint
+from selfwire.core.workflow import Workflow
+from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
+from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.method_registry import METHODS
+from selfwire.graphs.method_registry import method as wired
+from selfwire.runs.models import embedder_name, metered
+from selfwire.runs.report import STAMP
+from selfwire.runs.requests import ModelNames
+from selfwire.runtime.embedding_cache import KeptEmbedder
+from selfwire.runtime.embeddings import embedder as load_embedder
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.ledger import Ledger
+from selfwire.runtime.sync import run_sync
+from selfwire.runtime.workflow_library import open_library
+from selfwire.tools.browse import BROWSE, BrowseTool
+from selfwire.tools.calculator import CalculatorTool
+from selfwire.tools.search import SearchTool, read_documents
+from selfwire.tools.search import retriever as retriever_of
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(run)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a question is put to."""
+
+    method: Method
+    workflow: Workflow
+    ledger: Ledger
+
+
+def run(
+    method: Annotated[str, typer.Argument(help=f"{', '.join(METHODS)}.")],
+    question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
+    workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file, else the seed.")] = None,
+    model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",
+    base_url: options.BaseUrl = None,
+    embedder: options.EmbedderName = "auto",
+    benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark, such as archive.")] = None,
+    corpus: Annotated[Path | None, typer.Option(help="Documents to search: JSONL with title and text.")] = None,
+    retriever: Annotated[str | None, typer.Option(help="Of --corpus: bm25, dense or hybrid; bm25.")] = None,
+    seed: options.Seed = 0,
+    budget_calls: options.BudgetCalls = None,
+    config: Knobs = None,
+    router: RouterName = None,
+    show: Annotated[bool, typer.Option("--show", help="Show messages, routing scores and reasons.")] = False,
+    home: Home = None,
+) -> None:
+    """Put one question to a team and print its answer; nothing evolves and nothing is saved."""
+    text = typer.get_text_stream("stdin").read().strip() if question == "-" else question.strip()
+    if not text:
+        raise ConfigError("the question is empty; write one, or - and give it on standard input")
+    models = ModelNames(agent=model, base_url=base_url, embedder=embedder)
+    embeds, notice = load_embedder(embedder_name(models))
+    if notice:
+        typer.echo(notice, err=True)
+    lent, limits = _tools(benchmark, corpus, retriever, embeds), Budget(calls=budget_calls)
+    bench = _bench(method, workflow, models, embeds, lent, limits, knobs(config or [], router), home)
+    scope = Scope(run="run", seed=seed, phase="run")
+    asked = Question(id=fingerprint(text), input=text)
+    try:
+        done: Trajectory = run_sync(bench.method.solve(bench.workflow, asked, scope=scope))
+    except (StoppedError, ModelError) as error:
+        reached = error.reached if isinstance(error, StoppedError) else None
+        if reached is not None:
+            _show(method, reached, show)
+            typer.echo(reached.answer)
+        best = "; the answer is the best until then" if reached else ", before there was any answer"
+        why = str(error).replace(" and resume the run", "").replace(", then resume", ", then try again")
+        typer.echo(f"stopped{best}: {why}", err=True)
+        raise typer.Exit(STOPPED) from None
+    _show(method, done, show)
+    if done.answer is None:
+        raise TaskError(f"{done.error}; look at the steps with --show, then try again")
+    typer.echo(done.answer)
+    typer.echo(f"{told_spend(bench.ledger.spent)}{f'; {STAMP}' if models.is_offline else ''}", err=True)
+
+
+def _show(method: str, done: Trajectory, wanted: bool) -> None:
+    """What happened on the way to the answer, if that is wanted."""
+    if wanted:
+        show_plan(done)
+        show_trajectory(done)
+        show_rounds(method, done)
+        show_topology(done)
+
+
+@dataclass(frozen=True)
+class Lent:
+    """Tools that there are, and the names of those that a seed team's agents hold."""
+
+    toolbox: Toolbox
+    held: tuple[str, ...]
+
+
+def _bench(
+    name: str,
+    workflow: str | None,
+    models: ModelNames,
+    embeds: Embedder,
+    lent: Lent,
+    budget: Budget,
+    config: Mapping[str, Any],
+    home: str | None,
+) -> Bench:
+    ledger = Ledger(budget)
+    model = metered(models, journal=Journal.memory(), ledger=ledger, probe=True).labelled(method=name)
+    made = wired(name, model=model, toolbox=lent.toolbox, embedder=embeds, config=config)
+    if workflow is None:
+        return Bench(made, made.seed(lent.held), ledger)
+    with open_library(home, create=False) as library:
+        loaded = run_sync(library.load(workflow))
+    if loaded.method != made.name:
+        raise LibraryError(f"workflow {workflow!r} belongs to {loaded.method}; run it with that method, not {name}")
+    missing = {tool for agent in loaded.agents for tool in agent.tools} - set(lent.toolbox)
+    if missing:
+        raise LibraryError(
+            f"workflow {workflow!r} holds {', '.join(sorted(missing))}; lend the tools with --benchmark or --corpus"
+        )
+    return Bench(made, loaded, ledger)
+
+
+def _tools(benchmark: str | None, corpus: Path | None, retriever: str | None, embeds: Embedder) -> Lent:
+    bench = load_benchmark(benchmark) if benchmark else None
+    tools, held = (dict(bench.toolbox), list(bench.tools)) if bench else ({}, [])
+    if corpus is None and retriever is not None:
+        raise ConfigError("--retriever ranks the documents of --corpus; give a corpus, or leave it out")
+    if corpus is not None:
+        documents = read_documents(corpus)
+        ranks = retriever_of(retriever or "bm25", documents, KeptEmbedder(embeds))
+        tools |= {"search": SearchTool(documents, retriever=ranks), BROWSE: BrowseTool(documents)}
+        held.append("search")
+    if not tools:
+        tools, held = {"calculator": CalculatorTool()}, ["calculator"]
+    return Lent(tools, tuple(sorted(set(held))))

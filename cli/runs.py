@@ -1,0 +1,80 @@
+"""Commands about runs: runs, clean."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from selfwire.cli import output
+from selfwire.cli.options import Home
+from selfwire.cli.progress import told_spend
+from selfwire.runs.folders import RunSummary, remove_run, run_folder, run_names, runs_folder, summarised
+from selfwire.runtime.storage import home_folder, refuse_foreign
+from selfwire.runtime.workflow_library import LIBRARY_FILE
+
+_FIELDS = ("command", "method", "benchmark", "model", "name", "status", "iteration", "score")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (runs, clean):
+        app.command()(command)
+
+
+def runs(home: Home = None) -> None:
+    """List runs, the newest last: what they did, how they stand, what they spent."""
+
+    async def all_of_them() -> list[RunSummary]:
+        return [await summarised(home, run) for run in run_names(home)]
+
+    found = asyncio.run(all_of_them())
+    if not found:
+        typer.echo(f"there are no runs in {runs_folder(home)}")
+        return
+    table = Table("run", *_FIELDS, "spend", box=None, pad_edge=False)
+    for one in found:
+        fields = [output.short(one.summary[name]) if name in one.summary else "" for name in _FIELDS]
+        table.add_row(one.run, *fields, "?" if one.spend is None else told_spend(one.spend))
+    out = output.console()
+    out.print(table)
+    for one in found:
+        if one.open_calls:
+            out.print(f"{one.run}: {one.open_calls} calls never settled; unknown, at most {one.open_tokens:,} tokens")
+        if one.trouble:
+            out.print(f"{one.run}: {one.trouble}")
+
+
+def clean(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Runs; without any, all runs.")] = None,
+    library: Annotated[bool, typer.Option("--library", help="Remove all saved workflows too.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    home: Home = None,
+) -> None:
+    """Remove runs with their journals and checkpoints, and with --library the saved workflows."""
+    chosen = names or list(run_names(home))
+    for run in chosen:
+        run_folder(home, run)
+    shelf = home_folder(home) / LIBRARY_FILE if library else None
+    if shelf and shelf.exists():
+        refuse_foreign(shelf)
+    else:
+        shelf = None
+    _remove(home, chosen, shelf, yes=yes)
+
+
+def _remove(home: str | None, chosen: list[str], shelf: Path | None, *, yes: bool) -> None:
+    what = [f"runs {', '.join(chosen)}"] if chosen else []
+    what += [f"all saved workflows in {shelf}"] if shelf else []
+    if not what:
+        typer.echo(f"nothing to remove in {home_folder(home)}")
+        return
+    if not yes and not typer.confirm(f"Remove {' and '.join(what)}?"):
+        typer.echo("nothing was removed")
+        return
+    for run in chosen:
+        remove_run(home, run)
+    if shelf:
+        shelf.unlink()
+    typer.echo(f"removed {' and '.join(what)}")

@@ -1,0 +1,99 @@
+"""The command that shows who a trained router chooses: selection."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from selfwire.cli import options, output
+from selfwire.cli.options import Home, Knobs, knobs
+from selfwire.cli.selection_plot import picture, write_svg
+from selfwire.core.errors import ConfigError, TaskError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.values import fingerprint
+from selfwire.core.workflow import Workflow
+from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.graphs.evomas.method import Evomas
+from selfwire.graphs.evomas.probing import Selection, probed, recorded, selections
+from selfwire.graphs.method_registry import knobs as as_config
+from selfwire.runs.models import embedder_name, metered
+from selfwire.runs.requests import ModelNames
+from selfwire.runtime.embeddings import embedder as load_embedder
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.ledger import Ledger
+from selfwire.runtime.sync import run_sync
+from selfwire.runtime.workflow_library import Library, open_library
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(selection)
+
+
+def selection(
+    workflow: Annotated[str, typer.Argument(help="Saved workflow of evomas, or .json file.")],
+    question: Annotated[str, typer.Argument(help="What is asked.")],
+    benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark.")] = None,
+    training: Annotated[bool, typer.Option("--training", help="All versions, on the states of this run.")] = False,
+    model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",
+    base_url: options.BaseUrl = None,
+    embedder: options.EmbedderName = "auto",
+    seed: options.Seed = 0,
+    svg: Annotated[Path | None, typer.Option(help="Write the picture to this file as well.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Write the probabilities to this JSON file as well.")] = None,
+    config: Knobs = None,
+    home: Home = None,
+) -> None:
+    """Run a question and show the selection probabilities per stage and layer, as EvoMAS's Figures 5 and 7."""
+    if training and workflow.endswith(".json"):
+        raise ConfigError("an exported workflow has no other versions; name a saved one, or leave out --training")
+    models = ModelNames(agent=model, base_url=base_url, embedder=embedder)
+    embeds, notice = load_embedder(embedder_name(models))
+    if notice:
+        typer.echo(notice, err=True)
+    tools = load_benchmark(benchmark).toolbox if benchmark else {}
+    chat = metered(models, journal=Journal.memory(), ledger=Ledger())
+    method = Evomas(chat, tools, embeds, as_config("evomas", EvomasConfig, knobs(config or [])))
+    with open_library(home, create=False) as library:
+        found = run_sync(_selected(method, library, workflow, question, seed, training))
+    output.console().print(picture(found))
+    if svg:
+        write_svg(found, svg)
+    if data:
+        told = {title: [one.model_dump(mode="json") for one in some] for title, some in found.items()}
+        _write(data, json.dumps(told, indent=1) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"the probabilities cannot be written to {path}: {error.strerror}") from None
+
+
+async def _selected(
+    method: Evomas, library: Library, ref: str, question: str, seed: int, training: bool
+) -> dict[str, Sequence[Selection]]:
+    workflow = await library.load(ref)
+    if workflow.method != method.name:
+        raise ConfigError(f"workflow {ref!r} belongs to {workflow.method}, not to {method.name}")
+    asked = Question(id=fingerprint(question), input=question)
+    done = await method.solve(workflow, asked, scope=Scope(run="selection", seed=seed, phase="run"))
+    decisions = recorded(done)
+    if not decisions:
+        raise TaskError(f"the run ended before anything was chosen: {done.error}; try again")
+    if not training:
+        return {f"{ref}: {question}": selections(decisions)}
+    found: dict[str, Sequence[Selection]] = {}
+    for version, one in await _versions(library, ref.partition("@")[0]):
+        found[version] = await probed(one, decisions, method.config, method.embedder)
+    return found
+
+
+async def _versions(library: Library, name: str) -> list[tuple[str, Workflow]]:
+    history = await library.history(name)
+    return [(version.version, await library.load(version.ref)) for version in history.versions]

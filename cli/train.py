@@ -1,0 +1,236 @@
+"""The command that trains a router: train."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from selfwire.cli import options, output
+from selfwire.cli.error_handling import with_last_words
+from selfwire.cli.limits import Limits, budget, new_limits
+from selfwire.cli.option_groups import grouped
+from selfwire.cli.options import Home, Knobs, as_option, from_anywhere, given_options, knobs, local_folder
+from selfwire.cli.progress import told_spend
+from selfwire.core.errors import ConfigError
+from selfwire.evals.studies.errands import ErrandStudy, SeedResult, studied, summary
+from selfwire.evolvers.evomas.config import PAPER_HEAD, TrainConfig, paper_training
+from selfwire.evolvers.evomas.reinforce import Update
+from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.runs.report import STAMP
+from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.runs.run_record import short_name
+from selfwire.runs.training import METHODS, OpenTraining, Tested, new_training, resumed_training
+from selfwire.runtime.sync import run_sync
+
+DEFAULTS = TrainConfig()
+STUDY = ErrandStudy()
+FAMILY = "errands"
+STUDY_ONLY = ("seeds", "sparse", "workers")
+"""Parameters of the learning test alone."""
+SHARED = ("method", "family", "updates", "batch", "embedder")
+"""Parameters that it shares with a training on a benchmark."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(grouped(train))
+
+
+def train(
+    ctx: typer.Context,
+    *,
+    method: Annotated[str | None, typer.Argument(help=f"{', '.join(METHODS)}; not needed with --resume.")] = None,
+    benchmark: Annotated[str | None, typer.Option(help="archive, plancraft, or a .jsonl file of tasks.")] = None,
+    family: Annotated[str | None, typer.Option(help="errands: the learning test, without a language model.")] = None,
+    resume: options.Resume = None,
+    name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
+    model: options.AgentModel = "offline",
+    meta_model: Annotated[str | None, typer.Option(help="Planner's and evaluator's; the agents' if none.")] = None,
+    base_url: options.BaseUrl = None,
+    embedder: options.EmbedderName = "auto",
+    updates: Annotated[
+        int | None, typer.Option(min=1, help=f"Updates; {DEFAULTS.updates}, with --family {STUDY.updates}.")
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Episodes per update.")] = DEFAULTS.batch,
+    checkpoint_every: Annotated[int, typer.Option(help="Updates between versions.")] = DEFAULTS.checkpoint_every,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = DEFAULTS.device,
+    paper: Annotated[bool, typer.Option("--paper", help="Head and REINFORCE as the paper prints them.")] = False,
+    process_reward: Annotated[bool, typer.Option("--process-reward", help="The evaluator's rewards count.")] = False,
+    train_size: Annotated[int, typer.Option("--train", help="Train tasks.")] = 60,
+    test: Annotated[int, typer.Option(help="Test tasks; opened once, at the end.")] = 60,
+    seed: options.Seed = 0,
+    concurrency: Annotated[int, typer.Option(help="Episodes that run at the same time.")] = 8,
+    workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
+    grader: Annotated[str, typer.Option(help="For .jsonl tasks: a named grader or module:function.")] = "exact",
+    config: Knobs = None,
+    limits: Limits,
+    seeds: Annotated[int, typer.Option(min=2, help="Trainings, with --family.")] = 5,
+    sparse: Annotated[bool, typer.Option("--sparse", help="With --family: about 1 % of chance runs succeed.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes, with --family.")] = 2,
+    home: Home = None,
+) -> None:
+    """Train a router by the rewards of its runs; stops in a state that --resume goes on from."""
+    if family is not None:
+        _refuse_other_family(method, family)
+    _refuse_idle(ctx, family)
+    if family is not None:
+        _family(ctx.params)
+        return
+    folder = local_folder(home)
+    if resume is not None:
+        with resumed_training(resume, folder, limits=new_limits(ctx)) as training:
+            _go(training, home)
+        return
+    with new_training(requested(ctx.params), folder) as training:
+        _go(training, home)
+
+
+def _refuse_other_family(method: str | None, family: str) -> None:
+    if family != FAMILY or method != "evomas":
+        raise ConfigError(f"the learning test is `selfwire train evomas --family {FAMILY}`")
+
+
+def _refuse_idle(ctx: typer.Context, family: str | None) -> None:
+    """Refuse options that would change nothing.
+
+    Raises:
+        ConfigError: one was given.
+    """
+    given = given_options(ctx)
+    if family is None:
+        if idle := [name for name in given if name in STUDY_ONLY]:
+            raise ConfigError(f"{_listed(idle)} belong to --family {FAMILY}; leave them out, or give it")
+    elif idle := [name for name in given if name not in (*STUDY_ONLY, *SHARED)]:
+        raise ConfigError(
+            f"{_listed(idle)} would change nothing in the learning test; --family goes with "
+            f"{_listed([*STUDY_ONLY, *SHARED[2:]])} alone"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(as_option, names))
+
+
+def requested(given: dict[str, Any]) -> EvolveRequest:
+    """A request out of the command's options.
+
+    Raises:
+        ConfigError: method or benchmark is missing, or the method has no router.
+        ValueError: an option is out of bounds.
+    """
+    method, benchmark = given["method"], given["benchmark"]
+    if method is None or benchmark is None:
+        raise ConfigError("train needs a method and --benchmark, such as `selfwire train evomas --benchmark archive`")
+    if method not in METHODS:
+        raise ConfigError(f"{method} has no router to train; {', '.join(METHODS)} have")
+    return EvolveRequest(
+        method=method,
+        benchmark=from_anywhere(benchmark),
+        grader=given["grader"],
+        models=ModelNames(
+            agent=given["model"], meta=given["meta_model"], base_url=given["base_url"], embedder=given["embedder"]
+        ),
+        sizes=Sizes(train=given["train_size"], gate=0, test=given["test"]),
+        evolution=EvolutionConfig(
+            name=given["name"] or f"{method}-{short_name(benchmark)}",
+            iterations=0,
+            gate="off",
+            seed=given["seed"],
+            concurrency=given["concurrency"],
+        ),
+        config=_config(method, given),
+        budget=budget(given),
+        seed_team=given["workflow"],
+        baselines=False,
+    )
+
+
+def _config(method: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The method's knobs: what the options say, under what --set says."""
+    names = ("updates", "batch", "checkpoint_every", "device")
+    training = TrainConfig(**{name: given[name] for name in names if given[name] is not None})
+    training = paper_training(training) if given["paper"] else training
+    found: dict[str, Any] = {**METHODS[method], "train": training.model_dump(mode="json")}
+    if method == "evomas":
+        found["process_reward"] = given["process_reward"]
+        if given["paper"]:
+            found["head"] = PAPER_HEAD.model_dump(mode="json")
+    elif given["paper"] or given["process_reward"]:
+        raise ConfigError("--paper and --process-reward are EvoMAS's; leave them out or train evomas")
+    for name, value in knobs(given["config"] or []).items():
+        known = found.get(name)
+        found[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+    return found
+
+
+def _go(training: OpenTraining, home: str | None) -> None:
+    out, parts = output.console(), training.run.parts
+    for notice in training.notices:
+        out.print(notice)
+    out.print(f"run {parts.run}: the router of {parts.method.name} on {training.run.benchmark.name}")
+    with with_last_words(partial(_last_words, training, home)):
+        trained = run_sync(training.go(lambda update: _told(update, training.config.train.updates)))
+        if parts.splits.test:
+            _show(run_sync(training.tested(trained)))
+
+
+def _told(update: Update, updates: int) -> None:
+    reward = "-" if update.reward is None else f"{update.reward:.3f}"
+    skipped = ", skipped: all returns are equal" if update.skipped else ""
+    errors = f", {update.errors} errors" if update.errors else ""
+    output.console().print(
+        f"update {update.number}/{updates}: reward {reward}, entropy {update.entropy:.3f}, "
+        f"gradient {update.gradient_norm:.3f}, {update.episodes} episodes{errors}{skipped}"
+    )
+
+
+def _show(found: Sequence[Tested]) -> None:
+    from rich.table import Table
+
+    table = Table("held-out tasks", "solved [95 %]", "calls", "tokens", "errors", box=None)
+    for one in found:
+        usage = one.usage
+        table.add_row(one.name, str(one.solved or "-"), f"{usage.calls:,}", f"{usage.tokens:,}", str(one.errors))
+    output.console().print(table)
+
+
+def _last_words(training: OpenTraining, home: str | None, finished: bool) -> None:
+    out, run = output.console(), training.run
+    out.print(f"spent: {told_spend(run.parts.journal.spend())}")
+    if not finished:
+        out.print(f"go on with: selfwire train --resume {run.parts.run}{output.at_home(home)}")
+    else:
+        out.print(f"the trained workflow is {run.parts.config.name!r} in {run.parts.library.where}")
+    if run.request.models.is_offline:
+        out.print(STAMP)
+
+
+def _family(given: dict[str, Any]) -> None:
+    embedder = "minilm" if given["embedder"] == "auto" else given["embedder"]
+    study = ErrandStudy(
+        embedder=embedder,
+        sparse=given["sparse"],
+        length=4 if given["sparse"] else 2,
+        updates=given["updates"] or STUDY.updates,
+        batch=given["batch"],
+    )
+    typer.echo(f"{given['seeds']} seeds of {study.updates} updates, embedder {embedder}; some minutes", err=True)
+    results = studied(study, range(given["seeds"]), given["workers"])
+    output.console().print(learned(study, results, output.command_line()))
+
+
+def learned(study: ErrandStudy, results: Sequence[SeedResult], command: str) -> str:
+    """The learning test as Markdown."""
+    positive = sum(one.positive for one in results) / len(results)
+    lines = [
+        f"Held-out errands, worded as no task for learning is: {study.tasks} per seed, {len(results)} seeds,",
+        f"{study.updates} updates of {study.batch} episodes, embedder {study.embedder}; "
+        f"{positive:.1%} of runs by chance are rewarded.",
+        "",
+        "| way to route | solved [95 % over seeds] | trained − this, paired |",
+        "|---|---|---|",
+    ]
+    for name, solved, gain in summary(results):
+        lines.append(f"| {name} | {solved} | {gain or ''} |")
+    return "\n".join([*lines, "", f"`{command}`"])

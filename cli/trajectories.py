@@ -1,0 +1,165 @@
+"""What one run of a team did, for people: messages, tools, routing scores and reasons."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from selfwire.cli import output
+from selfwire.cli.plans import show_plan
+from selfwire.cli.progress import told_spend
+from selfwire.core.errors import ConfigError
+from selfwire.core.trajectory import Step, Trajectory
+from selfwire.evals.evaluation.rows import CAPPED, opinion
+from selfwire.graphs.evolution.nodes import kept_as
+from selfwire.runs.evaluation.run import ROWS
+from selfwire.runs.folders import JOURNAL, run_folder
+from selfwire.runtime.journal import Journal
+
+NOTE = "trajectories/"
+"""Of an evolution; evaluations have a note per contestant and task."""
+
+
+def show_trajectory(done: Trajectory) -> None:
+    """Print a trajectory step by step."""
+    out = output.console()
+    out.print(f"task {done.question.id}  workflow {done.workflow}", style="bold")
+    out.print(_indented(done.question.input))
+    stages = len({step.visit for step in done.steps}) > 1
+    shown: set[tuple[str, str]] = set()
+    for place, step in enumerate(done.steps):
+        if stages and (not place or step.visit != done.steps[place - 1].visit):
+            out.print(f"\n{'stage' if 'stages' in done.notes else 'round'} {step.visit + 1}", style="bold")
+            shown.clear()
+        _show_step(step, shown)
+    ended = "over the cap of calls" if done.notes.get(CAPPED) else "error"
+    out.print("\nanswer" if done.error is None else f"\n{ended}", style="bold")
+    out.print(_indented(done.answer if done.error is None else done.error))
+    if done.feedback:
+        solved = "solved" if done.feedback.solved else "not solved"
+        out.print(f"feedback: {solved}, score {done.feedback.score:.3g}: {done.feedback.text}")
+        if (judged := opinion(done)) is not None:
+            right = "rightly" if judged == done.feedback.solved else "wrongly"
+            out.print(f"the team's own judge {'passed' if judged else 'did not pass'} it, {right}")
+    out.print(f"spent: {told_spend(done.usage)}")
+
+
+def _show_step(step: Step, shown: set[tuple[str, str]]) -> None:
+    """Print a step; of a message that this stage has shown already, as all of a layer get the same, only its source."""
+    out = output.console()
+    skills = f"  skills: {', '.join(step.skills)}" if step.skills else ""
+    out.print(f"\n{step.node} ({step.agent}){skills}", style="bold")
+    for message in step.inbox:
+        text = " as above" if (message.source, message.text) in shown else f"\n{_indented(message.text, 4)}"
+        out.print(f"  from {message.source}:{text}")
+        shown.add((message.source, message.text))
+    for use in step.tools:
+        result = f"{'error: ' if use.error else ''}{_one_line(use.result)}"
+        out.print(f"  {use.name}({output.short(use.arguments)}) -> {result}")
+    out.print(f"  error: {step.error}" if step.error else f"  output:\n{_indented(step.output, 4)}")
+    shown.add((step.node, step.output))
+    if step.routing:
+        scores = ", ".join(f"{name} {output.short(score)}" for name, score in step.routing.scores.items())
+        chosen = ", ".join(step.routing.chosen) or "nobody"
+        out.print(f"  hands on to {chosen} ({step.routing.why}{'; scores: ' + scores if scores else ''})")
+    for message in step.sent:
+        if message.text != step.output:
+            out.print(f"  tells {message.target}:\n{_indented(message.text, 4)}")
+
+
+def show_run(home: str | None, run: str, task: str | None, where: str | None) -> None:
+    """Print the tasks of a run with their scores, or one task's trajectory.
+
+    Args:
+        home: folder of runs.
+        run: name of the run.
+        task: id of a task; None lists all.
+        where: part of the place to look in, such as `2/gate/candidate`, `test/after` or a contestant; None for the
+            latest.
+
+    Raises:
+        ConfigError: there is no such run, task or place.
+    """
+    found = read_trajectories(home, run, task, where)
+    if not found:
+        raise ConfigError(
+            f"run {run!r} has no trajectory of task {task!r} at {where or 'any place'}; "
+            f"list what there is with `selfwire show {run}`"
+        )
+    if task is None:
+        _list(found)
+        return
+    place, done = found[-1]
+    output.console().print(f"{run}, {place} (of {len(found)})")
+    show_plan(done)
+    show_trajectory(done)
+
+
+def read_trajectories(
+    home: str | None, run: str, task: str | None = None, where: str | None = None
+) -> list[tuple[str, Trajectory]]:
+    """A run's trajectories with their places, such as `2/rollout`, in the order in which they came.
+
+    Args:
+        home, run, task, where: as for `show_run`.
+
+    Raises:
+        ConfigError: there is no such run.
+    """
+
+    async def read() -> list[tuple[str, Trajectory]]:
+        journal = await asyncio.to_thread(Journal.reading, run_folder(home, run) / JOURNAL)
+        try:
+            return [found async for found in _trajectories(journal, task, where)]
+        finally:
+            await asyncio.to_thread(journal.close)
+
+    return asyncio.run(read())
+
+
+async def _trajectories(journal: Journal, task: str | None, where: str | None) -> AsyncIterator[tuple[str, Trajectory]]:
+    for name in await journal.note_names(f"{ROWS}/"):
+        _, place, one = name.split("/", 2)
+        if task in (None, one) and (not where or where in place):
+            row = await journal.noted(name)
+            yield place, Trajectory.model_validate(await journal.get_body(row["trajectory"]))
+    for name in sorted(await journal.note_names(NOTE), key=_when):
+        place = name.removeprefix(NOTE).rstrip("/")
+        if where and where not in place:
+            continue
+        for one, body in (await journal.noted(name)).items():
+            if task in (None, one):
+                yield place, Trajectory.model_validate(await journal.get_body(body))
+
+
+def _when(name: str) -> tuple[bool, int, bool, str]:
+    """Sorts places as they came: iterations in order, within one rollout before gate, test last."""
+    iteration, phase, side = name.removeprefix(NOTE).split("/", 2)
+    return phase == "test", int(iteration), phase != "rollout", {"before": "0"}.get(side, side)
+
+
+def _list(found: list[tuple[str, Trajectory]]) -> None:
+    out = output.console()
+    place = ""
+    for at, done in found:
+        if at != place:
+            out.print(at, style="bold")
+            place = at
+        unscored = "over cap" if done.notes.get(CAPPED) else "error"
+        score = unscored if done.feedback is None else f"{done.feedback.score:.2f}"
+        out.print(f"  {kept_as(done)}  {score:>5}  {len(done.steps)} steps  {_one_line(done.question.input, 70)}")
+
+
+def _indented(text: str | None, by: int = 2) -> str:
+    return "\n".join(" " * by + line for line in (text or "").splitlines())
+
+
+def _one_line(text: str, length: int = 160) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= length else f"{flat[: length - 3]}..."
+
+
+def is_run(home: str | None, name: str) -> bool:
+    """Whether a name is that of a run."""
+    try:
+        return bool(run_folder(home, name))
+    except ConfigError:
+        return False

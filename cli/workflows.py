@@ -1,0 +1,108 @@
+"""Commands that read and move saved workflows: show, diff, history, rollback, export."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from selfwire.cli import output
+from selfwire.cli.options import Home, Ref, refuse_unused, with_library
+from selfwire.cli.trajectories import is_run, show_run
+from selfwire.core import drawing
+from selfwire.core.changes import changes
+from selfwire.core.errors import ConfigError
+from selfwire.core.workflow import Workflow
+from selfwire.runtime.blobs import references
+from selfwire.runtime.exports import write_workflow
+from selfwire.runtime.versions import Version
+from selfwire.runtime.workflow_library import Library
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (show, diff, history, rollback, export):
+        app.command()(command)
+
+
+def show(
+    ctx: typer.Context,
+    ref: Ref,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Print only a Mermaid flowchart.")] = False,
+    task: Annotated[str | None, typer.Option(help="Of a run: this task's messages and routing.")] = None,
+    at: Annotated[str | None, typer.Option(help="Of a run: where, such as 2/gate/candidate.")] = None,
+    home: Home = None,
+) -> None:
+    """Show a workflow, or the tasks of a run, or one task of a run."""
+    if is_run(home, ref):
+        refuse_unused(ctx, ["mermaid"], f"{ref} is a run; name a workflow")
+        show_run(home, ref, task, at)
+        return
+    workflow, version = with_library(home, lambda library: found(library, ref))
+    refuse_unused(ctx, ["task", "at"], f"{ref} is a workflow; name a run, as `selfwire runs` lists them")
+    if mermaid:
+        typer.echo(drawing.mermaid(workflow.topology))
+        return
+    output.show_workflow(workflow, version)
+
+
+def diff(before: Ref, after: Ref, home: Home = None) -> None:
+    """Show what changed from one workflow to another."""
+
+    async def both(library: Library) -> tuple[Workflow, Workflow]:
+        return await library.load(before), await library.load(after)
+
+    old, new = with_library(home, both)
+    output.show_changes(changes(old, new), old, new)
+
+
+def history(
+    name: Annotated[str | None, typer.Argument(help="Name of a workflow; without it, all names.")] = None,
+    home: Home = None,
+) -> None:
+    """List the versions of a workflow, from old to new; * marks the head."""
+    if name is None:
+        names = with_library(home, lambda library: library.names())
+        typer.echo("\n".join(names) if names else "nothing has been saved yet")
+        return
+    output.show_history(with_library(home, lambda library: library.history(name)))
+
+
+def rollback(
+    name: Annotated[str, typer.Argument(help="Name of a workflow.")],
+    version: Annotated[str, typer.Argument(help="A version as `selfwire history` lists it, a step or a tag.")],
+    home: Home = None,
+) -> None:
+    """Make an older version of a workflow the one that its name means; nothing is deleted."""
+
+    async def moved(library: Library) -> tuple[Version, Version]:
+        return await library.head(name), await library.rollback(name, version)
+
+    before, now = with_library(home, moved)
+    typer.echo(f"{name} is now {now.ref} ({now.fingerprint}); it was {before.ref} ({before.fingerprint})")
+
+
+def export(
+    ref: Ref,
+    file: Annotated[Path, typer.Argument(help="A .json file; `-` writes to standard output.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    home: Home = None,
+) -> None:
+    """Write a workflow to a JSON file that every command takes in place of a name."""
+    workflow, _ = with_library(home, lambda library: found(library, ref))
+    if str(file) == "-":
+        typer.echo(workflow.model_dump_json(indent=2))
+        if references(workflow.memory):
+            typer.echo("its router's weights are not in this; export to a file to have them beside it", err=True)
+        return
+    if file.suffix != ".json":
+        raise ConfigError(f"export to a file that ends in .json, not to {file}, so that commands take it for one")
+    if file.exists() and not force:
+        raise ConfigError(f"{file} exists already; choose another name or add --force")
+    beside = write_workflow(workflow, file)
+    typer.echo(f"wrote {ref} ({workflow.fingerprint}) to {', with '.join(map(str, (file, *beside)))}")
+
+
+async def found(library: Library, ref: str) -> tuple[Workflow, Version | None]:
+    """A workflow and, unless it comes from a file, its version."""
+    workflow = await library.load(ref)
+    return workflow, None if ref.endswith(".json") else await library.find(ref)

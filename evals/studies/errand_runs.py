@@ -1,0 +1,281 @@
+"""Contestants on errands: the trained router and what it has to beat, many tasks at a time, no language model."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, product
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from selfwire.core.protocols import Embedder
+from selfwire.evals.benchmarks.errands import POOL, RIGHT, STAGES, Errand, settling_chances, worked
+from selfwire.evolvers.evomas.choosers import Drawn, draw_layers
+from selfwire.evolvers.evomas.config import HeadConfig, SamplingConfig
+from selfwire.evolvers.evomas.decisions import Decision, Episode, Layered, agent_text
+from selfwire.evolvers.evomas.encoding import Vectors, row_texts
+from selfwire.evolvers.evomas.sampling import draw
+
+if TYPE_CHECKING:
+    from selfwire.evolvers.evomas.head import RoutingHead
+
+IDS = tuple(agent.id for agent in POOL)
+SAMPLING = SamplingConfig()
+EVALUATOR_ERROR = 0.1
+"""How often the evaluator that gives process rewards is wrong about a stage."""
+
+Integers = npt.NDArray[np.int64]
+Rows = tuple[str, ...]
+
+
+class Stage(NamedTuple):
+    """What a contestant is asked at a stage, for the tasks that are still open.
+
+    Attributes:
+        number: of the stage, from 0.
+        rows: of each task's state.
+        situations: the hidden truth; only the tasks' world reads it.
+    """
+
+    number: int
+    rows: list[Rows]
+    situations: Integers
+
+
+Choose = Callable[[Stage, np.random.Generator], Drawn]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Embeddings of everything that is read.
+
+    Attributes:
+        texts: by text, of rows and of their words.
+        agents: (N, d), in the order of the pool.
+    """
+
+    texts: Mapping[str, Vectors]
+    agents: Vectors
+
+    @cached_property
+    def by_agent(self) -> dict[str, Vectors]:
+        """Embedding by agent id."""
+        return dict(zip(IDS, self.agents, strict=True))
+
+
+async def seen(tasks: Sequence[Errand], embedder: Embedder, heads: Sequence[HeadConfig]) -> Seen:
+    """Embed all that tasks can say, in one batch."""
+    states = {task.rows(done, bad) for task in tasks for done in range(len(task.texts)) for bad in (False, True)}
+    texts = list(dict.fromkeys(text for one in sorted(states) for head in heads for text in row_texts(one, head)))
+    agents = [agent_text(agent) for agent in POOL]
+    return Seen(dict(zip(texts, await embedder.embed(texts), strict=True)), await embedder.embed(agents))
+
+
+def by_head(head: "RoutingHead", known: Seen) -> Choose:
+    """Draws from a head's probabilities."""
+
+    def choose(stage: Stage, random: np.random.Generator) -> Drawn:
+        rows, filled = padded([row_texts(one, head.config) for one in stage.rows], known.texts)
+        return draw_layers(head, rows, filled, known.agents, sampling=SAMPLING, random=random)
+
+    return choose
+
+
+def by_chance(stage: Stage, random: np.random.Generator) -> Drawn:
+    """Draws by the same rule from a uniform p."""
+    made = draw(
+        np.zeros((len(stage.rows) * SAMPLING.layers, len(POOL))),
+        mass=SAMPLING.mass,
+        random=random,
+        width=SAMPLING.width,
+    )
+    shape = (len(stage.rows), SAMPLING.layers)
+    return Drawn(
+        made.order.reshape(*shape, -1),
+        made.probabilities.reshape(*shape, -1),
+        made.log_probability.reshape(shape).sum(1),
+    )
+
+
+def by_agent(pick: Callable[[Stage], Integers]) -> Choose:
+    """One agent, the same in every layer."""
+
+    def choose(stage: Stage, random: np.random.Generator) -> Drawn:
+        order = np.repeat(pick(stage)[:, None, None], SAMPLING.layers, axis=1)
+        return Drawn(order, np.zeros((*order.shape[:2], len(POOL))), np.zeros(len(order)))
+
+    return choose
+
+
+def padded(texts: Sequence[Sequence[str]], vectors: Mapping[str, Vectors]) -> tuple[Vectors, npt.NDArray[np.bool_]]:
+    """Rows (B, M, d) and where there are any, (B, M)."""
+    longest = max(map(len, texts))
+    filled = np.array([[place < len(one) for place in range(longest)] for one in texts])
+    rows = np.zeros((len(texts), longest, len(next(iter(vectors.values())))), dtype=np.float32)
+    for index, one in enumerate(texts):
+        rows[index, : len(one)] = [vectors[text] for text in one]
+    return rows, filled
+
+
+def played(
+    tasks: Sequence[Errand], choose: Choose, random: np.random.Generator
+) -> tuple[npt.NDArray[np.bool_], list[Episode]]:
+    """Run tasks, all at a time: which were solved, and what was decided, with rewards."""
+    settled = np.zeros(len(tasks), dtype=np.int64)
+    failed = np.zeros(len(tasks), dtype=np.bool_)
+    decisions: list[list[Decision]] = [[] for _ in tasks]
+    process: list[list[float]] = [[] for _ in tasks]
+    lengths = np.array([len(task.texts) for task in tasks])
+    for number in range(STAGES):
+        open_ = np.flatnonzero(settled < lengths).tolist()
+        if not open_:
+            break
+        rows = [tasks[i].rows(int(settled[i]), bool(failed[i])) for i in open_]
+        stage = Stage(number, rows, np.array([tasks[i].situations[settled[i]] for i in open_]))
+        drawn = choose(stage, random)
+        right = worked(stage.situations, drawn.order, random)
+        judged = right ^ (random.random(len(right)) < EVALUATOR_ERROR)
+        for place, i in enumerate(open_):
+            plan = Layered(layers=tuple(tuple(IDS[one] for one in layer if one >= 0) for layer in drawn.order[place]))
+            decisions[i].append(Decision(rows=rows[place], agents=IDS, layered=plan))
+            process[i].append(float(judged[place]))
+        settled[open_] += right
+        failed[open_] = ~right
+    solved = settled == lengths
+    made = zip(decisions, solved, process, strict=True)
+    return solved, [Episode(decisions=tuple(d), reward=float(s), process=tuple(p)) for d, s, p in made]
+
+
+def best_fixed(tasks: Sequence[Errand]) -> float:
+    """Expected share solved by the best of all fixed workflows, chosen on these very tasks.
+
+    All of them: every set of up to `width` agents in each layer; worked out exactly, not sampled.
+    """
+    width = SAMPLING.width or len(POOL)
+    sets = [one for size in range(1, width + 1) for one in combinations(range(len(POOL)), size)]
+    helping = np.stack([settling_chances([one]) for one in sets])
+    passing = np.array([(np.array(one) == IDS.index("relay")).mean() for one in sets])[:, None]
+    kinds, counts = np.unique([sorted(task.situations) for task in tasks], axis=0, return_counts=True)
+    best, chances = 0.0, helping
+    for _ in range(SAMPLING.layers - 2):
+        chances = (helping[:, None] + passing[:, None] * chances[None]).reshape(-1, helping.shape[1])
+    for last, handed in zip(helping, passing, strict=True):
+        stage = last + handed * chances
+        best = max(best, float((_within(stage, kinds) * counts).sum(axis=1).max() / counts.sum()))
+    return best
+
+
+def _within(stage: npt.NDArray[np.float64], kinds: Integers) -> npt.NDArray[np.float64]:
+    """(W, kinds) probability that workflows settle all situations of a kind of task within T stages.
+
+    Args:
+        stage: (W, situations) chance per stage.
+        kinds: (kinds, length) situations in order.
+    """
+    left = np.zeros((kinds.shape[1] + 1, len(stage), len(kinds)))
+    left[0] = 1.0
+    for _ in range(STAGES):
+        after = left.copy()
+        for place in range(kinds.shape[1]):
+            moved = left[place] * stage[:, kinds[:, place]]
+            after[place] -= moved
+            after[place + 1] += moved
+        left = after
+    solved: npt.NDArray[np.float64] = left[-1]
+    return solved
+
+
+def best_constant(learned: Sequence[Errand], tasks: Sequence[Errand]) -> float:
+    """Share solved by the best constant choice per stage, chosen on the tasks for learning.
+
+    One agent per stage in all layers is enough: what is expected is linear in each stage's mixture of agents.
+    """
+    plans = np.array(list(product(range(len(POOL)), repeat=STAGES)))
+    return float(_solved_by(plans[[_solved_by(plans, learned).argmax()]], tasks)[0])
+
+
+def _solved_by(plans: Integers, tasks: Sequence[Errand]) -> npt.NDArray[np.float64]:
+    total = np.zeros(len(plans))
+    for task in tasks:
+        needs = RIGHT[list(task.situations)]
+        settled = np.zeros(len(plans), dtype=np.int64)
+        for stage in range(STAGES):
+            settled += (settled < len(needs)) & (plans[:, stage] == needs[np.minimum(settled, len(needs) - 1)])
+        total += settled == len(needs)
+    return total / len(tasks)
+
+
+def look_up(
+    known: Seen, states: Sequence[Rows], agents: Sequence[int], values: Sequence[float], *, nearest: int
+) -> Choose:
+    """The agent of the highest mean value among the nearest states, by the mean embedding of their rows.
+
+    Args:
+        known: embeddings.
+        states: what was seen.
+        agents: who decided there, by index.
+        values: what came of it.
+        nearest: how many states are asked.
+    """
+    table, chosen, worth = means(states, known), np.array(agents), np.array(values)
+
+    def pick(stage: Stage) -> Integers:
+        near = np.argsort(-(means(stage.rows, known) @ table.T), axis=1, kind="stable")[:, :nearest]
+        sums, counts = _votes(chosen[near], worth[near])
+        best: Integers = np.where(counts > 0, sums / np.maximum(counts, 1), -1.0).argmax(axis=1)
+        return best
+
+    return by_agent(pick)
+
+
+def sampled_look_up(
+    known: Seen,
+    states: Sequence[Rows],
+    agents: Sequence[int],
+    values: Sequence[float],
+    *,
+    nearest: int,
+    softness: float | None = None,
+) -> Choose:
+    """The strongest look-up that was found: it reads the active subtask alone, and draws, so that it can try again.
+
+    Args:
+        known: embeddings.
+        states: what was seen.
+        agents: who decided there, by index.
+        values: what came of it.
+        nearest: how many states are asked.
+        softness: of the softmax over an agent's mean value among them; None draws by the sums of values.
+    """
+    table, chosen, worth = _subtasks(states, known), np.array(agents), np.array(values)
+
+    def choose(stage: Stage, random: np.random.Generator) -> Drawn:
+        near = np.argsort(-(_subtasks(stage.rows, known) @ table.T), axis=1, kind="stable")[:, :nearest]
+        sums, counts = _votes(chosen[near], worth[near])
+        shares = sums if softness is None else np.exp(sums / np.maximum(counts, 1) / softness)
+        ends = np.cumsum(shares / shares.sum(axis=1, keepdims=True), axis=1)
+        picked = (random.random(len(ends))[:, None] > ends).sum(axis=1).clip(max=len(POOL) - 1)
+        return by_agent(lambda _: picked)(stage, random)
+
+    return choose
+
+
+def _votes(agents: Integers, values: Vectors) -> tuple[Vectors, Integers]:
+    """Sum of values and number of votes for each agent, (B, agents), among neighbours (B, nearest)."""
+    mine = agents[..., None] == np.arange(len(POOL))
+    return (mine * values[..., None]).sum(axis=1), mine.sum(axis=1)
+
+
+def means(states: Sequence[Rows], known: Seen) -> Vectors:
+    """The mean of a state's rows, as a unit vector: (B, d)."""
+    return _units(np.stack([np.mean([known.texts[text] for text in one], axis=0) for one in states]))
+
+
+def _subtasks(states: Sequence[Rows], known: Seen) -> Vectors:
+    return _units(np.stack([known.texts[one[0]] for one in states]))
+
+
+def _units(rows: Vectors) -> Vectors:
+    unit: Vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return unit

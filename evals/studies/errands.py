@@ -1,0 +1,209 @@
+"""Does the router learn? The trained head against what needs no learning, on held-out errands, over seeds."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from selfwire.core.values import Value
+from selfwire.evals.benchmarks.errands import RIGHT, Errand, errands
+from selfwire.evals.statistics import Estimate, student
+from selfwire.evals.studies.errand_runs import (
+    IDS,
+    SAMPLING,
+    Choose,
+    Rows,
+    Seen,
+    best_constant,
+    best_fixed,
+    by_agent,
+    by_chance,
+    by_head,
+    look_up,
+    played,
+    sampled_look_up,
+    seen,
+)
+from selfwire.evolvers.evomas.config import PAPER_HEAD, HeadConfig, TrainConfig, paper_training
+from selfwire.evolvers.evomas.decisions import Episode
+from selfwire.runtime.embeddings import embedder
+
+if TYPE_CHECKING:
+    from selfwire.evolvers.evomas.head import RoutingHead
+
+NEAREST = 25
+"""Neighbours of the look-ups."""
+MANY, SHARP = 1000, 0.03
+"""Neighbours and softness of the look-up on rewards that draws: the best of six that were tried on the test tasks."""
+REPEATS = 4
+"""Runs per held-out task, of contestants that draw."""
+
+
+class ErrandStudy(Value):
+    """What is compared.
+
+    Args:
+        length: situations per task; more make the terminal reward rarer.
+        tasks: of each split.
+        updates: of the training.
+        batch: episodes per update.
+        embedder: minilm or hashing.
+        sparse: whether the table is the one on rare rewards, with and without process reward.
+    """
+
+    length: int = 2
+    tasks: int = 200
+    updates: int = 400
+    batch: int = 64
+    embedder: str = "minilm"
+    sparse: bool = False
+
+
+class Curve(Value):
+    """How a training went: mean reward, entropy and gradient norm after each update."""
+
+    reward: tuple[float, ...]
+    entropy: tuple[float, ...]
+    gradient_norm: tuple[float, ...]
+
+
+class SeedResult(Value):
+    """Share of held-out tasks solved by contestant, and how the head was trained."""
+
+    seed: int
+    solved: dict[str, float]
+    positive: float
+    curve: Curve
+
+
+def studied(study: ErrandStudy, seeds: Sequence[int], workers: int = 2) -> list[SeedResult]:
+    """Run the study for each seed, in processes of one thread each: same numbers, however many there are."""
+    if workers == 1:
+        return [one_seed(study, seed) for seed in seeds]
+    # a fork would inherit torch's threads
+    with ProcessPoolExecutor(max_workers=workers, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(partial(one_seed, study), seeds))
+
+
+def one_seed(study: ErrandStudy, seed: int) -> SeedResult:
+    """All contestants on one seed's tasks."""
+    import torch
+
+    torch.set_num_threads(1)
+    return asyncio.run(_one_seed(study, seed))
+
+
+async def _one_seed(study: ErrandStudy, seed: int) -> SeedResult:
+    from selfwire.evolvers.evomas.head import RoutingHead
+
+    learn, test = (errands(study.tasks, length=study.length, seed=seed, held_out=held) for held in (False, True))
+    heads = (HeadConfig(),) if study.sparse else (HeadConfig(), PAPER_HEAD)
+    known = await seen((*learn, *test), embedder(study.embedder)[0], heads)
+    dimensions = known.agents.shape[1]
+    solved: dict[str, float] = {}
+
+    def tested(name: str, choose: Choose) -> None:
+        found, _ = played(list(test) * REPEATS, choose, np.random.default_rng([seed, 1]))
+        solved[name] = float(found.mean())
+
+    head, curve = trained(study, learn, known, seed, HeadConfig(), TrainConfig())
+    tested("trained", by_head(head, known))
+    if study.sparse:
+        with_process, _ = trained(study, learn, known, seed, HeadConfig(), TrainConfig(), process=True)
+        tested("trained with process reward", by_head(with_process, known))
+    else:
+        printed, _ = trained(study, learn, known, seed, PAPER_HEAD, paper_training())
+        tested("trained, preset paper", by_head(printed, known))
+        plain, _ = trained(study, learn, known, seed, HeadConfig(), paper_training())
+        tested("trained, our head, the paper's REINFORCE", by_head(plain, known))
+    tested("untrained", by_head(RoutingHead(dimensions), known))
+    tested("random", by_chance)
+    if not study.sparse:
+        _without_learning(study, seed, learn, test, known, tested, solved)
+    solved["knows the truth"] = float(
+        played(test, by_agent(lambda s: RIGHT[s.situations]), np.random.default_rng(0))[0].mean()
+    )
+    positive = float(played(list(learn) * 10, by_chance, np.random.default_rng([seed, 2]))[0].mean())
+    return SeedResult(seed=seed, solved=solved, positive=positive, curve=curve)
+
+
+def _without_learning(
+    study: ErrandStudy,
+    seed: int,
+    learn: Sequence[Errand],
+    test: Sequence[Errand],
+    known: Seen,
+    tested: Callable[[str, Choose], None],
+    solved: dict[str, float],
+) -> None:
+    solved["best fixed workflow of all"] = best_fixed(test)
+    solved["best constant choice per stage"] = best_constant(learn, test)
+    _, episodes = played(_drawn(learn, study.updates * study.batch, seed), by_chance, np.random.default_rng([seed, 3]))
+    paid = _paid(episodes)
+    tested("nearest neighbours, by the same rewards", look_up(known, *paid, nearest=NEAREST))
+    tested("the same, by the subtask alone, drawn", sampled_look_up(known, *paid, nearest=MANY, softness=SHARP))
+    told = [(task.rows(place, False), int(RIGHT[one])) for task in learn for place, one in enumerate(task.situations)]
+    states, agents = [rows for rows, _ in told], [agent for _, agent in told]
+    right = (states, agents, [1.0] * len(told))
+    tested("nearest neighbour, told the right agents", look_up(known, *right, nearest=1))
+    tested("told them, by the subtask alone, drawn", sampled_look_up(known, *right, nearest=NEAREST))
+
+
+def _paid(episodes: Sequence[Episode]) -> tuple[list[Rows], list[int], list[float]]:
+    """States, agents and rewards of as many episodes of chance as the head was trained on, for look-ups."""
+    states, agents, values = [], [], []
+    for episode in episodes:
+        for decision in episode.decisions:
+            for name in decision.layered.layers[-1]:
+                states.append(decision.rows)
+                agents.append(IDS.index(name))
+                values.append(episode.reward or 0.0)
+    kept = np.random.default_rng(0).permutation(len(states))[:20_000]
+    return [states[i] for i in kept], [agents[i] for i in kept], [values[i] for i in kept]
+
+
+def trained(
+    study: ErrandStudy,
+    tasks: Sequence[Errand],
+    known: Seen,
+    seed: int,
+    head_config: HeadConfig,
+    config: TrainConfig,
+    *,
+    process: bool = False,
+) -> tuple["RoutingHead", Curve]:
+    """Train a head on errands by the rewards of its own runs."""
+    from selfwire.evolvers.evomas.head import RoutingHead
+    from selfwire.evolvers.evomas.reinforce import Learner
+
+    head = RoutingHead(known.agents.shape[1], head_config.replace(seed=seed))
+    learner = Learner(head, config, SAMPLING, process=process)
+    updates = []
+    for number in range(study.updates):
+        drawn = _drawn(tasks, study.batch, seed, number)
+        _, episodes = played(drawn, by_head(head, known), np.random.default_rng([seed, 4, number]))
+        updates.append(learner.update(episodes, known.by_agent, known.texts))
+    return head, Curve(
+        reward=tuple(one.reward or 0.0 for one in updates),
+        entropy=tuple(one.entropy for one in updates),
+        gradient_norm=tuple(one.gradient_norm for one in updates),
+    )
+
+
+def _drawn(tasks: Sequence[Errand], count: int, seed: int, number: int = 0) -> list[Errand]:
+    places = np.random.default_rng([seed, 5, number]).integers(len(tasks), size=count)
+    return [tasks[int(place)] for place in places]
+
+
+def summary(results: Sequence[SeedResult]) -> list[tuple[str, Estimate, Estimate | None]]:
+    """Per contestant: share solved, and what the trained head solves more, paired over seeds; with intervals."""
+    rows: list[tuple[str, Estimate, Estimate | None]] = []
+    for name in results[0].solved:
+        values = [one.solved[name] for one in results]
+        gains = [one.solved["trained"] - one.solved[name] for one in results]
+        rows.append((name, student(values), None if name == "trained" else student(gains)))
+    return rows

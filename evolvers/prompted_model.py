@@ -1,0 +1,42 @@
+"""The models that judge and coach a team: structured asks with a method's prompts."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from selfwire.core.prompts import Prompts
+from selfwire.core.protocols import Model, Schema
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage
+
+
+@dataclass(frozen=True)
+class Coach:
+    """Asks the meta model and the judge.
+
+    Attributes:
+        model: the models behind one wrapper.
+        prompts: the method's prompts by name.
+        temperature: of every ask.
+    """
+
+    model: Model
+    prompts: Prompts
+    temperature: float = 1.0
+
+    async def ask(
+        self,
+        schema: type[Schema],
+        name: str,
+        /,
+        *,
+        scope: Scope,
+        by: Literal["meta", "judge"] = "meta",
+        **sections: str,
+    ) -> tuple[Schema, Usage]:
+        """Fill a prompt with sections and ask for an object.
+
+        Raises:
+            ReplyError, ModelError, BudgetError: as `Model.ask`.
+        """
+        messages = self.prompts.messages(name, **{section: text.strip() for section, text in sections.items()})
+        return await self.model.ask(schema, messages, scope=scope, role=by, temperature=self.temperature)

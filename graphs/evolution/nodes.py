@@ -1,0 +1,297 @@
+"""The phases of the outer evolution as nodes of its graph."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, TypedDict
+
+import numpy as np
+from langgraph.config import get_stream_writer
+
+from selfwire.core.edits import Rewiring
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question, Task
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.values import FrozenMap
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.gate import Verdict, decide
+from selfwire.graphs.evolution.config import Parts
+from selfwire.graphs.rollouts import Play, graded, roll_out, solving, spent
+
+ELAPSED = "elapsed"
+"""Name of the journal's note that says how many seconds of wall time the run has had."""
+
+
+class EvolutionState(TypedDict, total=False):
+    """References and plain numbers; bodies lie in the journal.
+
+    Keys:
+        iteration: from 0; the number of finished iterations after `save`.
+        incumbent, candidate: bodies of workflows, by hash.
+        trajectories: bodies of this iteration's train trajectories, by hash.
+        evolved: applied and refused rewirings and notes of this iteration, by hash.
+        verdict: the gate's decision.
+        equals: how often in a row a candidate of equal score and more calls was accepted.
+        train: mean train score of this iteration, None if every task ended as an error.
+        test: the final report.
+    """
+
+    iteration: int
+    incumbent: str
+    candidate: str
+    trajectories: list[str]
+    evolved: str
+    verdict: dict[str, Any]
+    equals: int
+    train: float | None
+    test: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The nodes of the graph, over the live parts."""
+
+    parts: Parts
+
+    async def begin(self, state: EvolutionState) -> EvolutionState:
+        """Save the seed workflow as version 0."""
+        workflow = self.parts.seed_workflow
+        await self._save(workflow, step=0, facts={"why": "seed", "accepted": False})
+        return {"iteration": 0, "equals": 0, "incumbent": await self._put(workflow)}
+
+    async def rollout(self, state: EvolutionState) -> EvolutionState:
+        """Run the incumbent on the next train batch."""
+        workflow = await self._workflow(state["incumbent"])
+        tasks = self.train_batch(state["iteration"])
+        found = await self._run(workflow, tasks, self._scope("rollout", state["iteration"]), self._explored)
+        kept = await self.parts.journal.noted(trajectories_note(state["iteration"], "rollout"))
+        return {"trajectories": [kept[kept_as(t)] for t in found], "train": mean_score(found)}
+
+    async def evolve(self, state: EvolutionState) -> EvolutionState:
+        """Let the method rewrite the incumbent."""
+        workflow = await self._workflow(state["incumbent"])
+        bodies = [await self.parts.journal.get_body(found) for found in state["trajectories"]]
+        trajectories = [Trajectory.model_validate(body) for body in bodies]
+        self._tell("evolve", state["iteration"])
+        scope = self._scope("evolve", state["iteration"])
+        tasks = {task.id: task for task in self.train_batch(state["iteration"])}
+
+        async def grade(done: Trajectory, at: Scope) -> Trajectory:
+            return await graded(self.parts.ground, tasks[done.question.id], done, at)
+
+        evolved = await self.parts.method.evolve(workflow, trajectories, scope=scope, grade=grade)
+        record = evolved.model_dump(mode="json", exclude={"workflow"})
+        return {"candidate": await self._put(evolved.workflow), "evolved": await self.parts.journal.put_body(record)}
+
+    async def gate(self, state: EvolutionState) -> EvolutionState:
+        """Compare candidate and incumbent on fresh gate tasks, paired."""
+        incumbent = await self._workflow(state["incumbent"])
+        candidate = await self._workflow(state["candidate"])
+        evolved = await self.parts.journal.get_body(state["evolved"])
+        if _structure(candidate) == _structure(incumbent) and not evolved["gated"]:
+            verdict = _waved_through("agents and topology are unchanged", state["equals"])
+        elif self.parts.config.gate == "off":
+            verdict = _waved_through("the gate is off", state["equals"])
+        else:
+            return await self._compared(incumbent, candidate, state)
+        return await self._ruled(verdict, candidate)
+
+    async def save(self, state: EvolutionState) -> EvolutionState:
+        """Save what the iteration left as a version, with what was tried and why."""
+        workflow = await self._workflow(state["incumbent"])
+        evolved = await self.parts.journal.get_body(state["evolved"])
+        # what is saved is what was kept, so the head always moves; `gate` says what became of the candidate
+        facts = {
+            "gate": state["verdict"],
+            "why": state["verdict"]["why"],
+            "score": state["train"],
+            "spend": self.parts.journal.spend().model_dump(mode="json"),
+            **{name: evolved[name] for name in ("applied", "refused", "notes")},
+        }
+        await self._save(workflow, step=state["iteration"] + 1, facts=facts)
+        told = {name: state["verdict"][name] for name in ("accepted", "why")}
+        self._tell("save", state["iteration"], score=state["train"], **told)
+        return {"iteration": state["iteration"] + 1}
+
+    async def test(self, state: EvolutionState) -> EvolutionState:
+        """Open the test split, once: the seed workflow and what became of it, on the same tasks.
+
+        Tasks that have been graded stay as they are, so that a run which is taken up again asks only the others.
+        """
+        report: dict[str, Any] = {}
+        for label, workflow in (
+            ("before", self.parts.seed_workflow),
+            ("after", await self._workflow(state["incumbent"])),
+        ):
+            scope = self._scope("test", 0, of=label)
+            found = await self._run(workflow, self.parts.splits.test, scope, had=await self._graded(scope))
+            report[label] = {
+                "workflow": workflow.fingerprint,
+                "scores": [t.feedback.score if t.feedback else None for t in found],
+                "usage": spent(found).model_dump(mode="json"),
+            }
+        return {"test": report}
+
+    def train_batch(self, iteration: int) -> tuple[Task, ...]:
+        """The batch of an iteration: the train split in seeded order, reshuffled at every pass."""
+        return _drawn(self.parts.splits.train, self.parts.config.batch, iteration, self._scope("draw train", 0))
+
+    def gate_batch(self, iteration: int) -> tuple[Task, ...]:
+        """The gate tasks of an iteration: fresh ones until the split is used up, then a new shuffle."""
+        return _drawn(self.parts.splits.gate, self.parts.config.gate_tasks, iteration, self._scope("draw gate", 0))
+
+    async def _compared(self, incumbent: Workflow, candidate: Workflow, state: EvolutionState) -> EvolutionState:
+        tasks = self.gate_batch(state["iteration"])
+        before = await self._run(incumbent, tasks, self._scope("gate", state["iteration"], of="incumbent"))
+        after = await self._run(candidate, tasks, self._scope("gate", state["iteration"], of="candidate"))
+        verdict = self._decide(before, after, state["equals"])
+        candidate = await self.parts.method.learn_held_out(candidate, after)
+        if verdict.accepted:
+            return await self._ruled(verdict, candidate)
+        kept = self.parts.method.keep_learned(incumbent, candidate)
+        removal = self.parts.method.pruned(kept) if verdict.try_pruning else None
+        if removal is not None:
+            smaller = kept.apply(removal)
+            after = await self._run(smaller, tasks, self._scope("gate", state["iteration"], of="pruned"))
+            pruned = self._decide(before, after, state["equals"])
+            if pruned.accepted:
+                smaller = self.parts.method.keep_learned(smaller, kept).descended_from(incumbent, [removal])
+                return await self._ruled(pruned.replace(why=f"{pruned.why}; {removal.why}"), smaller, removal)
+        return await self._ruled(verdict, kept if kept == incumbent else kept.descended_from(incumbent, []))
+
+    async def _ruled(self, verdict: Verdict, kept: Workflow, removal: Rewiring | None = None) -> EvolutionState:
+        """What the iteration leaves; a removal in the candidate's place is what it has applied."""
+        ruled: EvolutionState = {
+            "incumbent": await self._put(kept),
+            "verdict": verdict.model_dump(mode="json"),
+            "equals": verdict.patience_used,
+        }
+        if removal is not None:
+            applied = {"applied": [removal.model_dump(mode="json")], "refused": [], "notes": {}}
+            ruled["evolved"] = await self.parts.journal.put_body(applied)
+        return ruled
+
+    def _decide(self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int) -> Verdict:
+        config = self.parts.config
+        return decide(
+            [t.feedback.score if t.feedback else None for t in before],
+            [t.feedback.score if t.feedback else None for t in after],
+            [t.usage.calls for t in before],
+            [t.usage.calls for t in after],
+            equals,
+            margin=config.margin,
+            patience=config.patience,
+        )
+
+    def _scope(self, phase: str, iteration: int, of: str = "") -> Scope:
+        # `of` names the side of a comparison in the journal only: both sides share their random draws
+        run = f"{self.parts.run}/{of}" if of else self.parts.run
+        return Scope(run=run, seed=self.parts.config.seed, iteration=iteration, phase=phase)
+
+    async def _explored(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+        return await self.parts.method.explore(workflow, question, scope=scope)
+
+    async def _run(
+        self,
+        workflow: Workflow,
+        tasks: Sequence[Task],
+        scope: Scope,
+        play: Play | None = None,
+        had: Mapping[str, Trajectory] = FrozenMap(),
+    ) -> list[Trajectory]:
+        """Trajectories in the order of the tasks; those that there are already, by task, are taken as they are."""
+        done, ground = list(had.values()), self.parts.ground
+
+        def progress(trajectory: Trajectory) -> None:
+            done.append(trajectory)
+            asked = len({one.question.id for one in done})
+            self._tell(scope.phase, scope.iteration, done=asked, total=len(tasks), score=mean_score(done))
+
+        play = play or solving(self.parts.method)
+        if had:
+            ground = replace(ground, keep_errors_below=1.0)  # a few are left, and the whole was found sound before
+        left = [task for task in tasks if task.id not in had]
+        new = await roll_out(ground, play, workflow, left, scope, progress)
+        at = {task.id: place for place, task in enumerate(tasks)}
+        found = sorted([*had.values(), *new], key=lambda one: at[one.question.id])
+        await self._keep(found, scope)
+        return found
+
+    async def _graded(self, scope: Scope) -> dict[str, Trajectory]:
+        """What a phase has graded before, by task."""
+        side = scope.run.partition("/")[2]
+        bodies = await self.parts.journal.noted(trajectories_note(scope.iteration, scope.phase, side)) or {}
+        known = [Trajectory.model_validate(await self.parts.journal.get_body(body)) for body in bodies.values()]
+        return {one.question.id: one for one in known if one.feedback is not None}
+
+    async def _keep(self, found: Sequence[Trajectory], scope: Scope) -> None:
+        """Put the trajectories into the journal, and note where they are found by phase and task."""
+        bodies = {kept_as(t): await self.parts.journal.put_body(t.model_dump(mode="json")) for t in found}
+        side = scope.run.partition("/")[2]
+        await self.parts.journal.note(trajectories_note(scope.iteration, scope.phase, side), bodies)
+        await self.parts.journal.note(ELAPSED, self.parts.ledger.spent.seconds)  # for a budget after a kill
+
+    def _tell(self, phase: str, iteration: int, **event: Any) -> None:
+        spend = self.parts.ledger.spent.model_dump(mode="json")
+        get_stream_writer()({"phase": phase, "iteration": iteration, "spend": spend, **event})
+
+    async def _put(self, workflow: Workflow) -> str:
+        await self.parts.library.keep(workflow)
+        return await self.parts.journal.put_body(workflow.model_dump(mode="json"))
+
+    async def _workflow(self, body: str) -> Workflow:
+        return await self.parts.library.fetch(Workflow.model_validate(await self.parts.journal.get_body(body)))
+
+    async def _save(self, workflow: Workflow, step: int, facts: dict[str, Any]) -> None:
+        facts = {"method": self.parts.method.name, "seed": self.parts.config.seed, **facts}
+        await self.parts.library.save(self.parts.config.name, workflow, run=self.parts.run, step=step, facts=facts)
+
+
+def kept_as(done: Trajectory) -> str:
+    """Name of a trajectory within its phase: its task's id, and which of several samples it is."""
+    return f"{done.question.id}#{done.sample}" if done.sample else done.question.id
+
+
+def trajectories_note(iteration: int, phase: str, side: str = "") -> str:
+    """Name of the journal's note that lists a phase's trajectories, as hashes by task.
+
+    Args:
+        iteration: from 0.
+        phase: rollout, gate or test.
+        side: of a comparison: incumbent, candidate or pruned; before or after; "" elsewhere.
+    """
+    return f"trajectories/{iteration}/{phase}/{side}"
+
+
+def mean_score(trajectories: Sequence[Trajectory]) -> float | None:
+    """Mean score over graded trajectories; None if none was graded."""
+    scores = [trajectory.feedback.score for trajectory in trajectories if trajectory.feedback]
+    return float(np.mean(scores)) if scores else None
+
+
+def _drawn(tasks: Sequence[Task], size: int, iteration: int, scope: Scope) -> tuple[Task, ...]:
+    if not tasks:
+        return ()
+    dealt = _dealt(len(tasks), scope)
+    waiting: list[int] = []
+    for _ in range(iteration + 1):
+        batch, twice = list[int](), list[int]()
+        while len(batch) < min(size, len(tasks)):
+            index = waiting.pop(0) if waiting else next(dealt)
+            (twice if index in batch else batch).append(index)
+        waiting = [*twice, *waiting]  # what came twice opens the next batch
+    return tuple(tasks[index] for index in batch)
+
+
+def _dealt(size: int, scope: Scope) -> Iterator[int]:
+    """Indices without end: one shuffle of all after the other."""
+    for epoch in count():
+        yield from (int(index) for index in scope.at(iteration=epoch).random("order").permutation(size))
+
+
+def _waved_through(why: str, equals: int) -> Verdict:
+    return Verdict(accepted=True, why=why, difference=None, compared=0, left_out=0, patience_used=equals)
+
+
+def _structure(workflow: Workflow) -> tuple[Any, ...]:
+    return workflow.agents, workflow.topology

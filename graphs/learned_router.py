@@ -1,0 +1,143 @@
+"""The trained router of EvoMAS for any team: it chooses among a node's successors.
+
+The state is the question, who decides, and what it answered; the agents to choose from are the successors' agents.
+A router is called where nothing can be awaited, so what a node answers is embedded as soon as it has answered. An
+edge to the sink always carries. An agent that joins the team can be chosen at once, as agents are read from their
+texts; so weights from another team are taken as they are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from selfwire.core.agent import Agent
+from selfwire.core.protocols import Act, Embedder, Known, Router
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Message, Routing, Step, Trajectory
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.evomas.choosers import PURPOSE, draw_layers, layered
+from selfwire.evolvers.evomas.config import HeadConfig, SamplingConfig
+from selfwire.evolvers.evomas.decisions import Decision, Episode, Layered
+from selfwire.evolvers.evomas.encoding import Vectors, embedded, pool_vectors, row_texts
+from selfwire.graphs.evomas.chooser_factory import Adapters
+
+if TYPE_CHECKING:
+    from selfwire.evolvers.evomas.head import RoutingHead
+
+SAMPLING = SamplingConfig(layers=1, width=2)
+"""One layer at most two wide: the successors of one node."""
+SHOWN = 600
+"""Characters of an answer that the router reads."""
+HEADS = Adapters()
+"""Heads that were built for teams, by their weights."""
+
+
+@dataclass(frozen=True)
+class LearnedRouting:
+    """A router for one run of a team, and how its agents act so that the router can read their answers."""
+
+    router: Router
+    act: Act
+
+
+async def learned_routing(
+    workflow: Workflow,
+    question: Question,
+    act: Act,
+    embedder: Embedder,
+    *,
+    sampling: SamplingConfig = SAMPLING,
+    untrained: HeadConfig = HeadConfig(),
+) -> LearnedRouting:
+    """Wire the router of a workflow for one run on one question.
+
+    Args:
+        workflow: the team; its memory holds the weights, if it was trained.
+        question: that it runs on.
+        act: how agents act.
+        embedder: the one that the weights were trained with.
+        sampling: how successors are drawn.
+        untrained: what the head is where there are no weights.
+
+    Raises:
+        ConfigError: the weights cannot be used.
+        LibraryError: their bytes have not been loaded.
+    """
+    head = await HEADS.head(workflow, untrained, embedder, transfer=True)
+    rows = [text for agent in workflow.agents for text in state_rows(question, agent, "")]
+    seen = await embedded(row_texts(rows, head.config), embedder)
+    agents = dict(zip(workflow.pool, await pool_vectors(workflow.agents, embedder), strict=True))
+
+    async def heard(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+        step = await act(agent, question, inbox, scope=scope)
+        seen.update(await embedded(row_texts(state_rows(question, agent, step.output), head.config), embedder))
+        return step
+
+    return LearnedRouting(_router(workflow, head, seen, agents, sampling), heard)
+
+
+def state_rows(question: Question, agent: Agent, output: str) -> tuple[str, ...]:
+    """What the router reads where an agent decides."""
+    answered = " ".join(output.split())[:SHOWN]
+    told = (f"Question: {question.input}", f"Deciding: {agent.role or agent.id}")
+    return (*told, f"Answer so far: {answered}") if answered else told
+
+
+def arms(workflow: Workflow, successors: Sequence[str]) -> dict[str, list[str]]:
+    """Nodes to choose by agent, the sink left out; an agent with several nodes is chosen for all of them."""
+    found: dict[str, list[str]] = {}
+    for node in successors:
+        if node != workflow.topology.sink:
+            found.setdefault(workflow.topology.agents[node], []).append(node)
+    return found
+
+
+def branches(workflow: Workflow) -> bool:
+    """Whether any node of the team leaves its router a choice."""
+    return any(len(arms(workflow, successors)) > 1 for successors in workflow.topology.successors.values())
+
+
+def team_episode(done: Trajectory, workflow: Workflow) -> Episode | None:
+    """What a run teaches the router that routed it: a decision per node that had a choice; None without one."""
+    found = []
+    for step in done.steps:
+        choices = arms(workflow, workflow.topology.successors.get(step.node, ()))
+        if step.routing is None or len(choices) < 2:
+            continue
+        nodes = workflow.topology.agents
+        drawn = dict.fromkeys(nodes[node] for node in step.routing.chosen if node != workflow.topology.sink)
+        rows = state_rows(done.question, workflow.pool[step.agent], step.output)
+        found.append(Decision(rows=rows, agents=tuple(choices), layered=Layered(layers=(tuple(drawn),))))
+    return Episode(decisions=tuple(found)) if found else None
+
+
+def _router(
+    workflow: Workflow,
+    head: "RoutingHead",
+    seen: Mapping[str, Vectors],
+    agents: Mapping[str, Vectors],
+    sampling: SamplingConfig,
+) -> Router:
+    def route(node: str, successors: tuple[str, ...], known: Known) -> Routing:
+        choices, sinks = arms(workflow, successors), tuple(one for one in successors if one == known.sink)
+        if len(choices) < 2:
+            return Routing(chosen=successors, why="there is nothing to choose")
+        texts = row_texts(state_rows(known.question, workflow.agent_at(node), known.output), head.config)
+        state = np.stack([seen[text] for text in texts])[None]
+        drawn = draw_layers(
+            head,
+            state,
+            np.ones(state.shape[:2], dtype=np.bool_),
+            np.stack([agents[name] for name in choices]),
+            sampling=sampling,
+            random=known.scope.at(node=node).random(PURPOSE),
+        )
+        picked = layered(drawn, [workflow.pool[name] for name in choices], frozenset())
+        chosen = tuple(node for name in picked.layers[0] for node in choices[name])
+        scores = {one: round(p, 6) for name, p in picked.probabilities[0].items() for one in choices[name]}
+        return Routing(chosen=(*chosen, *sinks), scores=scores, why=f"trained router, drawn to {sampling.mass:g}")
+
+    return route

@@ -1,0 +1,174 @@
+"""Models, tools and embedder of a graph that people use: its method is wired anew for every run's choices."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.protocols import Embedder, Model, Toolbox
+from selfwire.core.usage import Budget, Usage
+from selfwire.core.values import FrozenMap, Value, is_id
+from selfwire.core.workflow import Workflow
+from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.prompts import load_prompts
+from selfwire.graphs.run_context import Choices
+from selfwire.runtime.embeddings import embedder as named_embedder
+from selfwire.runtime.exports import read_workflow
+from selfwire.runtime.ledger import Ledger
+from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.models import chat_model, identity
+from selfwire.runtime.recorder import Unrecorded
+from selfwire.runtime.sync import run_sync
+from selfwire.runtime.workflow_library import Library
+
+Made = TypeVar("Made", bound=Method)
+Config = TypeVar("Config", bound=Value)
+
+
+@dataclass(frozen=True)
+class Wiring(Generic[Made, Config]):
+    """What a graph is built with; awaiting it wires the method for one run.
+
+    Nothing is recorded and so nothing is replayed: a question that is put twice is answered twice.
+
+    Attributes:
+        name: of the method.
+        make: makes the method of model, tools, embedder and config.
+        config: the method's knobs.
+        model: plays the role agent, unless a run chooses another.
+        meta: plays the role meta; None leaves it to the agents' model.
+        judge: plays the role judge; None leaves it to the meta-model.
+        toolbox: tools by the name that agents hold.
+        budget: what one question may cost at most.
+        embedder: a name as for `runtime.embeddings.embedder`, or a ready one. Beside the offline model `auto` is
+            hashing.
+
+    Raises:
+        ConfigError: a model cannot be used, or has no price where the budget is in dollars.
+    """
+
+    name: str
+    make: Callable[[Model, Toolbox, Embedder, Config], Made]
+    config: Config
+    model: str | BaseChatModel = "offline"
+    meta: str | BaseChatModel | None = None
+    judge: str | BaseChatModel | None = None
+    toolbox: Toolbox = field(default_factory=FrozenMap)
+    budget: Budget = field(default_factory=Budget)
+    embedder: str | Embedder = "auto"
+    _made: dict[str, tuple[MeteredModel, Embedder]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        load_prompts("evolvers", self.name)  # reads them now and not on an event loop
+        if not self._made:
+            self._made[""] = self._players(self.model)
+
+    def holding(self, tools: Toolbox) -> "Wiring[Made, Config]":
+        """The same models with more tools."""
+        return replace(self, toolbox={**self.toolbox, **tools})
+
+    def configured(self, config: Config) -> "Wiring[Made, Config]":
+        """The same models with other knobs."""
+        return replace(self, config=config)
+
+    @property
+    def method(self) -> Made:
+        """The method with the models that the graph was built with, and no limit on what it spends."""
+        model, embeds = self._made[""]
+        return self.make(model, self.toolbox, embeds, self.config)
+
+    async def __call__(self, context: Choices, spent: Usage) -> tuple[Made, Ledger]:
+        """The method as a run has chosen it, and the ledger that pays for it.
+
+        Raises:
+            ConfigError: the chosen model cannot be used.
+        """
+        ledger = Ledger(_tighter(self.budget, context), spent=spent, elapsed=spent.seconds)
+        name = context.model or ""
+        if name not in self._made:
+            self._made[name] = await asyncio.to_thread(self._players, name)
+        model, embeds = self._made[name]
+        return self.make(model.paid_by(ledger), self.toolbox, embeds, self.config), ledger
+
+    def check(self, workflow: Workflow) -> Workflow:
+        """The workflow as the method can run it here.
+
+        Raises:
+            ConfigError: it belongs to another method, the config does not allow it, or its agents hold tools that
+                are not here.
+        """
+        if workflow.method != self.name:
+            raise ConfigError(f"workflow {workflow.fingerprint} belongs to {workflow.method!r}, not to {self.name!r}")
+        workflow = self.method.adopted(workflow)
+        held = {tool for agent in workflow.agents for tool in agent.tools}
+        if missing := sorted(held - set(self.toolbox)):
+            there = ", ".join(sorted(self.toolbox)) or "none"
+            raise ConfigError(
+                f"the team's agents hold {', '.join(missing)}, and the tools that are given are {there}; "
+                "pass the missing ones in tools"
+            )
+        return workflow
+
+    def start(self, seed: Workflow | str | Path | None, name: str, library: Library | None) -> Workflow:
+        """The workflow that a graph starts from.
+
+        Args:
+            seed: the workflow itself, a reference in the library or the path of an exported one; None takes the
+                head of `name` in the library, else the method's seed with all tools.
+            name: of saved workflows.
+            library: where saved workflows are, if anywhere.
+
+        Raises:
+            ConfigError: a name or the seed cannot be used.
+            LibraryError: the seed is not to be found or corrupt.
+        """
+        if not is_id(name):
+            raise ConfigError(f"name {name!r}: workflows are called by up to 64 letters, digits, _ and -")
+        return self.check(run_sync(self._start(seed, name, library)))
+
+    async def _start(self, seed: Workflow | str | Path | None, name: str, library: Library | None) -> Workflow:
+        if isinstance(seed, Workflow):
+            return seed
+        if seed is not None and str(seed).endswith(".json"):
+            return await asyncio.to_thread(read_workflow, Path(seed))
+        if seed is None and (library is None or name not in await library.names()):
+            return self.method.seed(tuple(self.toolbox))
+        if library is None:
+            raise ConfigError(f"seed {str(seed)!r} cannot be looked up: pass its library, a workflow or a .json file")
+        return await library.load(str(seed or name))
+
+    async def looked_up(self, context: Choices, library: Library | None) -> Workflow | None:
+        """The saved workflow that a run has chosen, if it has.
+
+        Raises:
+            ConfigError: there is no library, or the workflow cannot be run here.
+            LibraryError: there is no such workflow.
+        """
+        if context.workflow is None:
+            return None
+        if library is None:
+            raise ConfigError(f"workflow {context.workflow!r} cannot be looked up: the graph was built without library")
+        return self.check(await library.load(context.workflow))
+
+    def _players(self, agent: str | BaseChatModel) -> tuple[MeteredModel, Embedder]:
+        player = chat_model(agent)
+        meta = chat_model(self.meta) if self.meta else player
+        models = {"agent": player, "meta": meta, "judge": chat_model(self.judge) if self.judge else meta}
+        offline = all(identity(one).provider == "offline" for one in models.values())
+        embeds = self._embedder("hashing" if offline and self.embedder == "auto" else self.embedder)
+        ledger = Ledger(self.budget)  # refuses dollars without a price before anything runs
+        return MeteredModel(models, journal=Unrecorded(), ledger=ledger, labels={"method": self.name}), embeds
+
+    def _embedder(self, chosen: str | Embedder) -> Embedder:
+        return named_embedder(chosen)[0] if isinstance(chosen, str) else chosen
+
+
+def _tighter(budget: Budget, context: Choices) -> Budget:
+    def least(*limits: int | None) -> int | None:
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    return budget.replace(calls=least(budget.calls, context.calls), tokens=least(budget.tokens, context.tokens))

@@ -1,0 +1,333 @@
+"""Runs a workflow on tasks, in parallel, and has the answers graded."""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+
+from selfwire.core.errors import (
+    BudgetError,
+    ConfigError,
+    JournalError,
+    ModelError,
+    OutageError,
+    SelfwireError,
+    ShareError,
+    described,
+)
+from selfwire.core.protocols import Environment
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Question, Task
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Budget, Usage, cost_of
+from selfwire.core.workflow import Workflow
+from selfwire.graphs.method_protocol import Solver
+from selfwire.runtime.journal import Journal, Outcome
+from selfwire.runtime.ledger import Ledger
+from selfwire.runtime.tracing import as_run, is_watched, place, untraced, unwatched
+
+NEW_OBJECTS = 20_000
+"""After which the garbage collector looks."""
+JUDGED = Budget(calls=2)
+"""What a judge may take for an answer: it is asked once more where its reply is no score."""
+
+Progress = Callable[[Trajectory], None]
+Play = Callable[[Workflow, Question, Scope], Awaitable[Sequence[Trajectory]]]
+"""Puts a question to a team, once or several times; the trajectories differ by their `sample`."""
+Keep = Callable[[Task, Sequence[Trajectory]], Awaitable[None]]
+"""Takes a task's graded trajectories as soon as they are there."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where teams are run and graded.
+
+    Attributes:
+        environment: grades answers; the only one that sees references.
+        journal, ledger: of the run.
+        concurrency: tasks that are worked on at the same time.
+        calls_per_task: model calls that are set aside for a task before it starts, under a budget of calls.
+        capped: whether a task may never take more than `calls_per_task`, budget or not, resumed or not.
+        keep_errors_below: share of the trajectories that may end as infrastructure errors before all are refused.
+        replays_grades: whether grades are rows of the journal; not where whoever keeps a trajectory keeps its grade.
+        judge: pays for a model that grades, whose calls are none of a task's own; None where `ledger` does.
+    """
+
+    environment: Environment
+    journal: Journal
+    ledger: Ledger
+    concurrency: int
+    calls_per_task: int
+    keep_errors_below: float
+    capped: bool = False
+    replays_grades: bool = True
+    judge: Ledger | None = None
+
+
+Roll = Callable[[Ground, Play, Workflow, Sequence[Task], Scope, Keep], Awaitable[None]]
+"""`roll_through`, or what stands in for it."""
+
+
+def solving(solver: Solver) -> Play:
+    """A method's one answer per question."""
+
+    async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+        return [await solver.solve(workflow, question, scope=scope)]
+
+    return play
+
+
+async def roll_out(
+    ground: Ground, play: Play, workflow: Workflow, tasks: Sequence[Task], scope: Scope, progress: Progress
+) -> list[Trajectory]:
+    """Graded trajectories, in the order of the tasks.
+
+    Raises:
+        BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
+        ModelError: too many ended as infrastructure errors to learn from the rest.
+    """
+    found: dict[str, Sequence[Trajectory]] = {}
+
+    async def keep(task: Task, some: Sequence[Trajectory]) -> None:
+        found[task.id] = some
+        for trajectory in some:
+            progress(trajectory)
+
+    await roll_through(ground, play, workflow, tasks, scope, keep)
+    whole = [trajectory for task in tasks for trajectory in found[task.id]]
+    _refuse_too_many_errors(whole, ground.keep_errors_below, scope.phase)
+    return whole
+
+
+async def roll_through(
+    ground: Ground, play: Play, workflow: Workflow, tasks: Iterable[Task], scope: Scope, keep: Keep
+) -> None:
+    """Run and grade tasks in their order, so many at once, and hold none of them longer than until it is kept.
+
+    Raises:
+        BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
+    """
+    waiting, shares = iter(tasks), Shares(ground)
+
+    async def work() -> None:
+        for task in waiting:
+            place = scope.at(task=task.id)
+            async with shares.of(place):
+                found = await attempt(ground, play, workflow, task, place)
+            await keep(task, found)
+
+    with old_objects_left_alone(), nullcontext() if is_watched() else unwatched():
+        await together([work() for _ in range(ground.concurrency)])
+
+
+@contextmanager
+def old_objects_left_alone() -> Iterator[None]:
+    """Keep the garbage collector off what was there before the tasks, modules above all, and from looking too often.
+
+    By default it looks through what is in flight whenever 700 objects are new, which half a task makes: a third of a
+    task's CPU goes there. What tasks leave behind is hardly ever a cycle, so that it has little to find.
+    """
+    often = gc.get_threshold()
+    if often[0] >= NEW_OBJECTS:  # others at work in this process have set it, and set it back
+        yield
+        return
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS, *often[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*often)
+        gc.unfreeze()
+
+
+async def attempt(ground: Ground, play: Play, workflow: Workflow, task: Task, scope: Scope) -> Sequence[Trajectory]:
+    """Run and grade one task; whatever goes wrong with it becomes a trajectory's `error`.
+
+    Raises:
+        BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
+    """
+    question = task.question
+
+    async def run() -> Sequence[Trajectory]:
+        done = await played(play, workflow, question, scope)
+        if len(done) == 1:
+            return [await graded(ground, task, done[0], scope)]
+        return await asyncio.gather(*(graded(ground, task, one, scope) for one in done))
+
+    def shown(found: Sequence[Trajectory]) -> dict[str, Any]:
+        return {"results": [told(one) for one in found]}
+
+    # what a trace shows of a task; nothing of its reference
+    return await as_run("task", run, around(workflow, scope), given=question.model_dump, told=shown)
+
+
+def around(workflow: Workflow, scope: Scope) -> RunnableConfig:
+    """What a trace says of everything below a task; no tag of the workflow, as a method may run others on the way."""
+    here = place(scope, {"method": workflow.method})
+    return {**here, "metadata": {**here["metadata"], "selfwire_workflow": workflow.fingerprint}}
+
+
+async def played(play: Play, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+    """Put a question to the team; whatever goes wrong with it becomes a trajectory's `error`.
+
+    Raises:
+        BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
+    """
+
+    def blank() -> Trajectory:
+        return Trajectory(question=question, workflow=workflow.fingerprint)
+
+    return await _recorded(blank, lambda: play(workflow, question, scope))
+
+
+def told(done: Trajectory) -> dict[str, Any]:
+    """What a trace shows of a task's outcome: the answer or the fault, and what the environment said."""
+    said = done.feedback and done.feedback.model_dump(mode="json", include={"score", "solved", "text"})
+    return {"answer": done.answer, "error": fault(done), "feedback": said, "usage": done.usage.model_dump(mode="json")}
+
+
+def fault(done: Trajectory) -> str | None:
+    """Why a task ended as an error, in words that may leave this process: a grader's own may hold the reference."""
+    if done.error is None or done.answer is None:
+        return done.error
+    return f"not graded: {done.error.partition(':')[0]}"
+
+
+async def graded(ground: Ground, task: Task, done: Trajectory, scope: Scope) -> Trajectory:
+    """The trajectory with its answer graded, or with why it could not be; one without an answer stays as it is.
+
+    Raises:
+        BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
+    """
+    answer = done.answer
+    if answer is None or done.error is not None:
+        return done
+
+    async def assessed() -> Sequence[Trajectory]:
+        return [done.with_feedback(await assess(ground, task, answer, scope.at(sample=done.sample)))]
+
+    return (await _recorded(lambda: done, assessed))[0]
+
+
+async def assess(ground: Ground, task: Task, answer: str, scope: Scope) -> Feedback:
+    """Have the environment grade an answer, through the journal.
+
+    Raises:
+        GradingError: the environment failed.
+    """
+    if not ground.replays_grades:
+        return await untraced(ground.environment.assess(task, answer, scope=scope))
+    said: list[Feedback] = []
+
+    async def call() -> Outcome:
+        said.append(await untraced(ground.environment.assess(task, answer, scope=scope)))
+        return Outcome(said[0].model_dump_json())
+
+    request = {"environment": ground.environment.name, "answer": answer}
+    outcome = await ground.journal.recorded("environment", scope.at(node="environment"), request, call)
+    return said[0] if said else Feedback.model_validate_json(outcome.text)
+
+
+async def _recorded(
+    before: Callable[[], Trajectory], act: Callable[[], Awaitable[Sequence[Trajectory]]]
+) -> Sequence[Trajectory]:
+    try:
+        return await act()
+    except ShareError as error:
+        return [before().failed(str(error))]
+    except (BudgetError, OutageError, ConfigError, JournalError):
+        raise
+    except Exception as error:  # noqa: BLE001  # the one place where a failed task is recorded
+        paid, blank = cost_of(error) if isinstance(error, ModelError) else Usage(), before()
+        return [blank.replace(overhead=blank.overhead + paid).failed(described(error))]
+
+
+class Shares:
+    """Sets the calls of a task aside before it starts, strictly in the order of the tasks.
+
+    A task waits while those before it may still give back what they do not need; it is refused once none of
+    them runs any more. So what was spent decides which task is refused, and timing does not.
+    """
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground, self.running = ground, 0
+        self.turn, self.freed = asyncio.Lock(), asyncio.Event()
+
+    def of(self, place: Scope) -> AbstractAsyncContextManager[None]:
+        """The share of a task, while it runs; entering it waits, and raises BudgetError where calls do not suffice."""
+        is_bound = self.ground.capped or self.ground.ledger.budget.calls is not None
+        return self._share(place) if is_bound else nullcontext()
+
+    @asynccontextmanager
+    async def _share(self, place: Scope) -> AsyncIterator[None]:
+        async with self.turn:
+            await self._taken(place)
+            self.running += 1
+        try:
+            yield
+        finally:
+            self._released(place)
+            self.running -= 1
+            self.freed.set()
+
+    async def _taken(self, place: Scope) -> None:
+        before = await self.ground.journal.spend_at(
+            run=place.run, iteration=place.iteration, phase=place.phase, task=place.task
+        )
+        share = Budget(calls=self.ground.calls_per_task + (0 if self.ground.capped else before.calls))
+        while True:
+            self.freed.clear()
+            try:
+                self.ground.ledger.share(place, share, before)
+                if self.ground.judge:
+                    self.ground.judge.share(place, JUDGED)
+            except BudgetError as error:
+                self._released(place)
+                if not self.running:
+                    aside = f"{self.ground.calls_per_task} calls are set aside for each task before it starts"
+                    raise BudgetError(f"{error}; {aside} (--calls-per-task)") from None
+                await self.freed.wait()
+            else:
+                return
+
+    def _released(self, place: Scope) -> None:
+        for ledger in (self.ground.ledger, self.ground.judge):
+            if ledger:
+                ledger.release(place)
+
+
+async def together(workers: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Have workers do their work at the same time, until all are done or one fails, which ends the others.
+
+    Raises:
+        SelfwireError: of the first that failed.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            for worker in workers:
+                group.create_task(worker)
+    except* SelfwireError as failed:
+        raise _first(failed) from None
+
+
+def _first(failed: BaseExceptionGroup[SelfwireError]) -> SelfwireError:
+    one = failed.exceptions[0]
+    return _first(one) if isinstance(one, BaseExceptionGroup) else one
+
+
+def spent(trajectories: Sequence[Trajectory]) -> Usage:
+    """What the trajectories cost together."""
+    return sum((trajectory.usage for trajectory in trajectories), Usage())
+
+
+def _refuse_too_many_errors(found: Sequence[Trajectory], limit: float, phase: str) -> None:
+    errors = [trajectory.error for trajectory in found if trajectory.error is not None]
+    if found and errors and len(errors) / len(found) > limit:
+        raise ModelError(
+            f"{len(errors)} of {len(found)} tasks of phase {phase!r} ended as infrastructure errors, the first with: "
+            f"{errors[0]}; nothing was learned from them, resume the run when the cause is mended"
+        )

@@ -1,0 +1,1 @@
+"""Ablation studies: a method with parts switched off, evolved and evaluated over seeds."""

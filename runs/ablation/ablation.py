@@ -1,0 +1,117 @@
+"""Runs a study: independent evolutions or evaluations in a pool of processes, each result kept as it comes."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from pathlib import Path
+
+from selfwire.evals.studies.variants import FULL, RANDOM
+from selfwire.runs import evolution as evolutions
+from selfwire.runs.ablation.evaluation import evaluation
+from selfwire.runs.ablation.evolution import evolution
+from selfwire.runs.ablation.plan import Study
+from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row, append_row, read_rows, unfinished
+from selfwire.runs.evaluation import lifecycle
+
+
+def ablate(
+    study: Study, out: Path, *, workers: int = 2, tell: Callable[[str], None] = lambda line: None
+) -> tuple[Row, ...]:
+    """Run what has no row yet of a study, in processes of their own.
+
+    Args:
+        study: what to run.
+        out: JSONL of the rows; what it holds is not run again.
+        workers: processes.
+        tell: hears a line when a run has ended.
+
+    Returns:
+        The rows of the chosen variants and seeds, variant by variant.
+
+    Raises:
+        ConfigError: the study or the file cannot be used.
+        BudgetError, ModelError: a run stopped; the rows of the others are in the file.
+    """
+    key, wanted = study.key, [(name, seed) for name in study.chosen for seed in range(study.seeds)]
+    _check(study)
+    rows: dict[tuple[str, int], Row] = {row.key: row for row in read_rows(out, key, kind_of(study))}
+    todo = unfinished(wanted, list(rows.values()))
+    what = "evolutions" if study.evolves else "evaluations"
+    tell(f"{len(wanted)} {what}, {len(wanted) - len(todo)} of them done, {workers} at a time")
+    since = time.monotonic()
+
+    def keep(row: Row) -> None:
+        append_row(out, row)
+        rows[row.key] = row
+        made = len([one for one in todo if one in rows])
+        tell(progress_line(row, made, len(todo), time.monotonic() - since))
+
+    _run(study, key, todo, rows, workers, keep)
+    return tuple(rows[one] for one in wanted)
+
+
+def progress_line(row: Row, made: int, total: int, seconds: float) -> str:
+    """How a run ended, and how long the rest may take."""
+    left = seconds / made * (total - made)
+    came = f"{row.after:.2f}"
+    if isinstance(row, EvolutionRow):
+        came = (
+            f"{row.before:.2f} -> {row.after:.2f}, {row.nodes} nodes, {row.accepted} accepted, {row.rejected} rejected"
+        )
+    return (
+        f"[{made}/{total}] {row.variant} seed {row.seed}: {came}, {row.calls:.1f} calls/task, {row.seconds:.0f} s; "
+        f"about {left / 60:.0f} min left"
+    )
+
+
+def kind_of(study: Study) -> type[Row]:
+    """What rows of a study are."""
+    return EvolutionRow if study.evolves else EvaluationRow
+
+
+def measured(study: Study, key: str, name: str, seed: int, edits: tuple[int, ...] | None = None) -> Row:
+    """Run one variant with one seed."""
+    return evolution(study, key, name, seed, edits) if study.evolves else evaluation(study, key, name, seed)
+
+
+def _check(study: Study) -> None:
+    if study.evolves:
+        evolutions.checked(study.request(FULL, 0), None)
+    else:
+        lifecycle.checked(study.evaluation(FULL, 0), None)
+
+
+def _edits(full: Row) -> tuple[int, ...]:
+    if not isinstance(full, EvolutionRow):
+        raise TypeError(f"only evolutions have edits, not {full!r}")
+    return full.edits
+
+
+def _run(
+    study: Study,
+    key: str,
+    todo: Sequence[tuple[str, int]],
+    rows: Mapping[tuple[str, int], Row],
+    workers: int,
+    keep: Callable[[Row], None],
+) -> None:
+    """Run seed by seed, so that a stopped study has whole seeds; random waits for full."""
+    waiting = sorted(todo, key=lambda one: one[1])
+    running: set[Future[Row]] = set()
+    faults: list[BaseException] = []
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        while running or (waiting and not faults):
+            ready = [] if faults else [one for one in waiting if one[0] != RANDOM or (FULL, one[1]) in rows]
+            for name, seed in ready[: workers - len(running)]:
+                waiting.remove((name, seed))
+                edits = _edits(rows[FULL, seed]) if name == RANDOM else None
+                running.add(pool.submit(measured, study, key, name, seed, edits))
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                fault = future.exception()
+                faults += [fault] if fault else []
+                if not fault:
+                    keep(future.result())
+    if faults:
+        raise faults[0]

@@ -1,0 +1,50 @@
+"""One evaluation of a study, and what it came to."""
+
+import tempfile
+import time
+from pathlib import Path
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.values import fingerprint
+from selfwire.evals.evaluation.rows import read_results
+from selfwire.runs.ablation.plan import NAME, Study
+from selfwire.runs.ablation.rows import EvaluationRow
+from selfwire.runs.evaluation.lifecycle import started
+from selfwire.runtime.sync import run_sync
+
+
+def evaluation(study: Study, key: str, name: str, seed: int) -> EvaluationRow:
+    """Run one evaluation in a home folder that is removed afterwards.
+
+    Args:
+        study: what it belongs to.
+        key: `study.key`, as it was when the study began.
+        name, seed: which one.
+
+    Raises:
+        ConfigError: every task ended as an error.
+    """
+    since = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="selfwire-study-") as home:
+        with started(study.evaluation(name, seed), Path(home), run=NAME) as run:
+            line = run_sync(run.go())[-1]
+            out = run.out
+        _, rows = read_results(out)
+    if line.score is None:
+        raise ConfigError(f"no task of variant {name!r} and seed {seed} was finished; look into the model's faults")
+    tasks = len(line.scores)
+    said = [[row.task, row.answer, row.calls] for row in rows if row.target == NAME]
+    return EvaluationRow(
+        study=key,
+        variant=name,
+        seed=seed,
+        after=line.score,
+        compared=len(line.graded),
+        errors=line.errors,
+        calls=line.spend.calls / tasks,
+        tokens=line.spend.tokens / tasks,
+        efficiency=line.efficiency,
+        rounds=None if line.rounds is None else line.rounds / tasks,
+        paths={"test": fingerprint(said)},
+        seconds=round(time.monotonic() - since, 2),
+    )

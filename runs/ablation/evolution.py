@@ -1,0 +1,128 @@
+"""One evolution of a study, and what it came to."""
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from selfwire.core.edits import Rewiring
+from selfwire.core.errors import ConfigError
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import fingerprint
+from selfwire.core.workflow import Workflow
+from selfwire.evals.statistics import cost_efficiency, mean
+from selfwire.graphs.evolution.nodes import trajectories_note
+from selfwire.graphs.rollouts import spent
+from selfwire.runs.ablation.plan import NAME, Study
+from selfwire.runs.ablation.rows import EvolutionRow
+from selfwire.runs.controls import edit_counts
+from selfwire.runs.evolution import OpenRun, started
+from selfwire.runs.report import kept
+from selfwire.runtime.sync import run_sync
+from selfwire.runtime.versions import Version
+
+SIDES = (
+    ("rollout", ""),
+    ("gate", "incumbent"),
+    ("gate", "candidate"),
+    ("gate", "pruned"),
+    ("test", "before"),
+    ("test", "after"),
+)
+"""Phases and sides of which an evolution keeps trajectories."""
+
+
+def evolution(study: Study, key: str, name: str, seed: int, edits: tuple[int, ...] | None = None) -> EvolutionRow:
+    """Run one evolution in a home folder that is removed afterwards.
+
+    Args:
+        study: what the evolution belongs to.
+        key: `study.key`, as it was when the study began.
+        name, seed: which one.
+        edits: for the random control, rewirings per iteration.
+    """
+    since = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="selfwire-study-") as home:
+        with started(study.request(name, seed, edits), Path(home), run=NAME) as run:
+            final = run_sync(run.go())
+            found = run_sync(_measured(run, dict(final)))
+    return EvolutionRow(study=key, variant=name, seed=seed, seconds=round(time.monotonic() - since, 2), **found)
+
+
+async def _measured(run: OpenRun, final: Mapping[str, Any]) -> dict[str, Any]:
+    parts, tasks = run.parts, run.parts.splits.test
+    before, after = await kept(run, "before", tasks), await kept(run, "after", tasks)
+    evolved = Workflow.model_validate(await parts.journal.get_body(final["incumbent"]))
+    history = [v for v in (await parts.library.history(NAME)).versions if v.step > 0]
+    cost, tested = spent(after), spent([*before, *after])
+    scores = compared(before, after)
+    return {
+        **scores,
+        "errors": sum(one.feedback is None for one in (*before, *after)),
+        "nodes": len(evolved.topology.nodes),
+        "calls_before": spent(before).calls / len(tasks),
+        "calls": cost.calls / len(tasks),
+        "tokens": cost.tokens / len(tasks),
+        "efficiency": cost_efficiency(scores["after"], cost, len(tasks)),
+        **_evolution_cost(parts.ledger.spent, tested),
+        "edits": edit_counts([applied(version) for version in history]),
+        **outcomes(history),
+        "workflow": evolved.fingerprint,
+        "paths": await _paths(run),
+    }
+
+
+def compared(before: Sequence[Trajectory], after: Sequence[Trajectory]) -> dict[str, Any]:
+    """Mean scores over the tasks that both finished.
+
+    Raises:
+        ConfigError: there is no such task.
+    """
+    both = zip((one.feedback for one in before), (one.feedback for one in after), strict=True)
+    pairs = [(first.score, second.score) for first, second in both if first and second]
+    if not pairs:
+        raise ConfigError("no test task was finished by both seed and evolved workflow; give more test tasks")
+    return {"before": mean([b for b, _ in pairs]), "after": mean([a for _, a in pairs]), "compared": len(pairs)}
+
+
+def applied(version: Version) -> tuple[Rewiring, ...]:
+    """The rewirings between an iteration's incumbent and its candidate, accepted or not."""
+    return tuple(Rewiring.model_validate(one) for one in version.facts["applied"])
+
+
+def outcomes(history: Sequence[Version]) -> dict[str, int]:
+    """Iterations whose candidate was accepted, rejected, or no other than the incumbent."""
+    rejected = sum(not version.facts["gate"]["accepted"] for version in history)
+    unchanged = sum(version.facts["gate"]["accepted"] and not applied(version) for version in history)
+    return {"accepted": len(history) - rejected - unchanged, "rejected": rejected, "unchanged": unchanged}
+
+
+def _evolution_cost(spend: Usage, tested: Usage) -> dict[str, Any]:
+    known = spend.dollars is not None and tested.dollars is not None
+    return {
+        "evolution_calls": spend.calls - tested.calls,
+        "dollars": max((spend.dollars or 0) - (tested.dollars or 0), 0) if known else None,
+    }
+
+
+async def _paths(run: OpenRun) -> dict[str, str]:
+    """Fingerprints of which agents said what to whom with which tools, by iteration and phase."""
+    journal, found = run.parts.journal, {}
+    for iteration, (phase, side) in product(range(max(run.parts.config.iterations, 1)), SIDES):
+        bodies = await journal.noted(trajectories_note(iteration, phase, side))
+        if bodies:
+            runs = [await journal.get_body(body) for _, body in sorted(bodies.items())]
+            name = "/".join(filter(None, (str(iteration), phase, side)))
+            found[name] = fingerprint([path(Trajectory.model_validate(one)) for one in runs])
+    return found
+
+
+def path(trajectory: Trajectory) -> list[Any]:
+    """What a team did, without what it cost and how the router felt about it."""
+    return [
+        [step.node, step.agent, step.output, [one.target for one in step.sent], [use.name for use in step.tools]]
+        for step in trajectory.steps
+    ]

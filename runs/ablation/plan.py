@@ -1,0 +1,124 @@
+"""What a study compares: a method, its ablations and controls, over seeds.
+
+The seed decides the tasks, the splits and every draw. Methods that learn between runs: every (variant, seed) is one
+evolution from the same seed workflow, measured afterwards. Methods that rewire themselves while they answer: every
+(variant, seed) is one evaluation of the seed workflow, on the same tasks. The random control of an evolution makes as
+many rewirings per iteration as the full method made with the same seed, under the same gate and caps; so it waits for
+the full method's row.
+"""
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.usage import Budget
+from selfwire.core.values import Value, fingerprint
+from selfwire.evals.studies.variants import EVOLVED, FULL, RANDOM, VARIANTS, Variant
+from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.runs.evaluation.request import Entry, EvaluationRequest
+from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.runs.run_record import code_hash
+
+NAME = "study"
+"""Of the workflow and of the run, in a home folder of its own."""
+
+
+class Study(Value):
+    """What is compared, at which sizes.
+
+    Args:
+        method, benchmark, models, sizes, budget: as in `EvolveRequest`, of each evolution or evaluation.
+        variants: names in `VARIANTS`; none for all of the method.
+        seeds: runs per variant, of seeds 0, 1, ...
+        iterations, batch, gate_tasks: as in `EvolutionConfig`; nothing to a method that does not evolve.
+        concurrency: tasks that are worked on at the same time.
+    """
+
+    method: str = "hiva"
+    benchmark: str = "archive"
+    models: ModelNames = ModelNames()
+    sizes: Sizes = Sizes(train=80, gate=80, test=100)
+    budget: Budget = Budget()
+    variants: tuple[str, ...] = ()
+    seeds: int = Field(default=10, ge=1)
+    iterations: int = Field(default=10, ge=1)
+    batch: int = Field(default=10, ge=1)
+    gate_tasks: int = Field(default=20, ge=1)
+    concurrency: int = Field(default=8, ge=1)
+
+    @property
+    def known(self) -> Mapping[str, Variant]:
+        """All variants of the method.
+
+        Raises:
+            ConfigError: there are none.
+        """
+        if self.method not in VARIANTS:
+            raise ConfigError(f"no ablations of {self.method!r}; there are those of {', '.join(VARIANTS)}")
+        return VARIANTS[self.method]
+
+    @property
+    def evolves(self) -> bool:
+        """Whether the variants are evolved before they are measured."""
+        return self.method in EVOLVED
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """Names of the variants to run; `random` brings `full`, whose edits it counts.
+
+        Raises:
+            ConfigError: a name is unknown.
+        """
+        for name in self.variants:
+            if name not in self.known:
+                raise ConfigError(f"unknown variant {name!r}; variants of {self.method} are {', '.join(self.known)}")
+        wanted = set(self.variants) or set(self.known)
+        if RANDOM in wanted:
+            wanted.add(FULL)
+        return tuple(name for name in self.known if name in wanted)
+
+    @property
+    def key(self) -> str:
+        """What rows must share to be compared: everything but the variants and the number of seeds."""
+        return fingerprint({**self.model_dump(mode="json", exclude={"variants", "seeds"}), "code": code_hash()})
+
+    def request(self, name: str, seed: int, edits: tuple[int, ...] | None = None) -> EvolveRequest:
+        """The evolution of a variant and a seed.
+
+        Args:
+            name: of the variant.
+            seed: of everything drawn.
+            edits: for the random control, rewirings per iteration.
+        """
+        variant = self.known[name]
+        return EvolveRequest(
+            method=self.method,
+            benchmark=self.benchmark,
+            models=self.models,
+            sizes=self.sizes,
+            budget=self.budget,
+            config=variant.config,
+            random_edits=edits,
+            evolution=EvolutionConfig(
+                name=NAME,
+                iterations=self.iterations if variant.learns else 0,
+                batch=self.batch,
+                gate=variant.gate,
+                gate_tasks=self.gate_tasks,
+                concurrency=self.concurrency,
+                seed=seed,
+            ),
+        )
+
+    def evaluation(self, name: str, seed: int) -> EvaluationRequest:
+        """The evaluation of a variant and a seed, for methods that do not evolve."""
+        return EvaluationRequest(
+            benchmark=self.benchmark,
+            models=self.models,
+            budget=self.budget,
+            entries=(Entry(name=NAME, target=self.method, config=self.known[name].config),),
+            tasks=self.sizes.test,
+            seed=seed,
+            concurrency=self.concurrency,
+        )

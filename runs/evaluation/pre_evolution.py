@@ -1,0 +1,195 @@
+"""Evolutions inside an evaluation: in homes of their own below its folder, paid out of its budget, resumed with it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.usage import Budget, Usage
+from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.evolution.graph import Event
+from selfwire.graphs.evolution.nodes import ELAPSED
+from selfwire.graphs.method_registry import METHODS
+from selfwire.runs import evolution
+from selfwire.runs.evaluation.request import Entry, EvaluationRequest, Evolving
+from selfwire.runs.evaluation.systems import Found
+from selfwire.runs.evolution import OpenRun
+from selfwire.runs.folders import JOURNAL, SUMMARY, runs_folder
+from selfwire.runs.models import price_file
+from selfwire.runs.requests import EvolveRequest, Sizes
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.sync import run_sync
+from selfwire.runtime.versions import Version
+from selfwire.runtime.workflow_library import open_library
+
+FOLDER = "evolved"
+"""Folder below a run's that holds a home per contestant who is evolved."""
+RUN = "evolution"
+"""Name of the run in such a home."""
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """One contestant's evolution.
+
+    Attributes:
+        request: the evaluation that it belongs to.
+        entry: who is evolved.
+        home: folder of its own.
+        users: home of the user, where the result is saved and a file of prices may lie.
+    """
+
+    request: EvaluationRequest
+    entry: Entry
+    home: Path
+    users: Path | None
+
+    @property
+    def asked(self) -> EvolveRequest:
+        """The evolution as a request; its test tasks are those that the evaluation measures on."""
+        asked, sizes = self.request, evolving_of(self.request)
+        prices = price_file(asked.models, self.users)
+        return EvolveRequest(
+            method=self.entry.target,
+            benchmark=asked.benchmark,
+            grader=asked.grader,
+            models=asked.models.replace(prices=None if prices is None else str(prices.resolve())),
+            sizes=Sizes(train=sizes.train, gate=sizes.gate, test=asked.tasks),
+            evolution=EvolutionConfig(
+                name=self.entry.name,
+                iterations=sizes.iterations,
+                batch=sizes.batch,
+                gate_tasks=sizes.gate_tasks,
+                concurrency=asked.concurrency,
+                seed=asked.seed,
+            ),
+            config=self.entry.config,
+            baselines=False,
+            tested=False,
+        )
+
+    def checked(self) -> None:
+        """Try it without writing anything.
+
+        Raises:
+            ConfigError: the method does not evolve, or a size or knob cannot be used.
+        """
+        if self.entry.target not in METHODS:
+            raise ConfigError(
+                f"{self.entry.target!r} cannot be evolved here; methods are {', '.join(METHODS)}; "
+                f"evolve a saved workflow with `selfwire evolve --seed-team`, then compare it"
+            )
+        evolution.checked(self.asked, self.home)
+
+    @property
+    def spent(self) -> Usage:
+        """What it has cost so far; its seconds are wall time."""
+        path = runs_folder(self.home) / RUN / JOURNAL
+        if not path.exists():
+            return Usage()
+        journal = Journal.reading(path)
+        try:
+            elapsed = run_sync(journal.noted(ELAPSED)) or 0.0
+            return journal.spend().replace(seconds=elapsed)
+        finally:
+            journal.close()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing left to do."""
+        path = runs_folder(self.home) / RUN / JOURNAL
+        if not path.exists():
+            return False
+        journal = Journal.reading(path)
+        try:
+            return (run_sync(journal.noted(SUMMARY)) or {}).get("status") == "finished"
+        finally:
+            journal.close()
+
+    def run(self, budget: Budget, on_event: Callable[[Event], None]) -> None:
+        """Evolve, or go on with it.
+
+        Args:
+            budget: what is left for it, beyond what it has cost.
+            on_event: hears of progress.
+
+        Raises:
+            BudgetError, OutageError, ModelError: it stopped early and can be resumed.
+        """
+        with self._opened(budget) as opened:
+            run_sync(opened.go(on_event))
+
+    @contextmanager
+    def _opened(self, budget: Budget) -> Iterator[OpenRun]:
+        if (runs_folder(self.home) / RUN / JOURNAL).exists():
+            limits = {name: limit for name, limit in budget.model_dump().items() if limit is not None}
+            with evolution.resumed(RUN, self.home, limits=limits) as opened:
+                yield opened
+        else:
+            with evolution.started(self.asked.replace(budget=budget), self.home, run=RUN) as opened:
+                yield opened
+
+    def result(self, run: str) -> Found:
+        """The workflow that was kept, saved in the user's library too, as <run>-<name>.
+
+        Args:
+            run: name of the evaluation.
+        """
+        with open_library(self.home) as own, open_library(self.users) as library:
+            version: Version = run_sync(own.head(self.entry.name))
+            workflow = run_sync(own.load(version.ref))
+            facts = {**version.facts, "spend": self.spent.model_dump(mode="json"), "why": f"evolved in {run}"}
+            run_sync(library.save(f"{run}-{self.entry.name}"[:64], workflow, run=run, step=version.step, facts=facts))
+        return Found(workflow=workflow, learned=True, evolution=self.spent, run=run)
+
+
+def evolutions_of(request: EvaluationRequest, folder: Path, users: Path | None) -> tuple[Evolution, ...]:
+    """The evolutions that a request asks for.
+
+    Args:
+        request: of the evaluation.
+        folder: of its run.
+        users: home of the user.
+    """
+    if request.evolving is None:
+        return ()
+    return tuple(
+        Evolution(request, entry, folder / FOLDER / entry.name, users)
+        for entry in request.entries
+        if entry.name in request.evolving.names
+    )
+
+
+def evolving_of(request: EvaluationRequest) -> Evolving:
+    """Sizes of the evolution.
+
+    Raises:
+        ValueError: nobody is evolved.
+    """
+    if request.evolving is None:
+        raise ValueError("nobody is evolved in this evaluation")
+    return request.evolving
+
+
+def left(budget: Budget, spent: Usage, beside: Usage) -> Budget:
+    """The limits of a part of a run: what the whole may spend, less what the other parts have spent.
+
+    Args:
+        budget: of the whole.
+        spent: by all parts.
+        beside: by the part itself, whose limits count it.
+    """
+
+    def limit(whole: float | None, name: str) -> float | None:
+        if whole is None:
+            return None
+        return max(0, whole - ((getattr(spent, name) or 0) - (getattr(beside, name) or 0)))
+
+    calls, tokens = limit(budget.calls, "calls"), limit(budget.tokens, "tokens")
+    return Budget(
+        calls=None if calls is None else int(calls),
+        tokens=None if tokens is None else int(tokens),
+        dollars=limit(budget.dollars, "dollars"),
+        seconds=limit(budget.seconds, "seconds"),
+    )

@@ -1,0 +1,90 @@
+"""What a user asks an evaluation to do: one value that is stored with the run and resumed from."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from selfwire.core.values import FrozenJson, FrozenMap, Id, Value
+from selfwire.runs.requests import Request
+
+
+class Entry(Value):
+    """One contestant as it was asked for.
+
+    Args:
+        name: how tables, rows and the journal call it; unique in a run.
+        target: name of a method (its seed workflow) or baseline, or a saved workflow.
+        config: knobs of the method, as JSON.
+    """
+
+    name: Id
+    target: str
+    config: FrozenJson = Field(default_factory=FrozenMap)
+
+
+class Evolving(Value):
+    """Which contestants are evolved before they are measured, and at which sizes.
+
+    Args:
+        names: of entries whose targets are methods.
+        train, gate: tasks of these splits.
+        iterations, batch, gate_tasks: as in `EvolutionConfig`.
+    """
+
+    names: tuple[Id, ...] = Field(min_length=1)
+    train: int = Field(default=60, ge=1)
+    gate: int = Field(default=60, ge=1)
+    iterations: int = Field(default=10, ge=1)
+    batch: int = Field(default=10, ge=1)
+    gate_tasks: int = Field(default=20, ge=1)
+
+
+class EvaluationRequest(Request):
+    """Everything that decides what an evaluation does.
+
+    Args:
+        command: that asked for it.
+        entries: contestants, in the order of the table.
+        against: name of the entry that the others are compared with; the first if "".
+        split: which tasks; gate is called val on the command line.
+        tasks: how many.
+        seed: of the tasks and of everything drawn.
+        concurrency: tasks that are worked on at the same time.
+        calls_per_task: most model calls of a task, for every contestant; None for no cap.
+        grading_timeout: seconds until a grader of the user's own is given up on an answer.
+        evolving: who is evolved first, on tasks of other splits; None for nobody.
+        langsmith: whether LangSmith is told, and whether of references too.
+    """
+
+    command: Literal["eval", "compare"] = "eval"
+    entries: tuple[Entry, ...] = Field(min_length=1)
+    against: str = ""
+    split: Literal["train", "gate", "test"] = "test"
+    tasks: int = Field(default=100, ge=1)
+    seed: int = Field(default=0, ge=0)
+    concurrency: int = Field(default=8, ge=1)
+    calls_per_task: int | None = Field(default=None, ge=1)
+    grading_timeout: float = Field(default=60.0, gt=0)
+    evolving: Evolving | None = None
+    langsmith: Literal["off", "questions", "references"] = "off"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        names = [entry.name for entry in self.entries]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"{twice[0]!r} stands twice among the contestants; give each a name, as in mine=hiva")
+        if self.against and self.against not in names:
+            raise ValueError(f"nobody is called {self.against!r}; contestants are {', '.join(names)}")
+        if self.evolving and (unknown := set(self.evolving.names) - set(names)):
+            raise ValueError(f"nobody is called {min(unknown)!r} who could be evolved; there are {', '.join(names)}")
+        if self.evolving and self.split != "test":
+            raise ValueError(
+                "who is evolved learns from the train and val splits; measure on the test split, or give --evolve none"
+            )
+        return self
+
+    def alone(self, name: str) -> "EvaluationRequest":
+        """The same of one contestant."""
+        entries = tuple(entry for entry in self.entries if entry.name == name)
+        evolving = self.evolving and (self.evolving.replace(names=(name,)) if name in self.evolving.names else None)
+        return self.replace(entries=entries, evolving=evolving, against="")

@@ -1,0 +1,318 @@
+"""Runs an evaluation: every contestant on every task, each row kept in the journal as it comes."""
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from selfwire.core.errors import SelfwireError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Task
+from selfwire.core.trajectory import Trajectory
+from selfwire.evals.baselines.single import CUT
+from selfwire.evals.benchmarks.benchmark import Benchmark
+from selfwire.evals.evaluation.rows import Header, ResultsFile, TaskRow, task_row
+from selfwire.evals.evaluation.table import Line, Tally
+from selfwire.evals.graders import GradedEnvironment
+from selfwire.evals.judge import PLACE as JUDGES
+from selfwire.graphs.evolution.nodes import ELAPSED
+from selfwire.graphs.rollouts import Ground, Roll, old_objects_left_alone, roll_through, together
+from selfwire.runs.evaluation.pre_evolution import Evolution, left
+from selfwire.runs.evaluation.request import Entry, EvaluationRequest
+from selfwire.runs.evaluation.systems import Entrant, Found, trivial
+from selfwire.runs.folders import SUMMARY
+from selfwire.runs.run_record import code_hash, standing
+from selfwire.runs.version import installed_version
+from selfwire.runtime.journal import Journal, body_hash
+from selfwire.runtime.ledger import Ledger, Purse, deadline
+from selfwire.runtime.sync import run_sync
+
+ROWS = "rows"
+"""Notes are called rows/<contestant>/<task>."""
+WORKFLOWS = "workflows"
+"""Name of the journal's note that holds every contestant's workflow, as hashes by name."""
+PHASE = "eval"
+DEFAULT_SHARE = 60
+"""Calls that are set aside for a task under a budget of calls, where there is no cap."""
+BESIDE = 4
+"""Tasks of the benchmark's own rule at once, beside those of a contestant."""
+READ_AT_ONCE = 100
+"""Rows, so that not all are in memory."""
+NOTED_EVERY = 5.0
+"""Seconds between two notes of the time that was used up."""
+TOLD_EVERY = 0.1
+"""Seconds between two events of progress, whose spend has to be added up; the last one is told at once."""
+
+Event = dict[str, Any]
+"""Progress: target, number, targets, done, total, score, errors, spend."""
+
+
+@dataclass
+class Evaluation:
+    """An evaluation that can be run now.
+
+    Attributes:
+        request: what was asked.
+        benchmark: its tasks, tools and environment.
+        workflows: of the contestants, by name; `evolve` replaces those that evolve.
+        entered: makes a contestant of its entry and workflow.
+        evolutions: of contestants that are evolved first.
+        tasks: in order.
+        journal, ledger: of the run.
+        judge: pays for the calls of a model that grades; None if none does.
+        embedder: its name.
+        out: where the results go.
+        notices: what the user should know.
+        roll_for: what puts the tasks to a contestant; `experiments.attached` lends one that tells LangSmith.
+    """
+
+    request: EvaluationRequest
+    benchmark: Benchmark
+    workflows: dict[str, Found]
+    entered: Callable[[Entry, Found], Entrant]
+    evolutions: Sequence[Evolution]
+    tasks: Sequence[Task]
+    journal: Journal
+    ledger: Ledger
+    embedder: str
+    out: Path
+    judge: Ledger | None = None
+    notices: tuple[str, ...] = ()
+    roll_for: Callable[[Entrant], Roll] = lambda one: roll_through
+    _noted: float = field(default=0.0, init=False)
+
+    @property
+    def run(self) -> str:
+        """Name of the run."""
+        return self.journal.run
+
+    @property
+    def entrants(self) -> list[Entrant]:
+        """The benchmark's own rule, then the contestants."""
+        entries = self.request.entries
+        return [trivial(self.benchmark.baseline), *(self.entered(one, self.workflows[one.name]) for one in entries)]
+
+    @property
+    def ground(self) -> Ground:
+        """Where the contestants are run and graded."""
+        asked, environment = self.request, self.benchmark.environment
+        if isinstance(environment, GradedEnvironment):
+            environment = environment.within(asked.grading_timeout)
+        return Ground(
+            environment=environment,
+            journal=self.journal,
+            ledger=self.ledger,
+            concurrency=asked.concurrency,
+            calls_per_task=asked.calls_per_task or DEFAULT_SHARE,
+            keep_errors_below=1.0,
+            capped=asked.calls_per_task is not None,
+            replays_grades=False,
+            judge=self.judge,
+        )
+
+    def evolve(self, on_event: Callable[[Evolution, Event], None] = lambda evolution, event: None) -> None:
+        """Evolve who is to be evolved and has not been, one after another; blocks.
+
+        Raises:
+            BudgetError, OutageError, ModelError: it stopped early and can be resumed.
+        """
+        for one in self.evolutions:
+            before = one.spent
+            try:
+                if not one.is_finished:
+                    one.run(left(self.request.budget, self.ledger.spent, before), partial(on_event, one))
+            finally:
+                self.ledger.settle(Purse(), one.spent.without(before))
+            self.workflows[one.entry.name] = one.result(self.run)
+        run_sync(noted_workflows(self.journal, self.workflows))
+
+    async def go(self, on_event: Callable[[Event], None] = lambda event: None) -> tuple[Line, ...]:
+        """Run what has no row yet, or ended as an error; write the file of results; return the table's lines.
+
+        Raises:
+            BudgetError, OutageError: it stopped early and can be resumed; what there is has been written.
+        """
+        with self.journal.on_this_loop():
+            async with standing(self.tell), deadline(self.ledger):
+                await self._run_all(on_event)
+            lines = await self.written(complete=True)
+            await self.tell("finished", score=lines[-1].score if len(lines) == 2 else None)
+            return lines
+
+    async def tell(self, status: str, **more: Any) -> None:
+        """Note how the run stands, for lists of runs."""
+        names = ", ".join(entry.target for entry in self.request.entries)
+        summary = {
+            "command": self.request.command,
+            "method": names,
+            "benchmark": self.request.benchmark,
+            "model": self.request.models.agent,
+            "status": status,
+        }
+        known = {name: value for name, value in more.items() if value is not None}
+        await self.journal.note(SUMMARY, {**summary, **known})
+
+    async def written(self, *, complete: bool) -> tuple[Line, ...]:
+        """Write what there is to the file of results; return the table's lines."""
+        tallies = [Tally(one.contestant) for one in self.entrants]
+        file, oracle = ResultsFile(self.out), False
+        for tally in tallies:
+            async for texts, rows in self._read([_note(tally.contestant.name, task.id) for task in self.tasks]):
+                file.add(texts)
+                for row in rows:
+                    tally.add(row)
+                    oracle = oracle or row.oracle
+        file.finish(self._header(oracle, complete=complete))
+        return tuple(tally.line(self.tasks) for tally in tallies)
+
+    async def rows(self) -> AsyncIterator[TaskRow]:
+        """All rows that there are, contestant by contestant in the order of the tasks."""
+        for one in self.entrants:
+            async for _, rows in self._read([_note(one.name, task.id) for task in self.tasks]):
+                for row in rows:
+                    yield row
+
+    async def _read(self, names: Sequence[str]) -> AsyncIterator[tuple[list[str], list[TaskRow]]]:
+        """The rows that there are of those, some at a time, and the texts in which the journal holds them."""
+        for start in range(0, len(names), READ_AT_ONCE):
+            some = names[start : start + READ_AT_ONCE]
+            found = await self.journal.all_noted(some)
+            texts = [found[name] for name in some if name in found]
+            yield texts, [TaskRow.model_validate_json(text) for text in texts]
+
+    async def _run_all(self, on_event: Callable[[Event], None]) -> None:
+        """The contestants one after another; beside them the rule, which ends whatever stops them.
+
+        It goes first where a model grades, whose calls may be refused, and where `concurrency` is 1, as there the
+        grader may bear no more.
+        """
+        rule, *contestants = self.entrants
+        stopped: list[SelfwireError] = []
+
+        async def one_after_another() -> None:
+            try:
+                for number, one in enumerate(contestants, 1):
+                    await self._run(one, number, self.ground, on_event)
+            except SelfwireError as error:
+                stopped.append(error)
+
+        at_once = min(self.request.concurrency, BESIDE)
+        free = replace(self.ground, ledger=Ledger(), capped=False, concurrency=at_once)
+        judged = replace(self.ground, capped=True, calls_per_task=0)
+        ruled = self._run(rule, 0, judged if self.judge else free, on_event)
+        with old_objects_left_alone():
+            if self.judge or self.request.concurrency == 1:
+                await ruled
+                await one_after_another()
+            else:
+                await together([one_after_another(), ruled])
+        if stopped:
+            raise stopped[0]
+
+    async def _run(self, one: Entrant, number: int, ground: Ground, on_event: Callable[[Event], None]) -> None:
+        """Every task of a contestant that has no row or an error."""
+        scope = Scope(run=f"{self.run}/{one.name}", seed=self.request.seed, phase=PHASE)
+        done, targets = await self._done(one), len(self.request.entries)
+        count = Count(done=len(done), errors=0, score=sum(done.values()))
+        told, untold = 0.0, False
+
+        def tell() -> None:
+            nonlocal told, untold
+            told, untold = time.monotonic(), False
+            on_event(
+                {
+                    "target": one.name, "number": number, "targets": targets, "done": count.done,
+                    "total": len(self.tasks), "score": count.mean, "errors": count.errors, "spend": self.ledger.spent,
+                }
+            )  # fmt: skip
+
+        async def keep(task: Task, found: Sequence[Trajectory]) -> None:
+            nonlocal untold
+            count.add(await self._kept(one, task, found[0], scope))
+            untold, now = True, time.monotonic()
+            await self._note_time(now)
+            if count.done == len(self.tasks) or now - told >= TOLD_EVERY:
+                tell()
+
+        todo = [task for task in self.tasks if task.id not in done]
+        try:
+            await self.roll_for(one)(ground, one.play, one.workflow, todo, scope, keep)
+        finally:
+            if untold:  # it was stopped
+                tell()
+
+    async def _done(self, one: Entrant) -> dict[str, float]:
+        """Scores of the tasks whose rows stand."""
+        prefix, found = _note(one.name), dict[str, float]()
+        async for _, rows in self._read(await self.journal.note_names(prefix)):
+            found.update((row.task, row.score) for row in rows if row.score is not None)
+        return found
+
+    async def _kept(self, one: Entrant, task: Task, done: Trajectory, scope: Scope) -> TaskRow:
+        spent = done.usage
+        if done.feedback is None or done.notes.get(CUT):  # what failed has no steps and was paid for
+            here: dict[str, str | int] = {"run": scope.run, "iteration": 0, "phase": PHASE, "task": task.id}
+            judged = await self.journal.spend_at(**here, node=JUDGES)
+            spent = (await self.journal.spend_at(**here)).without(judged)
+        body = done.model_dump_json(exclude_defaults=True)
+        row = task_row(one.name, task.question, done, spent, body_hash(body))
+        await self.journal.keep(_note(one.name, task.id), row.model_dump_json(), row.trajectory, body)
+        return row
+
+    async def _note_time(self, now: float) -> None:
+        if now - self._noted > NOTED_EVERY:
+            self._noted = now
+            await self.journal.note(ELAPSED, self.ledger.spent.seconds)  # for a budget after a kill
+
+    def _header(self, oracle: bool, *, complete: bool) -> Header:
+        asked = self.request
+        return Header(
+            selfwire=installed_version(),
+            code=code_hash(),
+            run=self.run,
+            benchmark=asked.benchmark,
+            grader=self.benchmark.environment.name,
+            split=asked.split,
+            seed=asked.seed,
+            tasks=len(self.tasks),
+            models=asked.models.roles,
+            embedder=self.embedder,
+            calls_per_task=asked.calls_per_task,
+            contestants=tuple(one.contestant for one in self.entrants),
+            oracle=oracle,
+            stand_in=asked.models.is_offline,
+            complete=complete,
+        )
+
+
+@dataclass
+class Count:
+    """How a contestant stands, for the progress."""
+
+    done: int
+    errors: int
+    score: float
+
+    def add(self, row: TaskRow) -> None:
+        """Count a row."""
+        self.done += 1
+        self.errors += row.score is None
+        self.score += row.score or 0.0
+
+    @property
+    def mean(self) -> float | None:
+        """Of the graded ones so far."""
+        graded = self.done - self.errors
+        return self.score / graded if graded else None
+
+
+async def noted_workflows(journal: Journal, workflows: Mapping[str, Found]) -> None:
+    """Keep the contestants' workflows in the journal."""
+    bodies = {name: await journal.put_body(one.model_dump(mode="json")) for name, one in workflows.items()}
+    await journal.note(WORKFLOWS, bodies)
+
+
+def _note(name: str, task: str = "") -> str:
+    return f"{ROWS}/{name}/{task}"

@@ -1,0 +1,213 @@
+"""From names to what can be put questions to: methods, baselines, saved workflows, and the benchmark's own rule."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from selfwire.core.errors import ConfigError, LibraryError, ShareError
+from selfwire.core.protocols import Embedder, Model, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import Value
+from selfwire.core.workflow import Workflow
+from selfwire.evals.baselines.single import CUT, single_workflow
+from selfwire.evals.baselines.table import BASELINES, baseline
+from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark
+from selfwire.evals.evaluation.rows import CAPPED, Contestant
+from selfwire.graphs.evomas.chooser_factory import refuse_unusable
+from selfwire.graphs.evomas.method import Evomas
+from selfwire.graphs.method_protocol import Solver
+from selfwire.graphs.method_registry import METHODS, method
+from selfwire.graphs.rollouts import Play
+from selfwire.runs.evaluation.request import Entry
+from selfwire.runtime.ledger import Ledger
+from selfwire.runtime.workflow_library import Library
+
+TRIVIAL = "trivial"
+"""Name of the benchmark's own rule among the contestants."""
+
+
+class Found(Value):
+    """A contestant's workflow and what is known of where it comes from.
+
+    Args:
+        workflow: that is put the questions.
+        learned: whether it was evolved on graded tasks.
+        evolution: what that cost; None if it was not, or nobody knows.
+        run: that evolved it; "" if none did.
+    """
+
+    workflow: Workflow
+    learned: bool = False
+    evolution: Usage | None = None
+    run: str = ""
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A contestant that can be put questions to.
+
+    Attributes:
+        contestant: who it is, for the header.
+        workflow: that is put the questions.
+        play: puts one.
+    """
+
+    contestant: Contestant
+    workflow: Workflow
+    play: Play
+
+    @property
+    def name(self) -> str:
+        """In tables, rows and the journal."""
+        return self.contestant.name
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What solvers are made of."""
+
+    model: Model
+    toolbox: Toolbox
+    embedder: Embedder
+    calls: int | None
+    ledger: Ledger = field(default_factory=Ledger)
+
+    def solver(self, name: str, config: Mapping[str, Any]) -> Solver:
+        """A method or a baseline.
+
+        Raises:
+            ConfigError: there is none of this name, or a knob cannot be used.
+        """
+        if name in BASELINES:
+            return baseline(name, model=self.model, toolbox=self.toolbox, calls=self.calls, config=config)
+        return method(name, model=self.model, toolbox=self.toolbox, embedder=self.embedder, config=config)
+
+
+async def found(entry: Entry, wiring: Wiring, bench: Benchmark, library: Library) -> Found:
+    """The workflow that an entry means: the seed of a method or baseline, else a saved one.
+
+    Raises:
+        ConfigError, LibraryError: there is none, it belongs to no method, or it holds tools that the benchmark lacks.
+    """
+    if entry.target in METHODS or entry.target in BASELINES:
+        return Found(workflow=wiring.solver(entry.target, entry.config).seed(bench.tools))
+    try:
+        saved = await _saved(entry.target, library)
+    except LibraryError as error:
+        if entry.target.endswith(".json") or entry.target.partition("@")[0] in await library.names():
+            raise
+        raise LibraryError(f"{error}; methods are {', '.join(METHODS)}; baselines are {', '.join(BASELINES)}") from None
+    made = wiring.solver(saved.workflow.method, entry.config)
+    if isinstance(made, Evomas):
+        refuse_unusable(saved.workflow, made.config, made.embedder.name)
+    missing = {tool for agent in saved.workflow.agents for tool in agent.tools} - set(bench.toolbox)
+    if missing:
+        raise ConfigError(
+            f"workflow {entry.target!r} holds {', '.join(sorted(missing))}, which {bench.name} lacks; "
+            f"evaluate it on the benchmark that it was made for"
+        )
+    return saved
+
+
+async def _saved(ref: str, library: Library) -> Found:
+    workflow = await library.load(ref)
+    if ref.endswith(".json"):
+        return Found(workflow=workflow, learned=workflow.lineage.parent is not None)
+    version = await library.find(ref)
+    spend = version.facts.get("spend")
+    return Found(
+        workflow=workflow,
+        learned=version.step > 0,
+        evolution=Usage.model_validate(spend) if spend else None,
+        run=version.run,
+    )
+
+
+def entrant(entry: Entry, one: Found, wiring: Wiring) -> Entrant:
+    """A contestant from its entry and its workflow, solved by the workflow's own method."""
+    made = wiring.solver(one.workflow.method, entry.config)
+    contestant = Contestant(
+        name=entry.name,
+        target=entry.target,
+        method=one.workflow.method,
+        workflow=one.workflow.fingerprint,
+        config=entry.config,
+        learned=one.learned,
+        evolution=one.evolution,
+    )
+    play = _capped(made, lambda knobs: _with_knobs(entry, one, wiring, knobs), wiring.ledger)
+    return Entrant(contestant, one.workflow, play)
+
+
+def trivial(rule: Baseline) -> Entrant:
+    """The benchmark's own rule, which needs no team and no call."""
+
+    async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+        await asyncio.sleep(0)  # it never waits, and others have their turn
+        return [Trajectory(question=question, workflow="", answer=rule.answer(question.input))]
+
+    contestant = Contestant(name=TRIVIAL, target=rule.name, method="", workflow="")
+    return Entrant(contestant, single_workflow(()), play)
+
+
+LENGTHS = ("rounds", "stages")
+"""Knobs that say how long a method that works in rounds goes on at most."""
+
+
+def _with_knobs(entry: Entry, one: Found, wiring: Wiring, knobs: Mapping[str, int]) -> Solver:
+    return wiring.solver(one.workflow.method, {**entry.config, **knobs})
+
+
+def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger: Ledger) -> Play:
+    """One answer per question; calls that are used up before there is one are no fault of the infrastructure.
+
+    A method that works in rounds gives the answer of the rounds that its calls sufficed for. Which these are is found
+    by halving, as more rounds never take fewer calls: it is asked again with some of the rounds that are in question.
+    What it had asked before comes out of the journal and costs nothing; nothing else is asked, as which calls were cut
+    depends on timing.
+
+    Args:
+        made: the method.
+        shorter: the method with other knobs.
+        ledger: that pays for the tasks.
+    """
+    config = getattr(made, "config", None)
+    name = next((name for name in LENGTHS if hasattr(config, name)), "")
+    most = getattr(config, name) if name else 1
+
+    async def longest(workflow: Workflow, question: Question, scope: Scope) -> Trajectory | None:
+        done, fits, too_many = None, 0, most
+        while too_many - fits > 1:
+            rounds = (fits + too_many) // 2
+            try:
+                done, fits = await shorter({name: rounds}).solve(workflow, question, scope=scope), rounds
+            except ShareError:
+                too_many = rounds
+        return done
+
+    async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+        try:
+            return [await made.solve(workflow, question, scope=scope)]
+        except ShareError as error:
+            why = str(error)
+        with _closed(ledger.at(scope.at(task=question.id))):
+            done = await longest(workflow, question, scope)
+        if done is not None:
+            return [done.replace(notes={**done.notes, CUT: True})]
+        blank = Trajectory(question=question, workflow=workflow.fingerprint, notes={CAPPED: True})
+        return [blank.failed(why)]
+
+    return play
+
+
+@contextmanager
+def _closed(share: Ledger) -> Iterator[None]:
+    """Have a task's share pay for no further call."""
+    most = share.budget.calls
+    with nullcontext() if most is None else share.hold(Usage(calls=most - share.spent.calls, dollars=0.0), "cut"):
+        yield

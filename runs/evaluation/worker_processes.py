@@ -1,0 +1,209 @@
+"""Contestants in processes of their own: each has a journal below the run's folder, which the run's own takes over.
+
+A contestant's numbers follow from the request, its workflow and its tasks, and its calls carry the run's name as they
+do in one process; so the rows are the same however many processes there are, and a run can be resumed with another
+number of them.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.queues import SimpleQueue
+from pathlib import Path
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.usage import Usage
+from selfwire.evals.evaluation.table import Line
+from selfwire.runs.estimates.evolution import evolution_calls
+from selfwire.runs.evaluation.lifecycle import begun_with, part_of
+from selfwire.runs.evaluation.pre_evolution import Evolution
+from selfwire.runs.evaluation.request import EvaluationRequest
+from selfwire.runs.evaluation.run import Evaluation, Event, noted_workflows
+from selfwire.runs.evaluation.shards import Part
+from selfwire.runs.run_record import stopped
+from selfwire.runtime.ledger import Purse
+from selfwire.runtime.sync import run_sync
+
+MANY = 4
+"""Contestants from which on processes of their own are worth their start."""
+WORKERS = 2
+"""Processes where nobody says how many."""
+PAUSE = 0.2
+"""Seconds between two events of a contestant, and between two looks at what has been heard."""
+
+Heard = SimpleQueue[Event]
+
+
+def workers_for(request: EvaluationRequest, asked: int | None) -> int:
+    """Processes for an evaluation; one where a limit or a provider's rate binds, as one process counts these.
+
+    Args:
+        request: what is to be done.
+        asked: by the user; None for as many as fit.
+
+    Raises:
+        ConfigError: more than one cannot be had.
+    """
+    budget = any(limit is not None for limit in request.budget.model_dump().values())
+    remote = set(request.models.roles.values()) != {"offline"}
+    bound = [
+        *(["a budget"] if budget else []),
+        *(["a provider's rate"] if remote else []),
+        *(["LangSmith"] if request.langsmith != "off" else []),
+    ]
+    if asked is None:
+        return 1 if bound or len(request.entries) < MANY else min(WORKERS, os.cpu_count() or 1)
+    if asked > 1 and bound:
+        raise ConfigError(f"{bound[0]} is looked after in one process; leave out --workers, or give 1")
+    return asked
+
+
+def in_processes(
+    run: Evaluation, home: Path | None, workers: int, on_event: Callable[[Event], None] = lambda event: None
+) -> tuple[Line, ...]:
+    """Evolve and measure every contestant, so many at a time, as `run.evolve` and `run.go` do one after another.
+
+    Args:
+        run: that was started or resumed.
+        home: of runs and library.
+        workers: processes.
+        on_event: hears of progress: events as of `run.go`, and of evolutions, with the contestant as `target`.
+
+    Raises:
+        OutageError, ModelError: a contestant stopped; what all have done is kept, and the run can be resumed.
+    """
+    todo = [Part(run.run, name, home) for name in run_sync(_unfinished(run))]
+    run_sync(run.tell("running"))
+    try:
+        with closing(_worked(todo, workers, on_event)) as worked:
+            for part, spent in worked:
+                run.workflows.update(begun_with(part.own)[0])
+                part.joined()
+                run.ledger.settle(Purse(), spent)
+    except BaseException as error:
+        for part in todo:
+            part.joined()
+        run_sync(run.tell(stopped(error)))
+        raise
+    run_sync(noted_workflows(run.journal, run.workflows))
+    lines = run_sync(run.written(complete=True))
+    run_sync(run.tell("finished"))
+    return lines
+
+
+async def _unfinished(run: Evaluation) -> list[str]:
+    """Contestants without a score for every task, those whose evolutions take most first."""
+    scored = Counter([row.target async for row in run.rows() if row.score is not None])
+    calls = {one.entry.name: _calls(one, run) for one in run.evolutions}
+    left = [one.name for one in run.request.entries if scored[one.name] < len(run.tasks)]
+    return sorted(left, key=lambda name: -calls.get(name, 0.0))
+
+
+def _calls(one: Evolution, run: Evaluation) -> float:
+    return sum(evolution_calls(one.asked, run.workflows[one.entry.name].workflow).values())
+
+
+def _worked(
+    todo: Sequence[Part], workers: int, on_event: Callable[[Event], None]
+) -> Generator[tuple[Part, Usage], None, None]:
+    """Parts as they end, with what they have spent; after a fault those that run end, and no others begin."""
+    context = multiprocessing.get_context("spawn")
+    heard: Heard = context.SimpleQueue()
+    faults: list[BaseException] = []
+    with _pool(workers, heard) as pool:
+        running = {pool.submit(done_alone, part): part for part in todo}
+        while running:
+            ended, _ = wait(running, PAUSE, FIRST_COMPLETED)
+            while not heard.empty():
+                on_event(heard.get())
+            for future in ended:
+                part = running.pop(future)
+                if not future.cancelled() and (fault := future.exception()):
+                    faults.append(fault)
+                    for waiting in running:
+                        waiting.cancel()
+                elif not future.cancelled():
+                    yield part, future.result()
+    if faults:
+        raise faults[0]
+
+
+@contextmanager
+def _pool(workers: int, heard: Heard) -> Iterator[ProcessPoolExecutor]:
+    """Processes that end with this block; at once, if it is left by an error: journals survive that."""
+    before = set(multiprocessing.active_children())
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(heard,)) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in set(multiprocessing.active_children()) - before:
+                process.terminate()
+            raise
+
+
+_listeners: list[Heard] = []
+"""In a process of a contestant: who hears of progress; a queue reaches a process only when that begins."""
+
+
+def _begin(heard: Heard) -> None:
+    """What a process does first: leave Ctrl-C to its parent, and end with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _listeners.append(heard)
+
+    def follow() -> None:
+        if parent := multiprocessing.parent_process():
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def done_alone(part: Part) -> Usage:
+    """Evolve and measure a contestant in the process that this is called in; returns what that has cost.
+
+    Raises:
+        OutageError, ModelError: it stopped; what it has done is in its journal.
+    """
+    tell = _Telling(part.name, _listeners)
+    with part_of(part) as run:
+        since = run.ledger.spent
+        run.evolve(tell.evolution)
+        run_sync(run.go(tell))
+        return run.ledger.spent.without(since)
+
+
+@dataclass
+class _Telling:
+    """Passes events on, not more of them than anybody looks at."""
+
+    name: str
+    listeners: Sequence[Heard]
+    latest: float = field(default=0.0, init=False)
+
+    def __call__(self, event: Event) -> None:
+        """An event of the measuring."""
+        if event["target"] == self.name and (event["done"] == event["total"] or self._is_time):
+            self._tell(event)
+
+    def evolution(self, evolution: Evolution, event: Event) -> None:
+        """An event of the evolution."""
+        if event["phase"] == "save" or self._is_time:
+            self._tell({**event, "target": self.name, "iterations": evolution.asked.evolution.iterations})
+
+    @property
+    def _is_time(self) -> bool:
+        return time.monotonic() - self.latest > PAUSE
+
+    def _tell(self, event: Event) -> None:
+        self.latest = time.monotonic()
+        for one in self.listeners:
+            one.put(event)

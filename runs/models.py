@@ -1,0 +1,90 @@
+"""The models and the embedder that a request names, wired to a run's journal and budget."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from selfwire.core.errors import ConfigError
+from selfwire.runs.requests import ModelNames
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.ledger import Ledger
+from selfwire.runtime.metered import CallPolicy, MeteredModel
+from selfwire.runtime.models import chat_model
+from selfwire.runtime.prices import Prices
+from selfwire.runtime.storage import home_folder
+
+REQUESTS = 32
+"""Least number of requests at once per provider, where the request names none."""
+PRICES = "prices.json"
+"""Name of the file in the home folder that overrides the shipped list prices."""
+
+
+def metered(
+    names: ModelNames,
+    *,
+    journal: Journal,
+    ledger: Ledger,
+    at_once: int = 1,
+    probe: bool = False,
+    home: Path | None = None,
+) -> MeteredModel:
+    """The models of a request behind one wrapper.
+
+    Args:
+        names: which model plays which role.
+        journal, ledger: of the run.
+        at_once: tasks that are worked on at the same time.
+        probe: whether a provider that is down raises an OutageError, for runs that can be resumed.
+        home: folder where a file of prices may lie.
+
+    Raises:
+        ConfigError: a model or a file of prices cannot be used, there is an address and nobody to send to, or a
+            dollar budget meets a model without a price.
+    """
+    if names.base_url and set(names.roles.values()) == {"offline"}:
+        raise ConfigError(
+            f"--base-url {names.base_url} is an address of models, and the offline model calls no server; give the "
+            "model's name too, such as --model openai:NAME, or leave the address out"
+        )
+    if names.base_url is not None:
+        refuse_no_address(names.base_url)
+    options = {"base_url": names.base_url} if names.base_url else {}
+    made = {name: chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
+    requests = names.requests or max(REQUESTS, at_once)
+    policy = CallPolicy(timeout=names.timeout, retries=names.retries, probe=probe, concurrency=requests)
+    roles = {role: made[name] for role, name in names.roles.items()}
+    return MeteredModel(roles, journal=journal, ledger=ledger, policy=policy, prices=prices(names, home))
+
+
+def refuse_no_address(url: str) -> None:
+    """Refuse what no request could be sent to, before anything waits for its answer.
+
+    Raises:
+        ConfigError: it is no http or https address with a host and, if any, a port.
+    """
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # of a port that is no number, or too high
+        usable = False
+    if not usable:
+        raise ConfigError(f"--base-url {url!r} is no address of a server; write it as http://HOST:PORT/v1")
+
+
+def prices(names: ModelNames, home: Path | None) -> Prices:
+    """The shipped list prices under those of the request's file, or of the home folder's.
+
+    Raises:
+        ConfigError: the file cannot be used.
+    """
+    return Prices.load(price_file(names, home))
+
+
+def price_file(names: ModelNames, home: Path | None) -> Path | None:
+    """The file of prices that the user has given or laid into the home folder; None if there is none."""
+    own = home_folder(home) / PRICES
+    return Path(names.prices) if names.prices else own if own.exists() else None
+
+
+def embedder_name(names: ModelNames) -> str:
+    """Which embedder a request means: beside the offline model `auto` is hashing."""
+    return "hashing" if names.embedder == "auto" and names.is_offline else names.embedder

@@ -1,0 +1,125 @@
+"""What every journalled run shares: how its request is kept, found again and changed, and what must stay the same."""
+
+import hashlib
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from selfwire.core.errors import JournalError, described
+from selfwire.core.task import Task
+from selfwire.core.usage import Budget
+from selfwire.core.values import fingerprint
+from selfwire.runs.folders import SUMMARY
+from selfwire.runs.requests import Request
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.sync import run_sync
+
+REQUEST = "request"
+"""Name of the journal's note that holds what was asked."""
+ROOMS = ("bench", "cli", "core", "evals", "evolvers", "graphs", "nodes", "runs", "runtime", "tools")
+
+AnyRequest = TypeVar("AnyRequest", bound=Request)
+
+
+def asked(path: Path, schema: type[AnyRequest], command: str | None = None) -> AnyRequest:
+    """What a run was asked to do; nothing is written.
+
+    Args:
+        path: of its journal.
+        schema: of what is asked of such runs.
+        command: that begins them, where others are asked the same.
+
+    Raises:
+        JournalError: it is no run of this kind, or ended before it had begun.
+    """
+    journal = Journal.reading(path)
+    try:
+        found, began = run_sync(journal.noted(REQUEST)), (run_sync(journal.noted(SUMMARY)) or {}).get("command")
+        if command and began not in (None, command):
+            raise JournalError(
+                f"run {journal.run!r} was begun by `selfwire {began}`, not by `selfwire {command}`; "
+                f"go on with `selfwire {began} --resume {journal.run}`"
+            )
+        return schema.model_validate(found)
+    except ValidationError as error:
+        why = "it ended before it had begun" if found is None else _told(error)
+        raise JournalError(
+            f"run {journal.run!r} holds no request that can be resumed ({why}); start a new run"
+        ) from None
+    finally:
+        journal.close()
+
+
+def _told(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}; is it a run of another command?"
+
+
+@asynccontextmanager
+async def standing(tell: Callable[[str], Awaitable[None]]) -> AsyncIterator[None]:
+    """Note that a run is running, and why it stopped if it does; one that finishes says so itself.
+
+    Args:
+        tell: notes a status for lists of runs.
+    """
+    await tell("running")
+    try:
+        yield
+    except BaseException as error:
+        await tell(stopped(error))
+        raise
+
+
+def stopped(error: BaseException) -> str:
+    """The status of a run that this has stopped."""
+    why = described(error) if isinstance(error, Exception) else "interrupted"
+    return f"stopped: {why}"[:120]
+
+
+def with_limits(request: AnyRequest, limits: Mapping[str, float]) -> AnyRequest:
+    """The request with some limits of its budget replaced."""
+    budget = {**request.budget.model_dump(), **limits}
+    return request.replace(budget=Budget.model_validate(budget)) if limits else request
+
+
+def facts(request: Request, corpus: object, embedder: str) -> dict[str, str]:
+    """Hashes of what a resumed run must share with its beginning.
+
+    Args:
+        request: what was asked; its budget may be raised.
+        corpus: the tasks, in any JSON form.
+        embedder: name of the embedder.
+    """
+    return {
+        "config": fingerprint(request.model_dump(mode="json", exclude={"budget"})),
+        "code": code_hash(),
+        "corpus": fingerprint(corpus),
+        "embedder": embedder,
+    }
+
+
+def corpus(tasks: tuple[Task, ...]) -> list[object]:
+    """Tasks as JSON."""
+    return [task.model_dump(mode="json") for task in tasks]
+
+
+@cache
+def code_hash() -> str:
+    """SHA-256, shortened, over selfwire's own sources and prompts, as they were when first asked for."""
+    digest = hashlib.sha256()
+    for room in ROOMS:
+        root = Path(str(files(f"selfwire.{room}")))
+        for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".md", ".json")):
+            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def short_name(benchmark: str) -> str:
+    """A benchmark's name, or that of its file, as it can stand in names of runs and workflows."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", Path(benchmark).stem).strip("-")[:32] or "tasks"

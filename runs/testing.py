@@ -1,0 +1,144 @@
+"""Tests of one's own teams: a saved workflow, method or baseline put to a benchmark's questions inside a pytest test.
+
+    TEAM = subject("hiva-archive", benchmark="archive", tasks=20)
+
+    @pytest.mark.langsmith
+    @pytest.mark.parametrize("question", TEAM.questions, ids=lambda question: question.id)
+    def test_it_answers(question):
+        assert TEAM.answer(question).feedback.solved
+
+`pytest.mark.langsmith` is langsmith's own mark; with `LANGSMITH_TEST_TRACKING=false` it does nothing. Tests take
+questions and never tasks, as the mark uploads what a test takes.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from langsmith import get_current_run_tree, testing
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question, Task
+from selfwire.core.trajectory import Trajectory
+from selfwire.evals.langsmith.measures import measures
+from selfwire.graphs.rollouts import Ground, graded, played
+from selfwire.runs.evaluation.lifecycle import checked
+from selfwire.runs.evaluation.request import Entry, EvaluationRequest
+from selfwire.runs.evaluation.run import DEFAULT_SHARE, PHASE
+from selfwire.runs.evaluation.systems import Entrant, Wiring, entrant
+from selfwire.runs.models import metered
+from selfwire.runs.requests import ModelNames
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.journalled_tools import journalled
+from selfwire.runtime.ledger import Ledger
+from selfwire.runtime.sync import run_sync
+
+NAME = "subject"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a test puts questions to.
+
+    Attributes:
+        entrant: the workflow, and how a question is put to it.
+        ground: where answers are graded.
+        tasks: by id.
+        scope: of every answer.
+    """
+
+    entrant: Entrant
+    ground: Ground
+    tasks: dict[str, Task]
+    scope: Scope
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The tasks without their references, for `pytest.mark.parametrize`."""
+        return tuple(task.question for task in self.tasks.values())
+
+    def answer(self, question: Question) -> Trajectory:
+        """`answered`, for tests that are no coroutines."""
+        return run_sync(self.answered(question))
+
+    async def answered(self, question: Question) -> Trajectory:
+        """Put a question to the workflow and have the answer graded; under the mark, LangSmith is told.
+
+        Returns:
+            What the team did, with the environment's `feedback`; `error` says why there is none.
+
+        Raises:
+            ConfigError: the question is none of the subject's.
+            OutageError: the provider answers nobody.
+        """
+        if question.id not in self.tasks:
+            raise ConfigError(f"there is no question {question.id!r}; ask one of `questions`")
+        task, at, workflow = self.tasks[question.id], self.scope.at(task=question.id), self.entrant.workflow
+        found = await played(self.entrant.play, workflow, task.question, at)
+        done = await graded(self.ground, task, found[0], at)
+        _tell(done)
+        return done
+
+
+def subject(
+    target: str,
+    *,
+    benchmark: str,
+    tasks: int = 10,
+    split: str = "test",
+    seed: int = 0,
+    model: str = "offline",
+    home: Path | None = None,
+    **request: Any,
+) -> Subject:
+    """A saved workflow, method or baseline on the tasks of a benchmark.
+
+    Args:
+        target: as `selfwire eval` takes it: a name in the library, `name@version`, a fingerprint, a .json file, or
+            the name of a method or baseline.
+        benchmark: its name, or the path of a JSONL file of tasks.
+        tasks: how many.
+        split: train, gate or test.
+        seed: of the tasks and of everything drawn.
+        model: plays all roles.
+        home: folder of saved workflows; SELFWIRE_HOME or ./.selfwire if None.
+        request: further fields of `EvaluationRequest`, such as `grader`.
+
+    Raises:
+        ConfigError, LibraryError: a name or file cannot be used.
+        ValueError: a field is unknown or out of bounds.
+    """
+    entry = Entry(name=NAME, target=target)
+    asked = EvaluationRequest(
+        benchmark=benchmark, entries=(entry,), tasks=tasks, split=split, seed=seed,
+        **{"models": ModelNames(agent=model), **request},
+    )  # fmt: skip
+    trial, journal, ledger = checked(asked, home), Journal.memory(NAME), Ledger(asked.budget)
+    workflow = trial.workflows[NAME]
+    wired = metered(asked.models, journal=journal, ledger=ledger, home=home)
+    labelled = wired.labelled(method=workflow.workflow.method, workflow=workflow.workflow.fingerprint)
+    bench = trial.bench.with_model(wired)
+    wiring = Wiring(labelled, journalled(bench.toolbox, journal), trial.embeds, asked.calls_per_task)
+    ground = Ground(
+        environment=bench.environment,
+        journal=journal,
+        ledger=ledger,
+        concurrency=asked.concurrency,
+        calls_per_task=asked.calls_per_task or DEFAULT_SHARE,
+        keep_errors_below=1.0,
+    )
+    by_id = {task.id: task for task in trial.tasks}
+    return Subject(entrant(entry, workflow, wiring), ground, by_id, Scope(run=NAME, seed=seed, phase=PHASE))
+
+
+def _tell(done: Trajectory) -> None:
+    """Log the outcome to the marked test that runs, if one does and is tracked."""
+    if get_current_run_tree() is None:
+        return
+    with suppress(ValueError):  # traced by something else than the mark
+        testing.log_inputs({"question": done.question.input})
+        testing.log_outputs({"answer": done.answer})
+        for one in measures(done):
+            testing.log_feedback(key=one.key, score=one.score)

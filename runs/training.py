@@ -1,0 +1,203 @@
+"""Trains a router on a benchmark: an evolution's parts, driven by the training loop instead of the outer graph."""
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.protocols import Embedder
+from selfwire.core.scope import Scope
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import Value
+from selfwire.core.workflow import Workflow
+from selfwire.evals.statistics import Estimate, wilson
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.evomas.reinforce import Update
+from selfwire.evolvers.evomas.weights import ROUTER
+from selfwire.graphs.evomas.method import Evomas
+from selfwire.graphs.evomas.training import Training, batch_tasks
+from selfwire.graphs.hiva.method import Hiva
+from selfwire.graphs.learned_router import SAMPLING, branches
+from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.rollouts import roll_out, solving, spent
+from selfwire.runs.evolution import OpenRun, checked, resumed, started
+from selfwire.runs.folders import SUMMARY, runs_folder
+from selfwire.runs.requests import EvolveRequest
+from selfwire.runs.run_record import short_name, standing
+from selfwire.runtime.ledger import deadline
+
+STATE = "router.safetensors"
+"""Name of the file, in a run's folder, of the weights after the last update, optimiser and all."""
+METHODS = {"evomas": {}, "hiva": {"router": "learned"}}
+"""Methods that a router can be trained for, and the knobs that make it theirs."""
+
+
+class Tested(Value):
+    """What held-out tasks say of one way to route.
+
+    Args:
+        name: of the way.
+        solved: share of the tasks that did not end as an error; None if all did.
+        errors: tasks that did.
+        usage: of all tasks.
+    """
+
+    name: str
+    solved: Estimate | None
+    errors: int
+    usage: Usage
+
+
+@dataclass(frozen=True)
+class OpenTraining:
+    """A training that can be run now.
+
+    Attributes:
+        run: the opened run that it uses the parts of.
+        config: how the router draws and is trained.
+        embedder: of states and agents.
+        state: file of the weights after the last update.
+    """
+
+    run: OpenRun
+    config: EvomasConfig
+    embedder: Embedder
+    state: Path
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the user should know, such as batches that are not of the size that was asked for."""
+        wanted, tasks = self.config.train.batch, len(self.run.parts.splits.train)
+        made = batch_tasks(wanted, self.config.samples, tasks) * self.config.samples
+        why = f"{tasks} train tasks, {self.config.samples} runs of each"
+        smaller = (f"every update learns from {made} episodes, not from {wanted}: there are {why}",)
+        return (*self.run.notices, *(smaller if made != wanted else ()))
+
+    async def go(
+        self,
+        on_update: Callable[[Update], None] = lambda update: None,
+        on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
+    ) -> Workflow:
+        """Train, or go on; see `Training.go`.
+
+        Raises:
+            BudgetError, OutageError, ModelError: it stopped and can be resumed.
+        """
+        parts = self.run.parts
+        training = Training(
+            run=parts.run,
+            seed=parts.config.seed,
+            ground=parts.ground,
+            play=lambda workflow, question, scope: parts.method.explore(workflow, question, scope=scope),
+            samples=self.config.samples,
+            tasks=parts.splits.train,
+            config=self.config,
+            train=self.config.train,
+            embedder=self.embedder,
+            state=self.state,
+            save=self._save,
+        )
+        async with standing(self._tell), deadline(parts.ledger):
+            workflow = await training.go(parts.seed_workflow, on_update, on_episode)
+        await self._tell("finished", iteration=self.config.train.updates)
+        return workflow
+
+    async def tested(self, workflow: Workflow) -> list[Tested]:
+        """Held-out tasks with the trained router, with the one that training began with, untrained, and by chance.
+
+        Raises:
+            BudgetError, OutageError, ModelError: as `go`.
+        """
+        parts = self.run.parts
+        found = []
+        for name, method, routed in self._ways(workflow):
+            scope = Scope(run=parts.run, seed=parts.config.seed, phase=f"test-{name}")
+            done = await roll_out(parts.ground, solving(method), routed, parts.splits.test, scope, lambda one: None)
+            graded = [one.feedback.solved for one in done if one.feedback and one.error is None]
+            solved = wilson(sum(graded), len(graded)) if graded else None
+            found.append(Tested(name=name, solved=solved, errors=len(done) - len(graded), usage=spent(done)))
+        return found
+
+    def _ways(self, workflow: Workflow) -> Iterator[tuple[str, Method, Workflow]]:
+        parts = self.run.parts
+        yield "trained", parts.method, workflow
+        begun = parts.seed_workflow
+        untrained = begun.replace(memory={name: kept for name, kept in begun.memory.items() if name != ROUTER})
+        if untrained != begun:
+            yield "as it began", parts.method, begun
+        yield "untrained", parts.method, untrained
+        if isinstance(parts.method, Evomas):
+            chance = parts.method.config.replace(adapter="random")
+            model, toolbox, embeds = parts.method.model, parts.method.toolbox, parts.method.embedder
+            yield "random", Evomas(model, toolbox, embeds, chance), untrained
+
+    async def _save(self, workflow: Workflow, updates: int) -> None:
+        parts = self.run.parts
+        facts = {"method": workflow.method, "benchmark": self.run.benchmark.name, "updates": updates}
+        await parts.library.save(parts.config.name, workflow, run=parts.run, step=updates, facts=facts)
+
+    async def _tell(self, status: str, **more: Any) -> None:
+        request = self.run.request
+        told = {"command": "train", "method": request.method, "benchmark": request.benchmark, "status": status}
+        name = self.run.parts.config.name
+        await self.run.parts.journal.note(SUMMARY, {**told, "model": request.models.agent, "name": name, **more})
+
+
+@contextmanager
+def new_training(request: EvolveRequest, home: Path | None = None, *, run: str | None = None) -> Iterator[OpenTraining]:
+    """A new training run.
+
+    Args:
+        request: as for an evolution; its method's knobs hold those of the training in `train`.
+        home: folder of runs and library.
+        run: its name.
+
+    Raises:
+        ConfigError, LibraryError: a name, file or option cannot be used.
+    """
+    if request.method not in METHODS:
+        raise ConfigError(f"{request.method} has no router to train; {', '.join(METHODS)} have")
+    trial = checked(request, home)
+    _trainable(trial.method, trial.seed)  # before anything is written
+    named = run or f"train-{request.method}-{short_name(request.benchmark)}-{secrets.token_hex(3)}"
+    with started(request, home, run=named) as opened:
+        yield _training(opened, home)
+
+
+@contextmanager
+def resumed_training(
+    run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None
+) -> Iterator[OpenTraining]:
+    """A training that stopped; arguments and errors as for `evolutions.resumed`."""
+    with resumed(run, home, limits=limits, command="train") as opened:
+        yield _training(opened, home)
+
+
+def _training(opened: OpenRun, home: Path | None) -> OpenTraining:
+    config, embeds = _trainable(opened.parts.method, opened.parts.seed_workflow)
+    return OpenTraining(opened, config, embeds, runs_folder(home) / opened.parts.run / STATE)
+
+
+def _trainable(method: Method, seed: Workflow) -> tuple[EvomasConfig, Embedder]:
+    """How the router draws and is trained, and whose vectors it reads.
+
+    Raises:
+        ConfigError: no run would ask it.
+    """
+    if isinstance(method, Evomas):
+        if method.config.adapter != "learned":
+            raise ConfigError(f"adapter {method.config.adapter} asks no router; leave it at learned to train one")
+        return method.config, method.embedder
+    if not isinstance(method, Hiva) or method.config.router != "learned":
+        raise ConfigError(f"{method.name} is routed by something else here; leave its router at learned to train it")
+    if not branches(seed):
+        raise ConfigError(
+            f"no agent of this team has two successors to choose from ({len(seed.topology.nodes)} nodes), so a router "
+            "has nothing to learn; name a team that branches with --workflow, such as one that was evolved"
+        )
+    config = EvomasConfig(sampling=SAMPLING, samples=1, transfer=True, train=method.config.train)
+    return config, method.embedder

@@ -1,0 +1,47 @@
+"""Tools whose calls are rows of the journal."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from selfwire.core.chat import ToolSpec
+from selfwire.core.protocols import Tool, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.values import thawed
+from selfwire.runtime.journal import Journal, Outcome
+
+
+@dataclass(frozen=True)
+class JournalledTool:
+    """A tool that is run once per (scope, arguments) of a run, and replayed after that."""
+
+    tool: Tool
+    journal: Journal
+
+    @property
+    def spec(self) -> ToolSpec:
+        """As the tool's."""
+        return self.tool.spec
+
+    async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
+        """Run or replay.
+
+        Raises:
+            ToolError: as the tool; it is noted and not replayed.
+        """
+
+        async def call() -> Outcome:
+            return Outcome(json.dumps(await self.tool.run(arguments, scope=scope)))
+
+        request = {"tool": self.tool.spec.name, "arguments": thawed(arguments)}
+        outcome = await self.journal.recorded("tool", scope, request, call)
+        return str(json.loads(outcome.text))
+
+
+def journalled(toolbox: Toolbox, journal: Journal) -> Toolbox:
+    """Every tool of a toolbox, journalled but for those that rebuild their state by being run again."""
+    return {
+        name: tool if getattr(tool, "rebuilds", False) else JournalledTool(tool, journal)
+        for name, tool in toolbox.items()
+    }

@@ -1,0 +1,316 @@
+"""evolve with what cannot be used: one line on stderr, exit code 2, and nothing written."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from selfwire.cli.app import build
+from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.runs.evolution import started
+from selfwire.runs.folders import JOURNAL
+from selfwire.runs.requests import EvolveRequest, Sizes
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.workflow_library import open_library
+
+EVOLVE = ("evolve", "hiva", "--benchmark", "archive")
+TASKS = "".join(f'{{"input": "What is {n} + {n}?", "reference": "{2 * n}"}}\n' for n in range(12))
+NOWHERE = "http://127.0.0.1:9/v1"
+SMALL = ("--train", "4", "--gate-size", "4", "--gate-tasks", "4", "--batch", "4", "--test", "4", "--iterations", "1")
+
+
+def call(home: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(build(), list(arguments), env={"SELFWIRE_HOME": str(home), "OPENAI_API_KEY": ""})
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def refused(home: Path, *arguments: str) -> str:
+    """The one line that is said; what is there before is there after, and nothing else."""
+    before = contents(home)
+    result = call(home, *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert contents(home) == before
+    # click says how a command is used before it says what is wrong with an option
+    lines = [line for line in result.stderr.splitlines() if not line.startswith(("Usage:", "Try "))]
+    [line] = [line for line in lines if line.strip()]
+    assert line.lower().startswith("error: ")
+    return line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("evolve", "hvia", "--benchmark", "archive"), "unknown method 'hvia'; methods are hiva"),
+        (("evolve", "hiva", "--benchmark", "arxiv"), "unknown benchmark 'arxiv'; choose archive, plancraft"),
+        (("evolve", "hiva"), "needs a method and --benchmark"),
+        ((*EVOLVE, "--model", "gpt"), "unknown model 'gpt'"),
+        ((*EVOLVE, "--model", "nobody:gpt"), "model 'nobody:gpt' cannot be used"),
+        ((*EVOLVE, "--model", "openai:gpt-4o-mini"), "needs a key; set OPENAI_API_KEY"),
+        ((*EVOLVE, "--meta-model", "gpt"), "unknown model 'gpt'"),
+        ((*EVOLVE, "--embedder", "bert"), "embedder"),
+        ((*EVOLVE, "--seed-team", "nobody"), "there is no workflow 'nobody'"),
+        ((*EVOLVE, "--seed-team", "none.json"), "workflow file none.json cannot be read"),
+        ((*EVOLVE, "--name", "my team"), "EvolutionConfig.name"),
+        ((*EVOLVE, "--budget-calls", "-1"), "Budget.calls: Input should be greater than or equal to 0, not -1"),
+        ((*EVOLVE, "--budget-usd", "-0.5"), "Budget.dollars"),
+        ((*EVOLVE, "--budget-seconds", "nan"), "Budget.seconds"),
+        ((*EVOLVE, "--budget-calls", "many"), "should be a valid integer"),
+        (
+            (*EVOLVE, "--model", "openai:local", "--base-url", "http://127.0.0.1:9/v1", "--budget-usd", "1"),
+            "the price of openai:local is not known",
+        ),
+        ((*EVOLVE, "--set", "colour=red"), "config of hiva: colour: "),
+        ((*EVOLVE, "--set", "nodes=0"), "config of hiva: nodes: "),
+        ((*EVOLVE, "--set", "nodes"), "--set takes name=value, not 'nodes'"),
+        ((*EVOLVE, "--set", "nodes=3", "--set", "nodes.deep=1"), "--set gives 'nodes' a value and leads into it"),
+        (("evolve", "tacomas", *EVOLVE[2:], "--set", "fast.speed=1"), "fast.speed: Extra inputs are not permitted"),
+        (("run", "tacomas", "Who?", "--set", "fast.rate=11"), "config of tacomas: fast.rate: Input should be less"),
+        (("run", "dytopo", "Who?", "--set", "domain=law"), "config of dytopo: domain: Input should be 'general'"),
+        (("run", "hvia", "Who?"), "unknown method 'hvia'; methods are hiva, hera, tacomas, dytopo"),
+        ((*EVOLVE, "--gate", "maybe"), "EvolutionConfig.gate"),
+        ((*EVOLVE, "--gate-tasks", "0"), "EvolutionConfig.gate_tasks"),
+        ((*EVOLVE, "--gate-size", "0"), "the paired gate needs gate tasks"),
+        ((*EVOLVE, "--train", "0"), "Sizes.train"),
+        ((*EVOLVE, "--test", "-1"), "Sizes.test"),
+        ((*EVOLVE, "--iterations", "-1"), "EvolutionConfig.iterations"),
+        ((*EVOLVE, "--concurrency", "0"), "EvolutionConfig.concurrency"),
+        ((*EVOLVE, "--seed", "-1"), "EvolutionConfig.seed"),
+        ((*EVOLVE, "--timeout", "0"), "ModelNames.timeout"),
+        (("evolve", "hiva", "--benchmark", "plancraft", "--train", "100000"), "100000"),
+        (("evolve", "--resume", "r9"), "there is no run 'r9'"),
+        (
+            (*EVOLVE, "--train", "99999999999"),
+            "at most 100,000 tasks, and these splits take one of 400,000,000,476; ask",
+        ),
+        (("eval", "hiva", "--benchmark", "archive", "--tasks", "99999999999"), "an archive has at most 100,000 tasks"),
+        (("eval", "hvia", "--benchmark", "archive"), "there is no workflow 'hvia'"),
+        (
+            ("eval", "hvia", "--benchmark", "archive"),
+            "; methods are hiva, hera, tacomas, dytopo, evomas; baselines are",
+        ),
+        (("compare", "cot", "singel", "--benchmark", "archive"), "; methods are hiva"),
+        ((*EVOLVE, "--set", "nodes=5000"), "nodes: Input should be less than or equal to 1000, not 5000"),
+        ((*EVOLVE, "--set", "=3"), "--set takes name=value, not '=3'"),
+        ((*EVOLVE, "--rubric", ""), "the rubric is blank"),
+        (
+            ("compare", "cot", "single", "--benchmark", "archive", "--evolve", "nobody"),
+            "error: nobody is called 'nobody' who could be evolved",
+        ),
+        (("ablate", "hiva", "--out", "."), "results cannot be kept in .: Is a directory; choose another --out"),
+        (
+            ("compare", "cot", "single", "--benchmark", "archive", "--markdown", "."),
+            "the table cannot be written to .: it is a folder",
+        ),
+        (
+            ("compare", "cot", "single", "--benchmark", "archive", "--markdown", "/no/such/t.md"),
+            "the table cannot be written to /no/such/t.md: /no/such is no folder",
+        ),
+        (("eval", "hiva", "--benchmark", "archive", "--grader", "f1"), "archive has its own rule"),
+        ((*EVOLVE, "--home", "postgres://db/x"), "runs lie in a folder, not at postgres://"),
+        (("evolve", "--resume", "../x"), "there is no run '../x'"),
+        (("evolve", "--resume", "r9", "--seed", "3"), "--seed cannot be given beside it; only --budget-calls"),
+        (("evolve", "hiva", "--resume", "r9", "--set", "nodes=3"), "--set, METHOD cannot be given"),
+        (("evolve", "--resume", "r9", "--no-baselines"), "--baselines cannot be given"),
+        ((*EVOLVE, "--base-url", NOWHERE), f"--base-url {NOWHERE} is an address of models, and the offline model"),
+        ((*EVOLVE, "--base-url", NOWHERE, "--dry-run"), "the offline model calls no server"),
+        (("run", "dytopo", "Who?", "--base-url", NOWHERE), "the offline model calls no server"),
+        (("eval", "single", "--benchmark", "archive", "--base-url", NOWHERE), "the offline model calls no server"),
+        (("compare", "cot", "--benchmark", "archive", "--base-url", NOWHERE), "the offline model calls no server"),
+        (("ablate", "hiva", "--base-url", NOWHERE), "the offline model calls no server"),
+        (("ablate", "dytopo", "--base-url", NOWHERE), "the offline model calls no server"),
+        ((*EVOLVE, "--gate", "off", "--gate-tasks", "5"), "--gate-tasks would do nothing: with --gate off nothing is"),
+        (
+            ("compare", "hiva", "--benchmark", "archive", "--evolve", "none", "--iterations", "3", "--train", "9"),
+            "--iterations, --train would do nothing: nobody is evolved first; name whom with --evolve",
+        ),
+        (("ablate", "tacomas", "--batch", "3"), "--batch would do nothing: tacomas is measured as it is"),
+    ],
+)
+def test_options_that_cannot_be_used(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+    assert told in refused(tmp_path / "home", *arguments)
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("url", ["", "localhost:8000", "notaurl", "ftp://host/v1", "http://", "http://h:99999/v1"])
+def test_addresses_that_nothing_can_be_sent_to(tmp_path: Path, url: str) -> None:
+    line = refused(tmp_path / "home", *EVOLVE, "--model", "openai:mine", "--base-url", url)
+    assert f"--base-url {url!r} is no address of a server; write it as http://HOST:PORT/v1" in line
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("{oops", "cannot be used: Invalid JSON: key must be a string at line 1 column 2; write {"),
+        ("[1]", "cannot be used: Input should be an object; write {"),
+        (
+            '{"openai:x": {"input": -1, "output": 1}}',
+            "openai:x.input: Input should be greater than or equal to 0, not -1",
+        ),
+    ],
+)
+def test_prices_that_cannot_be_used_are_told_in_a_few_words(tmp_path: Path, said: str, told: str) -> None:
+    file = tmp_path / "prices.json"
+    file.write_text(said)
+    line = refused(tmp_path / "home", "eval", "hiva", "--benchmark", "archive", "--prices", str(file))
+    assert told in line
+    assert "validation error" not in line
+    assert "pydantic" not in line
+
+
+def test_results_of_a_study_in_a_file_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_bytes(bytes(range(256)))
+    line = refused(tmp_path / "home", "ablate", "hiva", "--out", str(tmp_path / "rows.jsonl"))
+    assert "rows.jsonl: what is there is no UTF-8 text; choose another --out" in line
+
+
+def test_a_request_that_contradicts_itself_is_not_told_as_a_whole(tmp_path: Path) -> None:
+    line = refused(tmp_path / "home", "compare", "a=hiva", "a=single", "--benchmark", "archive")
+    assert line.endswith("'a' stands twice among the contestants; give each a name, as in mine=hiva")
+
+
+@pytest.mark.parametrize(
+    ("lines", "grader", "told"),
+    [
+        (TASKS + "{oops\n", "exact", "tasks.jsonl, line 13: not JSON"),
+        (TASKS + '{"reference": "x"}\n', "exact", "tasks.jsonl, line 13: input"),
+        (TASKS + '{"input": "x", "answer": "y"}\n', "exact", "tasks.jsonl, line 13: answer"),
+        (
+            TASKS + '{"input": "x", "reference": ' + "9" * 5000 + "}\n",
+            "exact",
+            "line 13: a number is too long to be read",
+        ),
+        (TASKS + "[" * 100_000 + "]" * 100_000, "exact", "line 13: nested too deeply to be read"),
+        (TASKS, "F1", "did you mean f1?"),
+        (TASKS + "[1]\n", "exact", "tasks.jsonl, line 13: a task is a JSON object"),
+        ("\n", "exact", "holds no task"),
+        ('{"input": "x", "reference": "y"}\n', "exact", "1 tasks are not enough for train=4, gate=4, test=4"),
+        (TASKS + '{"input": "x"}\n', "exact", "reference of task 'line-13', not NoneType; mend the task"),
+        (TASKS + '{"input": "x", "reference": []}\n', "f1", "reference of task 'line-13', not list"),
+        (TASKS + '{"input": "x", "reference": "many"}\n', "numeric", "a reference with a number for task 'line-13'"),
+        (TASKS + '{"input": "x"}\n', "judge", "task 'line-13' has no reference that a judge could compare"),
+        (TASKS, "exakt", "did you mean exact?"),
+        (TASKS, "no_such_module_anywhere:grade", "grader 'no_such_module_anywhere:grade' cannot be imported"),
+        (TASKS, "json:nothing", "grader 'json:nothing' cannot be imported"),
+        (TASKS, "broken_grader:grade", "cannot be imported: RuntimeError: half a module"),
+        (TASKS, "json:__name__", "not a function"),
+    ],
+)
+def test_tasks_and_graders_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, grader: str, told: str
+) -> None:
+    (tmp_path / "tasks.jsonl").write_text(lines)
+    (tmp_path / "broken_grader.py").write_text('raise RuntimeError("half a module")\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    given = ("evolve", "hiva", "--benchmark", str(tmp_path / "tasks.jsonl"), "--grader", grader, *SMALL)
+    assert told in refused(tmp_path / "home", *given)
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("found", [b"garbage" * 60, b"SQLite format 3\0" + b"\0" * 500, b""])
+def test_a_library_that_is_none_stops_a_run_before_it_begins(tmp_path: Path, found: bytes) -> None:
+    (tmp_path / "library.sqlite").write_bytes(found)
+    assert "library.sqlite" in refused(tmp_path, *EVOLVE)
+
+
+def test_a_home_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("mine")
+    assert "choose another" in refused(tmp_path / "home", *EVOLVE)
+    assert (tmp_path / "home").read_text() == "mine"
+
+
+def small(name: str = "seeded") -> EvolveRequest:
+    return EvolveRequest(
+        benchmark="archive",
+        sizes=Sizes(train=2, gate=2, test=2),
+        evolution=EvolutionConfig(name=name, iterations=1, batch=2, gate_tasks=2),
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with a run r1 that has not done anything yet."""
+    with started(small(), tmp_path, run="r1"):
+        pass
+    return tmp_path
+
+
+@pytest.mark.parametrize("found", [b"garbage" * 60, b"SQLite format 3\0" + b"\0" * 500, b""])
+def test_a_journal_that_is_none(home: Path, found: bytes) -> None:
+    (home / "runs" / "r1" / JOURNAL).write_bytes(found)
+    assert JOURNAL in refused(home, "evolve", "--resume", "r1")
+
+
+def test_a_journal_that_was_cut_off(home: Path) -> None:
+    path = home / "runs" / "r1" / JOURNAL
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert "corrupt" in refused(home, "evolve", "--resume", "r1")
+
+
+def test_a_journal_without_a_request(tmp_path: Path) -> None:
+    Journal.create(tmp_path / "runs" / "r1" / JOURNAL, run="r1").close()
+    assert "it ended before it had begun" in refused(tmp_path, "evolve", "--resume", "r1")
+
+
+def test_limits_that_cannot_be_used_on_resume(home: Path) -> None:
+    assert "Budget.calls" in refused(home, "evolve", "--resume", "r1", "--budget-calls", "-3")
+
+
+def test_a_run_that_was_started_with_other_code(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("selfwire.runs.run_record.code_hash", lambda: "other")
+    assert "was started with another code" in refused(home, "evolve", "--resume", "r1")
+
+
+def test_tasks_that_have_changed_since(tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text(TASKS)
+    request = small().replace(benchmark=str(tasks))
+    with started(request, tmp_path / "home", run="r1"):
+        pass
+    tasks.write_text(TASKS.replace('"22"', '"23"'))
+    assert "was started with another corpus" in refused(tmp_path / "home", "evolve", "--resume", "r1")
+
+
+HOLDER = """
+import sys
+from selfwire.runtime.journal import Journal
+journal = Journal.open(sys.argv[1])
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_run_that_another_process_is_resuming(home: Path) -> None:
+    path = home / "runs" / "r1" / JOURNAL
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    try:
+        told = refused(home, "evolve", "--resume", "r1")
+    finally:
+        holder.communicate()
+    assert f"is held by process {holder.pid} since " in told
+
+
+def test_a_seed_team_of_another_method_or_with_tools_that_are_not_there(home: Path, tmp_path: Path) -> None:
+    with open_library(home) as library:
+        seed = asyncio.run(library.load("seeded")) if "seeded" in asyncio.run(library.names()) else None
+    assert seed is None  # nothing is saved before a run begins
+    with started(small(), home, run="r2") as run:
+        workflow = run.parts.seed_workflow
+    file = home / "team.json"
+    file.write_text(json.dumps(workflow.replace(method="other").model_dump(mode="json")))
+    assert "belongs to other, not to hiva" in refused(home, *EVOLVE, "--seed-team", str(file))
+    (home / "tasks.jsonl").write_text(TASKS)
+    file.write_text(json.dumps(workflow.model_dump(mode="json")))
+    given = ("evolve", "hiva", "--benchmark", str(home / "tasks.jsonl"), *SMALL, "--seed-team", str(file))
+    assert "which" in refused(home, *given)

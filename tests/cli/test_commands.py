@@ -1,0 +1,307 @@
+"""The reading commands, end to end over a library and runs on disk."""
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from selfwire.cli.app import build
+from selfwire.core.agent import Agent
+from selfwire.core.edits import AddEdge, AddNode, RemoveEdge, Rewiring, RewritePrompt, RewriteTool
+from selfwire.core.scope import Scope
+from selfwire.core.topology import chain
+from selfwire.core.usage import Budget, Usage
+from selfwire.core.workflow import Workflow
+from selfwire.runs.folders import JOURNAL, SUMMARY
+from selfwire.runtime.journal import Journal, Outcome
+from selfwire.runtime.workflow_library import open_library
+
+SEED = Workflow(
+    method="hiva",
+    agents=(
+        Agent(id="plan", role="plans", prompt="Plan [bold]it[/bold].\nThen stop.", memory=("dates matter",)),
+        Agent(id="answer", prompt="Answer.", tools=("search",), kind="aggregator"),
+    ),
+    topology=chain("plan", "answer"),
+    memory={"beliefs": {"plan": [1, 1]}},
+)
+GROWN = SEED.apply(
+    Rewiring(
+        AddNode("check", "plan"),
+        AddEdge("plan", "check"),
+        AddEdge("check", "answer"),
+        RemoveEdge("plan", "answer"),
+        RewritePrompt("plan", "Plan [bold]it[/bold].\nThen check."),
+        RewriteTool("answer", "search", "calculator"),
+        why="answers were wrong",
+        operation="ADD_SERIAL",
+        by="plan",
+    )
+).learned(beliefs={"plan": [2, 1]})
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    async def fill() -> None:
+        with open_library(tmp_path / "home") as library:
+            await library.save("archive", SEED, run="r1", step=0, facts={"why": "seed", "method": "hiva"})
+            facts = {"score": 0.625, "gate": {"accepted": True}, "reasons": ["answers were wrong"]}
+            facts["cost"] = {"calls": 12}
+            await library.save("archive", GROWN, run="r1", step=1, facts=facts)
+            await library.tag("archive", "r1.1", "best")
+
+    asyncio.run(fill())
+    return tmp_path / "home"
+
+
+def call(home: Path, *arguments: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(build(), list(arguments), env={"SELFWIRE_HOME": str(home)}, input=stdin)
+
+
+def said(home: Path, *arguments: str, stdin: str | None = None) -> str:
+    result = call(home, *arguments, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_show_tells_topology_prompts_tools_lineage_and_score(home: Path) -> None:
+    text = said(home, "show", "archive")
+    assert "archive@r1.1  hiva  " + GROWN.fingerprint in text
+    assert "score 0.625" in text
+    assert "  1  check (plan)  -> answer" in text
+    assert "    Plan [bold]it[/bold].\n    Then check.\n    * dates matter" in text
+    assert "answer  (aggregator)  tools: calculator" in text
+    assert "learned: beliefs" in text
+    assert f"made from {SEED.fingerprint} by\n  ADD_SERIAL AddNode(check, plan), " in text
+    assert " by plan: answers were wrong" in text
+    assert "a seed: no parent" in said(home, "show", "archive@0")
+
+
+def test_show_as_mermaid_is_nothing_but_the_chart(home: Path) -> None:
+    assert said(home, "show", SEED.fingerprint[:8], "--mermaid").splitlines()[0] == "flowchart TD"
+
+
+def test_diff_shows_every_change(home: Path) -> None:
+    assert said(home, "diff", "archive@0", "archive@best").splitlines() == [
+        "- edge plan->answer",
+        "+ node check (plan)",
+        "+ edge check->answer",
+        "+ edge plan->check",
+        "tools of answer: [\"search\"] -> [\"calculator\"]",
+        "prompt of plan:",
+        "- Then stop.",
+        "+ Then check.",
+        "memory differs in: beliefs",
+    ]
+    assert said(home, "diff", "archive", "archive@1") == "no difference\n"
+
+
+def test_history_marks_the_head_and_shows_scores_reasons_and_tags(home: Path) -> None:
+    seed, grown = said(home, "history", "archive").splitlines()[1:]
+    assert seed.split()[0] == "r1.0"
+    assert grown.split()[:3] == ["*", "r1.1", "[best]"]
+    assert "0.625  accepted  answers were wrong" in grown
+    assert 'cost={"calls":12}' in grown
+    assert said(home, "history") == "archive\n"
+
+
+def test_rollback_moves_the_head_and_history_tells(home: Path) -> None:
+    assert "archive is now archive@r1.0" in said(home, "rollback", "archive", "0")
+    lines = said(home, "history", "archive").splitlines()
+    assert [line[:1] for line in lines[1:3]] == ["*", " "]
+    assert lines[3].endswith("r1.1 -> r1.0")
+
+
+def test_an_exported_workflow_is_taken_in_place_of_a_name(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "team.json"
+    said(home, "export", "archive@0", str(file))
+    assert Workflow.model_validate_json(file.read_text()) == SEED
+    assert "edge plan->answer" in said(home, "diff", str(file), "archive")
+    assert json.loads(said(home, "export", "archive@0", "-"))["method"] == "hiva"
+
+
+def test_export_replaces_nothing_unasked(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "team.json"
+    file.write_text("mine")
+    refused = call(home, "export", "archive", str(file))
+    assert (refused.exit_code, file.read_text()) == (2, "mine")
+    said(home, "export", "archive", str(file), "--force")
+    assert Workflow.model_validate_json(file.read_text()) == GROWN
+    assert call(home, "export", "archive", str(tmp_path / "team.txt")).exit_code == 2
+
+
+def a_run(home: Path, name: str) -> None:
+    async def fill() -> None:
+        journal = Journal.create(home / "runs" / name / JOURNAL, run=name)
+
+        async def reply() -> Outcome:
+            return Outcome('"text"', Usage(calls=1, input_tokens=1500, output_tokens=34, dollars=0.5))
+
+        await journal.recorded("model", Scope(run=name), {"ask": 1}, reply)
+        await journal.note(SUMMARY, {"command": "evolve", "method": "hiva", "status": "finished", "score": 0.5})
+        journal.close()
+
+    asyncio.run(fill())
+
+
+def test_runs_lists_what_they_did_and_spent(home: Path) -> None:
+    assert "there are no runs" in said(home, "runs")
+    a_run(home, "r1")
+    a_run(home, "r2")
+    (home / "runs" / "r3").mkdir()
+    (home / "runs" / "r3" / JOURNAL).write_text("not a journal")
+    first, second, third, trouble = said(home, "runs").splitlines()[1:]
+    assert first.split() == ["r1", "evolve", "hiva", "finished", "0.5", "1", "calls,", "1,534", "tokens,", "$0.50"]
+    assert (second.split()[0], third.split()[0], third.split()[-1]) == ("r2", "r3", "?")
+    assert "is not a journal of selfwire" in trouble
+
+
+def test_clean_asks_and_removes_runs_only(home: Path) -> None:
+    a_run(home, "r1")
+    a_run(home, "r2")
+    assert "nothing was removed" in said(home, "clean", stdin="n\n")
+    assert "removed runs r1\n" in said(home, "clean", "r1", stdin="y\n")
+    assert [path.name for path in (home / "runs").iterdir()] == ["r2"]
+    said(home, "clean", "--yes")
+    assert list((home / "runs").iterdir()) == []
+    assert said(home, "history") == "archive\n"
+    assert "nothing to remove" in said(home, "clean", "--yes")
+
+
+def test_clean_with_library_removes_saved_workflows(home: Path) -> None:
+    said(home, "clean", "--library", "--yes")
+    assert not (home / "library.sqlite").exists()
+    assert said(home, "history") == "nothing has been saved yet\n"
+
+
+def test_clean_spares_a_run_that_is_held(home: Path) -> None:
+    a_run(home, "r1")
+    journal = Journal.open(home / "runs" / "r1" / JOURNAL)
+    refused = call(home, "clean", "--yes")
+    journal.close()
+    assert (refused.exit_code, "is held by" in refused.stderr) == (2, True)
+    assert (home / "runs" / "r1" / JOURNAL).exists()
+
+
+def test_clean_spares_a_foreign_library(tmp_path: Path) -> None:
+    (tmp_path / "library.sqlite").write_text("mine" * 50)
+    assert call(tmp_path, "clean", "--library", "--yes").exit_code == 2
+    assert (tmp_path / "library.sqlite").read_text() == "mine" * 50
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["show", "archiv"], r"no workflow 'archiv' in library .*did you mean archive\?"),
+        (["show", "none.json"], r"workflow file none.json cannot be read"),
+        (["diff", "archive", "archive@9"], r"version '9' of workflow 'archive' does not exist; choose among r1.0"),
+        (["history", "other"], r"no workflow 'other'"),
+        (["rollback", "archive", "7"], r"version '7' of workflow 'archive' does not exist"),
+        (["clean", "r9", "--yes"], r"no run 'r9' in .*there are none"),
+        (["runs", "--home", "postgres://u:secret@h/db"], r"runs lie in a folder, not at postgres://"),
+        (["show"], r"Missing argument '(?i:ref)'"),
+        (["shw", "x"], r"No such command 'shw'"),
+        (["show", "archive", "--colour"], r"No such option"),
+    ],
+)
+def test_bad_input_is_one_clear_message_and_exit_code_2(home: Path, arguments: list[str], message: str) -> None:
+    before = sorted(path for path in home.rglob("*"))
+    result = call(home, *arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert len([line for line in result.stderr.splitlines() if line.lower().startswith("error: ")]) == 1
+    assert "Traceback" not in result.stderr
+    assert "secret" not in result.stderr
+    assert re.search(message, result.stderr)
+    assert sorted(path for path in home.rglob("*")) == before
+
+
+def test_a_corrupt_library_is_one_message_and_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "library.sqlite").write_text("garbage" * 50)
+    result = call(tmp_path, "history", "archive")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert (tmp_path / "library.sqlite").read_text() == "garbage" * 50
+
+
+def test_reading_makes_nothing(tmp_path: Path) -> None:
+    for arguments in (["history"], ["runs"], ["show", "x"], ["clean", "--yes", "--library"], ["rollback", "x", "1"]):
+        call(tmp_path / "home", *arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _failing(error: Exception) -> Callable[[], None]:
+    def fails() -> None:
+        raise error
+
+    return fails
+
+
+def with_command(command: Callable[[], None]) -> typer.Typer:
+    app = build()
+    app.command("fails")(command)
+    return app
+
+
+def test_a_value_that_does_not_validate_is_named() -> None:
+    def fails() -> None:
+        Budget(calls=-1)
+
+    result = CliRunner().invoke(with_command(fails), ["fails"])
+    assert result.exit_code == 2
+    assert result.stderr == "error: Budget.calls: Input should be greater than or equal to 0, not -1\n"
+
+
+def test_a_fault_of_ours_keeps_its_traceback() -> None:
+    result = CliRunner().invoke(with_command(_failing(ZeroDivisionError("bug"))), ["fails"])
+    assert isinstance(result.exception, ZeroDivisionError)
+
+
+def test_the_traceback_of_an_error_can_be_asked_for() -> None:
+    app = with_command(_failing(ValueError("two\nlines")))
+    assert CliRunner().invoke(app, ["fails"]).stderr == "error: two lines\n"
+    assert isinstance(CliRunner().invoke(app, ["--traceback", "fails"]).exception, ValueError)
+
+
+def test_an_unanswered_question_removes_nothing(home: Path) -> None:
+    a_run(home, "r1")
+    assert call(home, "clean", stdin="").exit_code == 130
+    assert (home / "runs" / "r1" / JOURNAL).exists()
+
+
+def test_ctrl_c_exits_130_without_a_traceback(tmp_path: Path) -> None:
+    code = """
+import asyncio, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who starts tests may ignore Ctrl-C
+from selfwire.cli.app import build
+app = build()
+@app.command("wait")
+def wait() -> None:
+    async def forever() -> None:
+        print("ready", flush=True)
+        await asyncio.sleep(600)
+    asyncio.run(forever())
+app()
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "stopped\n")
+
+
+def test_version_and_help_name_the_commands(home: Path) -> None:
+    assert said(home, "version").startswith("selfwire ")
+    text = said(home, "--help")
+    for command in ("show", "diff", "history", "rollback", "export", "runs", "clean", "version"):
+        assert f"  {command} " in text

@@ -1,0 +1,36 @@
+import pytest
+import typer
+
+from selfwire.cli.error_handling import STOPPED, with_last_words
+from selfwire.core.errors import BudgetError, ConfigError
+
+
+def test_last_words_know_that_a_run_is_finished() -> None:
+    said: list[bool] = []
+    with with_last_words(said.append):
+        pass
+    assert said == [True]
+
+
+def test_what_a_budget_stops_says_why_first(capsys: pytest.CaptureFixture[str]) -> None:
+    def say(finished: bool) -> None:
+        assert capsys.readouterr().err == "stopped: all is spent\n"
+        assert not finished
+
+    with pytest.raises(typer.Exit) as end, with_last_words(say):
+        raise BudgetError("all is spent")
+    assert end.value.exit_code == STOPPED
+
+
+def test_ctrl_c_goes_on_behind_the_last_words() -> None:
+    said: list[bool] = []
+    with pytest.raises(KeyboardInterrupt), with_last_words(said.append):
+        raise KeyboardInterrupt
+    assert said == [False]
+
+
+def test_a_fault_that_cannot_be_resumed_has_no_last_words() -> None:
+    said: list[bool] = []
+    with pytest.raises(ConfigError), with_last_words(said.append):
+        raise ConfigError("no")
+    assert said == []

@@ -1,0 +1,254 @@
+"""evolve, run, runs and show, end to end with the offline stand-in."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from selfwire.cli.app import build
+from selfwire.evals.benchmarks.catalogue import benchmark
+from selfwire.runtime.models import chat_model
+from tests.wire.server import WireServer, served
+
+SMALL = ["--iterations", "2", "--batch", "4", "--gate-tasks", "4", "--train", "8", "--gate-size", "8", "--test", "6"]
+
+
+def invoked(home: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(build(), [*arguments, "--home", str(home)])
+
+
+@pytest.fixture(scope="module")
+def evolved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    home = tmp_path_factory.mktemp("home")
+    result = invoked(home, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", *SMALL)
+    assert result.exit_code == 0, result.output
+    return home, result.output
+
+
+def test_it_reports_before_and_after_beside_baselines_and_says_where_the_workflow_is(evolved: tuple[Path, str]) -> None:
+    _, output = evolved
+    for said in ("team before", "team after", "first option", "single agent with votes", "seed team", "evolved team"):
+        assert said in output
+    assert re.search(r"iteration 2/2 train \d\.\d\d, (accepted|rejected): ", output)
+    assert "evolved - seed, paired over 6 tasks: " in output
+    assert "shows the machinery, not a method's accuracy" in output
+    assert "the best workflow is 'mine' in" in output
+
+
+def test_the_printed_way_to_use_it_from_python_works(evolved: tuple[Path, str]) -> None:
+    _, output = evolved
+    snippet = "\n".join(line[4:] for line in output.splitlines() if line.startswith("    "))
+    assert "hiva.build(" in snippet
+    said: list[str] = []
+    exec(snippet, {"print": said.append})
+    assert len(said) == 1
+
+
+def test_the_printed_way_to_use_it_keeps_the_address_of_the_model(tmp_path: Path) -> None:
+    with WireServer(served(chat_model("offline"))) as server:
+        given = ("--model", "openai:mine", "--base-url", server.url, "--embedder", "hashing", "--no-baselines")
+        tiny = ("--train", "1", "--gate", "off", "--gate-size", "0", "--test", "0", "--batch", "1", "--iterations", "1")
+        result = invoked(tmp_path, "evolve", "hiva", "--benchmark", "archive", *given, *tiny)
+    assert result.exit_code == 0, result.stderr
+    assert f'hiva.build(chat_model("openai:mine", base_url="{server.url}"), name=' in result.stdout
+    assert "from selfwire.runtime.models import chat_model\n" in result.stdout
+
+
+def test_its_versions_runs_and_tasks_can_be_looked_at(evolved: tuple[Path, str]) -> None:
+    home, output = evolved
+    run = re.findall(r"run (hiva-archive-\w+):", output)[0]
+    assert "finished" in invoked(home, "runs").output
+    history = invoked(home, "history", "mine").output
+    assert f"{run}.0" in history
+    assert f"{run}.2" in history
+    listing = invoked(home, "show", run).output
+    assert "0/rollout" in listing
+    assert "test/after" in listing
+    task = re.findall(r"test/after\n\s+(\S+)", listing)[0]
+    shown = invoked(home, "show", run, "--task", task).output
+    for said in ("source (source)", "from source:", "hands on to aggregator", "feedback: ", "spent: "):
+        assert said in shown
+    missing = invoked(home, "show", run, "--task", "nobody")
+    assert missing.exit_code == 2
+    assert "nobody" in missing.output
+
+
+@pytest.mark.parametrize("option", [("--task", "x"), ("--at", "0")])
+def test_options_of_runs_are_refused_of_a_workflow_and_the_other_way_round(
+    evolved: tuple[Path, str], option: tuple[str, str]
+) -> None:
+    home, said = evolved
+    workflow = invoked(home, "show", "mine", *option)
+    assert (workflow.exit_code, workflow.stdout) == (2, "")
+    assert f"{option[0]} would do nothing: mine is a workflow; name a run" in workflow.stderr
+    run = invoked(home, "show", said.split("run ")[1].split(":")[0], "--mermaid")
+    assert (run.exit_code, run.stdout) == (2, "")
+    assert "--mermaid would do nothing: " in run.stderr
+
+
+def test_run_puts_one_question_to_a_saved_team(evolved: tuple[Path, str]) -> None:
+    home, _ = evolved
+    result = invoked(home, "run", "hiva", "Who?", "--workflow", "mine", "--benchmark", "archive", "--show")
+    assert result.exit_code == 0, result.output
+    assert "hands on to" in result.output
+
+
+def test_the_table_says_why_tasks_ended_as_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tasks.jsonl").write_text('{"input": "What is 1 + 1?", "reference": "2"}\n')
+    (tmp_path / "own_grader.py").write_text("def grade(task, answer):\n    return 7\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    given = ("--benchmark", str(tmp_path / "tasks.jsonl"), "--tasks", "1", "--grader", "own_grader:grade")
+    result = invoked(tmp_path / "home", "eval", "single", *given)
+    assert result.exit_code == 0, result.output
+    assert "single: 1 errors, such as GradingError: grader 'own_grader:grade'" in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize(("command", "there", "taken"), [("eval", 3, 3), ("eval", 103, 100), ("compare", 61, 60)])
+def test_all_of_a_short_file_are_taken_where_no_number_is_given(
+    tmp_path: Path, command: str, there: int, taken: int
+) -> None:
+    lines = [f'{{"input": "What is {number} + 1?", "reference": "{number + 1}"}}\n' for number in range(there)]
+    (tmp_path / "tasks.jsonl").write_text("".join(lines))
+    given = ("--benchmark", str(tmp_path / "tasks.jsonl"), "--grader", "numeric", "--dry-run")
+    result = invoked(tmp_path / "home", command, "direct", *given)
+    assert result.exit_code == 0, result.output
+    assert f"{taken} tasks" in result.stdout
+
+
+def test_run_needs_the_tools_that_a_team_holds(evolved: tuple[Path, str]) -> None:
+    home, _ = evolved
+    result = invoked(home, "run", "hiva", "Who?", "--workflow", "mine")
+    assert result.exit_code == 2
+    assert "search" in result.output
+
+
+def test_a_dry_run_estimates_and_writes_nothing(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    result = invoked(home, "evolve", "hiva", "--benchmark", "archive", "--dry-run", *SMALL)
+    assert result.exit_code == 0, result.output
+    assert re.search(r"calls: +\d+ to [\d,]+", result.output)
+    assert not home.exists()
+
+
+def test_the_same_seed_evolves_the_same_workflow(evolved: tuple[Path, str], tmp_path: Path) -> None:
+    home, _ = evolved
+    again = tmp_path / "again"
+    invoked(again, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", "--no-baselines", *SMALL)
+    first, second = (re.findall(r"\b[0-9a-f]{16}\b", invoked(h, "history", "mine").output)[-1] for h in (home, again))
+    assert first == second
+    other = tmp_path / "other"
+    seeded = ("--seed", "1", "--no-baselines", *SMALL)
+    invoked(other, "evolve", "hiva", "--benchmark", "archive", "--name", "mine", *seeded)
+    assert re.findall(r"\b[0-9a-f]{16}\b", invoked(other, "history", "mine").output)[-1] != first
+
+
+def test_without_environment_the_critics_agreement_with_the_truth_is_printed(tmp_path: Path) -> None:
+    given = ("evolve", "hiva", "--benchmark", "archive", "--set", "environment=false", *SMALL)
+    output = invoked(tmp_path, *given).output
+    assert re.search(r"own answers was the environment's in \d+ of [1-8] cases", output), output
+
+
+@pytest.mark.parametrize(
+    ("method", "told"),
+    [
+        ("tacomas", ["contribution", "ended: ", "the answer is that of round"]),
+        ("dytopo", ["edges: ", "density ", "manager: not complete\n", "ended: "]),
+    ],
+)
+def test_methods_that_rewire_while_they_work_show_every_round(tmp_path: Path, method: str, told: list[str]) -> None:
+    question = benchmark("archive").splits(0, train=1, gate=0, test=1).test[0].input
+    result = invoked(tmp_path, "run", method, question, "--benchmark", "archive", "--show")
+    assert result.exit_code == 0, result.output
+    assert "round 1: " in result.stdout
+    assert "round 2: " in result.stdout
+    assert [part for part in told if part not in result.stdout] == []
+    assert "Answer:" in result.stdout
+    last = result.stdout.partition("topology that ran last\n")[2]
+    assert "(answers)" in last or " -> " in last
+    assert "flowchart TD" in last
+
+
+def test_hera_shows_how_it_planned(tmp_path: Path) -> None:
+    question = benchmark("archive").splits(0, train=1, gate=0, test=1).test[0].input
+    result = invoked(tmp_path, "run", "hera", question, "--benchmark", "archive", "--show")
+    assert result.exit_code == 0, result.output
+    for part in ("profile: ", "insights shown: none", "plan:", "(answers)", "Answer:"):
+        assert part in result.stdout
+
+
+@pytest.mark.slow
+def test_hera_evolves_and_tells_how_its_teams_changed_and_what_it_learned(tmp_path: Path) -> None:
+    small = "--iterations 1 --batch 3 --gate off --train 3 --test 2 --no-baselines".split()
+    given = ("evolve", "hera", "--benchmark", "archive", "--name", "mine", "--set", "group=3", *small)
+    result = invoked(tmp_path, *given)
+    assert result.exit_code == 0, result.output
+    assert "teams in training" in result.stdout
+    assert "from selfwire.graphs import hera" in result.stdout
+    listed = invoked(tmp_path, "insights", "list", "mine").stdout
+    assert re.search(r"hera-archive-[0-9a-f]{6}/0/archive-0-\d+#0", listed)
+    run = re.findall(r"run (hera-archive-\w+):", result.stdout)[0]
+    second = re.findall(r"archive-0-\d+#1", invoked(tmp_path, "show", run).stdout)[0]
+    shown = invoked(tmp_path, "show", run, "--task", second).stdout
+    for part in (f"task {second.removesuffix('#1')}  ", "profile: ", "insights shown: none", "plan:"):
+        assert part in shown
+
+
+def test_a_part_can_be_switched_off_and_an_unknown_one_is_named(tmp_path: Path) -> None:
+    given = ("evolve", "hera", "--benchmark", "archive", "--dry-run", *SMALL)
+    assert invoked(tmp_path, *given, "--without", "library", "--without", "rope").exit_code == 0
+    told = invoked(tmp_path, *given, "--without", "magic").stderr
+    assert "hera has no part 'magic' to do without; it has library, rope, mutation" in told
+
+
+@pytest.mark.slow
+def test_run_shows_the_stages_of_evomas_with_probabilities_and_verdicts(tmp_path: Path) -> None:
+    question = benchmark("archive").splits(0, train=1, gate=0, test=1).test[0].input
+    given = ("run", "evomas", question, "--benchmark", "archive", "--show")
+    learned, fixed = (invoked(tmp_path, *given, *more) for more in ((), ("--set", "adapter=fixed")))
+    assert (learned.exit_code, fixed.exit_code) == (0, 0), learned.output + fixed.output
+    layer, verdict = r"  layer 1: \w+.*  \(of \w+ 0\.\d\d, ", r"  verdict: \w+ \(0\.\d\d\): "
+    for said in ("stage 1: ", layer, verdict, "  plan: ", "ended: "):
+        assert re.search(said, learned.stdout), said
+    assert "  layer 1: io\n  layer 2: web_search\n  layer 3: ensemble\n" in fixed.stdout
+    assert "Answer:" in learned.stdout
+
+
+@pytest.mark.slow
+def test_evomas_evolves_its_router_and_the_printed_way_to_use_it_works(tmp_path: Path) -> None:
+    knobs = ("--set", "samples=2", "--set", "stages=2", "--no-baselines")
+    result = invoked(tmp_path, "evolve", "evomas", "--benchmark", "archive", "--name", "mine", *SMALL, *knobs)
+    assert result.exit_code == 0, result.output
+    assert "learned: router" in invoked(tmp_path, "show", "mine").output
+    told = result.output.partition("use it so:\n")[2]
+    snippet = "\n".join(line[4:] for line in told.splitlines())
+    said: list[str] = []
+    exec(snippet, {"print": said.append})
+    assert len(said) == 1
+
+
+def test_run_knows_its_methods(tmp_path: Path) -> None:
+    result = invoked(tmp_path, "run", "hora", "Who?")
+    assert result.exit_code == 2
+    assert "unknown method 'hora'; methods are hiva, hera, tacomas, dytopo, evomas" in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "knobs"), [("dytopo", ["search=near"]), ("tacomas", ["lessons=true", "fast.kept=2"])]
+)
+def test_teams_that_rewire_while_they_work_evolve_too(tmp_path: Path, method: str, knobs: list[str]) -> None:
+    small = "--iterations 1 --batch 2 --gate-tasks 2 --train 2 --gate-size 2 --test 2".split()
+    given = ["--name", "mine", *(word for knob in (*knobs, "rounds=3") for word in ("--set", knob))]
+    result = invoked(tmp_path, "evolve", method, "--benchmark", "archive", *small, *given)
+    assert result.exit_code == 0, result.output
+    assert "evolved - seed, paired over 2 tasks: " in result.output
+    told = result.output.partition("use it so:\n")[2]
+    snippet = "\n".join(line[4:] for line in told.splitlines())
+    assert f"{method}.build(" in snippet
+    said: list[str] = []
+    exec(snippet, {"print": said.append})
+    assert len(said) == 1
+    judged = re.search(r"own answers was the environment's in \d+ of \d+ cases", result.output)
+    assert (judged is not None) == (method == "tacomas"), "only TacoMAS has a judge"
+    assert f"{method}-archive" in invoked(tmp_path, "history", "mine").output

@@ -1,0 +1,170 @@
+"""Insights from the command line: listed with the runs they came from, exported, taken into another workflow."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from selfwire.cli.app import build
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hera.experience_library import library_of, with_library
+from selfwire.runtime.sync import run_sync
+from selfwire.runtime.workflow_library import open_library
+from tests.evolvers.hera.doubles import known, pool
+from tests.graphs.scripted import trio
+
+
+def called(home: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(build(), ["insights", *arguments], env={"SELFWIRE_HOME": str(home)})
+
+
+def saved(home: Path, name: str, workflow: Workflow, run: str = "r1", step: int = 1) -> None:
+    with open_library(home) as library:
+        run_sync(library.save(name, workflow, run=run, step=step))
+
+
+def loaded(home: Path, name: str) -> Workflow:
+    with open_library(home, create=False) as library:
+        return run_sync(library.load(name))
+
+
+def learned() -> Workflow:
+    return with_library(pool(), (known("search twice", 4, 1), known("read twice", 4, 3)))
+
+
+def test_insights_are_listed_best_first_with_the_run_that_first_saved_them(tmp_path: Path) -> None:
+    saved(tmp_path, "mine", with_library(pool(), (known("search twice"),)), run="first")
+    saved(tmp_path, "mine", learned(), run="second")
+    lines = called(tmp_path, "list", "mine").stdout.splitlines()
+    assert [("search twice" in line, "read twice" in line) for line in lines[1:]] == [(False, True), (True, False)]
+    assert "0.67" in lines[1]
+    assert "second/0/q#10" in lines[1]
+    assert "first/0/q#12" in lines[2]
+
+
+def test_a_workflow_without_insights_says_so(tmp_path: Path) -> None:
+    saved(tmp_path, "mine", pool())
+    assert called(tmp_path, "list", "mine").stdout == "mine has learned no insights\n"
+
+
+def test_exported_insights_are_taken_into_another_workflow_as_a_new_version(tmp_path: Path) -> None:
+    saved(tmp_path, "mine", learned())
+    saved(tmp_path, "yours", with_library(pool(), (known("read twice", 1, 1),)))
+    file = tmp_path / "insights.json"
+    assert called(tmp_path, "export", "mine", str(file)).exit_code == 0
+    body = json.loads(file.read_text())
+    assert [one["sources"][0]["run"] for one in body["insights"]] == ["r1", "r1"]
+    result = called(tmp_path, "import", "yours", str(file))
+    assert result.exit_code == 0, result.output
+    assert "has 2 insights; there were 1" in result.stdout
+    after = loaded(tmp_path, "yours")
+    assert {one.text: (one.uses, one.successes) for one in library_of(after)} == {
+        "search twice": (4, 1), "read twice": (5, 4)
+    }  # fmt: skip
+    assert (after.agents, after.topology) == (pool().agents, pool().topology)
+    assert loaded(tmp_path, "yours@r1.1") != after  # nothing is overwritten
+    assert "r1/0/q#12" in called(tmp_path, "list", "yours").stdout
+
+
+def test_insights_that_are_taken_in_twice_count_once(tmp_path: Path) -> None:
+    saved(tmp_path, "mine", learned())
+    saved(tmp_path, "yours", with_library(pool(), (known("read twice", 1, 1),)))
+    file, later = tmp_path / "insights.json", tmp_path / "later.json"
+    called(tmp_path, "export", "mine", str(file))
+    called(tmp_path, "import", "yours", str(file))
+    once = loaded(tmp_path, "yours")
+    again = called(tmp_path, "import", "yours", str(file))
+    assert (again.exit_code, "has taken in these insights before" in again.stdout) == (0, True)
+    assert loaded(tmp_path, "yours") == once
+
+    grown = tuple(one.used(2, 1) for one in library_of(loaded(tmp_path, "mine")))
+    saved(tmp_path, "mine", with_library(pool(), grown), run="r2")
+    called(tmp_path, "export", "mine", str(later))
+    called(tmp_path, "import", "yours", str(later))
+    assert {one.text: (one.uses, one.successes) for one in library_of(loaded(tmp_path, "yours"))} == {
+        "search twice": (6, 2), "read twice": (7, 5)
+    }  # fmt: skip
+
+    body = json.loads(file.read_text())
+    del body["origin"]  # as older exports are
+    file.write_text(json.dumps(body))
+    saved(tmp_path, "theirs", pool())
+    assert "has 2 insights" in called(tmp_path, "import", "theirs", str(file)).stdout
+    assert "before" in called(tmp_path, "import", "theirs", str(file)).stdout
+
+
+def test_a_workflow_gains_nothing_from_its_own_export(tmp_path: Path) -> None:
+    saved(tmp_path, "mine", learned())
+    file = tmp_path / "insights.json"
+    called(tmp_path, "export", "mine", str(file))
+    again = called(tmp_path, "import", "mine", str(file))
+    assert (again.exit_code, "has taken in these insights before" in again.stdout) == (0, True)
+    assert loaded(tmp_path, "mine") == learned()
+
+
+def test_a_workflow_that_went_back_gains_what_it_learned_since(tmp_path: Path) -> None:
+    saved(tmp_path, "mine", learned())
+    grown = tuple(one.used(2, 1) for one in library_of(loaded(tmp_path, "mine")))
+    saved(tmp_path, "mine", with_library(pool(), grown), step=2)
+    file = tmp_path / "insights.json"
+    called(tmp_path, "export", "mine", str(file))
+    with open_library(tmp_path) as library:
+        run_sync(library.rollback("mine", "1"))
+    called(tmp_path, "import", "mine", str(file))
+    assert {one.text: (one.uses, one.successes) for one in library_of(loaded(tmp_path, "mine"))} == {
+        "search twice": (6, 2), "read twice": (6, 4)
+    }  # fmt: skip
+
+
+def test_export_to_standard_output_and_over_a_file(tmp_path: Path) -> None:
+    saved(tmp_path, "mine", learned())
+    assert len(json.loads(called(tmp_path, "export", "mine", "-").stdout)["insights"]) == 2
+    file = tmp_path / "there.json"
+    file.write_text("mine")
+    assert "exists already" in called(tmp_path, "export", "mine", str(file)).stderr
+    assert file.read_text() == "mine"
+    assert called(tmp_path, "export", "mine", str(file), "--force").exit_code == 0
+    for nowhere in (tmp_path / "no such folder" / "a.json", tmp_path):
+        result = called(tmp_path, "export", "mine", str(nowhere), "--force")
+        assert result.exit_code == 2
+        assert "cannot be written" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "[]", "{}", '{"format": "selfwire-insights-1"}', '{"format": "selfwire-insights-1", "insights": [{}]}',
+     '{"format": "selfwire-insights-1", "insights": [1]}', "[" * 100_000],
+)  # fmt: skip
+def test_a_file_that_is_no_export_is_refused(tmp_path: Path, body: str) -> None:
+    saved(tmp_path, "mine", learned())
+    file = tmp_path / "bad.json"
+    file.write_text(body)
+    result = called(tmp_path, "import", "mine", str(file))
+    assert result.exit_code == 2
+    assert "is no export of insights" in result.stderr
+
+
+def test_insights_that_succeeded_more_often_than_they_were_used_are_refused(tmp_path: Path) -> None:
+    saved(tmp_path, "mine", learned())
+    file = tmp_path / "insights.json"
+    called(tmp_path, "export", "mine", str(file))
+    body = json.loads(file.read_text())
+    body["insights"][0] |= {"uses": 0, "successes": 5}  # a utility of 3, ahead of all that is honest
+    file.write_text(json.dumps(body))
+    result = called(tmp_path, "import", "mine", str(file))
+    assert result.exit_code == 2
+    assert "5 successes are more than 0 uses" in result.stderr
+    assert len(library_of(loaded(tmp_path, "mine"))) == 2
+
+
+def test_other_methods_have_no_insights(tmp_path: Path) -> None:
+    saved(tmp_path, "hiva", trio())
+    saved(tmp_path, "mine", learned())
+    file = tmp_path / "insights.json"
+    called(tmp_path, "export", "mine", str(file))
+    for arguments in (("list", "hiva"), ("import", "hiva", str(file))):
+        result = called(tmp_path, *arguments)
+        assert result.exit_code == 2
+        assert "belongs to hiva" in result.stderr
+    assert "there is no workflow" in called(tmp_path, "list", "nobody").stderr

@@ -1,0 +1,115 @@
+"""Trained routers on the command line: eval --weights, and --router for HiVA's team."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from selfwire.cli.app import build
+from selfwire.cli.evaluate import trained
+from selfwire.cli.options import knobs
+from selfwire.core.errors import ConfigError
+from selfwire.core.workflow import Workflow
+from selfwire.evals.benchmarks.catalogue import benchmark
+from selfwire.evolvers.evomas.head import RoutingHead
+from selfwire.evolvers.evomas.reinforce import Learner
+from selfwire.evolvers.evomas.weights import weights_of
+from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.graphs.evomas.chooser_factory import with_weights
+from selfwire.graphs.hiva.method import asks_head
+from selfwire.graphs.method_registry import method
+from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.exports import write_workflow
+from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.offline.model import OfflineChat
+from selfwire.runtime.workflow_library import open_library
+
+EMBEDDER = HashingEmbedder()
+EVAL = ("--benchmark", "archive", "--tasks", "1", "--set", "stages=1", "--embedder", "hashing")
+
+
+def invoked(home: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(build(), [*arguments, "--home", str(home)])
+
+
+def seed(name: str) -> Workflow:
+    bench = benchmark("archive")
+    made = method(name, model=MeteredModel(OfflineChat()), toolbox=bench.toolbox, embedder=EMBEDDER)
+    return made.seed(bench.tools)
+
+
+def routed(name: str) -> Workflow:
+    start, dimensions = seed(name), asyncio.run(EMBEDDER.embed(["task"])).shape[1]
+    return with_weights(start, weights_of(Learner(RoutingHead(dimensions)), start.agents, EMBEDDER.name).slim())
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("home")
+    saved = {"pool": routed("evomas"), "team": routed("hiva"), "plain": seed("evomas")}
+    with open_library(made) as library:
+        for name, one in saved.items():
+            asyncio.run(library.save(name, one, run="r", step=1))
+    return made
+
+
+def test_eval_takes_a_method_with_the_weights_of_a_saved_workflow(home: Path) -> None:
+    result = invoked(home, "eval", "evomas", "--weights", "pool", *EVAL)
+    assert result.exit_code == 0, result.output
+    assert re.search(r"^ ?pool  +\d\.\d\d \[", result.output, re.MULTILINE)
+
+
+def test_weights_of_a_team_make_the_learned_router_its_own(home: Path) -> None:
+    assert trained("hiva", "team", {"k": 1}, [], str(home)) == {"router": "learned", "k": 1}
+    assert trained("evomas", "pool", {}, ["state"], str(home)) == {"task_state": False}
+
+
+@pytest.mark.parametrize(
+    ("target", "ref", "told"),
+    [
+        ("dytopo", "pool", "dytopo has no router to train; evomas, hiva have"),
+        ("hiva", "pool", "'pool' belongs to evomas, not to hiva"),
+        ("evomas", "plain", "'plain' has no trained router; `selfwire train evomas` makes one"),
+        ("evomas", "nowhere", "nowhere"),
+    ],
+)
+def test_weights_that_are_none_are_one_clear_message(home: Path, target: str, ref: str, told: str) -> None:
+    result = invoked(home, "eval", target, "--weights", ref, *EVAL)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert told in " ".join(result.stderr.split())
+
+
+def test_weights_of_another_pool_are_refused_before_anything_is_written(home: Path, tmp_path: Path) -> None:
+    pool = routed("evomas")
+    baker = pool.agents[0].replace(role="Bakes bread.")
+    write_workflow(pool.replace(agents=(baker, *pool.agents[1:])), tmp_path / "other.json")
+    work = ("--benchmark", "archive", "--embedder", "hashing")
+    file = str(tmp_path / "other.json")
+    for command in (("eval", file), ("train", "evomas", "--workflow", file)):
+        result = invoked(tmp_path / "new", *command, *work)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert re.search(r"another pool .*early_exit are missing or changed; .* set transfer to true", result.stderr)
+    other = invoked(home, "eval", "pool", "--benchmark", "archive", "--tasks", "1", "--embedder", "minilm")
+    assert other.exit_code == 2
+    assert "the weights read vectors of hashing-384, not of" in other.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_team_that_was_trained_for_a_router_is_routed_by_it() -> None:
+    team, plain = routed("hiva"), seed("hiva")
+    configs = [HivaConfig.model_validate({"router": name}) for name in ("auto", "learned", "kabb")]
+    assert [asks_head(team, one) for one in configs] == [True, True, False]
+    assert [asks_head(plain, one) for one in configs] == [False, True, False]
+
+
+def test_the_router_of_a_team_is_an_option(home: Path) -> None:
+    assert knobs([], "learned") == knobs(["router=learned"], "learned") == {"router": "learned"}
+    with pytest.raises(ConfigError, match="--router says kabb, and --set router=learned; choose one"):
+        knobs(["router=learned"], "kabb")
+    asked = ("run", "hiva", "Who?", "--embedder", "hashing", "--workflow", "team", "--benchmark", "archive", "--router")
+    assert invoked(home, *asked, "learned").exit_code == 0
+    refused = invoked(home, *asked, "dice")
+    assert refused.exit_code == 2
+    assert "config of hiva: router: Input should be 'auto', 'kabb' or 'learned'" in refused.stderr

@@ -1,0 +1,56 @@
+"""`selfwire run`: what a budget stops is not lost."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from selfwire.cli.app import build
+from selfwire.cli.error_handling import STOPPED
+
+QUESTION = "Who am I?"
+
+
+def ran(home: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(build(), ["run", *arguments], env={"SELFWIRE_HOME": str(home)})
+
+
+@pytest.mark.parametrize(("method", "calls"), [("tacomas", 9), ("dytopo", 5)])
+def test_a_run_that_a_budget_stops_prints_the_best_answer_until_then(tmp_path: Path, method: str, calls: int) -> None:
+    result = ran(tmp_path, method, QUESTION, "--budget-calls", str(calls))
+    assert result.exit_code == STOPPED
+    assert result.stdout.strip()
+    assert result.stderr.startswith("stopped; the answer is the best until then: budget exhausted")
+    assert "resume" not in result.stderr
+
+
+@pytest.mark.parametrize("method", ["hiva", "hera", "tacomas"])
+def test_a_run_that_is_stopped_before_there_is_an_answer_says_so(tmp_path: Path, method: str) -> None:
+    result = ran(tmp_path, method, QUESTION, "--budget-calls", "1")
+    assert (result.exit_code, result.stdout) == (STOPPED, "")
+    assert result.stderr.startswith("stopped, before there was any answer: budget exhausted")
+
+
+def test_show_tells_the_rounds_of_a_run_that_is_stopped(tmp_path: Path) -> None:
+    result = ran(tmp_path, "tacomas", QUESTION, "--budget-calls", "9", "--show")
+    assert result.exit_code == STOPPED
+    assert "round 1: " in result.stdout
+    assert "ended: stopped; the answer is that of round 1" in result.stdout
+
+
+@pytest.mark.parametrize("method", ["hiva", "dytopo"])
+def test_a_server_that_cannot_be_reached_stops_a_run_and_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setattr("asyncio.sleep", at_once)
+    address = ("--model", "openai:mine", "--base-url", "http://me:secret@127.0.0.1:9/v1")
+    result = ran(tmp_path, method, QUESTION, *address, "--embedder", "hashing")
+    assert (result.exit_code, result.stdout) == (STOPPED, "")
+    assert result.stderr.startswith("stopped, before there was any answer: openai:mine at http://127.0.0.1:9 failed")
+    assert "nor is anything else answered" in result.stderr
+    assert "then try again" in result.stderr
+    assert "secret" not in result.stderr
+
+
+async def at_once(seconds: float) -> None:
+    """Sleeps for no time at all."""

@@ -1,0 +1,83 @@
+"""The picture of selection probabilities, and the command that draws it."""
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from selfwire.cli.app import build
+from selfwire.cli.selection_plot import WIDTH, bar, picture, write_svg
+from selfwire.core.errors import ConfigError
+from selfwire.graphs.evomas.probing import Selection
+
+FOUND = (
+    Selection(stage=0, layer=0, probabilities={"io": 0.75, "search": 0.25}, chosen=("io",)),
+    Selection(stage=0, layer=1, probabilities={"io": 0.1, "search": 0.9}, chosen=("search", "io")),
+)
+
+
+def test_a_bar_is_as_long_as_its_shares() -> None:
+    drawn = bar({"a": 0.25, "b": 0.5, "c": 0.25}, {"a": "red", "b": "blue", "c": "green"}, width=8)
+    assert [len(drawn.plain[span.start : span.end]) for span in drawn.spans] == [2, 4, 2]
+    assert len(bar({"a": 0.333, "b": 0.333, "c": 0.334}, dict.fromkeys("abc", "red"))) == WIDTH
+
+
+def test_the_picture_names_the_most_probable_and_the_drawn(tmp_path: Path) -> None:
+    console = Console(record=True, width=130, file=StringIO())
+    console.print(picture({"update 1": FOUND}))
+    text = console.export_text()
+    assert "update 1" in text
+    assert "search 0.90" in text
+    assert "search, io" in text
+    write_svg({"update 1": FOUND}, tmp_path / "picture.svg")
+    assert (tmp_path / "picture.svg").read_text().startswith("<svg")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        write_svg({"update 1": FOUND}, tmp_path / "none" / "picture.svg")
+
+
+@pytest.mark.slow
+def test_training_and_then_its_selections_from_the_command_line(tmp_path: Path) -> None:
+    runner, home = CliRunner(), ["--home", str(tmp_path)]
+    small = ["--updates", "2", "--batch", "8", "--train", "4", "--test", "2", "--checkpoint-every", "1"]
+    trained = runner.invoke(build(), ["train", "evomas", "--benchmark", "archive", *small, *home])
+    assert trained.exit_code == 0, trained.output
+    assert "update 2/2: reward" in trained.output
+    assert "untrained" in trained.output
+    told = ["--training", "--data", str(tmp_path / "p.json"), "--svg", str(tmp_path / "p.svg")]
+    shown = runner.invoke(build(), ["selection", "evomas-archive", "Who?", "--benchmark", "archive", *told, *home])
+    assert shown.exit_code == 0, shown.output
+    unwritten = ["--data", str(tmp_path / "none" / "p.json"), "--set", "stages=1", "--benchmark", "archive"]
+    refused = runner.invoke(build(), ["selection", "evomas-archive", "Who?", *unwritten, *home])
+    assert refused.exit_code == 2, refused.output
+    assert "the probabilities cannot be written to" in refused.output
+    versions = json.loads((tmp_path / "p.json").read_text())
+    assert [name.rpartition(".")[2] for name in versions] == ["1", "2"]
+    for found in versions.values():
+        for one in found:
+            assert sum(one["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_bad_input_is_said_in_a_line(tmp_path: Path) -> None:
+    runner, home = CliRunner(), ["--home", str(tmp_path)]
+    for arguments, told in (
+        (["train", "dytopo", "--benchmark", "archive"], "dytopo has no router to train"),
+        (["train", "evomas"], "train needs a method and --benchmark"),
+        (["train", "hiva", "--benchmark", "archive", "--paper"], "--paper and --process-reward are EvoMAS's"),
+        (["train", "evomas", "--family", "chores"], "the learning test is"),
+        (["train", "--family", "errands"], "the learning test is"),
+        (["train", "evomas", "--family", "errands", "--benchmark", "archive"], "--benchmark, --home would change not"),
+        (["train", "evomas", "--family", "errands", "--resume", "r", "--set", "pool=4"], "--set, --home, --resume wou"),
+        (["train", "evomas", "--family", "errands", "--workflow", "w", "--paper", "--name", "n"], "--name, --paper,"),
+        (["train", "evomas", "--family", "errands", "--train", "9", "--seed", "1"], "--seed, --train would change no"),
+        (["train", "evomas", "--benchmark", "archive", "--sparse", "--seeds", "3"], "--seeds, --sparse belong to --fa"),
+        (["train", "evomas", "--benchmark", "archive", "--workers", "2"], "--workers belong to --family errands"),
+        (["train", "evomas", "--benchmark", "archive", "--set", "sampling.mass=0"], "mass"),
+        (["train", "evomas", "--benchmark", "archive", "--set", "sampling.mass=1.5"], "mass"),
+    ):
+        done = runner.invoke(build(), [*arguments, *home])
+        assert done.exit_code == 2, done.output
+        assert told in done.output
+    assert not list(tmp_path.iterdir())

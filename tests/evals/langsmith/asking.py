@@ -1,0 +1,77 @@
+"""Evaluations that tests ask for, and what came of them."""
+
+import json
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from selfwire.cli.app import build
+from selfwire.evals.evaluation.rows import TaskRow, read_results
+from selfwire.runs.evaluation.lifecycle import started
+from selfwire.runs.evaluation.request import Entry, EvaluationRequest
+from selfwire.runs.evaluation.run import Evaluation
+from selfwire.runtime.sync import run_sync
+from tests.wire.langsmith_server import LangSmithServer, Row
+
+
+def request(*targets: str, **changes: Any) -> EvaluationRequest:
+    entries = tuple(Entry(name=target, target=target) for target in targets)
+    return EvaluationRequest(**{"benchmark": "archive", "tasks": 4, "entries": entries, "concurrency": 2, **changes})
+
+
+def rows_of(
+    home: Path, asked: EvaluationRequest, told: Any = None, run: str = "r"
+) -> dict[str, dict[str, TaskRow]]:
+    """Rows by contestant and task; `told` is what the evaluation runs in, such as `attached`."""
+    with started(asked, home, run=run) as evaluation:
+        if told is None:
+            run_sync(evaluation.go())
+        else:
+            within: AbstractContextManager[None] = told(evaluation)
+            with within:
+                run_sync(_gone(evaluation))
+    return read_rows(home / "runs" / run / "results.jsonl")
+
+
+async def _gone(evaluation: Evaluation) -> None:
+    await evaluation.go()
+
+
+def read_rows(path: Path) -> dict[str, dict[str, TaskRow]]:
+    found: dict[str, dict[str, TaskRow]] = {}
+    for row in read_results(path)[1]:
+        found.setdefault(row.target, {})[row.task] = row
+    return found
+
+
+def comparable(rows: dict[str, dict[str, TaskRow]]) -> dict[str, list[TaskRow]]:
+    """Without what a clock says."""
+    return {name: [one.replace(seconds=0, trajectory="") for one in of.values()] for name, of in rows.items()}
+
+
+def call(home: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(build(), list(arguments), env={"SELFWIRE_HOME": str(home)})
+
+
+def task_file(folder: Path, references: Sequence[str]) -> str:
+    lines = [json.dumps({"id": f"t{n}", "input": f"What is {n}?", "reference": r}) for n, r in enumerate(references)]
+    (folder / "mine.jsonl").write_text("\n".join(lines))
+    return str(folder / "mine.jsonl")
+
+
+def metadata(run: Row) -> Row:
+    found: Row = (run.get("extra") or {}).get("metadata") or {}
+    return found
+
+
+def task_of(server: LangSmithServer, run: Row) -> str:
+    """The task that a run at the top was about."""
+    return str(server.examples[run["reference_example_id"]]["metadata"]["task"])
+
+
+def told_of(server: LangSmithServer, run: Row) -> dict[str, Row]:
+    """Feedback on a run, by key."""
+    return {one["key"]: one for one in server.feedback if one["run_id"] == run["id"]}

@@ -1,0 +1,114 @@
+"""An experiment's machinery with the local client: concurrency, stops, and what ends with it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from langsmith import tracing_context
+
+from selfwire.core.errors import BudgetError, OutageError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Question, Task
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.workflow import Workflow
+from selfwire.evals.baselines.single import single_workflow
+from selfwire.evals.langsmith.connection import local
+from selfwire.evals.langsmith.datasets import TaskSet, local_examples
+from selfwire.evals.langsmith.experiment import Experiment
+from selfwire.graphs.rollouts import Ground
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.ledger import Ledger
+
+TASKS = tuple(Task(id=f"t{n}", input=f"What is {n}?", reference=str(n)) for n in range(12))
+
+
+class Lenient:
+    """An environment that takes every answer."""
+
+    name = "lenient"
+
+    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+        return Feedback(score=1.0, solved=True, text="Right.")
+
+
+@dataclass
+class Player:
+    """Answers after a moment, and counts who is at work."""
+
+    pause: float = 0.01
+    faults: dict[str, Exception] = field(default_factory=dict)
+    active: int = 0
+    most: int = 0
+    begun: list[str] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    full: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+        self.begun.append(question.id)
+        self.active += 1
+        self.most = max(self.most, self.active)
+        if self.active == 3:
+            self.full.set()
+        try:
+            await asyncio.sleep(self.pause)
+            if fault := self.faults.get(question.id):
+                raise fault
+            return [Trajectory(question=question, workflow=workflow.fingerprint, answer="yes")]
+        finally:
+            self.active -= 1
+            self.ended.append(question.id)
+
+
+async def rolled(player: Player, kept: dict[str, Trajectory]) -> None:
+    async def keep(task: Task, found: Sequence[Trajectory]) -> None:
+        kept[task.id] = found[0]
+
+    ground = Ground(Lenient(), Journal.memory(), Ledger(), 3, 60, 1.0)
+    examples = local_examples(TaskSet(benchmark="own", split="test", seed=0, tasks=TASKS))
+    with local() as client, tracing_context(enabled=False):
+        experiment = Experiment(client, "e", examples, upload=False)
+        await experiment.roll_through(ground, player, single_workflow(()), TASKS, Scope(phase="eval"), keep)
+
+
+async def test_every_task_is_kept_and_no_more_are_at_work_than_may_be(capfd: pytest.CaptureFixture[str]) -> None:
+    kept: dict[str, Trajectory] = {}
+    player = Player()
+    await rolled(player, kept)
+    assert set(kept) == set(player.begun) == {task.id for task in TASKS}
+    assert player.most <= 3  # and all three of them in the last test
+    assert all(done.feedback and done.feedback.score == 1.0 for done in kept.values())
+    assert capfd.readouterr() == ("", "")  # neither aevaluate's greeting nor its bar
+
+
+async def test_a_fault_of_one_task_costs_that_task(caplog: pytest.LogCaptureFixture) -> None:
+    kept: dict[str, Trajectory] = {}
+    await rolled(Player(faults={"t3": ValueError("no")}), kept)
+    assert len(kept) == len(TASKS)
+    assert (kept["t3"].error, kept["t3"].feedback) == ("ValueError: no", None)
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("fault", [BudgetError("spent"), OutageError("down")])
+async def test_what_must_stop_the_run_stops_it_and_what_is_underway_is_kept(
+    fault: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept: dict[str, Trajectory] = {}
+    player = Player(faults={"t3": fault})
+    with pytest.raises(type(fault), match=str(fault)):
+        await rolled(player, kept)
+    assert set(kept) == set(player.begun) - {"t3"}
+    assert {"t0", "t1", "t2"} <= set(kept)
+    assert len(player.begun) < len(TASKS)
+    assert caplog.records == []
+
+
+async def test_a_cancelled_experiment_leaves_nothing_at_work() -> None:
+    player = Player(pause=30)
+    running = asyncio.create_task(rolled(player, {}))
+    await player.full.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert player.active == 0
+    assert len(player.ended) == 3

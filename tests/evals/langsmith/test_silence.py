@@ -1,0 +1,29 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", [{}, {"LANGSMITH_TRACING": "true"}, {"LANGCHAIN_TRACING_V2": "true"}])
+def test_without_a_key_nothing_is_asked_of_the_network_outside_this_machine(
+    tmp_path: Path, asked: dict[str, str]
+) -> None:
+    prefixes = ("LANGSMITH_", "LANGCHAIN_", "SELFWIRE_HOME")
+    bare = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.evals.langsmith.audited", str(tmp_path)],
+        env={**bare, **asked, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found.pop("outside") == ["socket.connect 192.0.2.1"]  # the audit sees what there is to see
+    assert found == {"run": [], "evolve": [], "eval": [], "compare": [], "experiment": []}
+    assert ("nothing is traced" in done.stderr) == bool(asked)
+    assert "refused by the audit" not in done.stdout + done.stderr

@@ -1,0 +1,293 @@
+"""HiVA's machine as people use it: built in Python, invoked, streamed, stopped and gone on with."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+
+from selfwire.core.errors import BudgetError, ConfigError, TaskError
+from selfwire.core.scope import Scope
+from selfwire.core.task import Feedback, Question
+from selfwire.core.trajectory import Routing, Step, Trajectory
+from selfwire.core.usage import Budget
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.evolvers.hiva.knowledge import TaskConcepts
+from selfwire.evolvers.hiva.memory import Learned
+from selfwire.graphs import hiva
+from selfwire.graphs.checkpoints import sqlite_saver
+from selfwire.graphs.hiva.method import Hiva
+from selfwire.graphs.method_factory import Wiring
+from tests.graphs.grading import no_grade
+from tests.graphs.scripted import AGGREGATOR, SOURCE, ScriptedChat, built, trio
+
+ASKED = {"question": "What am I?"}
+EVOLVE = {"evolve": True}
+FORMS = pytest.mark.parametrize("form", ["sync", "async"])
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseCheckpointSaver[Any]]:
+    if request.param == "memory":
+        yield InMemorySaver()
+    else:
+        opened = sqlite_saver(tmp_path / "threads.sqlite")
+        yield opened
+        opened.conn.close()
+
+
+def on(thread: str) -> Any:
+    return {"configurable": {"thread_id": thread}}
+
+
+async def run(form: str, graph: Any, given: Any, config: Any = None, **options: Any) -> Any:
+    if form == "sync":
+        return graph.invoke(given, config, **options)
+    return await graph.ainvoke(given, config, **options)
+
+
+class Judge:
+    """Is satisfied at the nth answer."""
+
+    def __init__(self, satisfied_at: int) -> None:
+        self.satisfied_at = satisfied_at
+        self.seen: list[tuple[str, str]] = []
+
+    async def __call__(self, question: Question, answer: str, scope: Scope) -> Feedback:
+        self.seen.append((question.input, answer))
+        solved = len(self.seen) >= self.satisfied_at
+        return Feedback(score=float(solved), solved=solved, text="right" if solved else "wrong")
+
+
+def team_of(graph: Any) -> set[str]:
+    nodes = graph.get_graph(xray=True).nodes
+    return {name.removeprefix("forward:") for name in nodes if name.startswith("forward:")}
+
+
+@FORMS
+async def test_the_team_answers(form: str) -> None:
+    graph = built(ScriptedChat()).compile()
+    assert (await run(form, graph, ASKED))["answer"] == "answer 2"
+
+
+@FORMS
+async def test_the_offline_model_runs_and_evolves_without_a_key(form: str) -> None:
+    graph = hiva.build(model="offline").compile()
+    result = await run(form, graph, ASKED, context={"evolve": True, "iterations": 2})
+    assert result["answer"]
+    assert result["iteration"] >= 1
+
+
+@FORMS
+async def test_inner_steps_are_streamed(form: str) -> None:
+    graph = built(ScriptedChat(), seed=trio()).compile()
+    options: Any = {"subgraphs": True, "stream_mode": "updates"}
+    if form == "sync":
+        chunks = list(graph.stream(ASKED, **options))
+    else:
+        chunks = [chunk async for chunk in graph.astream(ASKED, **options)]
+    inner = [node for path, update in chunks if path for node in update]
+    assert inner == ["source", "checker", "aggregator"]
+    assert [node for path, update in chunks if not path for node in update] == ["begin", "forward"]
+
+
+def test_without_evolution_nothing_is_learned() -> None:
+    result = built(ScriptedChat(), seed=trio()).compile().invoke(ASKED)
+    assert Workflow.model_validate(result["workflow"]) == trio()
+    assert result["iteration"] == 0
+    assert result["oracle"] is False
+
+
+def test_without_an_environment_the_team_learns_from_its_own_criticism() -> None:
+    result = built(ScriptedChat()).compile().invoke(ASKED, context=EVOLVE)
+    seed, evolved = hiva.build().compile().invoke(ASKED)["workflow"], Workflow.model_validate(result["workflow"])
+    assert len(evolved.topology.nodes) == 3
+    assert evolved.pool["source"].prompt == "You work exactly."
+    assert evolved.lineage.parent == Workflow.model_validate(seed).fingerprint
+    assert result["oracle"] is False
+
+
+@FORMS
+async def test_with_an_environment_it_evolves_until_the_answer_is_right(form: str) -> None:
+    judge = Judge(satisfied_at=2)
+    graph = built(ScriptedChat(), assess=judge).compile()
+    result = await run(form, graph, ASKED, context=hiva.HivaContext(evolve=True, iterations=5))
+    assert judge.seen == [("What am I?", "answer 2"), ("What am I?", "answer 5")]
+    assert result["answer"] == "answer 5"
+    assert (result["solved"], result["iteration"], result["oracle"]) == (True, 2, True)
+
+
+def test_without_env_nobody_asks_the_environment() -> None:
+    judge = Judge(satisfied_at=1)
+    graph = built(ScriptedChat(), assess=judge, config=HivaConfig(environment=False)).compile()
+    result = graph.invoke(ASKED, context={**EVOLVE, "iterations": 2})
+    assert judge.seen == []
+    assert (result["oracle"], result["solved"], result["iteration"]) == (False, False, 2)
+
+
+@pytest.mark.parametrize(("environment", "refitted"), [(True, True), (False, False)])
+async def test_without_env_held_out_verdicts_teach_nothing(environment: bool, refitted: bool) -> None:
+    config = HivaConfig(environment=environment)
+    method = Wiring("hiva", Hiva, config, embedder="hashing").method
+    done = Trajectory(
+        question=Question(id="t", input="What?"),
+        workflow="w",
+        steps=(Step(node="source", agent="source", output="x"),),
+        answer="x",
+        feedback=Feedback(score=1, solved=True, text="right"),
+        notes={"concepts": TaskConcepts(main="riddle").model_dump(mode="json")},
+    )
+    taught = await method.learn_held_out(trio(), [done])
+    assert bool(Learned.of(taught).evidence) is refitted
+
+
+async def test_what_was_left_out_and_what_reflection_cost_is_noted() -> None:
+    model = ScriptedChat()
+    method = Wiring("hiva", Hiva, HivaConfig(), model, embedder="hashing").method
+    done = await method.solve(trio(), Question(id="t", input="What?"), scope=Scope(phase="rollout"))
+    graded = done.with_feedback(Feedback(score=0, solved=False, text="wrong"))
+    [first, *others] = graded.steps
+    limited = first.replace(routing=Routing(chosen=("checker",), why="KABB, best 2 of 2; 3 beyond mismatch 0.75"))
+    before = len(model.objects)
+    evolved = await method.evolve(
+        trio(), [graded.replace(steps=[limited, *others])], scope=Scope(phase="evolve"), grade=no_grade
+    )
+    assert evolved.notes["left_out"] == 3
+    assert evolved.notes["meta"]["calls"] == len(model.objects) - before > 3
+
+
+def test_a_round_that_rewrites_nothing_has_no_rewirings_in_its_lineage() -> None:
+    graph = built(ScriptedChat(), assess=Judge(satisfied_at=2)).compile()
+    result = graph.invoke(ASKED, context={"evolve": True, "iterations": 5})
+    assert result["workflow"]["lineage"]["rewirings"] == []
+
+
+def test_it_stops_after_the_rounds_that_were_allowed() -> None:
+    judge = Judge(satisfied_at=99)
+    result = built(ScriptedChat(), assess=judge).compile().invoke(ASKED, context={**EVOLVE, "iterations": 3})
+    assert len(judge.seen) == result["iteration"] == 3
+    assert result["solved"] is False
+
+
+@FORMS
+async def test_a_thread_keeps_what_it_has_evolved(form: str, saver: BaseCheckpointSaver[Any]) -> None:
+    model = ScriptedChat()
+    graph = built(model).compile(checkpointer=saver)
+    first = await run(form, graph, ASKED, on("1"), context=EVOLVE)
+    model.spoken.clear()
+    second = await run(form, graph, {"question": "And you?"}, on("1"))
+    assert second["workflow"] == first["workflow"]
+    assert [said.split(".")[0] for said in model.spoken] == [
+        "You work exactly",
+        "You check what others found",
+        "You work exactly",
+    ]
+    other = await run(form, graph, ASKED, on("2"))
+    assert len(other["workflow"]["topology"]["nodes"]) == 2
+
+
+async def test_beliefs_decay_from_question_to_question_of_a_thread() -> None:
+    graph = built(ScriptedChat(), assess=Judge(satisfied_at=1)).compile(checkpointer=InMemorySaver())
+    learned = [graph.invoke(ASKED, on("1"), context=EVOLVE)["workflow"]["memory"]["hiva"] for _ in range(2)]
+    assert [one["iteration"] for one in learned] == [0, 1]
+    assert learned[1]["beliefs"] != learned[0]["beliefs"]
+
+
+def test_a_question_that_is_put_twice_is_answered_twice() -> None:
+    model = ScriptedChat()
+    graph = built(model).compile(checkpointer=InMemorySaver())
+    assert [graph.invoke(ASKED, on("1"))["answer"] for _ in range(2)] == ["answer 2", "answer 4"]
+
+
+def test_the_team_is_drawn_and_the_evolved_one_after_it() -> None:
+    graph = built(ScriptedChat())
+    assert team_of(graph.compile()) == {"source", "aggregator"}
+    evolved = Workflow.model_validate(graph.compile().invoke(ASKED, context=EVOLVE)["workflow"])
+    assert team_of(hiva.build(seed=evolved).compile()) == set(evolved.topology.agents)
+    assert len(evolved.topology.agents) == 3
+
+
+@FORMS
+@pytest.mark.parametrize("failing", [SOURCE, AGGREGATOR])
+async def test_a_team_without_an_answer_is_an_error_that_can_be_retried(
+    form: str, failing: str, saver: BaseCheckpointSaver[Any]
+) -> None:
+    model = ScriptedChat(failing={failing: 2})
+    graph = built(model).compile(checkpointer=saver)
+    for given in (ASKED, None):
+        with pytest.raises(TaskError, match=r"the provider is down.*retry"):
+            await run(form, graph, given, on("1"))
+    result = await run(form, graph, None, on("1"))
+    assert result["answer"] == f"answer {len(model.spoken)}"
+    assert (await run(form, graph, {"question": "And now?"}, on("1")))["answer"] == f"answer {len(model.spoken)}"
+
+
+def test_a_run_stops_at_its_budget_and_goes_on_with_a_larger_one() -> None:
+    model = ScriptedChat()
+    graph = built(model, budget=Budget(calls=100)).compile(checkpointer=InMemorySaver())
+    with pytest.raises(BudgetError, match="2 of 2 calls"):
+        graph.invoke(ASKED, on("1"), context={"calls": 2})
+    assert len(model.spoken) == 1
+    assert graph.invoke(None, on("1"), context={"calls": 20})["answer"] == "answer 2"
+
+
+def test_a_run_cannot_exceed_the_budget_of_the_graph() -> None:
+    graph = built(ScriptedChat(), budget=Budget(calls=2)).compile()
+    with pytest.raises(BudgetError, match="2 of 2 calls"):
+        graph.invoke(ASKED, context={"calls": 50})
+
+
+def test_the_result_says_what_the_question_has_cost() -> None:
+    graph = built(ScriptedChat()).compile()
+    assert graph.invoke(ASKED)["usage"]["calls"] == 3
+    assert graph.invoke(ASKED, context=EVOLVE)["usage"]["calls"] > 6
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ({"iterations": 0}, "iterations.*greater than or equal to 1"),
+        ({"evolv": True}, "evolv: Extra inputs.*choices are .*evolve, iterations"),
+        ({"calls": "many"}, "calls: .*integer"),
+        ({"model": "gpt"}, "unknown model 'gpt'"),
+        ({"workflow": "best"}, "'best' cannot be looked up"),
+        ({"evolve": True, "prompt_source": "You are brief."}, "source are edited for this run only"),
+    ],
+)
+def test_a_choice_that_cannot_be_is_one_clear_error(context: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        built(ScriptedChat()).compile().invoke(ASKED, context=context)
+
+
+@pytest.mark.parametrize("text", ["", "  ", 7])
+def test_a_question_is_a_text(text: Any) -> None:
+    with pytest.raises(ConfigError, match="the input is"):
+        built(ScriptedChat()).compile().invoke({"question": text})
+
+
+def test_an_edited_prompt_holds_for_its_run_only() -> None:
+    model = ScriptedChat()
+    graph = built(model).compile(checkpointer=InMemorySaver())
+    graph.invoke(ASKED, on("1"), context={"prompt_source": "You are brief."})
+    graph.invoke(ASKED, on("1"), context={"prompt_source": ""})
+    first, _, third, _ = model.spoken
+    assert first == "You are brief."
+    assert third.startswith(SOURCE)
+
+
+def test_a_prompt_of_an_agent_that_is_gone_cannot_be_edited() -> None:
+    graph = built(ScriptedChat(), seed=trio()).compile(checkpointer=InMemorySaver())
+    seed = hiva.build().compile().invoke(ASKED)["workflow"]
+    graph.update_state(on("1"), {"workflow": seed}, as_node="begin")
+    with pytest.raises(ConfigError, match="no checker; agents are aggregator, source"):
+        graph.invoke(ASKED, on("1"), context={"prompt_checker": "You doubt."})
+
+
+def test_a_run_may_choose_another_model() -> None:
+    model = ScriptedChat()
+    result = built(model).compile().invoke(ASKED, context={"model": "offline"})
+    assert result["answer"].startswith("Answer:")
+    assert model.spoken == []

@@ -1,0 +1,182 @@
+"""Several contestants in one run: equal caps, evolution first, what was learned from is left out."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from selfwire.cli.app import build
+from selfwire.cli.compare import contestants
+from selfwire.core.errors import ConfigError
+from selfwire.core.usage import Budget, Usage
+from selfwire.evals.evaluation.rows import Contestant, read_results
+from selfwire.evals.evaluation.table import Line, difference
+from selfwire.evals.statistics import paired
+from selfwire.runs.evaluation.contamination import seen
+from selfwire.runs.evaluation.lifecycle import checked
+from selfwire.runs.evaluation.pre_evolution import left
+from selfwire.runs.evaluation.request import Entry, EvaluationRequest
+from selfwire.runs.report import STAMP
+
+SIZES = ("--iterations", "1", "--batch", "3", "--gate-tasks", "3", "--train", "6", "--gate-size", "6")
+
+
+def call(home: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(build(), list(arguments), env={"SELFWIRE_HOME": str(home)})
+
+
+def compared(home: Path, *arguments: str) -> Result:
+    return call(home, "compare", *arguments, "--benchmark", "archive", "--tasks", "5", "--out", str(home / "o.jsonl"))
+
+
+def test_all_run_on_the_same_tasks_under_one_cap_and_differ_from_the_chosen_one(tmp_path: Path) -> None:
+    result = compared(tmp_path, "dytopo", "single", "cot", "--calls-per-task", "9", "--against", "cot")
+    assert result.exit_code == 0, result.output
+    header, rows = read_results(tmp_path / "o.jsonl")
+    assert [one.name for one in header.contestants] == ["trivial", "dytopo", "single", "cot"]
+    tasks = [[row.task for row in rows if row.target == one.name] for one in header.contestants]
+    assert all(one == tasks[0] for one in tasks)
+    assert all(row.calls <= 9 for row in rows)
+    assert "paired by task, from cot" in result.stdout
+    lines = {line.split()[0]: line for line in result.stdout.splitlines() if "[" in line}
+    assert "+" in lines["single"]
+    assert "evolution" not in result.stdout
+
+
+def test_a_method_in_rounds_gives_the_answer_of_the_rounds_that_its_calls_sufficed_for(tmp_path: Path) -> None:
+    given = ("dytopo", "short=dytopo", "--calls-per-task", "12", "--set", "short.rounds=2")
+    assert compared(tmp_path, *given).exit_code == 0
+    _, rows = read_results(tmp_path / "o.jsonl")
+    cut, short = ([row for row in rows if row.target == name] for name in ("dytopo", "short"))
+    assert any(row.calls == 12 and row.rounds == 2 for row in cut)
+    assert [(row.answer, row.rounds) for row in cut] == [(row.answer, row.rounds) for row in short]
+    assert not any(row.capped for row in cut)
+
+
+@pytest.mark.slow
+def test_who_is_evolved_first_is_measured_on_other_tasks_and_its_cost_stands_in_the_table(tmp_path: Path) -> None:
+    given = ("hiva", "seed=hiva", "--evolve", "hiva", *SIZES)
+    stopped = compared(tmp_path, *given, "--budget-calls", "25")
+    assert stopped.exit_code == 3, stopped.output
+    header, _ = read_results(tmp_path / "o.jsonl")
+    assert f"go on with: selfwire compare --resume {header.run}" in stopped.stdout
+    again = call(tmp_path, "compare", "--resume", header.run, "--budget-calls", "900")
+    assert again.exit_code == 0, again.output
+    header, rows = read_results(tmp_path / "o.jsonl")
+    hiva, seed = header.contestants[1:]
+    assert (hiva.learned, seed.learned) == (True, False)
+    assert hiva.evolution is not None
+    assert f"  {hiva.evolution.calls:,} calls\n" in re.sub(" +\n", "\n", again.stdout)
+    spent = hiva.evolution.calls + sum(row.calls for row in rows)
+    assert f"spent: {spent:,} calls" in again.stdout
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    assert compared(whole, *given).exit_code == 0
+    expected_header, expected = read_results(whole / "o.jsonl")
+    assert expected_header.contestants[1].workflow == hiva.workflow
+    assert [(row.task, row.score, row.calls) for row in expected] == [(row.task, row.score, row.calls) for row in rows]
+    saved = f"{header.run}-hiva"
+    assert hiva.workflow in call(tmp_path, "show", saved).stdout
+    asked = EvaluationRequest(benchmark="archive", tasks=30, entries=(Entry(name="mine", target=saved),))
+    trial = checked(asked, tmp_path)
+    known = seen(trial.workflows.values(), asked, tmp_path)
+    assert known.tasks == 12
+    assert not any(known.holds(task) for task in trial.tasks)
+    assert len(trial.tasks) == 30
+    plain = checked(asked.replace(entries=(Entry(name="mine", target="single"),)), tmp_path)
+    assert {task.id for task in plain.tasks} != {task.id for task in trial.tasks}
+
+
+def test_a_run_that_is_gone_is_a_caution(tmp_path: Path) -> None:
+    evolve = ("evolve", "hiva", "--benchmark", "archive", "--name", "mine", "--no-baselines", "--test", "0", *SIZES)
+    assert call(tmp_path, *evolve).exit_code == 0
+    assert call(tmp_path, "clean", "--yes").exit_code == 0
+    asked = EvaluationRequest(benchmark="archive", tasks=5, entries=(Entry(name="mine", target="mine"),))
+    [caution] = checked(asked, tmp_path).notices
+    assert "is gone, so nobody knows" in caution
+
+
+def test_names_words_knobs_and_parts_of_contestants() -> None:
+    found = contestants(["hiva", "b=hiva", "cot", "baselines"], {"b": {"routing": {"k": 3}}}, ["b.kabb"])
+    assert [one.name for one in found[:4]] == ["hiva", "b", "cot", "direct"]
+    assert found[0].config == {}
+    assert found[1].config == {"kabb": False, "routing": {"k": 3}}
+    assert len({one.name for one in found}) == len(found)
+    with pytest.raises(ConfigError, match="'c' does not take part; contestants are hiva"):
+        contestants(["hiva"], {"c": {"k": 1}}, [])
+    with pytest.raises(ConfigError, match=r"as hiva\.knob=value"):
+        contestants(["hiva"], {"hiva": 3}, [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("compare", "hiva"), "compare needs contestants and --benchmark"),
+        (("compare", "hiva", "--benchmark", "archive", "--against", "x"), "nobody is called 'x'"),
+        (("compare", "cot", "--benchmark", "archive", "--evolve", "cot"), "'cot' cannot be evolved here"),
+        (("compare", "hiva", "--benchmark", "archive", "--evolve", "all", "--split", "val"), "the test split"),
+        (("eval", "hiva"), "eval needs a target and --benchmark"),
+        (("eval", "hiva", "--benchmark", "archive", "--split", "all"), "splits are train, val and test"),
+        (("eval", "hiva", "--benchmark", "archive", "--tasks", "0"), "EvaluationRequest.tasks"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_one_line(arguments: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    result = call(tmp_path / "home", *arguments)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_part_of_a_run_may_spend_what_the_other_parts_have_left() -> None:
+    whole = Budget(calls=100, tokens=None, dollars=2.0, seconds=60)
+    spent, own = Usage(calls=70, dollars=1.5, seconds=30), Usage(calls=20, dollars=0.5, seconds=10)
+    assert left(whole, spent, own) == Budget(calls=50, dollars=1.0, seconds=40)
+    assert left(Budget(), spent, own) == Budget()
+    assert left(Budget(calls=10), spent, own) == Budget(calls=0)
+
+
+def scored(name: str, *scores: float) -> Line:
+    contestant = Contestant(name=name, target=name, method="single", workflow="w")
+    by_task = {f"t{number}": score for number, score in enumerate(scores)}
+    return Line(contestant=contestant, scores=by_task, solved=0, capped=0, spend=Usage())
+
+
+def test_differences_that_are_all_equal_claim_no_more_than_so_few_tasks_can_exclude() -> None:
+    found = difference(scored("a", 0, 0), scored("b", 0, 0))
+    assert found is not None
+    unseen = 1 - 0.05**0.5  # of two tasks
+    assert (found.value, found.low, found.high, found.n) == pytest.approx((0, -unseen, unseen, 2))
+    ahead = difference(scored("a", *[1] * 10), scored("b", *[0] * 10))
+    assert ahead is not None
+    assert (ahead.value, ahead.low, ahead.high) == pytest.approx((1, 1 - 2 * (1 - 0.05**0.1), 1))
+    differing = difference(scored("a", 1, 0, 1), scored("b", 0, 0, 0))
+    assert differing == paired([0, 0, 0], [1, 0, 1])
+    assert difference(scored("a", 1), scored("b", 0)) is None
+
+
+@pytest.mark.parametrize("place", ["/proc/none/results.jsonl", "."])
+def test_results_that_cannot_be_written_are_refused_before_anything_is_paid_for(place: str, tmp_path: Path) -> None:
+    out = place if place.startswith("/") else str(tmp_path)
+    refused = call(tmp_path, "compare", "single", "cot", "--benchmark", "archive", "--tasks", "2", "--out", out)
+    assert refused.exit_code == 2
+    assert "results cannot be written to" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_table_fits_a_terminal_and_can_be_had_as_markdown(tmp_path: Path) -> None:
+    given = ("tacomas", "single", "self-consistency", "--calls-per-task", "6", "--markdown", str(tmp_path / "table.md"))
+    result = compared(tmp_path, *given)
+    assert result.exit_code == 0, result.output
+    assert "paired by task, from single" in result.stdout
+    head, *_ = [at for at, line in enumerate(result.stdout.splitlines()) if line.startswith("contestant")]
+    rows = result.stdout.splitlines()[head + 1 : head + 5]
+    assert [row.split("  ")[0] for row in rows] == ["first option", "tacomas", "single", "self-consistency"]
+    assert max(map(len, rows)) <= 120
+    command, _, titles, _, *lines = (tmp_path / "table.md").read_text().splitlines()
+    assert command.startswith("`selfwire")
+    assert titles.startswith("| contestant | score [95 %] |")
+    assert [line.split(" | ")[0] for line in lines[:4]] == [f"| {row.split('  ')[0]}" for row in rows]
+    assert all(line.count("|") == titles.count("|") for line in lines[:4])
+    assert f"- {STAMP}" in lines

@@ -1,0 +1,125 @@
+"""Contestants in processes of their own: the same numbers, one journal in the end, nothing repeated after a stop."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.usage import Budget
+from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
+from selfwire.runs.evaluation.lifecycle import part_of, resumed, started
+from selfwire.runs.evaluation.request import EvaluationRequest, Evolving
+from selfwire.runs.evaluation.shards import Part
+from selfwire.runs.evaluation.worker_processes import WORKERS, done_alone, in_processes, workers_for
+from selfwire.runs.requests import ModelNames
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.sync import run_sync
+from tests import kills
+from tests.runs.evaluation.test_evaluation import comparable, request
+
+EVOLVING = Evolving(names=("hiva",), train=6, gate=6, iterations=1, batch=3, gate_tasks=3)
+FOUR = ("hiva", "single", "cot", "self-refine")
+
+
+def asked() -> EvaluationRequest:
+    return request(*FOUR, tasks=4, command="compare", calls_per_task=8, evolving=EVOLVING)
+
+
+def one_after_another(home: Path) -> tuple[Header, tuple[TaskRow, ...], int]:
+    with started(asked(), home, run="r") as run:
+        run.evolve()
+        run_sync(run.go())
+        spent = run.ledger.spent.calls
+    return (*read_results(home / "runs" / "r" / "results.jsonl"), spent)
+
+
+@pytest.mark.slow
+def test_beside_each_other_or_one_after_another_the_numbers_are_the_same(tmp_path: Path) -> None:
+    header, rows, spent = one_after_another(tmp_path / "one")
+    home, heard = tmp_path / "two", list[dict[str, Any]]()
+    with started(asked(), home, run="r") as run:
+        lines = in_processes(run, home, 2, heard.append)
+        assert run.ledger.spent.calls == spent
+    found_header, found = read_results(home / "runs" / "r" / "results.jsonl")
+    assert comparable(found) == comparable(rows)
+    assert [one.workflow for one in found_header.contestants] == [one.workflow for one in header.contestants]
+    assert lines[1].contestant.learned
+    assert {event["target"] for event in heard} == set(FOUR)
+    assert not list((home / "runs" / "r" / "parts").iterdir())
+    journals = [Journal.reading(one / "runs" / "r" / "journal.sqlite") for one in (tmp_path / "one", home)]
+    assert journals[0].spend().calls == journals[1].spend().calls
+    for journal in journals:
+        journal.close()
+    with resumed("r", home) as run:
+        assert run_sync(run.go()) == lines
+        assert run.ledger.spent.calls == spent
+
+
+def test_what_a_process_that_was_killed_has_left_is_taken_over_and_not_repeated(tmp_path: Path) -> None:
+    plain = request("single", "cot", tasks=4, command="compare", calls_per_task=4)
+    with started(plain, tmp_path, run="r"):
+        pass
+    part = Part("r", "single", tmp_path)
+    with part_of(part) as alone:  # its parent is gone: nobody joins it
+        run_sync(alone.go())
+        cost = alone.ledger.spent.calls
+    assert cost > 0
+    with resumed("r", tmp_path) as run:
+        assert run.ledger.spent.calls == cost
+        assert not part.own.exists()
+        run_sync(run.go())
+    _, found = read_results(tmp_path / "runs" / "r" / "results.jsonl")
+    with started(plain, tmp_path, run="whole") as run:
+        run_sync(run.go())
+        assert run.ledger.spent.calls == sum(row.calls for row in found)
+    _, expected = read_results(tmp_path / "runs" / "whole" / "results.jsonl")
+    assert comparable(found) == comparable(expected)
+
+
+def test_a_part_knows_what_its_run_has_done(tmp_path: Path) -> None:
+    plain = request("single", "cot", tasks=3, command="compare", calls_per_task=4)
+    with started(plain, tmp_path, run="r") as run:
+        run_sync(run.go())
+    assert done_alone(Part("r", "cot", tmp_path)).calls == 0
+
+
+@pytest.mark.slow
+def test_killed_beside_each_other_it_goes_on_and_ends_with_the_same_numbers(tmp_path: Path) -> None:
+    given = ("compare", *FOUR, "--evolve", "none", "--benchmark", "archive", "--tasks", "30", "--workers", "2")
+    home = tmp_path / "killed"
+    process = kills.start(home, *given)
+    parts = "runs/*/parts/*/journal.sqlite-wal"
+    while not any(one.stat().st_size > 100_000 for one in home.glob(parts)):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    kills.ended(kills.start(home, "compare", "--resume", kills.run_of(home), "--workers", "2"))
+    whole = tmp_path / "whole"
+    kills.ended(kills.start(whole, *given[:-1], "1"))
+    expected, found = (read_results(one / "runs" / kills.run_of(one) / "results.jsonl") for one in (whole, home))
+    assert comparable(found[1]) == comparable(expected[1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"budget": Budget(calls=9)}, "a budget is looked after in one process"),
+        ({"models": ModelNames(judge="openai:gpt-4o-mini")}, "a provider's rate is looked after"),
+        ({"langsmith": "questions"}, "LangSmith is looked after"),
+    ],
+)
+def test_what_one_process_counts_is_left_to_one_process(changes: dict[str, object], told: str) -> None:
+    bound = request(*FOUR, **changes)
+    assert workers_for(bound, None) == 1
+    assert workers_for(bound, 1) == 1
+    with pytest.raises(ConfigError, match=told):
+        workers_for(bound, 2)
+
+
+def test_few_contestants_are_not_worth_a_process_each() -> None:
+    assert workers_for(request(*FOUR[:3]), None) == 1
+    assert workers_for(request(*FOUR), None) <= WORKERS
+    assert workers_for(request(*FOUR), 3) == 3

@@ -1,0 +1,88 @@
+"""Dry runs: what they count, and that offline runs keep to them."""
+
+from math import isqrt
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.method_registry import METHODS
+from selfwire.runs.estimates.evaluation import estimated as of_evaluation
+from selfwire.runs.estimates.evolution import estimated
+from selfwire.runs.evaluation.lifecycle import started as evaluating
+from selfwire.runs.evaluation.request import Entry, EvaluationRequest
+from selfwire.runs.evolution import started
+from selfwire.runs.requests import EvolveRequest, Sizes
+
+
+def evolution(method: str, **config: Any) -> EvolveRequest:
+    return EvolveRequest(
+        method=method,
+        benchmark="archive",
+        sizes=Sizes(train=6, gate=6, test=4),
+        evolution=EvolutionConfig(name="w", iterations=1, batch=4, gate_tasks=4),
+        config=config,
+        baselines=False,
+    )
+
+
+def calls(method: str, **config: Any) -> int:
+    """The middle of the range."""
+    found = estimated(evolution(method, **config), None)
+    return isqrt(found.low.calls * found.high.calls)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+async def test_an_offline_evolution_keeps_within_its_dry_run(method: str, tmp_path: Path) -> None:
+    request = evolution(method)
+    range_of = estimated(request, tmp_path)
+    assert "within a factor of 2.5" in range_of.text
+    with started(request, tmp_path) as run:
+        await run.go()
+        spent = run.parts.journal.spend()
+    assert range_of.low.calls <= spent.calls <= range_of.high.calls
+    assert range_of.low.tokens <= spent.tokens <= range_of.high.tokens
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("benchmark", ["archive", "plancraft"])
+@pytest.mark.parametrize("method", METHODS)
+async def test_an_offline_evaluation_keeps_within_its_dry_run(method: str, benchmark: str, tmp_path: Path) -> None:
+    request = EvaluationRequest(benchmark=benchmark, entries=(Entry(name=method, target=method),), tasks=4)
+    range_of = of_evaluation(request, tmp_path)
+    with evaluating(request, tmp_path) as run:
+        await run.go()
+        spent = run.journal.spend()
+    assert range_of.low.calls <= spent.calls <= range_of.high.calls
+    assert range_of.low.tokens <= spent.tokens <= range_of.high.tokens
+
+
+def test_samples_of_train_questions_count() -> None:
+    assert calls("hera", group=8) > 1.3 * calls("hera", group=4)
+    assert calls("evomas", samples=8) > 1.3 * calls("evomas", samples=4)
+
+
+def test_what_is_switched_off_costs_nothing() -> None:
+    assert calls("hera", rope=False) < calls("hera")
+    assert calls("hera", mutation=False) < calls("hera")
+    assert calls("tacomas", capability=False) < calls("tacomas")
+    assert calls("tacomas", rounds=1) < calls("tacomas") / 3
+    assert calls("dytopo", manager=False) < calls("dytopo")
+    assert calls("dytopo", halting=False) > 1.5 * calls("dytopo")
+    assert calls("evomas", task_state=False) < calls("evomas")
+
+
+def test_roles_are_priced_by_their_own_models(tmp_path: Path) -> None:
+    prices = tmp_path / "prices.json"
+    prices.write_text('{"openai:judge": {"input": 1000, "output": 1000}, "openai:a": {"input": 1, "output": 1}}')
+    request = evolution("tacomas")
+    named = request.models.replace(agent="openai:a", base_url="http://127.0.0.1:9/v1", prices=str(prices))
+    cheap, dear = (
+        estimated(request.replace(models=named.replace(judge=judge)), tmp_path).high.dollars
+        for judge in (None, "openai:judge")
+    )
+    assert cheap is not None
+    assert dear is not None
+    assert dear > 10 * cheap

@@ -1,0 +1,42 @@
+"""The models of a request: how many calls may be under way at once."""
+
+from pathlib import Path
+
+import pytest
+
+from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.runs import evolution
+from selfwire.runs.evaluation import lifecycle
+from selfwire.runs.evaluation.request import Entry, EvaluationRequest
+from selfwire.runs.models import metered
+from selfwire.runs.requests import EvolveRequest, ModelNames
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.ledger import Ledger
+from selfwire.runtime.metered import MeteredModel
+
+
+def at_once(names: ModelNames, tasks: int) -> int:
+    return metered(names, journal=Journal.memory(), ledger=Ledger(), at_once=tasks).policy.concurrency
+
+
+def test_a_provider_is_asked_for_as_many_tasks_at_once_as_there_are_unless_the_request_says_how_many() -> None:
+    assert at_once(ModelNames(), 8) == 32
+    assert at_once(ModelNames(), 64) == 64
+    assert at_once(ModelNames(requests=3), 64) == 3
+
+
+def test_runs_lend_their_concurrency_to_their_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[MeteredModel]()
+
+    def kept(*args: object, **options: object) -> MeteredModel:
+        made.append(metered(*args, **options))  # type: ignore[arg-type]  # passed on as they are
+        return made[-1]
+
+    for module in (lifecycle, evolution):
+        monkeypatch.setattr(module, "metered", kept)
+    entries = (Entry(name="single", target="single"),)
+    with lifecycle.started(EvaluationRequest(benchmark="archive", tasks=2, concurrency=64, entries=entries), tmp_path):
+        assert made[-1].policy.concurrency == 64
+    evolving = EvolveRequest(benchmark="archive", evolution=EvolutionConfig(name="x", concurrency=48))
+    with evolution.started(evolving, tmp_path):
+        assert made[-1].policy.concurrency == 48

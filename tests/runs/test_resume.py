@@ -1,0 +1,245 @@
+"""Evolutions that stop early, by whatever cause, lose nothing: resumed, they end like one that was not disturbed."""
+
+import asyncio
+import json
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+from typer.testing import Result as Called
+
+from selfwire.cli.app import build
+from selfwire.runtime.models import chat_model
+from selfwire.runtime.workflow_library import open_library
+from tests import kills
+from tests.wire.server import Body, Fault, WireServer, broken, hanging, refused, served
+
+pytestmark = pytest.mark.slow
+RETRIES = ("--retries", "0")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[WireServer]:
+    with WireServer(served(chat_model("offline"))) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _healthy(server: WireServer) -> Iterator[None]:
+    yield
+    server.faults.clear()
+    server.always, server.delay, server.picky = None, 0.0, lambda body: None
+
+
+@pytest.fixture(scope="module")
+def whole(server: WireServer, tmp_path_factory: pytest.TempPathFactory) -> tuple[kills.Result, int, Path]:
+    """The evolution that nothing disturbs: its result, its requests and its home."""
+    home = tmp_path_factory.mktemp("whole")
+    before = len(server.asked)
+    assert call(home, *kills.beginning(server, kills.TINY)).exit_code == 0
+    return asyncio.run(kills.result(home)), len(server.asked) - before, home
+
+
+def call(home: Path, *arguments: str) -> Called:
+    return CliRunner().invoke(build(), list(arguments), env={"SELFWIRE_HOME": str(home)}, catch_exceptions=False)
+
+
+def stopped(home: Path, *arguments: str) -> Called:
+    """A call that ends early and says how to go on, with nothing learned or scored that is not so in the end."""
+    called = call(home, *arguments)
+    assert called.exit_code == 3, called.output
+    assert called.stderr.startswith("stopped: ")
+    assert f"go on with: selfwire evolve --resume {kills.run_of(home)}" in called.stdout
+    return called
+
+
+def begins(home: Path, expected: kills.Result) -> None:
+    """What is there so far is a part of the undisturbed result: no score of zero, no version beside it."""
+    found = asyncio.run(kills.result(home))
+    assert found.versions == expected.versions[: len(found.versions)]
+    assert found.scores.items() <= expected.scores.items()
+
+
+def test_killed_evolutions_end_as_if_nobody_had_killed_them(
+    server: WireServer, whole: tuple[kills.Result, int, Path], tmp_path: Path
+) -> None:
+    expected, requests, _ = whole
+    for number, point in enumerate((requests // 4, 2 * requests // 3)):
+        points = (point, point + 5, point + 17)
+        found = kills.killed(tmp_path / str(number), server, kills.TINY, points, expected)
+        assert found.differs == ()
+        assert 0 <= found.extra - requests <= sum(found.open_calls)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.5, 0.7, 0.95])
+def test_an_outage_in_whatever_phase_teaches_nothing_and_loses_nothing(
+    server: WireServer, whole: tuple[kills.Result, int, Path], tmp_path: Path, share: float
+) -> None:
+    expected, requests, _ = whole
+    server.faults.extend([Fault()] * int(share * requests))
+    server.always = broken()
+    called = stopped(tmp_path, *kills.beginning(server, kills.TINY), *RETRIES)
+    assert "nor is anything else answered" in called.stderr
+    begins(tmp_path, expected)
+    stopped(tmp_path, *kills.resumption(tmp_path))  # it is still down
+    server.always = None
+    assert call(tmp_path, *kills.resumption(tmp_path)).exit_code == 0
+    assert asyncio.run(kills.result(tmp_path)) == expected
+
+
+@pytest.mark.parametrize("fault", [refused(), hanging(600)], ids=["refused", "hanging"])
+def test_a_key_that_is_refused_and_a_provider_that_hangs(
+    server: WireServer, whole: tuple[kills.Result, int, Path], tmp_path: Path, fault: Fault
+) -> None:
+    expected, requests, _ = whole
+    server.faults.extend([Fault()] * (requests // 2))
+    server.always = fault
+    stopped(tmp_path, *kills.beginning(server, kills.TINY), *RETRIES, "--timeout", "6")
+    begins(tmp_path, expected)
+    server.always = None
+    assert call(tmp_path, *kills.resumption(tmp_path)).exit_code == 0
+    assert asyncio.run(kills.result(tmp_path)) == expected
+
+
+def test_a_server_that_goes_away_and_comes_back(whole: tuple[kills.Result, int, Path], tmp_path: Path) -> None:
+    expected, requests, _ = whole
+    with WireServer(served(chat_model("offline"))) as first:
+        leaving = threading.Thread(target=_leave, args=(first, requests // 3))
+        leaving.start()
+        stopped(tmp_path, *kills.beginning(first, kills.TINY), *RETRIES)
+        leaving.join()
+    begins(tmp_path, expected)
+    with WireServer(served(chat_model("offline")), port=first.port):
+        assert call(tmp_path, *kills.resumption(tmp_path)).exit_code == 0
+    assert asyncio.run(kills.result(tmp_path)) == expected
+
+
+def _leave(server: WireServer, replies: int) -> None:
+    while server.replied < replies:
+        time.sleep(0.001)
+    server.close()
+
+
+def about(*questions: str) -> Callable[[Body], Fault | None]:
+    """Requests that mention a question fail."""
+
+    def fault(body: Body) -> Fault | None:
+        said = json.dumps(body["messages"])
+        return broken() if any(json.dumps(question)[1:-1] in said for question in questions) else None
+
+    return fault
+
+
+def test_single_tasks_that_fail_are_left_out_in_pairs_and_counted_apart(
+    server: WireServer, whole: tuple[kills.Result, int, Path], tmp_path: Path
+) -> None:
+    home = whole[2]
+    places = ("0/rollout/", "0/gate/incumbent", "0/test/before")
+    questions = [asyncio.run(kills.questions(home, f"trajectories/{place}")) for place in places]
+    server.picky = about(*(next(iter(found.values())) for found in questions))
+    called = call(tmp_path, *kills.beginning(server, kills.TINY), *RETRIES)
+    assert called.exit_code == 0, called.output
+    found = asyncio.run(kills.result(tmp_path))
+    for scores in found.scores.values():
+        assert [score is None for score in scores.values()] == [True, False, False, False]
+    contestants = (" seed team", " evolved team", " single agent")
+    rows = [line.split() for line in called.stdout.splitlines() if line.startswith(contestants)]
+    assert [row[-1] for row in rows] == ["1", "1", "1"]
+    assert f"paired over {len(questions[2]) - 1} tasks" in called.stdout
+    with open_library(tmp_path, create=False) as library:
+        gate = asyncio.run(library.head(kills.NAME)).facts["gate"]
+    assert (gate["compared"], gate["left_out"]) == (3, 1)
+
+
+def test_a_profile_that_fails_while_learning_stops_nothing(server: WireServer, tmp_path: Path) -> None:
+    failed: list[Body] = []
+
+    def fault(body: Body) -> Fault | None:
+        if "TaskProfile" not in json.dumps(body.get("response_format")):
+            return None
+        failed.append(body)
+        return broken()
+
+    server.picky = fault
+    called = call(tmp_path, *kills.beginning(server, kills.TINY), *RETRIES, "--set", "kabb=false")
+    assert called.exit_code == 0, called.output
+    assert failed
+
+
+def test_a_budget_of_calls_is_raised_on_resume(
+    server: WireServer, whole: tuple[kills.Result, int, Path], tmp_path: Path
+) -> None:
+    expected, _, _ = whole
+    called = stopped(tmp_path, *kills.beginning(server, kills.TINY), "--budget-calls", "80")
+    assert "of 80 calls spent" in called.stderr
+    assert f"the best workflow is '{kills.NAME}'" in called.stdout
+    begins(tmp_path, expected)
+    asked = len(server.asked)
+    stopped(tmp_path, *kills.resumption(tmp_path))
+    stopped(tmp_path, *kills.resumption(tmp_path), "--budget-calls", "80")
+    assert len(server.asked) == asked
+    assert call(tmp_path, *kills.resumption(tmp_path), "--budget-calls", "2000").exit_code == 0
+    assert asyncio.run(kills.result(tmp_path)) == expected
+
+
+def test_a_seed_team_is_the_one_of_the_start_though_its_name_means_another_by_now(
+    server: WireServer, whole: tuple[kills.Result, int, Path], tmp_path: Path
+) -> None:
+    given = (*kills.beginning(server, kills.TINY), *RETRIES, "--seed-team", kills.NAME, "--seed", "1")
+    homes = [tmp_path / "undisturbed", tmp_path / "stopped"]
+    for home in homes:
+        home.mkdir()
+        shutil.copy(whole[2] / "library.sqlite", home)
+    before = len(server.asked)
+    assert call(homes[0], *given).exit_code == 0
+    server.faults.extend([Fault()] * int(0.8 * (len(server.asked) - before)))
+    server.always = broken()
+    assert "iteration 1/1" in stopped(homes[1], *given).stdout  # what it has saved has moved the name
+    server.always = None
+    assert call(homes[1], *kills.resumption(homes[1])).exit_code == 0
+    expected, found = (asyncio.run(kills.result(home)) for home in homes)
+    assert found == expected
+
+
+def test_a_budget_of_seconds_cuts_off_what_hangs_and_outlasts_a_stop(
+    server: WireServer, whole: tuple[kills.Result, int, Path], tmp_path: Path
+) -> None:
+    expected, requests, _ = whole
+    server.faults.extend([Fault()] * (requests // 4))
+    server.always = hanging(600)
+    called = stopped(tmp_path, *kills.beginning(server, kills.TINY), "--budget-seconds", "20")
+    assert "of 20.00 seconds spent" in called.stderr
+    server.always = None
+    asked = len(server.asked)
+    stopped(tmp_path, *kills.resumption(tmp_path))
+    assert len(server.asked) == asked
+    assert call(tmp_path, *kills.resumption(tmp_path), "--budget-seconds", "6000").exit_code == 0
+    assert asyncio.run(kills.result(tmp_path)) == expected
+
+
+def test_ctrl_c_cancels_requests_and_says_how_to_go_on(
+    server: WireServer, whole: tuple[kills.Result, int, Path], tmp_path: Path
+) -> None:
+    expected, requests, _ = whole
+    server.faults.extend([Fault()] * (requests // 4))
+    server.always = hanging(600)
+    cancelled, replied = server.cancelled, server.replied
+    process = kills.start(tmp_path, *kills.beginning(server, kills.TINY))
+    while server.replied - replied < requests // 4 or not server.active:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, errors = kills.ended(process, code=130)
+    assert f"go on with: selfwire evolve --resume {kills.run_of(tmp_path)}" in out
+    assert errors == "stopped\n"
+    while server.active:  # all of them notice, or this test hangs
+        time.sleep(0.01)
+    assert server.cancelled > cancelled
+    server.always = None
+    assert call(tmp_path, *kills.resumption(tmp_path)).exit_code == 0
+    assert asyncio.run(kills.result(tmp_path)) == expected

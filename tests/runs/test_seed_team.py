@@ -1,0 +1,55 @@
+"""A seed team is held to the method's switches and caps, as the singleton is."""
+
+from pathlib import Path
+
+import pytest
+
+from selfwire.core.agent import Agent
+from selfwire.core.errors import ConfigError
+from selfwire.core.topology import Caps, chain
+from selfwire.core.workflow import Workflow
+from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.runs.evolution import started
+from selfwire.runs.requests import EvolveRequest, Sizes
+from selfwire.runtime.exports import write_workflow
+
+NAMES = ("source", "checker", "aggregator")
+TEAM = Workflow(
+    method="hiva",
+    agents=tuple(Agent(id=name, prompt=f"You are the {name}.", tools=("search",)) for name in NAMES),
+    topology=chain(*NAMES),
+)
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> str:
+    write_workflow(TEAM, tmp_path / "team.json")
+    return str(tmp_path / "team.json")
+
+
+def request(team: str, **config: int | bool) -> EvolveRequest:
+    return EvolveRequest(
+        benchmark="archive",
+        sizes=Sizes(train=2, gate=2, test=2),
+        evolution=EvolutionConfig(name="seeded", iterations=1, batch=2, gate_tasks=2),
+        config=config,
+        seed_team=team,
+    )
+
+
+def test_the_config_of_a_run_holds_for_its_seed_team(team: str, tmp_path: Path) -> None:
+    with started(request(team, tools=False, nodes=3, successors=2), tmp_path, run="r") as run:
+        seed = run.parts.seed_workflow
+    assert {agent.tools for agent in seed.agents} == {()}
+    assert seed.topology.caps == Caps(nodes=3, successors=2)
+
+
+def test_with_tools_a_seed_team_keeps_its_own(team: str, tmp_path: Path) -> None:
+    with started(request(team), tmp_path, run="r") as run:
+        assert run.parts.seed_workflow.agents == TEAM.agents
+
+
+def test_a_seed_team_beyond_the_caps_starts_nothing(team: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"3 nodes .*nodes=2"), started(request(team, nodes=2), tmp_path, run="r"):
+        raise AssertionError("it has started")
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,277 @@
+"""Studies: what each variant changes, the rows' file, the pool and the table."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from selfwire.cli.app import build
+from selfwire.core.errors import ConfigError
+from selfwire.evals.studies.variants import FULL, RANDOM, VARIANTS
+from selfwire.runs.ablation.ablation import ablate
+from selfwire.runs.ablation.evaluation import evaluation
+from selfwire.runs.ablation.evolution import evolution
+from selfwire.runs.ablation.plan import Study
+from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, append_row, read_rows
+from selfwire.runs.ablation.table import difference, gain, table
+from selfwire.runs.estimates.ablation import estimated
+from selfwire.runs.requests import Sizes
+
+SMALL = Study(sizes=Sizes(train=12, gate=18, test=2), iterations=3, batch=4, gate_tasks=6, seeds=1)
+TINY = Study(sizes=Sizes(train=4, gate=4, test=2), iterations=1, batch=2, gate_tasks=2, seeds=1)
+
+
+def row(variant: str = FULL, seed: int = 0, **changes: Any) -> EvolutionRow:
+    fields: dict[str, Any] = {
+        "study": "k",
+        "before": 0.25,
+        "after": 0.75,
+        "compared": 4,
+        "errors": 0,
+        "nodes": 3,
+        "calls_before": 4,
+        "calls": 10,
+        "tokens": 1000,
+        "efficiency": None,
+        "evolution_calls": 100,
+        "dollars": 0.0,
+        "edits": (1, 2),
+        "accepted": 1,
+        "rejected": 1,
+        "unchanged": 0,
+        "workflow": "w",
+        "paths": {},
+        "seconds": 1.0,
+    }
+    return EvolutionRow(variant=variant, seed=seed, **{**fields, **changes})
+
+
+def behaviour(found: EvolutionRow) -> dict[str, str]:
+    """What the teams did on train tasks and, evolved, on test tasks; gates differ by there being one."""
+    return {name: hash_ for name, hash_ in found.paths.items() if "rollout" in name or name.endswith("after")}
+
+
+@cache
+def full(seed: int) -> EvolutionRow:
+    return evolution(SMALL, "k", FULL, seed)
+
+
+def differs(name: str, seed: int) -> bool:
+    found = evolution(SMALL, "k", name, seed, full(seed).edits if name == RANDOM else None)
+    assert behaviour(found).keys() == behaviour(full(seed)).keys()
+    return behaviour(found) != behaviour(full(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in VARIANTS["hiva"] if name != FULL])
+def test_every_switch_changes_what_the_teams_do(name: str) -> None:
+    # not at every seed: a gate that rejects nothing, or a router with no choice, changes nothing in three iterations
+    assert any(differs(name, seed) for seed in range(4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["no-library", "no-rope", "no-mutation", RANDOM])
+def test_every_switch_of_hera_changes_what_its_teams_do(name: str) -> None:
+    study = Study(
+        method="hera", sizes=Sizes(train=8, gate=1, test=6), iterations=2, batch=4, gate_tasks=1, seeds=1
+    )
+
+    def differs(seed: int) -> bool:
+        whole = evolution(study, "k", FULL, seed)
+        part = evolution(study, "k", name, seed, whole.edits if name == RANDOM else None)
+        if name == RANDOM:
+            assert part.edits == whole.edits
+        return behaviour(whole) != behaviour(part)
+
+    assert any(differs(seed) for seed in range(4))
+
+
+@pytest.mark.slow
+def test_variants_start_from_the_same_seed_workflow_on_the_same_tasks() -> None:
+    found = evolution(SMALL, "k", "no-tev", 0)
+    assert found.paths["0/rollout"] == full(0).paths["0/rollout"]
+    assert (found.before, found.calls_before) == (full(0).before, full(0).calls_before)
+
+
+def test_the_same_seed_gives_the_same_row_and_another_seed_another() -> None:
+    first, again, other = (evolution(TINY, "k", FULL, seed) for seed in (0, 0, 1))
+    assert again.replace(seconds=0) == first.replace(seconds=0)
+    assert other.paths != first.paths
+
+
+@pytest.mark.slow
+def test_a_study_goes_on_where_it_stopped_and_random_counts_the_edits_of_full(tmp_path: Path) -> None:
+    out, told = tmp_path / "rows.jsonl", list[str]()
+    study = TINY.replace(variants=(RANDOM,))
+    rows = ablate(study, out, workers=1, tell=told.append)
+    assert [one.key for one in rows] == [(FULL, 0), (RANDOM, 0)]
+    first, second = (one.edits for one in rows if isinstance(one, EvolutionRow))
+    assert first == second
+    written = out.read_text()
+    assert ablate(study, out, tell=told.append) == rows
+    assert out.read_text() == written
+    assert told[-1] == "2 evolutions, 2 of them done, 2 at a time"
+
+
+def test_a_line_that_a_kill_cut_is_dropped_and_the_rest_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    append_row(path, row(seed=0))
+    with path.open("a") as file:
+        file.write('{"study": "k", "vari')
+    assert read_rows(path, "k", EvolutionRow) == [row(seed=0)]
+    append_row(path, row(seed=1))
+    assert read_rows(path, "k", EvolutionRow) == [row(seed=0), row(seed=1)]
+
+
+def test_rows_of_another_study_and_lines_that_are_no_rows_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    append_row(path, row())
+    with pytest.raises(ConfigError, match=r"line 1 .* choose another --out"):
+        read_rows(path, "other", EvolutionRow)
+    path.write_text('{"seed": 1}\n')
+    with pytest.raises(ConfigError, match=r"line 1 .* is no result"):
+        read_rows(path, "k", EvolutionRow)
+
+
+def test_random_brings_full_and_an_unknown_variant_is_named() -> None:
+    assert Study(variants=(RANDOM, "no-tev")).chosen == (FULL, "no-tev", RANDOM)
+    assert Study().chosen == tuple(VARIANTS["hiva"])
+    with pytest.raises(ConfigError, match="unknown variant 'w/o X'"):
+        _ = Study(variants=("w/o X",)).chosen
+
+
+def test_a_variant_differs_from_full_by_its_own_switch_alone() -> None:
+    study = Study()
+    full = study.request(FULL, 3)
+    assert study.request("no-kabb", 3) == full.replace(config={"kabb": False})
+    assert study.request("no-gate", 3) == full.replace(evolution=full.evolution.replace(gate="off"))
+    assert study.request(RANDOM, 3, (1, 0)) == full.replace(random_edits=(1, 0))
+
+
+def test_the_key_changes_with_sizes_and_not_with_the_number_of_seeds() -> None:
+    assert Study(seeds=2, variants=(FULL,)).key == Study().key
+    assert Study(iterations=9).key != Study().key
+
+
+def test_differences_pair_the_seeds_that_both_variants_have() -> None:
+    full = [row(seed=0, after=0.5), row(seed=1, after=0.75), row(seed=2, after=1.0)]
+    less = [row("no-tev", seed=1, after=0.25), row("no-tev", seed=2, after=0.5), row("no-tev", seed=9, after=0.0)]
+    found = difference(less, full)
+    assert found is not None
+    assert (found.value, found.low, found.high, found.n) == (0.5, 0.5, 0.5, 2)
+    assert difference([], full) is None
+    gained = gain(full)
+    assert gained is not None
+    assert gained.value == pytest.approx(0.5)
+    assert gain(full[:1]) is None
+
+
+def test_the_table_gives_every_variant_its_line_and_says_what_it_is() -> None:
+    rows = [row(seed=0, after=0.5), row(seed=1, after=1.0), row("no-tev", seed=0, after=0.5), row("no-tev", seed=1)]
+    text = table(Study(variants=("no-tev", FULL), seeds=2), rows, "selfwire ablate hiva")
+    lines = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("|")}
+    assert "| seed workflow | 0.250 ± 0.000 | 0.25–0.25 |" in lines["seed workflow"]
+    assert "| full | 0.750 ± 0.354 | 0.50–1.00 | +0.500 [-2.677, +3.677] | — |" in lines["full"]
+    assert "| +0.125 [-1.463, +1.713] | 3.0 | 10.0 | 1,000 | 6.2 | n/a |" in lines["w/o TEV"]
+    assert "offline stand-in model" in text
+    assert "`selfwire ablate hiva`" in text
+
+
+def test_task_states_are_compared_under_the_same_fixed_workflow() -> None:
+    study = Study(method="evomas", variants=(FULL, "fixed", "fixed-no-state"), seeds=2)
+    for name, plan in (("fixed", None), ("reasoning", (("multi_generate",), ("ensemble",)))):
+        whole, part = (study.request(one, 0).config for one in (name, f"{name}-no-state"))
+        assert {**whole, "task_state": False} == part
+        assert (whole["adapter"], whole.get("plan")) == ("fixed", plan)
+        assert study.known[f"{name}-no-state"].against == name
+    scores = {FULL: (0.5, 0.75), "fixed": (0.25, 0.5), "fixed-no-state": (0.0, 0.25)}
+    rows = [row(name, seed=seed, after=after) for name, both in scores.items() for seed, after in enumerate(both)]
+    lines = [line for line in table(study, rows).splitlines() if "task state" in line]
+    assert len(lines) == 1
+    assert "| +0.250 [+0.250, +0.250] from fixed |" in lines[0]
+
+
+@pytest.mark.slow
+def test_who_learns_nothing_between_runs_is_measured_as_it_starts() -> None:
+    study = Study(method="evomas", sizes=Sizes(train=2, gate=1, test=2), iterations=1, batch=2, gate_tasks=1, seeds=1)
+    assert [study.request(name, 0).evolution.iterations for name in (FULL, "no-state", "fixed")] == [1, 1, 0]
+    found = evolution(study, "k", "fixed", 0)
+    assert (found.before, found.edits, found.evolution_calls) == (found.after, (), 0)
+    assert set(found.paths) == {"0/test/before", "0/test/after"}
+
+
+MEASURED = Study(sizes=Sizes(train=1, gate=0, test=3), seeds=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        *(("tacomas", name) for name in VARIANTS["tacomas"] if name != FULL),
+        *(("dytopo", name) for name in ("random-topology", "broadcast", "single-turn", "tau-09")),
+    ],
+)
+def test_every_switch_of_a_method_that_does_not_evolve_changes_what_its_team_does(method: str, name: str) -> None:
+    study = MEASURED.replace(method=method)
+    assert any(evaluation(study, "k", name, seed).paths != whole(method, seed).paths for seed in range(4))
+
+
+@cache
+def whole(method: str, seed: int) -> EvaluationRow:
+    return evaluation(MEASURED.replace(method=method), "k", FULL, seed)
+
+
+def test_methods_that_do_not_evolve_are_measured_with_rounds_calls_and_tokens(tmp_path: Path) -> None:
+    study = MEASURED.replace(method="dytopo", variants=("full", "single-turn"), seeds=1)
+    rows = ablate(study, tmp_path / "rows.jsonl", workers=1)
+    full, turn = (row for row in rows if isinstance(row, EvaluationRow))
+    assert turn.rounds == 1.0
+    assert turn.calls == 4.0
+    assert (full.rounds or 0) > 1
+    assert full.calls > turn.calls
+    assert read_rows(tmp_path / "rows.jsonl", study.key, EvaluationRow) == [full, turn]
+
+
+def test_the_table_of_a_method_that_does_not_evolve_pairs_the_seeds_too() -> None:
+    study = Study(method="tacomas", variants=(FULL, "fixed"), seeds=2)
+    rows = [
+        EvaluationRow(
+            study="k", variant=name, seed=seed, after=after, compared=4, errors=seed, calls=10, tokens=1000,
+            efficiency=None, paths={}, seconds=1, rounds=rounds,
+        )
+        for name, rounds, scores in ((FULL, 3.0, (0.5, 1.0)), ("fixed", 2.0, (0.25, 0.75)))
+        for seed, after in enumerate(scores)
+    ]  # fmt: skip
+    text = table(study, rows)
+    line = next(line for line in text.splitlines() if line.startswith("| fixed team"))
+    cells = "0.500 ± 0.354 | 0.25–0.75 | +0.250 [+0.250, +0.250] | 10.0 | 1,000 | 2.0 | 5.0 | n/a | 1"
+    assert line == f"| fixed team | {cells} |"
+    assert "seed workflow" not in text
+    assert "before" not in text
+
+
+def test_the_command_refuses_an_unknown_variant_and_writes_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    result = CliRunner().invoke(build(), ["ablate", "hiva", "--variants", "full,none", "--out", str(out)])
+    assert result.exit_code == 2
+    assert "unknown variant 'none'" in result.stderr
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("method", ["hiva", "tacomas"])
+def test_a_dry_run_adds_up_all_runs_and_writes_nothing(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    one = TINY.replace(method=method, variants=(FULL,))
+    other = one.replace(variants=(next(name for name in one.known if name not in (FULL, RANDOM)),))
+    both = one.replace(variants=(*one.variants, *other.variants), seeds=3)
+    whole = estimated(both)
+    assert whole.high.calls == 3 * (estimated(one).high.calls + estimated(other).high.calls) > 0
+    assert whole.low.calls < whole.high.calls
+    result = CliRunner().invoke(build(), ["ablate", method, "--seeds", "3", "--dry-run"])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith(f"dry run of {len(one.known)} variants of {method} on archive, 3 seeds each: ")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,109 @@
+"""Training on a benchmark: what it says of itself before, in the middle and afterwards."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfwire.core.errors import ConfigError, JournalError, ModelError
+from selfwire.core.usage import Budget
+from selfwire.evolvers.evomas.weights import ROUTER
+from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.runs.evolution import OpenRun, resumed, started
+from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.runs.run_record import standing
+from selfwire.runs.training import OpenTraining, new_training, resumed_training
+from selfwire.runtime.sync import run_sync
+
+
+def request(seed_team: str | None = None, tasks: int = 4, **knobs: Any) -> EvolveRequest:
+    config = {"stages": 1, "samples": 2, "train": {"updates": 1, "batch": 4, "checkpoint_every": 1}, **knobs}
+    return EvolveRequest(
+        method="evomas",
+        benchmark="archive",
+        models=ModelNames(embedder="hashing"),
+        sizes=Sizes(train=tasks, gate=0, test=1),
+        evolution=EvolutionConfig(name="router", iterations=0, gate="off"),
+        config=config,
+        budget=Budget(),
+        seed_team=seed_team,
+        baselines=False,
+    )
+
+
+async def test_a_run_that_stops_says_why_and_one_that_is_interrupted_says_that() -> None:
+    told: list[str] = []
+
+    async def tell(status: str) -> None:
+        told.append(status)
+
+    async with standing(tell):
+        pass
+    for error in (asyncio.CancelledError(), KeyboardInterrupt(), ModelError("the provider is down")):
+        with pytest.raises(type(error)):
+            async with standing(tell):
+                raise error
+    assert told == [
+        "running",
+        *("running", "stopped: interrupted"),
+        *("running", "stopped: interrupted"),
+        *("running", "stopped: ModelError: the provider is down"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "batch", "told"),
+    [
+        (4, 8, ()),
+        (3, 8, ("every update learns from 6 episodes, not from 8: there are 3 train tasks, 2 runs of each",)),
+        (4, 5, ("every update learns from 4 episodes, not from 5: there are 4 train tasks, 2 runs of each",)),
+        (4, 1, ("every update learns from 2 episodes, not from 1: there are 4 train tasks, 2 runs of each",)),
+    ],
+)
+def test_batches_of_another_size_than_asked_for_are_said(
+    tasks: int, batch: int, told: tuple[str, ...], tmp_path: Path
+) -> None:
+    with new_training(request(tasks=tasks, train={"batch": batch}), tmp_path) as training:
+        assert training.notices == told
+
+
+@pytest.mark.slow
+def test_a_pool_that_was_trained_before_is_not_called_untrained(tmp_path: Path) -> None:
+    def tested(training: OpenTraining) -> list[str]:
+        run_sync(training.go())
+        ways = {name: workflow for name, _, workflow in training._ways(training.run.parts.seed_workflow)}
+        assert ROUTER not in ways["untrained"].memory
+        assert ROUTER not in ways["random"].memory
+        assert ("as it began" in ways) == (ROUTER in training.run.parts.seed_workflow.memory)
+        return [one.name for one in run_sync(training.tested(training.run.parts.seed_workflow))]
+
+    with new_training(request(), tmp_path) as training:
+        assert tested(training) == ["trained", "untrained", "random"]
+    with new_training(request("router"), tmp_path) as training:
+        assert tested(training) == ["trained", "as it began", "untrained", "random"]
+
+
+def test_what_has_nothing_to_learn_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    chain = request().replace(method="hiva", config={"router": "learned"})
+    for asked, told in (
+        (chain, r"no agent of this team has two successors .*--workflow"),
+        (chain.replace(config={"router": "kabb"}), "routed by something else"),
+        (request(adapter="random"), "adapter random asks no router"),
+    ):
+        with pytest.raises(ConfigError, match=told), new_training(asked, tmp_path):
+            pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_of_another_command_is_not_taken_for_a_training(tmp_path: Path) -> None:
+    async def told(run: OpenRun) -> None:
+        await run.tell("stopped: interrupted")
+
+    with started(request(), tmp_path, run="evolution") as run:
+        run_sync(told(run))
+    with pytest.raises(JournalError, match="begun by `selfwire evolve`, not by `selfwire train`; go on with `selfwire"):
+        with resumed_training("evolution", tmp_path):
+            pass
+    with resumed("evolution", tmp_path) as run:
+        assert run.parts.run == "evolution"

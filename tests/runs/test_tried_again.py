@@ -1,0 +1,46 @@
+"""Test tasks of a finished evolution that ended as errors are tried again, and nothing else."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from selfwire.cli.app import build
+from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.runs.evolution import splits
+from selfwire.runs.requests import EvolveRequest, Sizes
+from selfwire.runtime.models import chat_model
+from tests.wire.server import WireServer, refused, served
+
+SIZES = ("--train", "2", "--batch", "2", "--gate", "off", "--gate-size", "0", "--test", "4", "--iterations", "1")
+
+
+@pytest.mark.slow
+def test_resuming_a_finished_evolution_tries_its_failed_test_tasks_again(tmp_path: Path) -> None:
+    sizes, evolution = Sizes(train=2, gate=0, test=4), EvolutionConfig(name="w", gate="off")
+    victim = splits(EvolveRequest(benchmark="archive", sizes=sizes, evolution=evolution)).test[1].input
+
+    def concerned(body: dict[str, Any]) -> bool:
+        return any(victim in str(message["content"]) for message in body["messages"])
+
+    def called(*arguments: str) -> str:
+        result = CliRunner().invoke(build(), ["evolve", *arguments], env={"SELFWIRE_HOME": str(tmp_path)})
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    with WireServer(served(chat_model("offline"))) as server:
+        server.picky = lambda body: refused() if concerned(body) else None
+        model = ("--model", "openai:local", "--base-url", server.url, "--embedder", "hashing", "--retries", "0")
+        first = called("hiva", "--benchmark", "archive", "--no-baselines", *SIZES, *model)
+        [run] = re.findall(r"run (hiva-archive-\w+):", first)
+        assert "1 of 4 test tasks ended as errors and count for neither side" in " ".join(first.split())
+        assert f"selfwire evolve --resume {run}" in first
+
+        server.picky, before = (lambda body: None), len(server.asked)
+        again = called("--resume", run)
+        sent = server.asked[before:]
+    assert "ended as errors" not in again
+    assert sent
+    assert all(concerned(one.body) for one in sent)

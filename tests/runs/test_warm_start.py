@@ -1,0 +1,47 @@
+"""A run that begins with a trained router outlives the file that it came from."""
+
+from pathlib import Path
+
+import pytest
+
+from selfwire.core.errors import LibraryError
+from selfwire.evals.benchmarks.catalogue import benchmark
+from selfwire.evolvers.evomas.head import RoutingHead
+from selfwire.evolvers.evomas.pool import seed
+from selfwire.evolvers.evomas.reinforce import Learner
+from selfwire.evolvers.evomas.weights import weights_of
+from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.evomas.chooser_factory import saved_weights, with_weights
+from selfwire.runs.requests import EvolveRequest, Sizes
+from selfwire.runs.training import new_training, resumed_training
+from selfwire.runtime import blobs
+from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.exports import read_workflow, write_workflow
+from tests.scripted import prompts
+
+
+def test_a_training_is_resumed_though_the_file_with_its_first_weights_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = seed(prompts("evomas"), tools=benchmark("archive", size=8).tools)
+    start = with_weights(pool, weights_of(Learner(RoutingHead(8)), pool.agents, HashingEmbedder().name))
+    file = tmp_path / "start.json"
+    (beside,) = write_workflow(start, file)
+    request = EvolveRequest(
+        method="evomas",
+        benchmark="archive",
+        sizes=Sizes(train=4, gate=0, test=2),
+        evolution=EvolutionConfig(name="mine", iterations=0, gate="off"),
+        seed_team=str(file),
+        baselines=False,
+    )
+    with new_training(request, tmp_path, run="warm"):
+        pass
+    beside.unlink()
+    monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())  # as in a new process
+    with pytest.raises(LibraryError, match=r"router's weights, in start\..*\.bin, which is not beside it"):
+        read_workflow(file)
+    with resumed_training("warm", tmp_path) as training:
+        kept = saved_weights(training.run.parts.seed_workflow)
+    assert kept is not None
+    assert kept.card.dimensions == 8

@@ -1,0 +1,163 @@
+"""Asked without callbacks, a model says what `ainvoke` would give; who listens or stands between is not passed by."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain_core.caches import InMemoryCache
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.rate_limiters import InMemoryRateLimiter
+from langchain_core.runnables import Runnable, RunnableLambda
+from pydantic import ConfigDict
+
+from selfwire.runtime.direct_calls import answered
+from selfwire.runtime.models import chat_model
+from selfwire.runtime.provider_errors import Caught
+from tests.runtime.test_tracing import Recorded
+from tests.runtime.wired import Verdict
+
+ASKED: list[BaseMessage] = [HumanMessage("Is it so?")]
+
+
+class Blocking(BaseChatModel):
+    """Knows no async form."""
+
+    at_once: int = 0
+    most: int = 0
+
+    @property
+    def _llm_type(self) -> str:
+        return "blocking"
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kw: Any) -> ChatResult:
+        assert run_manager.handlers == []
+        message = AIMessage("so", response_metadata={"own": 1})
+        told = ChatGeneration(message=message, generation_info={"finish_reason": "stop", "options": sorted(kw)})
+        return ChatResult(generations=[told], llm_output={"model_name": "b"})
+
+
+class Awaited(Blocking):
+    """Knows both."""
+
+    async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kw: Any) -> ChatResult:
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        await asyncio.sleep(0)
+        self.at_once -= 1
+        return self._generate(messages, stop, run_manager, **kw)
+
+
+class Streaming(Awaited):
+    """Asked to stream."""
+
+    streaming: bool = True
+
+    def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+        raise NotImplementedError
+
+
+class AnyField(Awaited):
+    """Takes what it has no field for."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class OwnWay(Awaited):
+    """Has its own way of being invoked."""
+
+    async def ainvoke(self, *args: Any, **kwargs: Any) -> AIMessage:
+        return AIMessage("its own")
+
+
+def same(one: BaseMessage | None, other: BaseMessage) -> bool:
+    """Whether two answers differ in nothing but the id that LangChain gives."""
+    return one is not None and one.model_dump(exclude={"id"}) == other.model_dump(exclude={"id"})
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Awaited(),
+        Blocking(),
+        Awaited().bind(temperature=0.5).bind(top=1, ls_structured_output_format={"schema": {}}),
+        chat_model("offline"),
+        chat_model("offline").bind_tools([{"type": "function", "function": {"name": "f", "parameters": {}}}]),
+        chat_model("offline").with_structured_output(Verdict, include_raw=True).first.steps__["raw"],  # type: ignore[attr-defined]
+    ],
+    ids=["awaited", "blocking", "bound twice", "offline", "offline with tools", "offline with a schema"],
+)
+async def test_it_is_what_ainvoke_gives(model: Runnable[Any, Any]) -> None:
+    assert same(await answered(model, ASKED, {"seed": 3}), await model.ainvoke(ASKED, seed=3))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Awaited(callbacks=[BaseCallbackHandler()]),
+        Awaited(verbose=True),
+        Awaited(cache=InMemoryCache()),
+        Awaited(rate_limiter=InMemoryRateLimiter()),
+        Awaited(output_version="v1"),
+        Awaited().bind(stream=True),
+        Awaited().with_config(callbacks=[BaseCallbackHandler()]),
+        Awaited() | (lambda said: said),
+        Streaming(),
+        AnyField(streaming=True),
+        OwnWay(),
+    ],
+    ids=[
+        "callbacks", "verbose", "cache", "limiter", "v1", "stream", "config", "chain", "streaming",
+        "streaming as extra", "own way",
+    ],
+)
+async def test_whoever_listens_or_stands_between_is_not_passed_by(model: Runnable[Any, Any]) -> None:
+    assert await answered(model, ASKED, {}) is None
+
+
+async def test_where_somebody_watches_it_is_left_to_ainvoke() -> None:
+    async def node(_: int) -> object:
+        return await answered(Awaited(), ASKED, {})
+
+    assert await RunnableLambda(node).ainvoke(0, {"callbacks": [Recorded()]}) is None
+
+
+async def test_models_without_an_async_form_do_not_wait_for_each_other() -> None:
+    together = 20
+    met = threading.Barrier(together, timeout=20)
+
+    class Meeting(Blocking):
+        def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
+            met.wait()
+            return super()._generate(*args, **kwargs)
+
+    said = await asyncio.gather(*(answered(Meeting(), ASKED, {}) for _ in range(together)))
+    assert [one and one.text for one in said] == ["so"] * together
+
+
+async def test_what_a_client_raises_is_caught_and_what_cancels_the_task_is_not() -> None:
+    with Caught() as caught:
+        raise asyncio.CancelledError  # the client's own: nobody cancelled this task
+    assert isinstance(caught.error, asyncio.CancelledError)
+    with Caught() as caught:
+        raise ValueError("no JSON")
+    assert str(caught.error) == "no JSON"
+    with Caught() as caught:
+        pass
+    assert caught.error is None
+    with pytest.raises(KeyboardInterrupt), Caught():
+        raise KeyboardInterrupt
+
+    async def waits() -> None:
+        with Caught():
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(waits())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

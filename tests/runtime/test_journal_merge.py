@@ -1,0 +1,53 @@
+"""What belongs to a part of a run is copied from journal to journal, once."""
+
+from pathlib import Path
+
+import pytest
+
+from selfwire.core.errors import JournalError
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage
+from selfwire.runtime.journal import Journal, Outcome
+from selfwire.runtime.journal_merge import take_over
+
+COST = Usage(calls=1, input_tokens=10, output_tokens=5, dollars=0.1)
+
+
+async def send(journal: Journal, run: str, sent: list[str]) -> Outcome:
+    async def call() -> Outcome:
+        sent.append(run)
+        return Outcome(f'{{"run": "{run}"}}', COST)
+
+    return await journal.recorded("model", Scope(run=run), "q", call, COST)
+
+
+async def test_calls_notes_and_bodies_of_the_named_runs_are_copied_and_replayed(tmp_path: Path) -> None:
+    source, into = tmp_path / "part.sqlite", tmp_path / "whole.sqlite"
+    sent: list[str] = []
+    part, whole = Journal.create(source, run="r"), Journal.create(into, run="r")
+    for run in ("r/a", "r/b"):
+        await send(part, run, sent)
+    await part.note("rows/a/t1", {"score": 1})
+    await part.note("rows/ab/t1", {"score": 2})
+    body = await part.put_body({"what": "was done"})
+    await whole.note("rows/a/t1", {"score": 0})
+    part.close()
+    for _ in range(2):  # a second time changes nothing
+        take_over(source, into, runs=["r/a"], notes=["rows/a/"], bodies=True)
+    assert await whole.noted("rows/a/t1") == {"score": 1}
+    assert await whole.noted("rows/ab/t1") is None
+    assert await whole.get_body(body) == {"what": "was done"}
+    whole.close()
+    again = Journal.open(into)
+    assert again.spend() == COST
+    assert (await send(again, "r/a", sent)).replayed
+    assert not (await send(again, "r/b", sent)).replayed
+    assert sent == ["r/a", "r/b", "r/b"]
+    again.close()
+
+
+def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
+    Journal.create(tmp_path / "whole.sqlite", run="r").close()
+    (tmp_path / "part.sqlite").write_bytes(b"x" * 4096)
+    with pytest.raises(JournalError, match="is not a journal of selfwire"):
+        take_over(tmp_path / "part.sqlite", tmp_path / "whole.sqlite", runs=[], notes=[])

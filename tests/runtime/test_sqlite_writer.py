@@ -1,0 +1,235 @@
+"""A journal that writes on a loop which is lent to it: what is committed when, by whom, and what is told of faults."""
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from selfwire.core.errors import JournalError, ModelError
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage
+from selfwire.runtime import sqlite_writer
+from selfwire.runtime.journal import SOON, Journal, Outcome, body_hash
+
+COST = Usage(calls=1, input_tokens=10)
+
+
+def committed(path: Path) -> list[tuple[str, str]]:
+    """Kind and state of the rows, and names of the notes, that another process would find."""
+    with closing(sqlite3.connect(path)) as other:
+        calls = other.execute("SELECT kind, state FROM calls ORDER BY rowid").fetchall()
+        return calls + other.execute("SELECT 'note', name FROM notes WHERE name != 'holder'").fetchall()
+
+
+async def answers() -> Outcome:
+    return Outcome('"fine"', COST)
+
+
+async def graded() -> Outcome:
+    return Outcome('{"score": 1.0}')
+
+
+async def fails() -> Outcome:
+    raise ModelError("down")
+
+
+async def test_a_call_is_committed_before_it_is_sent_and_its_reply_when_the_turn_is_over(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    journal, seen = Journal.create(path, run="r"), []
+
+    async def call() -> Outcome:
+        seen.append(committed(path))
+        return Outcome('"fine"', COST)
+
+    with journal.on_this_loop():
+        await journal.recorded("model", Scope(), "q", call, COST)
+        await asyncio.sleep(0)
+        seen.append(committed(path))
+    assert seen == [[("model", "reserved")], [("model", "settled")]]
+    journal.close()
+
+
+async def test_a_grade_rides_with_the_next_commit_and_rows_wait_for_each_other_but_only_so_long(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    journal = Journal.create(path, run="r")
+    with journal.on_this_loop():
+        await journal.recorded("environment", Scope(task="a"), "q", graded)
+        await journal.keep("row", "{}", body_hash("body"), "body")
+        assert committed(path) == []
+        await journal.recorded("model", Scope(task="b"), "q", answers, COST)
+        assert committed(path) == [("environment", "settled"), ("model", "reserved")]
+        await asyncio.sleep(0)
+        assert committed(path) == [("environment", "settled"), ("model", "settled")]
+        assert await journal.noted("row") == {}  # whoever reads finds it
+        assert ("note", "row") in committed(path)
+        for name in ("later", "too"):
+            await journal.keep(name, "{}", body_hash("body"), "body")
+        await asyncio.sleep(0)
+        assert not {("note", "later"), ("note", "too")} & {*committed(path)}
+        await asyncio.sleep(2 * SOON)
+        assert {("note", "later"), ("note", "too")} <= {*committed(path)}
+        await journal.keep("last", "{}", body_hash("body"), "body")
+    assert ("note", "last") in committed(path)
+    journal.close()
+
+
+async def test_whoever_only_puts_lets_others_take_their_turn(tmp_path: Path) -> None:
+    journal, order = Journal.create(tmp_path / "r.sqlite", run="r"), list[str]()
+
+    async def keeps() -> None:
+        for number in range(sqlite_writer.TOGETHER):
+            await journal.keep(f"n{number}", "{}", body_hash("body"), "body")
+        order.append("kept")
+
+    async def other() -> None:
+        order.append("other")
+
+    with journal.on_this_loop():
+        await asyncio.gather(keeps(), other())
+    assert order == ["other", "kept"]
+    assert len(await journal.note_names("n")) == sqlite_writer.TOGETHER
+    journal.close()
+
+
+async def test_a_lent_loop_writes_by_itself_and_others_through_the_thread(tmp_path: Path) -> None:
+    journal, threads = Journal.create(tmp_path / "r.sqlite", run="r"), list[str]()
+
+    async def written() -> None:
+        await journal._writer.run(lambda connection: threads.append(threading.current_thread().name))
+
+    with journal.on_this_loop():
+        await written()
+        await asyncio.to_thread(lambda: asyncio.run(written()))
+    await written()
+    assert threads == [threading.main_thread().name, "journal", "journal"]
+    journal.close()
+
+
+async def test_a_fault_stops_who_asks_next_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path / "r.sqlite", run="r")
+    with journal.on_this_loop():
+        await journal.note("before", 1)  # the table is there
+        await journal._writer.run(lambda connection: connection.execute("ALTER TABLE notes RENAME TO gone").close())
+        await journal.keep("row", "{}", body_hash("body"), "body")
+        await journal.recorded("model", Scope(), "q", answers, COST)  # does not wait for rows
+        with pytest.raises(JournalError, match="no such table"):
+            await journal.rows()
+        for number in range(2, sqlite_writer.TOGETHER // 2 + 1):  # two statements each
+            await journal.keep(f"row {number}", "{}", body_hash("body"), "body")
+        with pytest.raises(JournalError, match="no such table"):
+            await journal.keep("row 1", "{}", body_hash("body"), "body")
+        journal._writer._waiting.insert(0, lambda connection: connection.execute("ALTER TABLE gone RENAME TO notes"))
+        assert [row.state for row in await journal.rows()] == ["settled"]
+    assert await journal.noted("row") == {}
+    assert len(await journal.note_names("row ")) == sqlite_writer.TOGETHER // 2
+    journal.close()
+    with pytest.raises(JournalError, match="closed"):
+        await journal.note("after", 1)
+
+
+async def test_no_call_overtakes_rows_that_could_not_be_written_in_time(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    journal = Journal.create(path, run="r")
+    with journal.on_this_loop():
+        await journal._writer.run(lambda connection: connection.execute("ALTER TABLE notes RENAME TO gone").close())
+        await journal.keep("row", "{}", body_hash("body"), "body")
+        await asyncio.sleep(2 * SOON)
+        with pytest.raises(JournalError, match="no such table"):
+            await journal.recorded("model", Scope(task="a"), "q", answers, COST)
+        await asyncio.to_thread(renamed, path, "gone", "notes")
+        await journal.recorded("model", Scope(task="b"), "q", answers, COST)
+        assert committed(path) == [("model", "reserved"), ("note", "row")]
+        await asyncio.sleep(0)
+        await journal.keep("later", "{}", body_hash("body"), "body")
+        await journal.recorded("model", Scope(task="c"), "q", answers, COST)
+        assert ("note", "later") not in committed(path)
+        await asyncio.sleep(2 * SOON)
+        assert ("note", "later") in committed(path)
+    journal.close()
+
+
+def renamed(path: Path, name: str, other: str) -> None:
+    """Rename a table from outside."""
+    with closing(sqlite3.connect(path)) as outside:
+        outside.execute(f"ALTER TABLE {name} RENAME TO {other}")
+
+
+async def test_another_loop_replays_what_was_settled_in_a_turn_that_goes_on(tmp_path: Path) -> None:
+    journal, found = Journal.create(tmp_path / "r.sqlite", run="r"), list[Outcome]()
+
+    def elsewhere() -> None:
+        found.append(asyncio.run(journal.recorded("model", Scope(), "q", fails, COST)))
+
+    with journal.on_this_loop():
+        await journal.recorded("model", Scope(), "q", answers, COST)
+        other = threading.Thread(target=elsewhere)
+        other.start()
+        time.sleep(0.2)  # noqa: ASYNC251 - the turn goes on
+        assert found == []
+        await asyncio.to_thread(other.join)
+    assert found == [Outcome('"fine"', COST, replayed=True)]
+
+
+async def test_what_waits_is_written_once_and_whole_where_the_first_try_fails_in_the_middle(tmp_path: Path) -> None:
+    journal, broken = Journal.create(tmp_path / "r.sqlite", run="r"), True
+
+    def sometimes(connection: sqlite3.Connection) -> None:
+        if broken:
+            raise sqlite3.OperationalError("database or disk is full")
+
+    with journal.on_this_loop():
+        await journal.recorded("model", Scope(task="a"), "q", answers, COST)
+        await journal._writer.put(sometimes)
+        with pytest.raises(ModelError):
+            await journal.recorded("environment", Scope(task="b"), "q", fails)
+        with pytest.raises(JournalError, match="disk is full"):
+            await journal.note("asked", 1)
+        broken = False
+        assert await journal.spend_at(task="a") == COST == journal.spend()
+        assert [row.failures for row in await journal.rows(task="b")] == [1]
+        assert await journal.noted("asked") is None
+    journal.close()
+
+
+@pytest.mark.parametrize("lent", [True, False])
+async def test_a_text_that_no_file_can_hold_is_an_error_and_others_go_on(lent: bool, tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path / "r.sqlite", run="r")
+    with journal.on_this_loop() if lent else contextlib.nullcontext():
+        with pytest.raises(JournalError, match="surrogates"):
+            await asyncio.wait_for(journal.noted("half of \ud83d"), 5)
+        await asyncio.wait_for(journal.note("whole", 1), 5)
+    journal.close()
+
+
+async def test_failures_are_noted_and_what_waits_is_written_on_close(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    journal = Journal.create(path, run="r")
+    with journal.on_this_loop():
+        with pytest.raises(ModelError):
+            await journal.recorded("environment", Scope(), "q", fails)
+        journal.close()
+    assert committed(path) == [("environment", "failed")]
+
+
+async def test_a_log_that_was_moved_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_writer, "CHECKPOINT", 50)
+    journal, body = Journal.create(tmp_path / "r.sqlite", run="r"), "x" * 10_000
+    with journal.on_this_loop():
+        for number in range(1000):
+            await journal.note(f"n{number}", body)
+            if number % 50 == 49:
+                await until_moved()
+    assert (tmp_path / "r.sqlite-wal").stat().st_size < 3_000_000  # of some 12 MB
+    journal.close()
+
+
+async def until_moved() -> None:
+    """Wait for the thread that moves the log."""
+    for thread in threading.enumerate():
+        if thread.name == "checkpoint":
+            await asyncio.to_thread(thread.join)

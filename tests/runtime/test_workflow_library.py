@@ -1,0 +1,375 @@
+"""Saved workflows: versions, head, history, rollback, and files that are not a library."""
+
+import asyncio
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from selfwire.core.agent import Agent
+from selfwire.core.edits import AddEdge, AddNode, RemoveEdge, Rewiring, RewritePrompt, RewriteTool
+from selfwire.core.errors import ConfigError, LibraryError
+from selfwire.core.topology import chain
+from selfwire.core.workflow import Workflow
+from selfwire.runtime import blobs
+from selfwire.runtime.blobs import recalled, remembered
+from selfwire.runtime.exports import read_workflow, write_workflow
+from selfwire.runtime.workflow_library import Library, open_library
+
+SEED = Workflow(
+    method="hiva",
+    agents=(Agent(id="plan", prompt="Plan."), Agent(id="answer", prompt="Answer.", tools=("search",))),
+    topology=chain("plan", "answer"),
+    memory={"beliefs": {"plan": [1, 1]}},
+)
+
+
+def grown(workflow: Workflow, prompt: str) -> Workflow:
+    return workflow.apply(Rewiring(RewritePrompt("plan", prompt), why=f"try {prompt}"))
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def library(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Library]:
+    homes = {"memory": ":memory:", "sqlite": str(tmp_path / "home")}
+    with open_library(homes.get(request.param) or request.getfixturevalue("postgres_address")) as opened:
+        yield opened
+
+
+@pytest.mark.slow
+def test_several_processes_share_a_library_in_postgres(
+    postgres_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SELFWIRE_LIBRARY", postgres_address)
+    with open_library(tmp_path) as library:
+        asyncio.run(library.save("archive", SEED, run="r1", step=0))
+        told = library.where
+    script = "import asyncio; from selfwire.runtime.workflow_library import open_library as o; "
+    script += "l = o(); print(asyncio.run(l.load('archive')).fingerprint); l.close()"
+    elsewhere = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert elsewhere.stdout.strip() == SEED.fingerprint
+    assert not list(tmp_path.iterdir())
+    assert "@" not in told
+
+
+async def test_large_bytes_go_with_their_version_and_come_back_in_another_process(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = [bytes([number]) * 2_000_000 for number in range(2)]
+    for step, one in enumerate(data):
+        await library.save("archive", SEED.learned(router={"weights": remembered(one)}), run="r", step=step)
+    monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())  # as in a new process
+    for ref, one in (("archive", data[1]), ("archive@0", data[0])):
+        assert recalled((await library.load(ref)).memory["router"]["weights"]) == one
+    await library.rollback("archive", "r.0")
+    assert (await library.load("archive")).memory["router"]["weights"] == remembered(data[0])
+
+
+def test_memory_holds_the_latest_bytes_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())
+    monkeypatch.setattr(blobs, "KEPT_BYTES", 1000)
+    few = [remembered(bytes([number]) * 400) for number in range(8)]
+    assert recalled(few[0])  # so many are kept, however large
+    remembered(b"more")
+    assert blobs.held(few[0]) is not None  # it was asked for last
+    assert blobs.held(few[1]) is None
+    small = [remembered(bytes([number])) for number in range(100)]
+    assert all(map(blobs.held, small))
+
+
+def test_a_library_at_an_address_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFWIRE_LIBRARY", "mysql://user:secret@h/db")
+    with pytest.raises(ConfigError, match=r"a postgres:// address, not mysql://\.\.\."):
+        open_library()
+
+
+async def test_a_saved_workflow_comes_back_with_its_lineage(library: Library) -> None:
+    child = grown(SEED, "Plan well.")
+    saved = await library.save("archive", child, run="7f3a", step=1, facts={"score": 0.5, "reasons": ["it helps"]})
+    assert await library.load("archive") == child
+    assert (await library.load("archive")).lineage.parent == SEED.fingerprint
+    assert (saved.ref, saved.facts["score"], saved.facts["reasons"]) == ("archive@7f3a.1", 0.5, ("it helps",))
+
+
+async def test_every_kind_of_reference_finds_its_version(library: Library, tmp_path: Path) -> None:
+    first, second = SEED, grown(SEED, "Think first.")
+    await library.save("archive", first, run="r1", step=0)
+    await library.save("archive", second, run="r1", step=1)
+    write_workflow(first, tmp_path / "first.json")
+    references = {
+        "archive": second,
+        "archive@r1.0": first,
+        "archive@0": first,
+        first.fingerprint: first,
+        second.fingerprint[:6]: second,
+        str(tmp_path / "first.json"): first,
+    }
+    assert {ref: await library.load(ref) for ref in references} == references
+
+
+async def test_saving_the_same_step_again_changes_nothing(library: Library) -> None:
+    first = await library.save("archive", SEED, run="r1", step=0, facts={"score": 0.1})
+    assert await library.save("archive", SEED, run="r1", step=0, facts={"score": 0.9}) == first
+    assert (await library.history("archive")).versions == (first,)
+
+
+async def test_a_version_never_changes(library: Library) -> None:
+    await library.save("archive", SEED, run="r1", step=0)
+    with pytest.raises(LibraryError, match=rf"archive@r1.0 holds workflow {SEED.fingerprint} already"):
+        await library.save("archive", grown(SEED, "Other."), run="r1", step=0)
+    assert await library.load("archive") == SEED
+
+
+async def test_rollback_moves_the_head_and_history_shows_it(library: Library) -> None:
+    for step, workflow in enumerate([SEED, grown(SEED, "A"), grown(SEED, "B")]):
+        await library.save("archive", workflow, run="r1", step=step)
+    await library.rollback("archive", "r1.0")
+    history = await library.history("archive")
+    assert await library.load("archive") == SEED
+    assert history.head == "r1.0"
+    assert [v.version for v in history.versions] == ["r1.0", "r1.1", "r1.2"]
+    assert [(move.source, move.target) for move in history.rollbacks] == [("r1.2", "r1.0")]
+
+
+async def test_resaving_after_a_rollback_leaves_the_head(library: Library) -> None:
+    await library.save("archive", SEED, run="r1", step=0)
+    await library.save("archive", grown(SEED, "A"), run="r1", step=1)
+    await library.rollback("archive", "0")
+    await library.save("archive", grown(SEED, "A"), run="r1", step=1)
+    assert (await library.head("archive")).version == "r1.0"
+
+
+async def test_a_rejected_candidate_is_kept_but_not_the_head(library: Library) -> None:
+    await library.save("archive", SEED, run="r1", step=0, facts={"accepted": False})
+    await library.save("archive", grown(SEED, "A"), run="r1", step=1, facts={"accepted": False})
+    history = await library.history("archive")
+    assert (history.head, len(history.versions)) == ("r1.0", 2)
+
+
+async def test_a_tag_names_a_version_and_may_move(library: Library) -> None:
+    await library.save("archive", SEED, run="r1", step=0)
+    await library.save("archive", grown(SEED, "A"), run="r1", step=1)
+    await library.tag("archive", "r1.1", "best")
+    await library.tag("archive", "r1.0", "best")
+    assert await library.load("archive@best") == SEED
+    assert await library.tags("archive") == {"best": "r1.0"}
+
+
+async def test_diff_tells_topology_prompts_tools_and_memory(library: Library) -> None:
+    child = SEED.apply(
+        Rewiring(
+            AddNode("again", "plan"),
+            RemoveEdge("plan", "answer"),
+            AddEdge("plan", "again"),
+            AddEdge("again", "answer"),
+            RewritePrompt("plan", "Plan twice."),
+            RewriteTool("answer", "search", None),
+            why="try",
+        )
+    ).learned(beliefs={"plan": [2, 1]}, synergy={})
+    await library.save("a", SEED, run="r", step=0)
+    await library.save("b", child, run="r", step=0)
+    diff = await library.diff("a", "b")
+    assert [node.id for node in diff.topology.added_nodes] == ["again"]
+    assert [str(edge) for edge in diff.topology.removed_edges] == ["plan->answer"]
+    changed = [(c.agent, c.field, c.before, c.after) for c in diff.agents]
+    assert changed == [("answer", "tools", ("search",), ()), ("plan", "prompt", "Plan.", "Plan twice.")]
+    assert diff.memory == ("beliefs", "synergy")
+    assert not await library.diff("a", "a")
+
+
+async def test_a_missing_name_lists_close_ones(library: Library) -> None:
+    await library.save("archive-hiva", SEED, run="r", step=0)
+    with pytest.raises(LibraryError, match=r"no workflow 'archiv-hiva'.*did you mean archive-hiva\?"):
+        await library.load("archiv-hiva")
+
+
+@pytest.mark.parametrize("ref", ["../x", "a b", "", "nothing@r.1", "@", "abcdef", "name@"])
+async def test_no_reference_fits_by_accident(library: Library, ref: str) -> None:
+    await library.save("archive", SEED, run="r", step=0)
+    with pytest.raises(LibraryError, match="there is no workflow"):
+        await library.load(ref)
+
+
+async def test_an_ambiguous_step_lists_what_fits(library: Library) -> None:
+    await library.save("archive", SEED, run="r1", step=0)
+    await library.save("archive", SEED, run="r2", step=0)
+    with pytest.raises(LibraryError, match=r"'0' of workflow 'archive' is ambiguous; choose among r1.0, r2.0"):
+        await library.load("archive@0")
+
+
+@pytest.mark.parametrize(
+    ("name", "run", "facts"), [("a.b", "r", {}), ("a", "r/1", {}), ("a", "r", {"score": float("nan")})]
+)
+async def test_what_does_not_validate_is_not_saved(
+    library: Library, name: str, run: str, facts: dict[str, float]
+) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        await library.save(name, SEED, run=run, step=0, facts=facts)
+    assert await library.names() == ()
+
+
+async def test_more_versions_than_a_page_are_all_listed(library: Library) -> None:
+    for step in range(503):
+        await library.save("archive", SEED, run="r", step=step)
+    assert [v.step for v in (await library.history("archive")).versions] == list(range(503))
+
+
+async def test_a_store_that_is_passed_in_is_used_async_and_left_open() -> None:
+    class AsyncOnly(InMemoryStore):
+        def batch(self, ops: object) -> list[object]:  # type: ignore[override]
+            raise AssertionError("a blocking call")
+
+    store: BaseStore = AsyncOnly()
+    with Library(store) as library:
+        await library.save("archive", SEED, run="r", step=0)
+    assert await Library(store).load("archive") == SEED
+
+
+async def test_the_event_loop_turns_while_the_library_waits(tmp_path: Path) -> None:
+    with open_library(tmp_path) as library:
+        await library.save("archive", SEED, run="r", step=0)
+        lock = sqlite3.connect(tmp_path / "library.sqlite", isolation_level=None)
+        lock.execute("BEGIN EXCLUSIVE")
+        saving = asyncio.create_task(library.save("archive", SEED, run="r", step=1))
+        await asyncio.sleep(0.05)
+        assert not saving.done()
+        lock.execute("COMMIT")
+        lock.close()
+        assert (await saving).step == 1
+
+
+def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    open_library(tmp_path / "deep" / "home").close()
+    assert stat.S_IMODE((tmp_path / "deep" / "home" / "library.sqlite").stat().st_mode) == 0o600
+    assert [path.name for path in (tmp_path / "deep" / "home").iterdir()] == ["library.sqlite"]
+
+
+def test_a_file_system_without_hard_links_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("no hard links here")
+
+    monkeypatch.setattr("os.link", refuse)
+    open_library(tmp_path / "home").close()
+    open_library(tmp_path / "home").close()
+    assert stat.S_IMODE((tmp_path / "home" / "library.sqlite").stat().st_mode) == 0o600
+
+
+def test_the_home_is_argument_then_environment_then_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SELFWIRE_HOME", str(tmp_path / "env"))
+    open_library(tmp_path / "argument").close()
+    open_library().close()
+    monkeypatch.delenv("SELFWIRE_HOME")
+    open_library().close()
+    assert sorted(p.parent.name for p in tmp_path.rglob("library.sqlite")) == [".selfwire", "argument", "env"]
+
+
+async def test_reading_a_library_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    with open_library(tmp_path / "home", create=False) as library:
+        with pytest.raises(LibraryError, match="nothing has been saved there yet"):
+            await library.load("archive")
+    assert not (tmp_path / "home").exists()
+
+
+def _foreign_database(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE songs (title TEXT)")
+    connection.commit()
+    connection.close()
+
+
+def _text(path: Path) -> None:
+    path.write_text("not a database, but long enough to have a header of one hundred bytes " * 3)
+
+
+def _newer(path: Path) -> None:
+    open_library(path.parent).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.commit()
+    connection.close()
+
+
+def _truncated(path: Path) -> None:
+    open_library(path.parent).close()
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def _scribbled(path: Path) -> None:
+    open_library(path.parent).close()
+    content = bytearray(path.read_bytes())
+    content[4096:8192] = b"\xff" * 4096
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("spoil", [_foreign_database, _text, _newer, _truncated, _scribbled, Path.touch])
+def test_a_corrupt_or_foreign_file_is_refused_and_left_alone(tmp_path: Path, spoil: object) -> None:
+    path = tmp_path / "library.sqlite"
+    spoil(path)  # type: ignore[operator]
+    before = path.read_bytes()
+    with pytest.raises(LibraryError, match=r"library\.sqlite (is|has) .*left as it is"):
+        open_library(tmp_path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+async def test_a_body_that_was_tampered_with_is_refused(library: Library) -> None:
+    await library.save("archive", SEED, run="r", step=0)
+    item = await library.store.aget(("selfwire", "bodies"), SEED.fingerprint)
+    assert item is not None
+    item.value["workflow"]["method"] = "other"
+    await library.store.aput(("selfwire", "bodies"), SEED.fingerprint, item.value)
+    with pytest.raises(LibraryError, match="has been changed"):
+        await library.load("archive")
+
+
+async def test_an_entry_of_another_schema_is_refused(library: Library) -> None:
+    await library.store.aput(("selfwire", "heads"), "archive", {"schema": 2, "version": "r.0"})
+    with pytest.raises(LibraryError, match="entry of schema 2"):
+        await library.load("archive")
+
+
+def test_postgres_without_its_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ConfigError, match=r"selfwire\[postgres\]"):
+        open_library("postgres://user:secret@127.0.0.1/db")
+
+
+def test_two_processes_lose_nothing(tmp_path: Path) -> None:
+    script = """
+import asyncio, sys
+from pathlib import Path
+from selfwire.runtime.workflow_library import open_library
+from tests.runtime.test_workflow_library import SEED, grown
+
+async def main(home, run):
+    with open_library(home) as library:
+        for step in range(20):
+            await library.save("archive", grown(SEED, f"{run} {step}"), run=run, step=step)
+
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+"""
+    here = Path(__file__).parents[2]
+    commands = [[sys.executable, "-c", script, str(tmp_path), run] for run in ("one", "two")]
+    writers = [subprocess.Popen(command, cwd=here) for command in commands]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
+    with open_library(tmp_path) as library:
+        history = asyncio.run(library.history("archive"))
+    assert sorted((v.run, v.step) for v in history.versions) == [(r, s) for r in ("one", "two") for s in range(20)]
+
+
+def test_an_exported_file_reads_back_and_a_bad_one_says_where(tmp_path: Path) -> None:
+    path = tmp_path / "workflow.json"
+    write_workflow(grown(SEED, "A"), path)
+    assert read_workflow(path) == grown(SEED, "A")
+    path.write_text('{"method": "hiva"}')
+    with pytest.raises(LibraryError, match=r"workflow\.json is not an exported workflow: agents: Field required"):
+        read_workflow(path)
+    with pytest.raises(LibraryError, match="cannot be read"):
+        read_workflow(tmp_path / "none.json")

@@ -3,8 +3,7 @@
 import signal
 import sys
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it, and after SIGTERM."""
+from selfwire.cli.exit_codes import INTERRUPTED
 
 
 def main() -> None:

@@ -9,13 +9,8 @@ import typer
 from pydantic import ValidationError
 from typer.core import TyperGroup
 
-from selfwire.cli import INTERRUPTED
+from selfwire.cli.exit_codes import INTERRUPTED, STOPPED, WRONG
 from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, misfit
-
-WRONG = 2
-"""Exit code for input that cannot be used, and for every error that selfwire raises on purpose."""
-STOPPED = 3
-"""Exit code of what a budget or a provider stopped; a run can be resumed."""
 
 
 class GuardedGroup(TyperGroup):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from selfwire.cli import option_groups, options, output
-from selfwire.cli.error_handling import STOPPED
+from selfwire.cli.exit_codes import STOPPED
 from selfwire.cli.limits import Limits, budget, new_limits
 from selfwire.cli.option_groups import grouped
 from selfwire.cli.options import Home, Knobs, from_anywhere, knobs, local_folder

@@ -8,8 +8,8 @@ import typer
 
 from selfwire.cli import options
 from selfwire.cli.options import as_option, given_options
+from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
-from selfwire.core.usage import Budget
 
 LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget_usd", "seconds": "budget_seconds"}
 """Parameter of the command by limit of a budget."""

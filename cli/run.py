@@ -8,18 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from selfwire.cli import options
-from selfwire.cli.error_handling import STOPPED
+from selfwire.cli.exit_codes import STOPPED
 from selfwire.cli.options import Home, Knobs, RouterName, knobs
 from selfwire.cli.plans import show_plan
 from selfwire.cli.progress import told_spend
 from selfwire.cli.run_details import show_rounds, show_topology
 from selfwire.cli.trajectories import show_trajectory
+from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, LibraryError, ModelError, StoppedError, TaskError
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Budget
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark

@@ -5,15 +5,11 @@ everything below is for what can go wrong while selfwire runs. Messages say what
 the values seen and the way out.
 """
 
-from typing import TYPE_CHECKING
+from pydantic_core import ErrorDetails
 
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
 from selfwire.core.values import legible
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
-    from selfwire.core.trajectory import Trajectory
-    from selfwire.core.usage import Usage
 
 
 class SelfwireError(RuntimeError):
@@ -42,7 +38,7 @@ class StoppedError(SelfwireError):
         reached: what a question's run had come to before; None where that is nothing that helps.
     """
 
-    reached: "Trajectory | None" = None
+    reached: Trajectory | None = None
 
 
 class BudgetError(StoppedError):
@@ -60,7 +56,7 @@ class ModelError(SelfwireError):
         cost: what its attempts were billed all the same; None if nothing is known of it.
     """
 
-    cost: "Usage | None" = None
+    cost: Usage | None = None
 
 
 class OutageError(StoppedError):
@@ -100,6 +96,6 @@ def described(error: BaseException) -> str:
     return legible(f"{type(error).__name__}: {error}")
 
 
-def misfit(found: "ErrorDetails") -> str:
+def misfit(found: ErrorDetails) -> str:
     """One of a ValidationError's complaints: the field, what is wrong with it, and the value."""
     return f"{'.'.join(map(str, found['loc']))}: {found['msg']}, not {found['input']!r}"

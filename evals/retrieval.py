@@ -6,7 +6,7 @@ from statistics import fmean
 
 from selfwire.core.protocols import Embedder
 from selfwire.core.values import Value
-from selfwire.evals.benchmarks.multihop import Collection, asked
+from selfwire.evals.benchmarks.collection import Collection, asked
 from selfwire.evals.graders import normalised, references
 from selfwire.tools.search import PER_STEP, SINGLE_TURN, Document, retriever
 

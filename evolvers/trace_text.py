@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
+from selfwire.core.budget import cost_of
 from selfwire.core.errors import ModelError
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Usage, cost_of, total
+from selfwire.core.usage import Usage, total
 
 TRACE_LENGTH = 12_000
 STEP_LENGTH = 2_000

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from selfwire.core.agent import Agent
+from selfwire.core.budget import cost_of
 from selfwire.core.errors import ConfigError, ModelError, described
 from selfwire.core.protocols import Act, Instruct, Known, Router
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Routing, Step
-from selfwire.core.usage import NOTHING, Usage, cost_of, total
+from selfwire.core.usage import NOTHING, Usage, total
 from selfwire.graphs.layout import Layout, Steps
 
 

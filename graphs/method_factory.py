@@ -8,9 +8,10 @@ from typing import Generic, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 
+from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder, Model, Toolbox
-from selfwire.core.usage import Budget, Usage
+from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, Value, is_id
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_protocol import Method

@@ -9,6 +9,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
+from selfwire.core.budget import Budget, cost_of
 from selfwire.core.errors import (
     BudgetError,
     ConfigError,
@@ -23,7 +24,7 @@ from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Budget, Usage, cost_of
+from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_protocol import Solver
 from selfwire.runtime.journal import Journal, Outcome

@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from selfwire.core.agent import Agent
+from selfwire.core.budget import cost_of
 from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
 from selfwire.core.errors import ConfigError, ModelError, ToolError
 from selfwire.core.protocols import Act, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, ToolUse
-from selfwire.core.usage import cost_of, total
+from selfwire.core.usage import total
 from selfwire.core.values import thawed
 
 MAX_TURNS = 8

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel, ConfigDict, Field
 
 from selfwire.core.agent import Agent
+from selfwire.core.budget import cost_of
 from selfwire.core.errors import ReplyError
 from selfwire.core.prompts import Prompts
 from selfwire.core.protocols import Act, Model
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step
-from selfwire.core.usage import Usage, cost_of
+from selfwire.core.usage import Usage
 
 LETTERS = string.ascii_uppercase
 """Most solutions that have a letter; those beyond it are not shown."""

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from selfwire.core.usage import Budget
+from selfwire.core.budget import Budget
 from selfwire.core.values import FrozenJson, FrozenMap, Value
 from selfwire.graphs.evolution.config import EvolutionConfig
 

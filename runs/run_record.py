@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from selfwire.core.budget import Budget
 from selfwire.core.errors import JournalError, described
 from selfwire.core.task import Task
-from selfwire.core.usage import Budget
 from selfwire.core.values import fingerprint
 from selfwire.runs.folders import SUMMARY
 from selfwire.runs.requests import Request

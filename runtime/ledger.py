@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from operator import sub
 from typing import NamedTuple, Self
 
+from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, ShareError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import NOTHING, Bill, Budget, Costs, Usage
+from selfwire.core.usage import NOTHING, Bill, Costs, Usage
 
 
 class Purse(NamedTuple):

@@ -14,10 +14,11 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from pydantic import BaseModel, Field, ValidationError
 
+from selfwire.core.budget import cost_of
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import ConfigError, ModelError, OutageError, ReplyError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Usage, cost_of, total
+from selfwire.core.usage import Usage, total
 from selfwire.core.values import Value
 from selfwire.runtime.context_window import estimated_tokens, fitted
 from selfwire.runtime.direct_calls import answered

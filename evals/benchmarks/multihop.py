@@ -8,7 +8,6 @@ hotpotqa         100 questions of the validation set; the corpus is their paragr
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,15 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.evals.answers import final_answer
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
+from selfwire.evals.benchmarks.collection import FORM, Collection, asked
 from selfwire.evals.benchmarks.sources import source
 from selfwire.evals.graders import contains, em, f1, normalised, references
+from selfwire.evals.retrieval import lines, recall
 from selfwire.tools.browse import BrowseTool
 from selfwire.tools.calculator import CalculatorTool
 from selfwire.tools.search import PER_STEP, Document, SearchTool, retriever
 
 NAMES = ("hotpotqa", "2wikimultihopqa")
-
-FORM = "End with a line that starts with 'Answer:' and gives only the name, date, number or phrase, or yes or no."
-"""Stands below every question, so that any model knows what is graded."""
 
 SOLVED_AT = 0.8
 """F1 from which an answer counts as solved; an exact match always does. "Barack Obama" for "Barack Hussein Obama"
@@ -43,23 +41,6 @@ _OPTIONS = (
     re.compile(r"^(?:is|was|did|has) (?P<first>.+?) or (?P<second>.+?) ", re.IGNORECASE),
 )
 _COMPARED = re.compile(r"\b(?:both|same|earlier|older|younger|later|longer|first|last|more|out of)\b", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Collection:
-    """Questions and the passages in which their answers are to be found.
-
-    Attributes:
-        name: of the benchmark.
-        tasks: the questions with their answers.
-        documents: the corpus, by title.
-        gold: titles of the passages that a question needs, by task; empty where the data does not tell.
-    """
-
-    name: str
-    tasks: tuple[Task, ...]
-    documents: tuple[Document, ...]
-    gold: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 class MultihopEnvironment:
@@ -128,8 +109,6 @@ def multihop(name: str, retrieval: str = "bm25", embedder: Embedder | None = Non
 
 
 async def _recall(found: Collection, retrieval: str, embedder: Embedder | None) -> list[str]:
-    from selfwire.evals.retrieval import lines, recall  # which measures collections, so it stands above this module
-
     return lines([await recall(found, retrieval, embedder)])
 
 
@@ -163,11 +142,6 @@ def two_wiki(questions: Path, corpus: Path) -> Collection:
     tasks = [_task("2wikimultihopqa", row["id"], row, form_of(row["question"]), frozenset()) for row in rows]
     passages = json.loads(corpus.read_text(encoding="utf-8"))
     return Collection("2wikimultihopqa", tuple(tasks), _documents({(p["title"], _flat(p["text"])) for p in passages}))
-
-
-def asked(question: str) -> str:
-    """A task's input without the line that says which form its answer takes."""
-    return question.removesuffix(FORM).strip()
 
 
 def form_of(question: str) -> str:

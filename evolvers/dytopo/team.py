@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from selfwire.core.agent import Agent
+from selfwire.core.budget import cost_of
 from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import ModelError, ToolError
 from selfwire.core.prompts import Prompts
@@ -14,7 +15,7 @@ from selfwire.core.protocols import Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import ToolUse
-from selfwire.core.usage import Usage, cost_of
+from selfwire.core.usage import Usage
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import Memory
 from selfwire.evolvers.dytopo.domain import Domain

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from selfwire.core.budget import cost_of
 from selfwire.core.errors import ReplyError, ShareError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Usage, cost_of
+from selfwire.core.usage import Usage
 from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer
 from selfwire.evolvers.evomas.state import ARTIFACT_LENGTH, FEEDBACK_LENGTH, Assessment, TaskState, full_text
 from selfwire.evolvers.prompted_model import Coach

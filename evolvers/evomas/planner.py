@@ -7,9 +7,10 @@ may give one up. It completes none (the evaluator alone does), revives none that
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from selfwire.core.budget import cost_of
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Usage, cost_of
+from selfwire.core.usage import Usage
 from selfwire.evolvers.evomas.schemas import Plan, PlannedSubtask
 from selfwire.evolvers.evomas.state import (
     FEEDBACK_LENGTH,

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
+from selfwire.core.budget import cost_of
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, cost_of
+from selfwire.core.usage import Usage
 from selfwire.core.values import Value, thawed
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.planning import written

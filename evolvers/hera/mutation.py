@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
+from selfwire.core.budget import cost_of
 from selfwire.core.edits import AddAgent, Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, cost_of
+from selfwire.core.usage import Usage
 from selfwire.core.values import Value, is_id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.failures import Blame, told

@@ -7,11 +7,12 @@ answers, fifty steps. What cannot be repaired is replaced by the workflow's own 
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
+from selfwire.core.budget import cost_of
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Edge, Node, Topology
-from selfwire.core.usage import Usage, cost_of
+from selfwire.core.usage import Usage
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.experience_library import Library

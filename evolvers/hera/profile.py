@@ -1,9 +1,10 @@
 """What sort of question it is: the profile by which experience is found again (Alg. 4, line 2; App. D.1)."""
 
+from selfwire.core.budget import cost_of
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.usage import Usage, cost_of
+from selfwire.core.usage import Usage
 from selfwire.core.values import Value
 from selfwire.evolvers.hera.schemas import Difficulty, QueryProfile, QueryType
 from selfwire.evolvers.prompted_model import Coach

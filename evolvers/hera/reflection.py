@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from selfwire.core.budget import cost_of
 from selfwire.core.errors import ModelError
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, cost_of
+from selfwire.core.usage import Usage
 from selfwire.core.values import Value, thawed
 from selfwire.evolvers.hera.config import LibraryConfig
 from selfwire.evolvers.hera.experience_library import (

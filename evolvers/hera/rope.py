@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
+from selfwire.core.budget import cost_of
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, cost_of
+from selfwire.core.usage import Usage
 from selfwire.core.values import Value
 from selfwire.evolvers.hera.config import Axis, PromptConfig
 from selfwire.evolvers.hera.failures import Blame, Failure, told

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
+from selfwire.core.budget import cost_of
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ReplyError
 from selfwire.core.protocols import Embedder, Instruct
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Step
-from selfwire.core.usage import Usage, cost_of
+from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.distance import (
     Indicators,

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from selfwire.core.budget import cost_of, having_paid
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Usage, cost_of, having_paid, total
+from selfwire.core.usage import Usage, total
 from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism, Sentiment

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 from selfwire.core.agent import Agent
+from selfwire.core.budget import cost_of
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Usage, cost_of, total
+from selfwire.core.usage import Usage, total
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig

@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from selfwire.core.budget import cost_of
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, cost_of, total
+from selfwire.core.usage import Usage, total
 from selfwire.core.values import Id, Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import exp
 
 from selfwire.core.agent import Agent
+from selfwire.core.budget import cost_of
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Usage, cost_of, total
+from selfwire.core.usage import Usage, total
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.prompted_model import Coach
 from selfwire.evolvers.tacomas.judge import Contribution

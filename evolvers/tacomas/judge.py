@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
+from selfwire.core.budget import cost_of, having_paid
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Usage, cost_of, having_paid, total
+from selfwire.core.usage import Usage, total
 from selfwire.core.values import Value
 from selfwire.evolvers.prompted_model import Coach
 from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, Contributions, Operator, Verdict

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from selfwire.core.budget import cost_of
 from selfwire.core.errors import ReplyError
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.usage import cost_of
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.prompted_model import Coach
 from selfwire.evolvers.tacomas.config import TacomasConfig

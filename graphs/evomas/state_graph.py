@@ -17,8 +17,9 @@ from typing import Any, Literal
 
 from langgraph.graph import END, START, StateGraph
 
+from selfwire.core.budget import cost_of, having_paid
 from selfwire.core.errors import ConfigError, ModelError, described
-from selfwire.core.usage import Usage, cost_of, having_paid
+from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.evaluator import evaluate, last_answer, nobody_answered

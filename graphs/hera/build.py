@@ -6,8 +6,8 @@ from pathlib import Path
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 
+from selfwire.core.budget import Budget
 from selfwire.core.protocols import Embedder, Tool
-from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.initial_team import METHOD

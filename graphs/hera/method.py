@@ -8,13 +8,14 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.agent import Agent
+from selfwire.core.budget import cost_of, having_paid
 from selfwire.core.errors import ModelError, described
 from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, cost_of, having_paid
+from selfwire.core.usage import Usage
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera import experience_library, failures, mutation

@@ -28,10 +28,11 @@ from typing import Any, Literal
 from langchain_core.runnables import Runnable
 from langgraph.graph import END, START, StateGraph
 
+from selfwire.core.budget import cost_of
 from selfwire.core.errors import ConfigError, ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, cost_of
+from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.experience_library import library_of
 from selfwire.evolvers.hera.groups import ranking, score

@@ -8,8 +8,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.graph import StateGraph
 
+from selfwire.core.budget import Budget
 from selfwire.core.protocols import Embedder, Tool
-from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.initial_team import METHOD

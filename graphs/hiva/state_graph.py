@@ -19,11 +19,12 @@ from langchain_core.runnables import Runnable
 from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 
+from selfwire.core.budget import cost_of
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, cost_of, total
+from selfwire.core.usage import Usage, total
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.forward import match
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, agreement, backward, fault, loss

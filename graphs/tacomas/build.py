@@ -6,8 +6,8 @@ from pathlib import Path
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 
+from selfwire.core.budget import Budget
 from selfwire.core.protocols import Embedder, Model, Tool, Toolbox
-from selfwire.core.usage import Budget
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.config import TacomasConfig

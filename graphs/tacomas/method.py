@@ -8,12 +8,13 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.agent import MEMORY_NOTES, Agent
+from selfwire.core.budget import cost_of
 from selfwire.core.errors import ModelError, described
 from selfwire.core.protocols import Act, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, Trajectory
-from selfwire.core.usage import Usage, cost_of, total
+from selfwire.core.usage import Usage, total
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.prompted_model import Coach
 from selfwire.evolvers.tacomas.config import TacomasConfig

@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from selfwire.core.budget import cost_of
 from selfwire.core.errors import ModelError, described
-from selfwire.core.usage import Usage, cost_of
+from selfwire.core.usage import Usage
 from selfwire.evolvers.tacomas.fast import members, noted, refinements, replicated, succeeded, uniform
 from selfwire.evolvers.tacomas.judge import (
     Contribution,

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
+from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
-from selfwire.core.usage import Budget
 from selfwire.core.values import Value, fingerprint
 from selfwire.evals.studies.variants import EVOLVED, FULL, RANDOM, VARIANTS, Variant
 from selfwire.graphs.evolution.config import EvolutionConfig

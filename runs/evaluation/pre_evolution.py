@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
-from selfwire.core.usage import Budget, Usage
+from selfwire.core.usage import Usage
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.evolution.graph import Event
 from selfwire.graphs.evolution.nodes import ELAPSED

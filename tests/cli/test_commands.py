@@ -15,10 +15,11 @@ from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
 from selfwire.core.agent import Agent
+from selfwire.core.budget import Budget
 from selfwire.core.edits import AddEdge, AddNode, RemoveEdge, Rewiring, RewritePrompt, RewriteTool
 from selfwire.core.scope import Scope
 from selfwire.core.topology import chain
-from selfwire.core.usage import Budget, Usage
+from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.runs.folders import JOURNAL, SUMMARY
 from selfwire.runtime.journal import Journal, Outcome

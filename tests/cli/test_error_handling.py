@@ -1,7 +1,8 @@
 import pytest
 import typer
 
-from selfwire.cli.error_handling import STOPPED, with_last_words
+from selfwire.cli.error_handling import with_last_words
+from selfwire.cli.exit_codes import STOPPED
 from selfwire.core.errors import BudgetError, ConfigError
 
 

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
-from selfwire.cli.error_handling import STOPPED
+from selfwire.cli.exit_codes import STOPPED
 
 QUESTION = "Who am I?"
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError
-from selfwire.core.usage import NOTHING, Bill, Budget, Usage, total
+from selfwire.core.usage import NOTHING, Bill, Usage, total
 
 usages = st.builds(
     Usage,

@@ -11,11 +11,12 @@ from pydantic import Field
 from typer.testing import CliRunner
 
 from selfwire.cli.app import build
+from selfwire.core.budget import Budget
 from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import BudgetError, ConfigError, GradingError, OutageError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.core.usage import Budget, Usage
+from selfwire.core.usage import Usage
 from selfwire.evals import judge
 from selfwire.evals.benchmarks.catalogue import benchmark
 from selfwire.evals.evaluation.rows import read_results

@@ -12,12 +12,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
 from selfwire.core.agent import Agent
+from selfwire.core.budget import Budget
 from selfwire.core.chat import ToolSpec
 from selfwire.core.drawing import mermaid
 from selfwire.core.errors import BudgetError, ConfigError, TaskError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evolvers.dytopo.config import DytopoConfig, baseline

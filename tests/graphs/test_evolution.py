@@ -11,13 +11,14 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from selfwire.core.agent import Agent
+from selfwire.core.budget import Budget
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import BudgetError, ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Splits, Task
 from selfwire.core.topology import chain
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Budget, Usage
+from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.evolution.config import EvolutionConfig, Parts
 from selfwire.graphs.evolution.graph import Event, build, failed_tests, run_evolution

@@ -10,8 +10,8 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
+from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError
-from selfwire.core.usage import Budget
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.evaluator import NOT_JUDGED
 from selfwire.evolvers.evomas.stages import Stage

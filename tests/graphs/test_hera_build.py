@@ -10,10 +10,10 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
+from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
-from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.experience_library import library_of

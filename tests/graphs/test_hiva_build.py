@@ -10,11 +10,11 @@ import pytest
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
+from selfwire.core.budget import Budget
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Caps
-from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.graphs import hiva

@@ -8,11 +8,11 @@ import pytest
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 
+from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Routing, Step, Trajectory
-from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.knowledge import TaskConcepts

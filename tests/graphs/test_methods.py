@@ -11,11 +11,12 @@ import pytest
 from langchain_core.messages import AIMessage
 from pydantic import PrivateAttr
 
+from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Budget, total
+from selfwire.core.usage import total
 from selfwire.core.values import fingerprint, thawed
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from selfwire.cli.run_details import coevolved, ended, staged
+from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, OutageError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Budget
 from selfwire.core.values import thawed
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.evomas.stages import Stage

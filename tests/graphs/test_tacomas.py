@@ -12,13 +12,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
 from selfwire.core.agent import Agent
+from selfwire.core.budget import Budget
 from selfwire.core.drawing import mermaid
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
 from selfwire.core.topology import Edge, Topology
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evolvers.tacomas.config import SlowConfig, TacomasConfig

@@ -14,11 +14,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from selfwire.core.agent import Agent
+from selfwire.core.budget import Budget
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Budget
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig, SamplingConfig, TrainConfig
 from selfwire.evolvers.evomas.decisions import Decision, Episode

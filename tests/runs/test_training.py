@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, JournalError, ModelError
-from selfwire.core.usage import Budget
 from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runs.evolution import OpenRun, resumed, started

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Budget, Usage
+from selfwire.core.usage import Usage
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger, Purse
 

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ModelError, OutageError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Budget
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger, deadline
 from tests.runtime.wired import ASKED, QUICK, metered

@@ -1,9 +1,10 @@
 import pytest
 
+from selfwire.core.budget import Budget
 from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import BudgetError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Budget, Usage
+from selfwire.core.usage import Usage
 from selfwire.runtime.journal import Outcome
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import MeteredModel

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
+from selfwire.core.budget import Budget
 from selfwire.core.chat import Reply
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, ShareError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Budget, Usage
+from selfwire.core.usage import Usage
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.messages import to_reply

@@ -6,16 +6,8 @@ from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.evals.benchmarks.catalogue import benchmark
-from selfwire.evals.benchmarks.multihop import (
-    FORM,
-    NAMES,
-    Collection,
-    MultihopEnvironment,
-    collection,
-    first_option,
-    form_of,
-    multihop,
-)
+from selfwire.evals.benchmarks.collection import FORM, Collection
+from selfwire.evals.benchmarks.multihop import NAMES, MultihopEnvironment, collection, first_option, form_of, multihop
 from selfwire.evals.retrieval import gold_share, holds, lines, recall
 from selfwire.tools.search import Document
 from tests.benchmark_data import needs_data

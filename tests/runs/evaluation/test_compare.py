@@ -8,8 +8,9 @@ from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
 from selfwire.cli.compare import contestants
+from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
-from selfwire.core.usage import Budget, Usage
+from selfwire.core.usage import Usage
 from selfwire.evals.evaluation.rows import Contestant, read_results
 from selfwire.evals.evaluation.table import Line, difference
 from selfwire.evals.statistics import paired

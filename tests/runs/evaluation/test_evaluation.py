@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
+from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, JournalError
-from selfwire.core.usage import Budget
 from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
 from selfwire.runs.evaluation.lifecycle import resumed, started
 from selfwire.runs.evaluation.request import Entry, EvaluationRequest

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
-from selfwire.core.usage import Budget
 from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
 from selfwire.runs.evaluation.lifecycle import part_of, resumed, started
 from selfwire.runs.evaluation.request import EvaluationRequest, Evolving

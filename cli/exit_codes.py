@@ -1,0 +1,8 @@
+"""Exit codes of the command line."""
+
+WRONG = 2
+"""Input that cannot be used, and every error that selfwire raises on purpose."""
+STOPPED = 3
+"""A budget or a provider has stopped the run; it can be resumed."""
+INTERRUPTED = 130
+"""Ctrl-C, as shells have it, and SIGTERM."""

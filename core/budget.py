@@ -1,0 +1,66 @@
+"""What calls may cost, and what calls that failed have cost."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pydantic import Field
+
+from selfwire.core.errors import BudgetError, ModelError
+from selfwire.core.usage import NOTHING, Usage
+from selfwire.core.values import Value
+
+
+class Budget(Value):
+    """Upper limits; None means no limit.
+
+    Args:
+        calls: model calls, >= 0.
+        tokens: tokens sent and received, >= 0.
+        dollars: US dollars, >= 0; refused for a model without a price.
+        seconds: wall time, >= 0.
+    """
+
+    calls: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0)
+    dollars: float | None = Field(default=None, ge=0)
+    seconds: float | None = Field(default=None, ge=0)
+
+    def refuse(self, spent: Usage, wanted: Usage, where: str) -> None:
+        """Raise if what is spent plus what is wanted exceeds a limit.
+
+        Raises:
+            BudgetError: naming the limit, what was spent and the way out; or a limit in dollars meets an unknown price.
+        """
+        if self.dollars is not None and (spent.dollars is None or wanted.dollars is None):
+            raise BudgetError(
+                f"the budget of ${self.dollars:,.2f} cannot be kept in {where!r}: the price of a model is not known; "
+                "limit calls or tokens instead"
+            )
+        for name, unit in (("calls", ""), ("tokens", ""), ("dollars", "$"), ("seconds", "")):
+            if (limit := getattr(self, name)) is None:
+                continue
+            have, more = getattr(spent, name) or 0, getattr(wanted, name) or 0
+            if have + more > limit + 1e-9:
+                raise BudgetError(
+                    f"budget exhausted in {where!r}: {unit}{_shown(have)} of {unit}{_shown(limit)} {name} spent and "
+                    f"up to {unit}{_shown(more)} more needed; raise the limit on {name} and resume the run"
+                )
+
+
+def _shown(amount: float) -> str:
+    return f"{amount:,}" if isinstance(amount, int) or 0 < amount < 0.01 else f"{amount:,.2f}"
+
+
+def cost_of(error: ModelError) -> Usage:
+    """What a call that failed, or brought no valid reply, has cost all the same; whoever falls back counts it."""
+    return error.cost or NOTHING
+
+
+@contextmanager
+def having_paid(spent: Usage) -> Iterator[None]:
+    """Hand what was spent before on with a failure, which else would take the place of it."""
+    try:
+        yield
+    except ModelError as error:
+        error.cost = spent + cost_of(error)
+        raise

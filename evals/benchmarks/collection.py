@@ -1,0 +1,32 @@
+"""Questions over passages, as multi-hop benchmarks have them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from selfwire.core.task import Task
+from selfwire.tools.search import Document
+
+FORM = "End with a line that starts with 'Answer:' and gives only the name, date, number or phrase, or yes or no."
+"""Stands below every question, so that any model knows what is graded."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Questions and the passages in which their answers are to be found.
+
+    Attributes:
+        name: of the benchmark.
+        tasks: the questions with their answers.
+        documents: the corpus, by title.
+        gold: titles of the passages that a question needs, by task; empty where the data does not tell.
+    """
+
+    name: str
+    tasks: tuple[Task, ...]
+    documents: tuple[Document, ...]
+    gold: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+def asked(question: str) -> str:
+    """A task's input without the line that says which form its answer takes."""
+    return question.removesuffix(FORM).strip()

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from selfwire.bench.team import Row
-from selfwire.evolvers.evomas.choosers import draw_layers
-from selfwire.evolvers.evomas.config import SamplingConfig, TrainConfig
-from selfwire.evolvers.evomas.decisions import Decision, Episode, Layered
-from selfwire.evolvers.evomas.encoding import Vectors, batched
-from selfwire.evolvers.evomas.reinforce import advantages, decisions_of, returns
-from selfwire.evolvers.evomas.sampling import draw
+from selfwire.evolvers.trained_router.choosers import draw_layers
+from selfwire.evolvers.trained_router.config import SamplingConfig, TrainConfig
+from selfwire.evolvers.trained_router.decisions import Decision, Episode, Layered
+from selfwire.evolvers.trained_router.encoding import Vectors, batched
+from selfwire.evolvers.trained_router.reinforce import advantages, decisions_of, returns
+from selfwire.evolvers.trained_router.sampling import draw
 
 if TYPE_CHECKING:
-    from selfwire.evolvers.evomas.head import RoutingHead
-    from selfwire.evolvers.evomas.reinforce import Learner
+    from selfwire.evolvers.trained_router.head import RoutingHead
+    from selfwire.evolvers.trained_router.reinforce import Learner
 
 DIMENSIONS, STAGES, ROWS = 384, 4, 8
 SAMPLING = SamplingConfig()
@@ -127,8 +127,8 @@ def _drawn_singly(count: int, agents: int) -> None:
 
 
 def _learner() -> "Learner":
-    from selfwire.evolvers.evomas.head import RoutingHead
-    from selfwire.evolvers.evomas.reinforce import Learner
+    from selfwire.evolvers.trained_router.head import RoutingHead
+    from selfwire.evolvers.trained_router.reinforce import Learner
 
     return Learner(RoutingHead(DIMENSIONS), TrainConfig(), SAMPLING, stages=STAGES)
 

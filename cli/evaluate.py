@@ -22,7 +22,7 @@ from selfwire.evals.judge import rubric_text
 from selfwire.evals.langsmith.connection import langsmith_address
 from selfwire.evals.studies.variants import without as switched_off
 from selfwire.evals.tasks import read_tasks
-from selfwire.evolvers.evomas.weights import ROUTER
+from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.runs.estimates.evaluation import estimated
 from selfwire.runs.evaluation.lifecycle import resumed, started
 from selfwire.runs.evaluation.pre_evolution import Evolution

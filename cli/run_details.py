@@ -8,9 +8,9 @@ from selfwire.core import drawing
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import thawed
-from selfwire.evolvers.evomas.decisions import Layered
 from selfwire.evolvers.evomas.stages import Stage, running
 from selfwire.evolvers.tacomas.rounds import Figures, Round
+from selfwire.evolvers.trained_router.decisions import Layered
 from selfwire.graphs.dytopo.state import told
 
 

@@ -18,8 +18,8 @@ from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.graphs.evomas.method import Evomas
-from selfwire.graphs.evomas.probing import Selection, probed, recorded, selections
 from selfwire.graphs.method_registry import knobs as as_config
+from selfwire.graphs.trained_router.probing import Selection, probed, recorded, selections
 from selfwire.runs.models import embedder_name, metered
 from selfwire.runs.requests import ModelNames
 from selfwire.runtime.embeddings import embedder as load_embedder

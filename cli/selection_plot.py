@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from selfwire.core.errors import ConfigError
-from selfwire.graphs.evomas.probing import Selection
+from selfwire.graphs.trained_router.probing import Selection
 
 COLOURS = ("blue", "yellow", "green", "red", "magenta", "cyan", "white")
 WIDTH = 56

@@ -14,8 +14,8 @@ from selfwire.cli.options import Home, Knobs, as_option, from_anywhere, given_op
 from selfwire.cli.progress import told_spend
 from selfwire.core.errors import ConfigError
 from selfwire.evals.studies.errands import ErrandStudy, SeedResult, studied, summary
-from selfwire.evolvers.evomas.config import PAPER_HEAD, TrainConfig, paper_training
-from selfwire.evolvers.evomas.reinforce import Update
+from selfwire.evolvers.trained_router.config import PAPER_HEAD, TrainConfig, paper_training
+from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runs.report import STAMP
 from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes

@@ -16,14 +16,14 @@ from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evals.statistics import Estimate, wilson
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.reinforce import Update
-from selfwire.evolvers.evomas.weights import ROUTER
+from selfwire.evolvers.trained_router.reinforce import Update
+from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.evomas.method import Evomas
-from selfwire.graphs.evomas.training import Training, batch_tasks
 from selfwire.graphs.hiva.method import Hiva
-from selfwire.graphs.learned_router import SAMPLING, branches
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.rollouts import roll_out, solving, spent
+from selfwire.graphs.trained_router.routing import SAMPLING, branches
+from selfwire.graphs.trained_router.training import Training, batch_tasks
 from selfwire.runs.evolution import OpenRun, checked, resumed, started
 from selfwire.runs.folders import SUMMARY, runs_folder
 from selfwire.runs.requests import EvolveRequest

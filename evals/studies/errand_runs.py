@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from selfwire.core.protocols import Embedder
 from selfwire.evals.benchmarks.errands import POOL, RIGHT, STAGES, Errand, settling_chances, worked
-from selfwire.evolvers.evomas.choosers import Drawn, draw_layers
-from selfwire.evolvers.evomas.config import HeadConfig, SamplingConfig
-from selfwire.evolvers.evomas.decisions import Decision, Episode, Layered, agent_text
-from selfwire.evolvers.evomas.encoding import Vectors, row_texts
-from selfwire.evolvers.evomas.sampling import draw
+from selfwire.evolvers.trained_router.choosers import Drawn, draw_layers
+from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
+from selfwire.evolvers.trained_router.decisions import Decision, Episode, Layered, agent_text
+from selfwire.evolvers.trained_router.encoding import Vectors, row_texts
+from selfwire.evolvers.trained_router.sampling import draw
 
 if TYPE_CHECKING:
-    from selfwire.evolvers.evomas.head import RoutingHead
+    from selfwire.evolvers.trained_router.head import RoutingHead
 
 IDS = tuple(agent.id for agent in POOL)
 SAMPLING = SamplingConfig()

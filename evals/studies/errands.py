@@ -28,12 +28,12 @@ from selfwire.evals.studies.errand_runs import (
     sampled_look_up,
     seen,
 )
-from selfwire.evolvers.evomas.config import PAPER_HEAD, HeadConfig, TrainConfig, paper_training
-from selfwire.evolvers.evomas.decisions import Episode
+from selfwire.evolvers.trained_router.config import PAPER_HEAD, HeadConfig, TrainConfig, paper_training
+from selfwire.evolvers.trained_router.decisions import Episode
 from selfwire.runtime.embeddings import embedder
 
 if TYPE_CHECKING:
-    from selfwire.evolvers.evomas.head import RoutingHead
+    from selfwire.evolvers.trained_router.head import RoutingHead
 
 NEAREST = 25
 """Neighbours of the look-ups."""
@@ -98,7 +98,7 @@ def one_seed(study: ErrandStudy, seed: int) -> SeedResult:
 
 
 async def _one_seed(study: ErrandStudy, seed: int) -> SeedResult:
-    from selfwire.evolvers.evomas.head import RoutingHead
+    from selfwire.evolvers.trained_router.head import RoutingHead
 
     learn, test = (errands(study.tasks, length=study.length, seed=seed, held_out=held) for held in (False, True))
     heads = (HeadConfig(),) if study.sparse else (HeadConfig(), PAPER_HEAD)
@@ -177,8 +177,8 @@ def trained(
     process: bool = False,
 ) -> tuple["RoutingHead", Curve]:
     """Train a head on errands by the rewards of its own runs."""
-    from selfwire.evolvers.evomas.head import RoutingHead
-    from selfwire.evolvers.evomas.reinforce import Learner
+    from selfwire.evolvers.trained_router.head import RoutingHead
+    from selfwire.evolvers.trained_router.reinforce import Learner
 
     head = RoutingHead(known.agents.shape[1], head_config.replace(seed=seed))
     learner = Learner(head, config, SAMPLING, process=process)

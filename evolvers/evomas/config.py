@@ -1,70 +1,11 @@
-"""EvoMAS's knobs: how a workflow is drawn, how a run goes, what the routing head is, how it is trained."""
+"""Config of EvoMAS: how a run goes, and its ablations."""
 
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from selfwire.core.values import Id, Value
-
-
-class SamplingConfig(Value):
-    """How a stage's layers are drawn (Sec. 3.2).
-
-    Args:
-        layers: L, layers of a workflow. Paper and ours: 3.
-        softness: lambda, temperature of the softmax over cosines. Paper: unstated. Ours: 0.1.
-        mass: rho in (0, 1], the share of probability at which drawing stops. Paper: unstated. Ours: 0.5.
-        width: most agents per layer; None is no limit. Paper: none. Ours: 3.
-    """
-
-    layers: int = Field(default=3, ge=1, le=16)
-    softness: float = Field(default=0.1, gt=0, le=100)
-    mass: float = Field(default=0.5, gt=0, le=1)
-    width: int | None = Field(default=3, ge=1)
-
-
-class HeadConfig(Value):
-    """What the routing head is (Sec. 3.2, App. D.1).
-
-    Args:
-        state: rows embeds one row per field of the task state; tokens one per word. Paper: tokens. Ours: rows.
-        init: identity starts W_Q, W_K and W_V at I; xavier draws them. Paper: unstated. Ours: identity.
-        normalised: whether rows and agents pass a layer normalisation. Paper: no. Ours: yes.
-        seed: of the Xavier draw.
-    """
-
-    state: Literal["rows", "tokens"] = "rows"
-    init: Literal["identity", "xavier"] = "identity"
-    normalised: bool = True
-    seed: int = Field(default=0, ge=0)
-
-
-class TrainConfig(Value):
-    """How the head is trained (Sec. 3.3).
-
-    Args:
-        baseline: loo subtracts the mean return of the other episodes of the batch. Paper: none. Ours: loo.
-        entropy: weight of the entropy bonus. Paper: 0. Ours: 0.05.
-        rate: Adam's step. Paper: unstated. Ours: 3e-4.
-        clip: most length of a gradient; None does not clip. Paper: none. Ours: 1.0.
-        skip_equal: whether a batch whose returns are all equal changes nothing. Paper: no. Ours: yes.
-        process_weight: w of the process reward, where it is switched on. Paper: unstated. Ours: 0.2.
-        batch: episodes per update. Paper: unstated. Ours: 64.
-        updates: how many updates are made. Paper: unstated. Ours: 50.
-        checkpoint_every: updates between two saved versions; the weights themselves are kept after every update.
-        device: auto is CUDA where there is one, else the CPU.
-    """
-
-    baseline: Literal["loo", "none"] = "loo"
-    entropy: float = Field(default=0.05, ge=0, le=10)
-    rate: float = Field(default=3e-4, gt=0, le=1)
-    clip: float | None = Field(default=1.0, gt=0)
-    skip_equal: bool = True
-    process_weight: float = Field(default=0.2, ge=0, le=10)
-    batch: int = Field(default=64, ge=1, le=100_000)
-    updates: int = Field(default=50, ge=0, le=1_000_000)
-    checkpoint_every: int = Field(default=10, ge=1)
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig, TrainConfig
 
 
 class EvomasConfig(Value):
@@ -112,12 +53,3 @@ class EvomasConfig(Value):
         if self.plan and self.adapter != "fixed":
             raise ValueError(f"a plan is run by the adapter fixed, and the adapter is {self.adapter}; set both or none")
         return self
-
-
-PAPER_HEAD = HeadConfig(state="tokens", init="xavier", normalised=False)
-"""The head as the paper prints it."""
-
-
-def paper_training(config: TrainConfig = TrainConfig()) -> TrainConfig:
-    """Preset `paper`: REINFORCE as Eq. 16 prints it, without what steadies it."""
-    return config.replace(baseline="none", entropy=0.0, clip=None, skip_equal=False)

@@ -7,9 +7,9 @@ from pydantic import Field
 
 from selfwire.core.usage import Usage
 from selfwire.core.values import Id, Value
-from selfwire.evolvers.evomas.decisions import Decision, Episode, Layered
 from selfwire.evolvers.evomas.pool import EARLY_EXIT
 from selfwire.evolvers.evomas.state import Assessment, TaskState
+from selfwire.evolvers.trained_router.decisions import Decision, Episode, Layered
 
 Stop = Literal["done", "early_exit", "stages", "failure"]
 """Nothing is left to do; Early-exit was drawn; T stages are over; the planner or the evaluator failed."""

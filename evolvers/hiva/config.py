@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from selfwire.core.values import Value
-from selfwire.evolvers.evomas.config import TrainConfig
+from selfwire.evolvers.trained_router.config import TrainConfig
 
 
 class KabbConfig(Value):

@@ -10,15 +10,16 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder
 from selfwire.core.values import thawed
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.evomas.choosers import FixedChooser, LearnedChooser, RandomChooser
-from selfwire.evolvers.evomas.config import EvomasConfig, HeadConfig, SamplingConfig
-from selfwire.evolvers.evomas.decisions import Chooser
+from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.pool import plan_of
-from selfwire.evolvers.evomas.weights import ROUTER, Card, Weights, refuse_other_pool, router_entry, unpacked
+from selfwire.evolvers.trained_router.choosers import FixedChooser, LearnedChooser, RandomChooser
+from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
+from selfwire.evolvers.trained_router.decisions import Chooser
+from selfwire.evolvers.trained_router.weights import ROUTER, Card, Weights, refuse_other_pool, router_entry, unpacked
 from selfwire.runtime.blobs import recalled, remembered
 
 if TYPE_CHECKING:
-    from selfwire.evolvers.evomas.head import RoutingHead
+    from selfwire.evolvers.trained_router.head import RoutingHead
 
 HEADS = 8
 """How many heads are kept; the oldest goes first."""
@@ -134,7 +135,7 @@ def with_weights(workflow: Workflow, weights: Weights) -> Workflow:
 
 
 def _built(workflow: Workflow, dimensions: int, config: HeadConfig, trained: bool) -> tuple[Card | None, "RoutingHead"]:
-    from selfwire.evolvers.evomas.head import RoutingHead
+    from selfwire.evolvers.trained_router.head import RoutingHead
 
     weights = saved_weights(workflow) if trained else None
     return (weights.card, weights.head()) if weights else (None, RoutingHead(dimensions, config))

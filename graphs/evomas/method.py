@@ -18,20 +18,20 @@ from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.usage import Usage, total
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.decisions import Chooser
 from selfwire.evolvers.evomas.pool import METHOD, browsing, seed
 from selfwire.evolvers.evomas.stages import Stage, episode, running, settled_answer
 from selfwire.evolvers.evomas.state import TaskState
-from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.trained_router.decisions import Chooser
+from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.evomas.chooser_factory import Adapters
-from selfwire.graphs.evomas.learning import episode_of, updated
 from selfwire.graphs.evomas.stage import StageRun, layered_topology
 from selfwire.graphs.method_protocol import Evolved, Grade, Method
 from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.run_end import run_to_end
 from selfwire.graphs.run_start import Opening
+from selfwire.graphs.trained_router.learning import episode_of, updated
 from selfwire.nodes.agent import agent_act
 from selfwire.nodes.ensemble import ensemble_act
 

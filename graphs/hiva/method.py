@@ -14,7 +14,6 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import thawed
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.evomas.weights import ROUTER
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.forward import instructor, match, profile
 from selfwire.evolvers.hiva.initial_team import METHOD, adopted, seed
@@ -23,12 +22,13 @@ from selfwire.evolvers.hiva.knowledge import TaskConcepts
 from selfwire.evolvers.hiva.repair import least_helpful
 from selfwire.evolvers.hiva.updates import evidence, kept_learning, refit_weights
 from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.agent_node import TeamRun
-from selfwire.graphs.learned_router import learned_routing, team_episode
 from selfwire.graphs.method_protocol import Evolved, Grade, Method
 from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.team import run_team
+from selfwire.graphs.trained_router.routing import learned_routing, team_episode
 from selfwire.nodes.agent import agent_act
 
 

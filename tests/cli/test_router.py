@@ -13,10 +13,10 @@ from selfwire.cli.options import knobs
 from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import benchmark
-from selfwire.evolvers.evomas.head import RoutingHead
-from selfwire.evolvers.evomas.reinforce import Learner
-from selfwire.evolvers.evomas.weights import weights_of
 from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.evolvers.trained_router.head import RoutingHead
+from selfwire.evolvers.trained_router.reinforce import Learner
+from selfwire.evolvers.trained_router.weights import weights_of
 from selfwire.graphs.evomas.chooser_factory import with_weights
 from selfwire.graphs.hiva.method import asks_head
 from selfwire.graphs.method_registry import method

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from selfwire.cli.app import build
 from selfwire.cli.selection_plot import WIDTH, bar, picture, write_svg
 from selfwire.core.errors import ConfigError
-from selfwire.graphs.evomas.probing import Selection
+from selfwire.graphs.trained_router.probing import Selection
 
 FOUND = (
     Selection(stage=0, layer=0, probabilities={"io": 0.75, "search": 0.25}, chosen=("io",)),

@@ -7,7 +7,7 @@ from selfwire.cli.train import learned
 from selfwire.evals.benchmarks.errands import RIGHT, Errand, errands
 from selfwire.evals.studies.errand_runs import Seen, Stage, look_up, played, sampled_look_up, seen
 from selfwire.evals.studies.errands import Curve, ErrandStudy, SeedResult, one_seed, summary
-from selfwire.evolvers.evomas.config import HeadConfig
+from selfwire.evolvers.trained_router.config import HeadConfig
 from selfwire.runtime.embeddings import HashingEmbedder
 
 NAMES = {"trained", "trained, preset paper", "untrained", "random", "best fixed workflow of all", "knows the truth"}

@@ -14,7 +14,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.weights import ROUTER
+from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs import evomas
 from selfwire.graphs.evomas import Evomas
 from selfwire.runtime.blobs import recalled

@@ -19,14 +19,14 @@ from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.benchmarks.plancraft import PLANCRAFT
 from selfwire.evals.studies.variants import VARIANTS
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.decisions import Episode
 from selfwire.evolvers.evomas.stages import Stage
-from selfwire.evolvers.evomas.weights import ROUTER
+from selfwire.evolvers.trained_router.decisions import Episode
+from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs import evomas as served
 from selfwire.graphs.evomas import Evomas
-from selfwire.graphs.evomas.learning import episode_of
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import method as named
+from selfwire.graphs.trained_router.learning import episode_of
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.metered import CallPolicy, MeteredModel
 from selfwire.runtime.models import chat_model

@@ -10,13 +10,14 @@ from langgraph_sdk import get_sync_client
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.evomas.config import EvomasConfig, TrainConfig
-from selfwire.evolvers.evomas.decisions import Decision, Episode, Layered
+from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
+from selfwire.evolvers.trained_router.config import TrainConfig
+from selfwire.evolvers.trained_router.decisions import Decision, Episode, Layered
 from selfwire.graphs import evomas
 from selfwire.graphs.evomas import Evomas
 from selfwire.graphs.evomas.chooser_factory import with_weights
-from selfwire.graphs.evomas.learning import updated
+from selfwire.graphs.trained_router.learning import updated
 from selfwire.runtime.blobs import remembered
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.metered import MeteredModel

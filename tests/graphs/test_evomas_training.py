@@ -17,10 +17,11 @@ from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import thawed
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.evomas.config import EvomasConfig, SamplingConfig
-from selfwire.evolvers.evomas.weights import ROUTER, read_weights
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.trained_router.config import SamplingConfig
+from selfwire.evolvers.trained_router.weights import ROUTER, read_weights
 from selfwire.graphs.evomas.chooser_factory import Adapters, sampling_of, saved_weights
-from selfwire.graphs.evomas.learning import added, episode_of
+from selfwire.graphs.trained_router.learning import added, episode_of
 from selfwire.runtime import blobs
 from selfwire.runtime.exports import read_workflow, write_workflow
 from selfwire.runtime.sync import run_sync

@@ -8,12 +8,13 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.evomas.config import EvomasConfig, SamplingConfig, TrainConfig
-from selfwire.evolvers.evomas.decisions import Layered
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.trained_router.config import SamplingConfig, TrainConfig
+from selfwire.evolvers.trained_router.decisions import Layered
 from selfwire.graphs.agent_node import TeamRun
-from selfwire.graphs.evomas.learning import episode_of, updated
-from selfwire.graphs.learned_router import SAMPLING, learned_routing, team_episode
 from selfwire.graphs.team import run_team
+from selfwire.graphs.trained_router.learning import episode_of, updated
+from selfwire.graphs.trained_router.routing import SAMPLING, learned_routing, team_episode
 from selfwire.runtime.embeddings import HashingEmbedder
 from tests.graphs.teams import Echo, topology
 

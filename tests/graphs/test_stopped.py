@@ -18,10 +18,10 @@ from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.graphs import tacomas
 from selfwire.graphs.dytopo import Dytopo
 from selfwire.graphs.evomas import Evomas
-from selfwire.graphs.evomas.learning import episode_of
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import method
 from selfwire.graphs.tacomas import Tacomas
+from selfwire.graphs.trained_router.learning import episode_of
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger

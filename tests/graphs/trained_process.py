@@ -20,12 +20,13 @@ from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.evomas.config import EvomasConfig, SamplingConfig, TrainConfig
-from selfwire.evolvers.evomas.decisions import Decision, Episode
-from selfwire.evolvers.evomas.reinforce import Update
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.trained_router.config import SamplingConfig, TrainConfig
+from selfwire.evolvers.trained_router.decisions import Decision, Episode
+from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.graphs.evomas.chooser_factory import Adapters
-from selfwire.graphs.evomas.training import Training
 from selfwire.graphs.rollouts import Ground
+from selfwire.graphs.trained_router.training import Training
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger

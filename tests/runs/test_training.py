@@ -8,7 +8,7 @@ import pytest
 
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, JournalError, ModelError
-from selfwire.evolvers.evomas.weights import ROUTER
+from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runs.evolution import OpenRun, resumed, started
 from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes

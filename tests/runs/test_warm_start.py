@@ -6,10 +6,10 @@ import pytest
 
 from selfwire.core.errors import LibraryError
 from selfwire.evals.benchmarks.catalogue import benchmark
-from selfwire.evolvers.evomas.head import RoutingHead
 from selfwire.evolvers.evomas.pool import seed
-from selfwire.evolvers.evomas.reinforce import Learner
-from selfwire.evolvers.evomas.weights import weights_of
+from selfwire.evolvers.trained_router.head import RoutingHead
+from selfwire.evolvers.trained_router.reinforce import Learner
+from selfwire.evolvers.trained_router.weights import weights_of
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.evomas.chooser_factory import saved_weights, with_weights
 from selfwire.runs.requests import EvolveRequest, Sizes

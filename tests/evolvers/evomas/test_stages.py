@@ -3,10 +3,10 @@
 import pytest
 
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.decisions import Layered
 from selfwire.evolvers.evomas.pool import EARLY_EXIT, FOUR, SEVEN, browsing, plan_of, seed
 from selfwire.evolvers.evomas.stages import Stage, change, episode, masked, running, settled_answer, stop_reason
 from selfwire.evolvers.evomas.state import Assessment, TaskState, full_text, rows
+from selfwire.evolvers.trained_router.decisions import Layered
 from tests.evolvers.evomas.states import OBJECTIVE, PROMPTS, state, subtask
 
 DONE, OPEN = state(subtask(1, "completed")), state(subtask(1))

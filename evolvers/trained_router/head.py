@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from selfwire.evolvers.evomas.config import HeadConfig
+from selfwire.evolvers.trained_router.config import HeadConfig
 
 
 class Read(NamedTuple):

@@ -10,13 +10,13 @@ from selfwire.core.agent import Agent
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.values import Id
-from selfwire.evolvers.evomas.config import SamplingConfig
-from selfwire.evolvers.evomas.decisions import Layered, candidates
-from selfwire.evolvers.evomas.encoding import Vectors, contexts_of, embedded, pool_vectors, row_texts
-from selfwire.evolvers.evomas.sampling import draw
+from selfwire.evolvers.trained_router.config import SamplingConfig
+from selfwire.evolvers.trained_router.decisions import Layered, candidates
+from selfwire.evolvers.trained_router.encoding import Vectors, contexts_of, embedded, pool_vectors, row_texts
+from selfwire.evolvers.trained_router.sampling import draw
 
 if TYPE_CHECKING:
-    from selfwire.evolvers.evomas.head import RoutingHead
+    from selfwire.evolvers.trained_router.head import RoutingHead
 
 PURPOSE = "evomas/adapter"
 """Names the adapter's draws among those of a scope."""

@@ -11,13 +11,14 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.evomas.config import EvomasConfig, TrainConfig
-from selfwire.evolvers.evomas.decisions import Episode
-from selfwire.evolvers.evomas.reinforce import Update
-from selfwire.evolvers.evomas.weights import read_weights, write_atomically
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.trained_router.config import TrainConfig
+from selfwire.evolvers.trained_router.decisions import Episode
+from selfwire.evolvers.trained_router.reinforce import Update
+from selfwire.evolvers.trained_router.weights import read_weights, write_atomically
 from selfwire.graphs.evomas.chooser_factory import saved_weights, with_weights
-from selfwire.graphs.evomas.learning import episode_of, updated
 from selfwire.graphs.rollouts import Ground, Play, roll_out
+from selfwire.graphs.trained_router.learning import episode_of, updated
 
 PHASE = "train"
 UPDATE = "update"
@@ -122,7 +123,7 @@ def batch_tasks(episodes: int, samples: int, tasks: int) -> int:
 
 
 def _checked_device(name: str) -> None:
-    from selfwire.evolvers.evomas.head import device_for
+    from selfwire.evolvers.trained_router.head import device_for
 
     device_for(name)  # before any run is paid for
 

@@ -18,14 +18,14 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.evomas.choosers import PURPOSE, draw_layers, layered
-from selfwire.evolvers.evomas.config import HeadConfig, SamplingConfig
-from selfwire.evolvers.evomas.decisions import Decision, Episode, Layered
-from selfwire.evolvers.evomas.encoding import Vectors, embedded, pool_vectors, row_texts
+from selfwire.evolvers.trained_router.choosers import PURPOSE, draw_layers, layered
+from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
+from selfwire.evolvers.trained_router.decisions import Decision, Episode, Layered
+from selfwire.evolvers.trained_router.encoding import Vectors, embedded, pool_vectors, row_texts
 from selfwire.graphs.evomas.chooser_factory import Adapters
 
 if TYPE_CHECKING:
-    from selfwire.evolvers.evomas.head import RoutingHead
+    from selfwire.evolvers.trained_router.head import RoutingHead
 
 SAMPLING = SamplingConfig(layers=1, width=2)
 """One layer at most two wide: the successors of one node."""

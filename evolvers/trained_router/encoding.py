@@ -10,8 +10,8 @@ import numpy.typing as npt
 from selfwire.core.agent import Agent
 from selfwire.core.protocols import Embedder
 from selfwire.core.values import Id
-from selfwire.evolvers.evomas.config import HeadConfig
-from selfwire.evolvers.evomas.decisions import Decision, agent_text
+from selfwire.evolvers.trained_router.config import HeadConfig
+from selfwire.evolvers.trained_router.decisions import Decision, agent_text
 
 WORDS = 256
 """Most token rows of a state, those of the active subtask first."""

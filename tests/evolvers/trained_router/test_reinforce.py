@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from selfwire.evolvers.evomas.config import TrainConfig, paper_training
-from selfwire.evolvers.evomas.decisions import Decision, Episode, Layered
-from selfwire.evolvers.evomas.encoding import batched
-from selfwire.evolvers.evomas.head import RoutingHead
-from selfwire.evolvers.evomas.reinforce import Learner, advantages, decisions_of, returns
+from selfwire.evolvers.trained_router.config import TrainConfig, paper_training
+from selfwire.evolvers.trained_router.decisions import Decision, Episode, Layered
+from selfwire.evolvers.trained_router.encoding import batched
+from selfwire.evolvers.trained_router.head import RoutingHead
+from selfwire.evolvers.trained_router.reinforce import Learner, advantages, decisions_of, returns
 from selfwire.runtime.embeddings import HashingEmbedder
 from tests.evolvers.evomas.doubles import AGENTS, POOL, ROWS, SAMPLING, decided, episode, head
 

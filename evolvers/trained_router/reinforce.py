@@ -15,14 +15,14 @@ import numpy.typing as npt
 from selfwire.core.agent import Agent
 from selfwire.core.protocols import Embedder
 from selfwire.core.values import Id, Value
-from selfwire.evolvers.evomas.config import SamplingConfig, TrainConfig
-from selfwire.evolvers.evomas.decisions import Decision, Episode, candidates
-from selfwire.evolvers.evomas.encoding import Batch, Vectors, batched, embedded, pool_vectors, row_texts
+from selfwire.evolvers.trained_router.config import SamplingConfig, TrainConfig
+from selfwire.evolvers.trained_router.decisions import Decision, Episode, candidates
+from selfwire.evolvers.trained_router.encoding import Batch, Vectors, batched, embedded, pool_vectors, row_texts
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from selfwire.evolvers.evomas.head import RoutingHead
+    from selfwire.evolvers.trained_router.head import RoutingHead
 
 EQUAL = 1e-12
 """Advantages and differences below it are none."""
@@ -175,7 +175,7 @@ class Learner:
         """
         import torch
 
-        from selfwire.evolvers.evomas.head import entropy, sequence_log_probability
+        from selfwire.evolvers.trained_router.head import entropy, sequence_log_probability
 
         device = self.head.query.device
         rows, filled, agents, present, free, contexts, order = (torch.as_tensor(one).to(device) for one in batch)

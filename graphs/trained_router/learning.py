@@ -8,10 +8,11 @@ from selfwire.core.protocols import Embedder
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import thawed
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.evomas.config import EvomasConfig, TrainConfig
-from selfwire.evolvers.evomas.decisions import Episode
-from selfwire.evolvers.evomas.reinforce import Learner, Update
-from selfwire.evolvers.evomas.weights import Weights, refuse_other_pool, weights_of
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.trained_router.config import TrainConfig
+from selfwire.evolvers.trained_router.decisions import Episode
+from selfwire.evolvers.trained_router.reinforce import Learner, Update
+from selfwire.evolvers.trained_router.weights import Weights, refuse_other_pool, weights_of
 from selfwire.graphs.evomas.chooser_factory import sampling_of, saved_weights, with_weights
 
 EPISODE = "episode"
@@ -45,7 +46,7 @@ async def updated(
 
 
 def _learner(workflow: Workflow, config: EvomasConfig, train: TrainConfig, embedder: str, dimensions: int) -> Learner:
-    from selfwire.evolvers.evomas.head import RoutingHead, device_for
+    from selfwire.evolvers.trained_router.head import RoutingHead, device_for
 
     weights = saved_weights(workflow)
     if weights is not None:

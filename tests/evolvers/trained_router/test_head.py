@@ -10,12 +10,12 @@ from torch.nn import functional
 
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
-from selfwire.evolvers.evomas import sampling
-from selfwire.evolvers.evomas.choosers import FixedChooser, LearnedChooser, RandomChooser, draw_layers
-from selfwire.evolvers.evomas.config import PAPER_HEAD, HeadConfig, SamplingConfig
-from selfwire.evolvers.evomas.decisions import Chooser, Decision
-from selfwire.evolvers.evomas.encoding import batched, contexts_of, embedded, pool_vectors, row_texts
-from selfwire.evolvers.evomas.head import RoutingHead, device_for, entropy, sequence_log_probability
+from selfwire.evolvers.trained_router import sampling
+from selfwire.evolvers.trained_router.choosers import FixedChooser, LearnedChooser, RandomChooser, draw_layers
+from selfwire.evolvers.trained_router.config import PAPER_HEAD, HeadConfig, SamplingConfig
+from selfwire.evolvers.trained_router.decisions import Chooser, Decision
+from selfwire.evolvers.trained_router.encoding import batched, contexts_of, embedded, pool_vectors, row_texts
+from selfwire.evolvers.trained_router.head import RoutingHead, device_for, entropy, sequence_log_probability
 from selfwire.runtime.embeddings import HashingEmbedder
 
 D = 16

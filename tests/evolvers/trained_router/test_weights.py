@@ -9,9 +9,9 @@ from safetensors.numpy import load, save
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
-from selfwire.evolvers.evomas.config import TrainConfig
-from selfwire.evolvers.evomas.reinforce import Learner
-from selfwire.evolvers.evomas.weights import (
+from selfwire.evolvers.trained_router.config import TrainConfig
+from selfwire.evolvers.trained_router.reinforce import Learner
+from selfwire.evolvers.trained_router.weights import (
     Weights,
     read_weights,
     refuse_other_pool,

@@ -20,12 +20,12 @@ from pydantic import Field, ValidationError
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import Id, Value, canonical, fingerprint
-from selfwire.evolvers.evomas.config import HeadConfig, SamplingConfig
-from selfwire.evolvers.evomas.decisions import agent_text, pool_fingerprint
+from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
+from selfwire.evolvers.trained_router.decisions import agent_text, pool_fingerprint
 
 if TYPE_CHECKING:
-    from selfwire.evolvers.evomas.head import RoutingHead
-    from selfwire.evolvers.evomas.reinforce import Learner
+    from selfwire.evolvers.trained_router.head import RoutingHead
+    from selfwire.evolvers.trained_router.reinforce import Learner
 
 SCHEMA = 1
 ROUTER = "router"
@@ -75,7 +75,7 @@ class Weights:
         """The head; imports torch."""
         import torch
 
-        from selfwire.evolvers.evomas.head import RoutingHead
+        from selfwire.evolvers.trained_router.head import RoutingHead
 
         made = RoutingHead(self.card.dimensions, self.card.head)
         made.load_state_dict({name: torch.from_numpy(self.tensors[name].copy()) for name in NAMES})

@@ -10,13 +10,13 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import Id, Value, thawed
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.decisions import Decision, Episode
-from selfwire.evolvers.evomas.encoding import Batch, batched, embedded, pool_vectors, row_texts
+from selfwire.evolvers.trained_router.decisions import Decision, Episode
+from selfwire.evolvers.trained_router.encoding import Batch, batched, embedded, pool_vectors, row_texts
 from selfwire.graphs.evomas.chooser_factory import Adapters, sampling_of
-from selfwire.graphs.evomas.learning import EPISODE
+from selfwire.graphs.trained_router.learning import EPISODE
 
 if TYPE_CHECKING:
-    from selfwire.evolvers.evomas.head import RoutingHead
+    from selfwire.evolvers.trained_router.head import RoutingHead
 
 
 class Selection(Value):

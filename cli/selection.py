@@ -90,7 +90,7 @@ async def _selected(
         return {f"{ref}: {question}": selections(decisions)}
     found: dict[str, Sequence[Selection]] = {}
     for version, one in await _versions(library, ref.partition("@")[0]):
-        found[version] = await probed(one, decisions, method.config, method.embedder)
+        found[version] = await probed(one, decisions, method.config.routing, method.embedder)
     return found
 
 

@@ -170,7 +170,7 @@ def _go(training: OpenTraining, home: str | None) -> None:
         out.print(notice)
     out.print(f"run {parts.run}: the router of {parts.method.name} on {training.run.benchmark.name}")
     with with_last_words(partial(_last_words, training, home)):
-        trained = run_sync(training.go(lambda update: _told(update, training.config.train.updates)))
+        trained = run_sync(training.go(lambda update: _told(update, training.train.updates)))
         if parts.splits.test:
             _show(run_sync(training.tested(trained)))
 

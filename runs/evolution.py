@@ -19,10 +19,10 @@ from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.evolution.config import Parts
 from selfwire.graphs.evolution.graph import Event, run_evolution
 from selfwire.graphs.evolution.nodes import ELAPSED, EvolutionState
-from selfwire.graphs.evomas.chooser_factory import refuse_unusable
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import method
+from selfwire.graphs.trained_router.heads import refuse_unusable
 from selfwire.runs.controls import with_random_edits
 from selfwire.runs.folders import CHECKPOINTS, JOURNAL, SUMMARY, run_folder, runs_folder
 from selfwire.runs.models import embedder_name, metered
@@ -228,7 +228,7 @@ def _seed(made: Method, request: EvolveRequest, bench: Benchmark, library: Libra
         raise ConfigError(f"seed team {request.seed_team!r} belongs to {workflow.method}, not to {made.name}")
     workflow = made.adopted(workflow)
     if isinstance(made, Evomas):
-        refuse_unusable(workflow, made.config, made.embedder.name)
+        refuse_unusable(workflow, made.config.routing, made.embedder.name)
     missing = {tool for agent in workflow.agents for tool in agent.tools} - set(bench.toolbox)
     if missing:
         told = ", ".join(sorted(missing))

@@ -15,7 +15,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import Value
 from selfwire.core.workflow import Workflow
 from selfwire.evals.statistics import Estimate, wilson
-from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.trained_router.config import RouterConfig, TrainConfig
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.evomas.method import Evomas
@@ -58,20 +58,22 @@ class OpenTraining:
 
     Attributes:
         run: the opened run that it uses the parts of.
-        config: how the router draws and is trained.
+        config: how the router draws.
+        train: how it is trained.
         embedder: of states and agents.
         state: file of the weights after the last update.
     """
 
     run: OpenRun
-    config: EvomasConfig
+    config: RouterConfig
+    train: TrainConfig
     embedder: Embedder
     state: Path
 
     @property
     def notices(self) -> tuple[str, ...]:
         """What the user should know, such as batches that are not of the size that was asked for."""
-        wanted, tasks = self.config.train.batch, len(self.run.parts.splits.train)
+        wanted, tasks = self.train.batch, len(self.run.parts.splits.train)
         made = batch_tasks(wanted, self.config.samples, tasks) * self.config.samples
         why = f"{tasks} train tasks, {self.config.samples} runs of each"
         smaller = (f"every update learns from {made} episodes, not from {wanted}: there are {why}",)
@@ -96,14 +98,14 @@ class OpenTraining:
             samples=self.config.samples,
             tasks=parts.splits.train,
             config=self.config,
-            train=self.config.train,
+            train=self.train,
             embedder=self.embedder,
             state=self.state,
             save=self._save,
         )
         async with standing(self._tell), deadline(parts.ledger):
             workflow = await training.go(parts.seed_workflow, on_update, on_episode)
-        await self._tell("finished", iteration=self.config.train.updates)
+        await self._tell("finished", iteration=self.train.updates)
         return workflow
 
     async def tested(self, workflow: Workflow) -> list[Tested]:
@@ -178,11 +180,11 @@ def resumed_training(
 
 
 def _training(opened: OpenRun, home: Path | None) -> OpenTraining:
-    config, embeds = _trainable(opened.parts.method, opened.parts.seed_workflow)
-    return OpenTraining(opened, config, embeds, runs_folder(home) / opened.parts.run / STATE)
+    config, train, embeds = _trainable(opened.parts.method, opened.parts.seed_workflow)
+    return OpenTraining(opened, config, train, embeds, runs_folder(home) / opened.parts.run / STATE)
 
 
-def _trainable(method: Method, seed: Workflow) -> tuple[EvomasConfig, Embedder]:
+def _trainable(method: Method, seed: Workflow) -> tuple[RouterConfig, TrainConfig, Embedder]:
     """How the router draws and is trained, and whose vectors it reads.
 
     Raises:
@@ -191,7 +193,7 @@ def _trainable(method: Method, seed: Workflow) -> tuple[EvomasConfig, Embedder]:
     if isinstance(method, Evomas):
         if method.config.adapter != "learned":
             raise ConfigError(f"adapter {method.config.adapter} asks no router; leave it at learned to train one")
-        return method.config, method.embedder
+        return method.config.routing, method.config.train, method.embedder
     if not isinstance(method, Hiva) or method.config.router != "learned":
         raise ConfigError(f"{method.name} is routed by something else here; leave its router at learned to train it")
     if not branches(seed):
@@ -199,5 +201,4 @@ def _trainable(method: Method, seed: Workflow) -> tuple[EvomasConfig, Embedder]:
             f"no agent of this team has two successors to choose from ({len(seed.topology.nodes)} nodes), so a router "
             "has nothing to learn; name a team that branches with --workflow, such as one that was evolved"
         )
-    config = EvomasConfig(sampling=SAMPLING, samples=1, transfer=True, train=method.config.train)
-    return config, method.embedder
+    return RouterConfig(sampling=SAMPLING, transfer=True), method.config.train, method.embedder

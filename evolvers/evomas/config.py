@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from selfwire.core.values import Id, Value
-from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig, TrainConfig
+from selfwire.evolvers.trained_router.config import HeadConfig, RouterConfig, SamplingConfig, TrainConfig
 
 
 class EvomasConfig(Value):
@@ -53,3 +53,16 @@ class EvomasConfig(Value):
         if self.plan and self.adapter != "fixed":
             raise ValueError(f"a plan is run by the adapter fixed, and the adapter is {self.adapter}; set both or none")
         return self
+
+    @property
+    def routing(self) -> RouterConfig:
+        """What training the router has to know of the runs."""
+        return RouterConfig(
+            learned=self.adapter == "learned",
+            sampling=self.sampling,
+            head=self.head,
+            stages=self.stages,
+            samples=self.samples,
+            process_reward=self.process_reward,
+            transfer=self.transfer,
+        )

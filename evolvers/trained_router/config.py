@@ -67,6 +67,28 @@ class TrainConfig(Value):
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
+class RouterConfig(Value):
+    """What a training has to know of the runs that it learns from.
+
+    Args:
+        learned: whether the runs ask a router with the workflow's weights.
+        sampling: how layers are drawn; left at its defaults, as saved weights were trained.
+        head: what the head is, where it is not given by saved weights.
+        stages: T, most decisions of a run.
+        samples: episodes per train question.
+        process_reward: whether rewards along the way are part of the return.
+        transfer: whether weights may route another pool than they were trained for.
+    """
+
+    learned: bool = True
+    sampling: SamplingConfig = SamplingConfig()
+    head: HeadConfig = HeadConfig()
+    stages: int = 6
+    samples: int = 1
+    process_reward: bool = False
+    transfer: bool = False
+
+
 PAPER_HEAD = HeadConfig(state="tokens", init="xavier", normalised=False)
 """The head as the paper prints it."""
 

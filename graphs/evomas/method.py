@@ -153,7 +153,7 @@ class Evomas(Method):
         episodes = [found for one in trajectories if (found := episode_of(one)) is not None]
         if self.config.adapter != "learned" or not episodes:
             return Evolved(workflow=workflow)
-        learned, _, update = await updated(workflow, episodes, self.config, self.config.train, self.embedder)
+        learned, _, update = await updated(workflow, episodes, self.config.routing, self.config.train, self.embedder)
         return Evolved(workflow=learned.descended_from(workflow, ()), notes={"update": update.model_dump(mode="json")})
 
     def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:

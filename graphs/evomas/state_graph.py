@@ -28,7 +28,6 @@ from selfwire.evolvers.evomas.pool import EARLY_EXIT
 from selfwire.evolvers.evomas.stages import Stage, change, masked, running, settled_answer, stop_reason
 from selfwire.evolvers.evomas.state import TaskState, rows
 from selfwire.evolvers.evomas.updater import updated
-from selfwire.graphs.evomas.chooser_factory import sampling_of
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.evomas.stage import placed, whole_topology
 from selfwire.graphs.evomas.state import (
@@ -44,6 +43,7 @@ from selfwire.graphs.node_wrappers import both_forms
 from selfwire.graphs.run_context import chosen, context_schema, edited
 from selfwire.graphs.run_start import Opening, cost_so_far, place_in, question_in
 from selfwire.graphs.team import Team, compile_team, embedded
+from selfwire.graphs.trained_router.heads import sampling_of
 from selfwire.runtime.ledger import Ledger
 
 Wire = Callable[[EvomasContext, Usage], Awaitable[tuple[Evomas, Ledger | None]]]
@@ -237,7 +237,7 @@ def machine(config: EvomasConfig, opening: Opening[EvomasContext], wire: Wire) -
         return played
 
     start = opening.start
-    layers = sampling_of(start, config).layers
+    layers = sampling_of(start, config.routing).layers
     schema = context_schema(EvomasContext, placed(start, layers), {EARLY_EXIT: "adapt"})
     graph: EvomasGraph = StateGraph(EvomasState, context_schema=schema, input_schema=EvomasInput)
     graph.add_node("begin", both_forms(paid(Steps.begin, anew=True)))

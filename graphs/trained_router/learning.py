@@ -8,19 +8,18 @@ from selfwire.core.protocols import Embedder
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import thawed
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.trained_router.config import TrainConfig
+from selfwire.evolvers.trained_router.config import RouterConfig, TrainConfig
 from selfwire.evolvers.trained_router.decisions import Episode
 from selfwire.evolvers.trained_router.reinforce import Learner, Update
 from selfwire.evolvers.trained_router.weights import Weights, refuse_other_pool, weights_of
-from selfwire.graphs.evomas.chooser_factory import sampling_of, saved_weights, with_weights
+from selfwire.graphs.trained_router.heads import sampling_of, saved_weights, with_weights
 
 EPISODE = "episode"
 """Where a trajectory's notes hold what its router decided."""
 
 
 async def updated(
-    workflow: Workflow, episodes: Sequence[Episode], config: EvomasConfig, train: TrainConfig, embedder: Embedder
+    workflow: Workflow, episodes: Sequence[Episode], config: RouterConfig, train: TrainConfig, embedder: Embedder
 ) -> tuple[Workflow, Weights, Update]:
     """Learn from a batch of episodes.
 
@@ -45,7 +44,7 @@ async def updated(
     return with_weights(workflow, weights), weights, update
 
 
-def _learner(workflow: Workflow, config: EvomasConfig, train: TrainConfig, embedder: str, dimensions: int) -> Learner:
+def _learner(workflow: Workflow, config: RouterConfig, train: TrainConfig, embedder: str, dimensions: int) -> Learner:
     from selfwire.evolvers.trained_router.head import RoutingHead, device_for
 
     weights = saved_weights(workflow)

@@ -9,10 +9,10 @@ from selfwire.core.protocols import Embedder
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import Id, Value, thawed
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.trained_router.config import RouterConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode
 from selfwire.evolvers.trained_router.encoding import Batch, batched, embedded, pool_vectors, row_texts
-from selfwire.graphs.evomas.chooser_factory import Adapters, sampling_of
+from selfwire.graphs.trained_router.heads import Heads, sampling_of
 from selfwire.graphs.trained_router.learning import EPISODE
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def selections(decisions: Sequence[Decision]) -> tuple[Selection, ...]:
 
 
 async def probed(
-    workflow: Workflow, decisions: Sequence[Decision], config: EvomasConfig, embedder: Embedder
+    workflow: Workflow, decisions: Sequence[Decision], config: RouterConfig, embedder: Embedder
 ) -> tuple[Selection, ...]:
     """What a workflow's router makes of the same states, each layer after the same earlier layers.
 
@@ -64,7 +64,7 @@ async def probed(
         ConfigError, LibraryError: the weights cannot be used or have not been loaded.
         ValueError: there is no decision, or one names an agent that the pool lacks.
     """
-    head = await Adapters().head(workflow, config.head, embedder, transfer=config.transfer)
+    head = await Heads().head(workflow, config.head, embedder, transfer=config.transfer)
     agents = dict(zip(workflow.pool, await pool_vectors(workflow.agents, embedder), strict=True))
     texts = [text for decision in decisions for text in row_texts(decision.rows, head.config)]
     batch = batched(decisions, agents, await embedded(texts, embedder), head.config)

@@ -1,4 +1,4 @@
-"""The trained router of EvoMAS for any team: it chooses among a node's successors.
+"""The trained router for any team: it chooses among a node's successors.
 
 The state is the question, who decides, and what it answered; the agents to choose from are the successors' agents.
 A router is called where nothing can be awaited, so what a node answers is embedded as soon as it has answered. An
@@ -22,7 +22,7 @@ from selfwire.evolvers.trained_router.choosers import PURPOSE, draw_layers, laye
 from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode, Layered
 from selfwire.evolvers.trained_router.encoding import Vectors, embedded, pool_vectors, row_texts
-from selfwire.graphs.evomas.chooser_factory import Adapters
+from selfwire.graphs.trained_router.heads import Heads
 
 if TYPE_CHECKING:
     from selfwire.evolvers.trained_router.head import RoutingHead
@@ -31,7 +31,7 @@ SAMPLING = SamplingConfig(layers=1, width=2)
 """One layer at most two wide: the successors of one node."""
 SHOWN = 600
 """Characters of an answer that the router reads."""
-HEADS = Adapters()
+HEADS = Heads()
 """Heads that were built for teams, by their weights."""
 
 

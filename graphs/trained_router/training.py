@@ -11,13 +11,12 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.trained_router.config import TrainConfig
+from selfwire.evolvers.trained_router.config import RouterConfig, TrainConfig
 from selfwire.evolvers.trained_router.decisions import Episode
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.evolvers.trained_router.weights import read_weights, write_atomically
-from selfwire.graphs.evomas.chooser_factory import saved_weights, with_weights
 from selfwire.graphs.rollouts import Ground, Play, roll_out
+from selfwire.graphs.trained_router.heads import saved_weights, with_weights
 from selfwire.graphs.trained_router.learning import episode_of, updated
 
 PHASE = "train"
@@ -53,7 +52,7 @@ class Training:
     play: Play
     samples: int
     tasks: Sequence[Task]
-    config: EvomasConfig
+    config: RouterConfig
     train: TrainConfig
     embedder: Embedder
     state: Path

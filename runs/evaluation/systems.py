@@ -18,11 +18,11 @@ from selfwire.evals.baselines.single import CUT, single_workflow
 from selfwire.evals.baselines.table import BASELINES, baseline
 from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark
 from selfwire.evals.evaluation.rows import CAPPED, Contestant
-from selfwire.graphs.evomas.chooser_factory import refuse_unusable
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.method_protocol import Solver
 from selfwire.graphs.method_registry import METHODS, method
 from selfwire.graphs.rollouts import Play
+from selfwire.graphs.trained_router.heads import refuse_unusable
 from selfwire.runs.evaluation.request import Entry
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.workflow_library import Library
@@ -104,7 +104,7 @@ async def found(entry: Entry, wiring: Wiring, bench: Benchmark, library: Library
         raise LibraryError(f"{error}; methods are {', '.join(METHODS)}; baselines are {', '.join(BASELINES)}") from None
     made = wiring.solver(saved.workflow.method, entry.config)
     if isinstance(made, Evomas):
-        refuse_unusable(saved.workflow, made.config, made.embedder.name)
+        refuse_unusable(saved.workflow, made.config.routing, made.embedder.name)
     missing = {tool for agent in saved.workflow.agents for tool in agent.tools} - set(bench.toolbox)
     if missing:
         raise ConfigError(

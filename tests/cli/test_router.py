@@ -17,9 +17,9 @@ from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.trained_router.head import RoutingHead
 from selfwire.evolvers.trained_router.reinforce import Learner
 from selfwire.evolvers.trained_router.weights import weights_of
-from selfwire.graphs.evomas.chooser_factory import with_weights
 from selfwire.graphs.hiva.method import asks_head
 from selfwire.graphs.method_registry import method
+from selfwire.graphs.trained_router.heads import with_weights
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.exports import write_workflow
 from selfwire.runtime.metered import MeteredModel

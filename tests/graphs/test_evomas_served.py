@@ -16,7 +16,7 @@ from selfwire.evolvers.trained_router.config import TrainConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode, Layered
 from selfwire.graphs import evomas
 from selfwire.graphs.evomas import Evomas
-from selfwire.graphs.evomas.chooser_factory import with_weights
+from selfwire.graphs.trained_router.heads import with_weights
 from selfwire.graphs.trained_router.learning import updated
 from selfwire.runtime.blobs import remembered
 from selfwire.runtime.embeddings import HashingEmbedder
@@ -48,7 +48,7 @@ async def trained() -> Workflow:
     batch = [episode(1.0, "web_search"), episode(0.0, "io"), episode(0.0, "web_browser")]
     slim = start
     for _ in range(3):
-        slim, weights, _ = await updated(slim, batch, EvomasConfig(), TRAIN, HashingEmbedder())
+        slim, weights, _ = await updated(slim, batch, EvomasConfig().routing, TRAIN, HashingEmbedder())
     return with_weights(slim, weights.slim())
 
 

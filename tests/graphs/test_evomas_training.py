@@ -20,7 +20,8 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.trained_router.config import SamplingConfig
 from selfwire.evolvers.trained_router.weights import ROUTER, read_weights
-from selfwire.graphs.evomas.chooser_factory import Adapters, sampling_of, saved_weights
+from selfwire.graphs.evomas.chooser_factory import Adapters
+from selfwire.graphs.trained_router.heads import sampling_of, saved_weights
 from selfwire.graphs.trained_router.learning import added, episode_of
 from selfwire.runtime import blobs
 from selfwire.runtime.exports import read_workflow, write_workflow
@@ -197,13 +198,13 @@ async def test_untrained_and_frozen_routers_are_the_head_as_it_starts(tmp_path: 
 async def test_layers_are_drawn_as_the_router_was_trained_unless_the_config_says_otherwise(tmp_path: Path) -> None:
     trained, _ = await train(tmp_path)
     default = EvomasConfig()
-    assert sampling_of(trained, default) == CONFIG.sampling != default.sampling
-    assert sampling_of(seed(), default) == default.sampling
+    assert sampling_of(trained, default.routing) == CONFIG.sampling != default.sampling
+    assert sampling_of(seed(), default.routing) == default.sampling
     wanted = default.replace(sampling=SamplingConfig(softness=0.2))
-    assert sampling_of(trained, wanted) == wanted.sampling
-    assert sampling_of(trained, default.replace(adapter="random")) == default.sampling
+    assert sampling_of(trained, wanted.routing) == wanted.sampling
+    assert sampling_of(trained, default.replace(adapter="random").routing) == default.sampling
     with pytest.raises(ConfigError, match="unreadable sampling"):
-        sampling_of(trained.learned(router={"weights": "sha256:0", "sampling": {"mass": 2}}), default)
+        sampling_of(trained.learned(router={"weights": "sha256:0", "sampling": {"mass": 2}}), default.routing)
     chooser = await Adapters().chooser(trained, default, Player().embedder)
     drawn = await chooser(("active subtask: parcel 1",), AGENTS, masked=frozenset(), scope=Scope())
     assert [len(layer) for layer in drawn.layers] == [1, 1]

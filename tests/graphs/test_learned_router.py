@@ -8,8 +8,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.trained_router.config import SamplingConfig, TrainConfig
+from selfwire.evolvers.trained_router.config import RouterConfig, SamplingConfig, TrainConfig
 from selfwire.evolvers.trained_router.decisions import Layered
 from selfwire.graphs.agent_node import TeamRun
 from selfwire.graphs.team import run_team
@@ -82,7 +81,7 @@ async def test_an_agent_with_two_nodes_is_chosen_for_both() -> None:
 
 
 async def test_rewards_of_runs_change_who_is_chosen_next() -> None:
-    workflow, config = team(), EvomasConfig(sampling=NARROW, transfer=True)
+    workflow, config = team(), RouterConfig(sampling=NARROW, transfer=True)
 
     async def graded(seed: int) -> Trajectory:
         done = await ran(workflow, WET, seed=seed)
@@ -105,7 +104,7 @@ async def test_an_agent_that_is_born_into_the_team_can_be_chosen_at_once() -> No
     workflow, _, _ = await updated(
         team(),
         [one.replace(reward=reward) for reward in (0.0, 1.0) if (one := team_episode(await ran(team(), WET), team()))],
-        EvomasConfig(sampling=NARROW, transfer=True),
+        RouterConfig(sampling=NARROW, transfer=True),
         TrainConfig(),
         EMBEDDER,
     )
@@ -130,7 +129,7 @@ async def test_a_team_is_lent_the_router_of_another_one() -> None:
         for seed in range(40)
         if (one := team_episode(await ran(team(), WET, seed=seed), team()))
     ]
-    config = EvomasConfig(sampling=NARROW, transfer=True)
+    config = RouterConfig(sampling=NARROW, transfer=True)
     trained, _, _ = await updated(team(), rewarded, config, TrainConfig(rate=1e-3), EMBEDDER)
     deeper = team("s>fish s>wood fish>wood fish>z wood>z").replace(method="handmade")
     lent = deeper.learned(router=trained.memory["router"])

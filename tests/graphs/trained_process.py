@@ -131,7 +131,7 @@ async def train(
                 play=player,
                 samples=CONFIG.samples,
                 tasks=TASKS,
-                config=CONFIG,
+                config=CONFIG.routing,
                 train=config,
                 embedder=player.embedder,
                 state=folder / STATE,

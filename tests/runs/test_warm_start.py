@@ -11,7 +11,7 @@ from selfwire.evolvers.trained_router.head import RoutingHead
 from selfwire.evolvers.trained_router.reinforce import Learner
 from selfwire.evolvers.trained_router.weights import weights_of
 from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.graphs.evomas.chooser_factory import saved_weights, with_weights
+from selfwire.graphs.trained_router.heads import saved_weights, with_weights
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runs.training import new_training, resumed_training
 from selfwire.runtime import blobs

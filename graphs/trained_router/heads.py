@@ -1,0 +1,118 @@
+"""Routing heads made from a workflow's weights; torch is imported when a head is built."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.protocols import Embedder
+from selfwire.core.values import thawed
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.trained_router.config import HeadConfig, RouterConfig, SamplingConfig
+from selfwire.evolvers.trained_router.weights import ROUTER, Card, Weights, refuse_other_pool, router_entry, unpacked
+from selfwire.runtime.blobs import recalled, remembered
+
+if TYPE_CHECKING:
+    from selfwire.evolvers.trained_router.head import RoutingHead
+
+HEADS = 8
+"""How many heads are kept; the oldest goes first."""
+
+
+class Heads:
+    """The heads that were built, by their weights."""
+
+    def __init__(self) -> None:
+        self._heads: dict[tuple[str, str], tuple[Card | None, RoutingHead]] = {}
+
+    async def head(
+        self,
+        workflow: Workflow,
+        config: HeadConfig,
+        embedder: Embedder,
+        *,
+        trained: bool = True,
+        transfer: bool = False,
+    ) -> "RoutingHead":
+        """The head of a workflow, built once per weights, in a thread.
+
+        Args:
+            workflow: the pool, with weights in its memory if it was trained.
+            config: what an untrained head is.
+            embedder: of states and agents.
+            trained: off leaves the weights aside.
+            transfer: whether weights of another pool may be used.
+
+        Raises:
+            ConfigError: the weights cannot be used.
+            LibraryError: their bytes have not been loaded.
+        """
+        entry = workflow.memory.get(ROUTER) if trained else None
+        key = (str(entry), f"{embedder.name} {config!r}")
+        if key not in self._heads:
+            dimensions = (await embedder.embed(["task"])).shape[1]
+            self._heads[key] = await asyncio.to_thread(_built, workflow, dimensions, config, trained)
+            for oldest in list(self._heads)[:-HEADS]:
+                del self._heads[oldest]
+        card, head = self._heads[key]
+        if card is not None:
+            refuse_other_pool(card, workflow.agents, embedder.name, transfer=transfer)
+        return head
+
+
+def sampling_of(workflow: Workflow, config: RouterConfig) -> SamplingConfig:
+    """How layers are drawn: as the config says; where that is left at its defaults, as the router was trained.
+
+    Raises:
+        ConfigError: the workflow's memory says of its router what cannot be.
+    """
+    entry = workflow.memory.get(ROUTER)
+    if not config.learned or config.sampling != SamplingConfig() or not isinstance(entry, Mapping):
+        return config.sampling
+    try:
+        return SamplingConfig.model_validate(thawed(entry.get("sampling", {})))
+    except ValidationError as error:
+        why = error.errors()[0]["msg"]
+        raise ConfigError(f"the router of workflow {workflow.fingerprint} has an unreadable sampling: {why}") from None
+
+
+def saved_weights(workflow: Workflow) -> Weights | None:
+    """The weights that a workflow's memory refers to; None if it was never trained.
+
+    Raises:
+        ConfigError: they are corrupt.
+        LibraryError: their bytes have not been loaded.
+    """
+    entry = workflow.memory.get(ROUTER)
+    if entry is None:
+        return None
+    reference = entry.get("weights") if isinstance(entry, Mapping) else None
+    if not isinstance(reference, str):
+        raise ConfigError(f"workflow {workflow.fingerprint} has a router without weights: {entry!r:.80}; train again")
+    return unpacked(recalled(reference), f"{reference[:19]}... of workflow {workflow.fingerprint}")
+
+
+def refuse_unusable(workflow: Workflow, config: RouterConfig, embedder: str) -> None:
+    """Check that a pool's weights, if it has any and they will be asked, can route it; imports no torch.
+
+    Raises:
+        ConfigError: they are corrupt, or of another pool or embedder.
+        LibraryError: their bytes have not been loaded.
+    """
+    weights = saved_weights(workflow) if config.learned else None
+    if weights is not None:
+        refuse_other_pool(weights.card, workflow.agents, embedder, transfer=config.transfer)
+
+
+def with_weights(workflow: Workflow, weights: Weights) -> Workflow:
+    """The workflow, routed by these weights from now on; their bytes are kept in this process until it is saved."""
+    return workflow.learned(**{ROUTER: router_entry(weights.card, remembered(weights.packed))})
+
+
+def _built(workflow: Workflow, dimensions: int, config: HeadConfig, trained: bool) -> tuple[Card | None, "RoutingHead"]:
+    from selfwire.evolvers.trained_router.head import RoutingHead
+
+    weights = saved_weights(workflow) if trained else None
+    return (weights.card, weights.head()) if weights else (None, RoutingHead(dimensions, config))

@@ -33,7 +33,7 @@ check: setup
 	@echo "==> types"
 	@$(BIN)/mypy -p selfwire -p tests
 	@echo "==> import rules"
-	@PYTHONPATH=src $(BIN)/lint-imports
+	@$(BIN)/lint-imports
 
 demo: setup
 	@echo "==> evolving HiVA on Plancraft with the offline stand-in model"
@@ -44,4 +44,4 @@ bench: setup
 	@$(BIN)/python -m selfwire.bench $(ARGS)
 
 clean:
-	rm -rf .venv build *.egg-info
+	rm -rf .venv build *.egg-info src/*.egg-info

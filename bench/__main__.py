@@ -18,16 +18,16 @@ def main() -> None:
     out = Console(width=None if os.isatty(1) else 160, highlight=False)
     out.print(f"load average when started: {os.getloadavg()[0]:.1f}; ratios are side by side in one run")
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:  # first, as peaks of memory are inherited
-        shown(out, "an evaluation", fresh.submit(harness.run).result())
-    shown(out, "the wrapper around models", wrapper.run())
+        shown(out, "an evaluation", fresh.submit(harness.measure_evaluation_harness).result())
+    shown(out, "the wrapper around models", wrapper.measure_wrapper())
     metered = MeteredModel(wrapper.Scripted(), journal=Journal.memory())
-    shown(out, "a team, agents asking through the wrapper", team.run(metered))
-    shown(out, "a team, agents answering at once", team.run())
-    shown(out, "rounds of DyTopo", rounds.run())
-    shown(out, "the trained router of EvoMAS", routing.run())
-    shown(out, "retrieval over 100,000 passages", retrieval.run())
-    shown(out, "groups of HERA", groups.run())
-    shown(out, "what is stored, what is imported", storage.run())
+    shown(out, "a team, agents asking through the wrapper", team.measure_team(metered))
+    shown(out, "a team, agents answering at once", team.measure_team())
+    shown(out, "rounds of DyTopo", rounds.measure_rounds())
+    shown(out, "the trained router of EvoMAS", routing.measure_routing())
+    shown(out, "retrieval over 100,000 passages", retrieval.measure_retrieval())
+    shown(out, "groups of HERA", groups.measure_groups())
+    shown(out, "what is stored, what is imported", storage.measure_storage())
 
 
 def shown(out: Console, title: str, rows: list[Row]) -> None:

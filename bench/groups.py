@@ -12,7 +12,7 @@ from selfwire.core.chat import ChatMessage
 from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.topology import chain
+from selfwire.core.topology import make_chain
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.config import HeraConfig
@@ -33,7 +33,7 @@ PLAN = [
 class Planner(Canned):
     """Agents answer after a delay; the orchestrator plans the same chain at once."""
 
-    async def ask(
+    async def generate_structured(
         self,
         schema: type[Schema],
         messages: Sequence[ChatMessage],
@@ -50,7 +50,7 @@ class Planner(Canned):
         return schema.model_validate(said[schema.__name__]), Usage(calls=1)
 
 
-def run(rounds: int = 5) -> list[Row]:
+def measure_groups(rounds: int = 5) -> list[Row]:
     """Measure a group and a single team, by turns."""
     one, group = asyncio.run(_measured(rounds))
     return [
@@ -64,7 +64,7 @@ async def _measured(rounds: int) -> tuple[float, float]:
     crowd = Workflow(
         method=METHOD,
         agents=tuple(Agent(id=name, prompt=f"You are {name}.") for name in NAMES),
-        topology=chain(*NAMES),
+        topology=make_chain(*NAMES),
     )
     single, whole = (Hera(Planner(LATENCY), {}, HashingEmbedder(), HeraConfig(group=size)) for size in (1, TEAMS))
     question = Question(id="bench", input="Who is here?")

@@ -26,17 +26,17 @@ from langgraph.graph.state import CompiledStateGraph
 from selfwire.bench.team import Row
 from selfwire.bench.wrapper import Scripted
 from selfwire.core.task import Splits, Task
-from selfwire.evals.baselines.table import baseline
-from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark
-from selfwire.evals.evaluation.table import Line
+from selfwire.evals.baselines.table import make_baseline
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
+from selfwire.evals.evaluation.table import SystemSummary
 from selfwire.evals.graders import load_grader
-from selfwire.runs.evaluation.request import Entry, EvaluationRequest
+from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.run import Evaluation
-from selfwire.runs.evaluation.systems import Found, Wiring, entrant
+from selfwire.runs.evaluation.systems import LoadedWorkflow, SolverFactory, make_system
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.metered import CallPolicy, MeteredModel
+from selfwire.runtime.metered import CallSettings, MeteredModel
 
 TASKS, MANY, CONCURRENCY = 1000, 10_000, 64
 BARE = "a bare graph of one node"
@@ -60,36 +60,38 @@ class Slow(Scripted):
         return self._generate(messages)
 
 
-class Took(NamedTuple):
+class Elapsed(NamedTuple):
     """Wall and CPU seconds."""
 
     wall: float
     cpu: float
 
     @classmethod
-    def now(cls) -> "Took":
+    def now(cls) -> "Elapsed":
         """Both clocks."""
         return cls(time.perf_counter(), time.process_time())
 
-    def until(self, end: "Took") -> "Took":
+    def until(self, end: "Elapsed") -> "Elapsed":
         """What has gone by."""
-        return Took(end.wall - self.wall, end.cpu - self.cpu)
+        return Elapsed(end.wall - self.wall, end.cpu - self.cpu)
 
 
-class Timed(Evaluation):
+class TimedEvaluation(Evaluation):
     """An evaluation that notes what its results take."""
 
-    took: Took
+    took: Elapsed
 
-    async def written(self, *, complete: bool) -> tuple[Line, ...]:
+    async def write_results(self, *, complete: bool) -> tuple[SystemSummary, ...]:
         """As an evaluation."""
-        since = Took.now()
-        lines = await super().written(complete=complete)
-        self.took = since.until(Took.now())
+        since = Elapsed.now()
+        lines = await super().write_results(complete=complete)
+        self.took = since.until(Elapsed.now())
         return lines
 
 
-def run(tasks: int = TASKS, many: int = MANY, delays: Sequence[float] = (0.05, 0.5), rounds: int = 3) -> list[Row]:
+def measure_evaluation_harness(
+    tasks: int = TASKS, many: int = MANY, delays: Sequence[float] = (0.05, 0.5), rounds: int = 3
+) -> list[Row]:
     """Measure; one agent answers each task in one call."""
     rows = []
     for delay in delays:
@@ -120,37 +122,42 @@ def _ideal(tasks: int, delay: float) -> float:
     return tasks * delay / CONCURRENCY
 
 
-def _ratio(what: str, took: Sequence[Took], ideal: float, bound: float | None = None) -> Row:
+def _ratio(what: str, took: Sequence[Elapsed], ideal: float, bound: float | None = None) -> Row:
     return Row(what=f"{what}: wall / ideal", value=median(one.wall for one in took) / ideal, unit="x", bound=bound)
 
 
-def _row(tasks: int, part: str, took: Sequence[Took]) -> Row:
+def _row(tasks: int, part: str, took: Sequence[Elapsed]) -> Row:
     cpu, wall = median(one.cpu for one in took), median(one.wall for one in took)
     return Row(what=f"  CPU per task, {part} ({wall * 1e3:,.0f} ms of wall)", value=cpu / tasks * 1e3, unit="ms")
 
 
-def _evaluated(tasks: int, delay: float) -> tuple[Took, Took]:
+def _evaluated(tasks: int, delay: float) -> tuple[Elapsed, Elapsed]:
     """What an evaluation takes, and its results alone."""
     gc.collect()
     with TemporaryDirectory() as folder:
         journal = Journal.create(Path(folder) / "journal.sqlite", run="bench")
         evaluation = _evaluation(tasks, delay, journal, Path(folder) / "results.jsonl")
-        since = Took.now()
-        lines = asyncio.run(evaluation.go())
-        whole = since.until(Took.now())
+        since = Elapsed.now()
+        lines = asyncio.run(evaluation.execute())
+        whole = since.until(Elapsed.now())
         journal.close()
     if lines[-1].errors or lines[-1].spend.calls != tasks:
         raise AssertionError(f"the bench went wrong: {lines[-1].errors} errors, {lines[-1].spend.calls} calls")
     return whole, evaluation.took
 
 
-def _evaluation(tasks: int, delay: float, journal: Journal, out: Path) -> Timed:
+def _evaluation(tasks: int, delay: float, journal: Journal, out: Path) -> TimedEvaluation:
     ledger = Ledger()
-    model = MeteredModel(Slow(delay=delay), journal=journal, ledger=ledger, policy=CallPolicy(concurrency=CONCURRENCY))
-    wiring = Wiring(model, {}, HashingEmbedder(), None)
-    return Timed(
+    model = MeteredModel(
+        Slow(delay=delay), journal=journal, ledger=ledger, policy=CallSettings(concurrency=CONCURRENCY)
+    )
+    wiring = SolverFactory(model, {}, HashingEmbedder(), None)
+    return TimedEvaluation(
         request=EvaluationRequest(
-            benchmark="bench", entries=(Entry(name="direct", target="direct"),), tasks=tasks, concurrency=CONCURRENCY
+            benchmark="bench",
+            entries=(SystemSpec(name="direct", target="direct"),),
+            tasks=tasks,
+            concurrency=CONCURRENCY,
         ),
         benchmark=Benchmark(
             name="bench",
@@ -159,10 +166,14 @@ def _evaluation(tasks: int, delay: float, journal: Journal, out: Path) -> Timed:
             environment=load_grader("exact"),
             toolbox={},
             tools=(),
-            baseline=Baseline("empty answer", lambda question: "-"),
+            baseline=TrivialRule("empty answer", lambda question: "-"),
         ),
-        workflows={"direct": Found(workflow=baseline("direct", model=model, toolbox={}).seed(()))},
-        entered=lambda entry, one: entrant(entry, one, wiring),
+        workflows={
+            "direct": LoadedWorkflow(
+                workflow=make_baseline("direct", model=model, toolbox={}).make_initial_workflow(())
+            )
+        },
+        entered=lambda entry, one: make_system(entry, one, wiring),
         evolutions=(),
         tasks=[Task(id=f"t{number}", input=f"What is {number}?", reference="4") for number in range(tasks)],
         journal=journal,
@@ -177,12 +188,12 @@ class _State(TypedDict):
     answer: str
 
 
-def _bare(tasks: int, delay: float) -> Took:
+def _bare(tasks: int, delay: float) -> Elapsed:
     """What the same calls take inside a graph of LangGraph's that does nothing else."""
     gc.collect()
-    since = Took.now()
+    since = Elapsed.now()
     asyncio.run(_asked(_graph(Slow(delay=delay)), tasks))
-    return since.until(Took.now())
+    return since.until(Elapsed.now())
 
 
 def _graph(model: Slow) -> "CompiledStateGraph[_State, None, _State, _State]":

@@ -18,15 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from selfwire.bench.team import Row
-from selfwire.tools.retrievers import Retriever, nearest
-from selfwire.tools.search import Document, over_words
+from selfwire.tools.retrievers import Retriever, find_nearest
+from selfwire.tools.search import Document, make_bm25_retriever
 
 PASSAGES, WORDS, QUERY_WORDS, VOCABULARY = 100_000, 60, 12, 200_000
 EXPONENT = 1.07
 QUERIES, K, DIMENSIONS = 200, 5, 384
 
 
-def run(passages: int = PASSAGES) -> list[Row]:
+def measure_retrieval(passages: int = PASSAGES) -> list[Row]:
     """Measure."""
     code = f"from selfwire.bench import retrieval; retrieval.told_bm25({passages})"
     command = [sys.executable, "-c", code]
@@ -37,26 +37,26 @@ def run(passages: int = PASSAGES) -> list[Row]:
         Row(what=f"{what}: memory of the index", value=bm25["index_mb"], unit="MB"),
         Row(what=f"{what}: memory while it is built", value=bm25["peak_mb"], unit="MB"),
         *_latencies(what, bm25["seconds"]),
-        *dense(passages),
+        *measure_dense(passages),
     ]
 
 
-def dense(passages: int) -> list[Row]:
+def measure_dense(passages: int) -> list[Row]:
     """Rank random unit rows by their cosine to random queries."""
     rng = np.random.default_rng(0)
     rows, queries = (_units(rng, count) for count in (passages, QUERIES))
-    seconds = [_timed(partial(nearest, rows, query, K)) for query in queries]
+    seconds = [_timed(partial(find_nearest, rows, query, K)) for query in queries]
     what = f"dense, {passages:,} rows of {DIMENSIONS}"
     return [Row(what=f"{what}: memory", value=rows.nbytes / 1e6, unit="MB"), *_latencies(what, seconds)]
 
 
-def told_bm25(passages: int) -> None:
+def print_bm25(passages: int) -> None:
     """Build an index, put queries to it, and print figures as JSON: seconds and megabytes."""
-    documents, queries = corpus(passages)
+    documents, queries = make_corpus(passages)
     before = _memory()
     started = time.perf_counter()
-    ranks = over_words(documents)
-    asyncio.run(ranks.ranked(queries[0], K))
+    ranks = make_bm25_retriever(documents)
+    asyncio.run(ranks.rank(queries[0], K))
     build = time.perf_counter() - started
     index, peak = _memory() - before, _peak() - before
     seconds = asyncio.run(_searched(ranks, queries))
@@ -68,12 +68,12 @@ async def _searched(ranks: Retriever, queries: Sequence[str]) -> list[float]:
     seconds = []
     for query in queries:
         started = time.perf_counter()
-        await ranks.ranked(query, K)
+        await ranks.rank(query, K)
         seconds.append(time.perf_counter() - started)
     return seconds
 
 
-def corpus(passages: int) -> tuple[list[Document], list[str]]:
+def make_corpus(passages: int) -> tuple[list[Document], list[str]]:
     """Passages and queries of words that are as unevenly frequent as those of real text; the same every time."""
     rng = np.random.default_rng(0)
     shares = 1 / np.arange(1, VOCABULARY + 1) ** EXPONENT

@@ -22,8 +22,8 @@ from selfwire.core.task import Question
 from selfwire.core.usage import Usage
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MANAGER, Domain
-from selfwire.evolvers.dytopo.induction import adjacency, aggregation_order, ordered_edges, relevance
-from selfwire.evolvers.dytopo.initial_team import team
+from selfwire.evolvers.dytopo.induction import adjacency, aggregation_order, order_edges, relevance
+from selfwire.evolvers.dytopo.initial_team import make_team
 from selfwire.graphs.dytopo.method import Dytopo
 from selfwire.runtime.embeddings import HashingEmbedder
 
@@ -36,15 +36,15 @@ COMPARED = 512
 Edges = list[tuple[int, int]]
 
 
-def run(sizes: Sequence[int] = (8, 64, COMPARED, 1000), workers: int = 64, rounds: int = 5) -> list[Row]:
+def measure_rounds(sizes: Sequence[int] = (8, 64, COMPARED, 1000), workers: int = 64, rounds: int = 5) -> list[Row]:
     """Measure; the loop and the vectorised form take turns."""
     rows = []
     for size in sizes:
-        queries, keys = vectors(size)
-        fast = median(_seconds(partial(vectorised, queries, keys)) for _ in range(rounds))
+        queries, keys = make_vectors(size)
+        fast = median(_seconds(partial(compute_vectorised, queries, keys)) for _ in range(rounds))
         rows.append(Row(what=f"graph of {size} agents, embedding apart", value=fast * 1e3, unit="ms"))
         if size == COMPARED:
-            slow = median(_seconds(partial(looped, queries, keys)) for _ in range(min(rounds, 3)))
+            slow = median(_seconds(partial(compute_looped, queries, keys)) for _ in range(min(rounds, 3)))
             rows.append(Row(what=f"double loop, {size} agents", value=slow * 1e3, unit="ms"))
             rows.append(Row(what="vectorised against double loop (aim: >= 20)", value=slow / fast, unit="times"))
     took = median(asyncio.run(_rounds(workers, rounds + 1))[1:])  # the first one warms up
@@ -52,7 +52,7 @@ def run(sizes: Sequence[int] = (8, 64, COMPARED, 1000), workers: int = 64, round
     return [*rows, Row(what=what, value=took / (2 * LATENCY), unit="times", bound=1.15)]
 
 
-def vectors(size: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def make_vectors(size: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Seeded rows of shape (size, 384) for queries and keys, each about one of a few topics."""
     rng = np.random.default_rng(size)
     topics = rng.normal(size=(TOPICS, DIMENSIONS))
@@ -60,14 +60,14 @@ def vectors(size: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]
     return queries + rng.normal(size=queries.shape), keys + rng.normal(size=keys.shape)
 
 
-def vectorised(queries: npt.NDArray[np.float64], keys: npt.NDArray[np.float64]) -> tuple[Edges, list[int]]:
+def compute_vectorised(queries: npt.NDArray[np.float64], keys: npt.NDArray[np.float64]) -> tuple[Edges, list[int]]:
     """Edges and order as a round computes them."""
     scores = relevance(queries, keys)
-    edges = ordered_edges(scores, adjacency(scores, threshold=THRESHOLD, providers=PROVIDERS))
+    edges = order_edges(scores, adjacency(scores, threshold=THRESHOLD, providers=PROVIDERS))
     return edges, aggregation_order(len(scores), edges)
 
 
-def looped(queries: npt.NDArray[np.float64], keys: npt.NDArray[np.float64]) -> tuple[Edges, list[int]]:
+def compute_looped(queries: npt.NDArray[np.float64], keys: npt.NDArray[np.float64]) -> tuple[Edges, list[int]]:
     """The same, pair by pair."""
     edges: Edges = []
     for consumer, query in enumerate(queries):
@@ -83,7 +83,7 @@ def looped(queries: npt.NDArray[np.float64], keys: npt.NDArray[np.float64]) -> t
 class Prompt:
     """A model that answers every ask after the same time."""
 
-    async def ask(
+    async def generate_structured(
         self,
         schema: type[Schema],
         messages: Sequence[ChatMessage],
@@ -99,7 +99,7 @@ class Prompt:
             said |= {"is_complete": False, "next_goal": "go on"}
         return schema.model_validate(said), Usage(calls=1)
 
-    async def reply(
+    async def generate(
         self,
         messages: Sequence[ChatMessage],
         *,
@@ -115,7 +115,7 @@ class Prompt:
 async def _rounds(workers: int, times: int) -> list[float]:
     """Seconds of one round with its manager, several times over."""
     agents = [Agent(id=f"w{at}", prompt="You work.") for at in range(workers)]
-    crowd = team(agents, Domain(name="bench", answerers=("w0",)), manager="You lead.")
+    crowd = make_team(agents, Domain(name="bench", answerers=("w0",)), manager="You lead.")
     dytopo, took = Dytopo(Prompt(), {}, HashingEmbedder(), DytopoConfig(rounds=1)), []
     for _ in range(times):
         began = time.perf_counter()

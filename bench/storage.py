@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from selfwire.bench.team import Row
 from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.runs.evolution import started
+from selfwire.runs.evolution import start_evolution
 from selfwire.runs.folders import CHECKPOINTS, JOURNAL
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runtime.sync import run_sync
@@ -15,7 +15,7 @@ from selfwire.runtime.sync import run_sync
 ITERATIONS, BATCH = 10, 40
 
 
-def run() -> list[Row]:
+def measure_storage() -> list[Row]:
     """Evolve HiVA on archive without a gate, and weigh the files."""
     request = EvolveRequest(
         benchmark="archive",
@@ -24,8 +24,8 @@ def run() -> list[Row]:
     )
     with TemporaryDirectory() as folder:
         home = Path(folder)
-        with started(request, home, run="bench") as opened:
-            run_sync(opened.go())
+        with start_evolution(request, home, run="bench") as opened:
+            run_sync(opened.execute())
             spend = opened.parts.journal.spend()
         sizes = {name: (home / "runs" / "bench" / name).stat().st_size for name in (JOURNAL, CHECKPOINTS)}
         library = (home / "library.sqlite").stat().st_size

@@ -26,17 +26,17 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.usage import Usage
-from selfwire.core.values import Value
-from selfwire.graphs.agent_node import TeamRun
-from selfwire.graphs.routers import every
+from selfwire.core.values import FrozenModel
+from selfwire.graphs.agent_node import TeamContext
+from selfwire.graphs.routers import route_to_all
 from selfwire.graphs.team import run_team
-from selfwire.nodes.agent import agent_act
+from selfwire.nodes.agent import make_agent_runner
 
 PROMPT = "You are agent {name} of a team. Do your part of the task and hand on what you found."
 TASK = Question(id="bench", input="Which of the two towers is older, and by how many years?")
 
 
-class Row(Value):
+class Row(FrozenModel):
     """One line of the table; `bound` is what is aimed for, None where nothing is."""
 
     what: str
@@ -51,7 +51,7 @@ class Canned:
     def __init__(self, delay: float = 0.0) -> None:
         self.delay = delay
 
-    async def reply(
+    async def generate(
         self,
         messages: Sequence[ChatMessage],
         *,
@@ -65,7 +65,7 @@ class Canned:
             await asyncio.sleep(self.delay)
         return Reply(content=f"noted by {scope.node}", usage=Usage(calls=1, input_tokens=50, output_tokens=5))
 
-    async def ask(
+    async def generate_structured(
         self,
         schema: type[Schema],
         messages: Sequence[ChatMessage],
@@ -78,7 +78,7 @@ class Canned:
         raise ReplyError(f"no {schema.__name__}: this model replies in text only")
 
 
-def run(model: Model | None = None, *, sizes: Sequence[int] = (5, 20, 100), rounds: int = 15) -> list[Row]:
+def measure_team(model: Model | None = None, *, sizes: Sequence[int] = (5, 20, 100), rounds: int = 15) -> list[Row]:
     """Measure overhead and parallelism.
 
     Args:
@@ -87,14 +87,16 @@ def run(model: Model | None = None, *, sizes: Sequence[int] = (5, 20, 100), roun
         sizes: numbers of agents.
         rounds: how often each graph runs per size; medians are told.
     """
-    return [row for size in sizes for row in asyncio.run(overhead(model or Canned(), size, rounds))] + parallelism()
+    return [
+        row for size in sizes for row in asyncio.run(measure_overhead(model or Canned(), size, rounds))
+    ] + measure_parallelism()
 
 
-async def overhead(model: Model, agents: int, rounds: int) -> list[Row]:
+async def measure_overhead(model: Model, agents: int, rounds: int) -> list[Row]:
     """CPU time per agent step of a compiled team, and as a multiple of the hand-written graphs'."""
-    topology = layered(_layers(agents))
+    topology = make_layered_topology(_layers(agents))
     run = _team_run(topology, model)
-    choosing, fixed = (by_hand(topology, model, conditional=kind) for kind in (True, False))
+    choosing, fixed = (build_by_hand(topology, model, conditional=kind) for kind in (True, False))
     samples = count()  # each run is a sample of its own, as a journal would replay an equal one
     variants: list[Callable[[], Awaitable[Any]]] = [
         lambda: run_team(topology, replace(run, scope=run.scope.at(sample=next(samples)))),
@@ -111,9 +113,9 @@ async def overhead(model: Model, agents: int, rounds: int) -> list[Row]:
     ]
 
 
-def parallelism(delay: float = 0.1) -> list[Row]:
+def measure_parallelism(delay: float = 0.1) -> list[Row]:
     """Wall time of a team of 32 agents in 4 levels against its critical path, four calls of the model."""
-    topology = layered((1, 15, 15, 1))
+    topology = make_layered_topology((1, 15, 15, 1))
     run = _team_run(topology, Canned(delay))
 
     async def timed() -> float:
@@ -126,7 +128,7 @@ def parallelism(delay: float = 0.1) -> list[Row]:
     return [Row(what="32 agents in 4 levels: wall time / critical path", value=ratio, unit="x", bound=1.10)]
 
 
-def layered(layers: Sequence[int]) -> Topology:
+def make_layered_topology(layers: Sequence[int]) -> Topology:
     """Layers of agents; each hands on to two of the next layer."""
     names = [[f"n{depth}-{i}" for i in range(width)] for depth, width in enumerate(layers)]
     edges = {
@@ -150,7 +152,7 @@ class Outputs(TypedDict):
     sample: int
 
 
-def by_hand(topology: Topology, model: Model, *, conditional: bool) -> Any:
+def build_by_hand(topology: Topology, model: Model, *, conditional: bool) -> Any:
     """The same team as somebody would write it for this one topology."""
     graph = StateGraph(Outputs)
     for name in topology.agents:
@@ -174,7 +176,7 @@ def _node_by_hand(name: str, sources: Sequence[str], model: Model) -> Any:
             ChatMessage.system(PROMPT.format(name=name)),
             ChatMessage.user(f"Task:\n{TASK.input}{heard}"),
         ]
-        reply = await model.reply(messages, scope=scope.at(node=name, sample=state["sample"]))
+        reply = await model.generate(messages, scope=scope.at(node=name, sample=state["sample"]))
         return {"outputs": {name: reply.content}}
 
     return node
@@ -193,13 +195,13 @@ def _layers(agents: int) -> tuple[int, ...]:
     return (1, *([width] * full), *([rest] if rest else []), 1)
 
 
-def _team_run(topology: Topology, model: Model) -> TeamRun:
-    return TeamRun(
+def _team_run(topology: Topology, model: Model) -> TeamContext:
+    return TeamContext(
         question=TASK,
         scope=Scope(run="bench", task=TASK.id),
         agents={name: Agent(id=name, prompt=PROMPT.format(name=name)) for name in topology.agents},
-        act=agent_act(model, {}),
-        router=every,
+        act=make_agent_runner(model, {}),
+        router=route_to_all,
     )
 
 

@@ -57,7 +57,7 @@ class Scripted(BaseChatModel):
         return self._generate(messages)
 
 
-def run(rounds: int = 7) -> list[Row]:
+def measure_wrapper(rounds: int = 7) -> list[Row]:
     """Measure CPU and wall time per call, bare and wrapped, and the journal's size per call."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "bench.sqlite"
@@ -108,6 +108,6 @@ async def _bare(model: BaseChatModel) -> None:
 async def _wrapped(model: MeteredModel, number: int, at_once: int = 1) -> None:
     async def worker(first: int) -> None:
         for visit in range(first, CALLS, at_once):
-            await model.reply(ASKED, scope=Scope(run="bench", task=str(number), visit=visit))
+            await model.generate(ASKED, scope=Scope(run="bench", task=str(number), visit=visit))
 
     await asyncio.gather(*(worker(first) for first in range(at_once)))

@@ -7,10 +7,10 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.evals.studies.variants import VARIANTS
-from selfwire.runs.ablation.ablation import ablate as run_study
+from selfwire.runs.ablation.ablation import run_ablation
 from selfwire.runs.ablation.plan import Study
-from selfwire.runs.ablation.table import table
-from selfwire.runs.estimates.ablation import estimated
+from selfwire.runs.ablation.table import build_table
+from selfwire.runs.estimates.ablation import estimate_cost
 from selfwire.runs.requests import ModelNames, Sizes
 
 DEFAULTS = Study()
@@ -63,9 +63,9 @@ def ablate(
     if not study.evolves:
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, f"{method} is measured as it is, and not evolved first")
     if dry_run:
-        typer.echo(estimated(study).text)
+        typer.echo(estimate_cost(study).text)
         return
     rows_file = out or Path(f"ablate-{method}-{Path(benchmark).stem}.jsonl")
-    rows = run_study(study, rows_file, workers=workers, tell=lambda line: typer.echo(line, err=True))
-    output.console().print(table(study, rows, output.command_line()))
+    rows = run_ablation(study, rows_file, workers=workers, tell=lambda line: typer.echo(line, err=True))
+    output.make_console().print(build_table(study, rows, output.get_command_line()))
     typer.echo(f"results are in {rows_file}", err=True)

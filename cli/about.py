@@ -2,7 +2,7 @@
 
 import typer
 
-from selfwire.runs.version import installed_version
+from selfwire.runs.version import get_version
 
 
 def register(app: typer.Typer) -> None:
@@ -12,4 +12,4 @@ def register(app: typer.Typer) -> None:
 
 def show_version() -> None:
     """Print the version."""
-    typer.echo(f"selfwire {installed_version()}")
+    typer.echo(f"selfwire {get_version()}")

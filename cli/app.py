@@ -21,7 +21,7 @@ from selfwire.cli import (
     workflows,
 )
 from selfwire.cli.error_handling import GuardedGroup
-from selfwire.evals.langsmith.connection import silenced
+from selfwire.evals.langsmith.connection import silence_tracing
 
 TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
     evolve.register,
@@ -61,5 +61,5 @@ def _options(
     traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error was raised.")] = False,
 ) -> None:
     """Hold what is said before a command, for `GuardedGroup`; trace nothing where nobody is named to trace to."""
-    if silenced():
+    if silence_tracing():
         typer.echo("nothing is traced: there is neither LANGSMITH_API_KEY nor LANGSMITH_ENDPOINT", err=True)

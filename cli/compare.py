@@ -8,26 +8,26 @@ from typing import Annotated, Any
 import typer
 
 from selfwire.cli import option_groups, options
-from selfwire.cli.evaluate import carried_out, entry
+from selfwire.cli.evaluate import parse_entry, run_command
 from selfwire.cli.limits import Limits
-from selfwire.cli.option_groups import grouped
-from selfwire.cli.options import Home, Knobs, knobs
+from selfwire.cli.option_groups import expand_option_groups
+from selfwire.cli.options import Home, Knobs, parse_knobs
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import thawed
+from selfwire.core.values import to_plain_json
 from selfwire.evals.baselines.table import BASELINES
 from selfwire.evals.studies.variants import EVOLVED
-from selfwire.graphs.method_registry import METHODS
-from selfwire.runs.evaluation.request import Entry, Evolving
+from selfwire.graphs.method_registry import METHOD_REGISTRY
+from selfwire.runs.evaluation.request import Evolving, SystemSpec
 from selfwire.runs.evaluation.worker_processes import MANY, WORKERS
 
-ALL = {"methods": tuple(METHODS), "baselines": tuple(BASELINES), "all": (*METHODS, *BASELINES)}
+ALL = {"methods": tuple(METHOD_REGISTRY), "baselines": tuple(BASELINES), "all": (*METHOD_REGISTRY, *BASELINES)}
 """Words for several contestants."""
 
 REFERENCE = "single"
 """Whom others are compared with where nobody says whom: one agent with the same tools and calls."""
 LEARN = "learning"
 """Word for the methods that learn between runs."""
-LEARNING = tuple(name for name in METHODS if name in EVOLVED)
+LEARNING = tuple(name for name in METHOD_REGISTRY if name in EVOLVED)
 DEFAULTS = Evolving(names=("none",))
 
 Targets = Annotated[
@@ -60,11 +60,11 @@ class Evolutions:
     train: Annotated[int, typer.Option(help="Train tasks of an evolution.")] = DEFAULTS.train
     gate_size: Annotated[int, typer.Option(help="Gate tasks of an evolution.")] = DEFAULTS.gate
 
-    def among(self, entries: tuple[Entry, ...]) -> Evolving | None:
+    def among(self, entries: tuple[SystemSpec, ...]) -> Evolving | None:
         """Which of the contestants are evolved, as the options say; None if nobody is."""
         words = {
             LEARN: [one.name for one in entries if one.target in EVOLVED],
-            "all": [one.name for one in entries if one.target in METHODS],
+            "all": [one.name for one in entries if one.target in METHOD_REGISTRY],
             "none": [],
         }
         names = [name for word in self.evolve or [LEARN] for name in words.get(word, [word])]
@@ -82,7 +82,7 @@ class Evolutions:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(grouped(compare))
+    app.command()(expand_option_groups(compare))
 
 
 def compare(
@@ -116,21 +116,21 @@ def compare(
     Knobs and parts are those of a contestant: --set hiva.routing.k=3, --without tacomas.capability.
     """
     if resume is not None:
-        carried_out(ctx, (), "compare")
+        run_command(ctx, (), "compare")
         return
     if not targets or benchmark is None:
         raise ConfigError(
             "compare needs contestants and --benchmark, such as `selfwire compare hiva single --benchmark archive`"
         )
-    entries = contestants(targets, knobs(config or []), without or [])
+    entries = parse_contestants(targets, parse_knobs(config or []), without or [])
     evolving = evolutions.among(entries)
     if evolving is None:
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, "nobody is evolved first; name whom with --evolve")
     against = against or next((one.name for one in entries if one.name == REFERENCE), "")
-    carried_out(ctx, entries, "compare", against=against, evolving=evolving)
+    run_command(ctx, entries, "compare", against=against, evolving=evolving)
 
 
-def contestants(targets: list[str], config: Mapping[str, Any], without: list[str]) -> tuple[Entry, ...]:
+def parse_contestants(targets: list[str], config: Mapping[str, Any], without: list[str]) -> tuple[SystemSpec, ...]:
     """Entries for names, and for words that mean several; each once.
 
     Raises:
@@ -143,11 +143,11 @@ def contestants(targets: list[str], config: Mapping[str, Any], without: list[str
         parts.setdefault(who, []).append(part)
     found = []
     for target in named:
-        name = entry(target, {}, []).name
+        name = parse_entry(target, {}, []).name
         own = config.get(name, {})
         if not isinstance(own, Mapping):
             raise ConfigError(f"--set names a contestant and its knob, as {name}.knob=value")
-        found.append(entry(target, thawed(own), parts.get(name, [])))
+        found.append(parse_entry(target, to_plain_json(own), parts.get(name, [])))
     names = {one.name for one in found}
     if strangers := sorted({*config, *parts} - names):
         raise ConfigError(

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from typer.core import TyperGroup
 
 from selfwire.cli.exit_codes import INTERRUPTED, STOPPED, WRONG
-from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, misfit
+from selfwire.core.errors import BudgetError, ModelError, OutageError, SelfwireError, format_validation_error
 
 
 class GuardedGroup(TyperGroup):
@@ -26,12 +26,12 @@ class GuardedGroup(TyperGroup):
         except (SelfwireError, ValueError) as error:
             if ctx.params.get("traceback"):
                 raise
-            typer.echo(f"error: {one_line(error)}", err=True)
+            typer.echo(f"error: {format_in_one_line(error)}", err=True)
             raise typer.Exit(WRONG) from None
 
 
 @contextmanager
-def with_last_words(say: Callable[[bool], None]) -> Iterator[None]:
+def print_before_exit(say: Callable[[bool], None]) -> Iterator[None]:
     """Say something at the end, whether a run comes to it or a budget, a provider or Ctrl-C stops it.
 
     Args:
@@ -49,12 +49,12 @@ def with_last_words(say: Callable[[bool], None]) -> Iterator[None]:
     say(True)
 
 
-def one_line(error: Exception) -> str:
+def format_in_one_line(error: Exception) -> str:
     """What an error says, without line breaks; a ValidationError as its fields and what is wrong with them."""
     said = str(error)
     if isinstance(error, ValidationError):
         said = "; ".join(
-            f"{error.title}.{misfit(found)}"
+            f"{error.title}.{format_validation_error(found)}"
             if found["loc"]
             else found["msg"].removeprefix("Value error, ")  # of the whole value, which says itself what is wrong
             for found in error.errors()[:3]

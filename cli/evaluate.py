@@ -9,31 +9,31 @@ import typer
 
 from selfwire.cli import option_groups, options, output
 from selfwire.cli.exit_codes import STOPPED
-from selfwire.cli.limits import Limits, budget, new_limits
-from selfwire.cli.option_groups import grouped
-from selfwire.cli.options import Home, Knobs, from_anywhere, knobs, local_folder
-from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress, told_spend
+from selfwire.cli.limits import Limits, parse_budget, parse_new_limits
+from selfwire.cli.option_groups import expand_option_groups
+from selfwire.cli.options import Home, Knobs, load_from_anywhere, parse_knobs, to_local_folder
+from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress, format_spend
 from selfwire.cli.results_output import refuse_unwritable, show_standings, write_markdown
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError
 from selfwire.core.values import is_id
 from selfwire.evals.benchmarks.catalogue import is_file
-from selfwire.evals.evaluation.table import Line
-from selfwire.evals.judge import rubric_text
-from selfwire.evals.langsmith.connection import langsmith_address
-from selfwire.evals.studies.variants import without as switched_off
+from selfwire.evals.evaluation.table import SystemSummary
+from selfwire.evals.judge import read_rubric
+from selfwire.evals.langsmith.connection import get_langsmith_address
+from selfwire.evals.studies.variants import switch_off
 from selfwire.evals.tasks import read_tasks
 from selfwire.evolvers.trained_router.weights import ROUTER
-from selfwire.runs.estimates.evaluation import estimated
-from selfwire.runs.evaluation.lifecycle import resumed, started
+from selfwire.runs.estimates.evaluation import estimate_cost
+from selfwire.runs.evaluation.lifecycle import resume_evaluation, start_evaluation
 from selfwire.runs.evaluation.pre_evolution import Evolution
-from selfwire.runs.evaluation.request import Entry, EvaluationRequest, Evolving
+from selfwire.runs.evaluation.request import EvaluationRequest, Evolving, SystemSpec
 from selfwire.runs.evaluation.run import Evaluation
-from selfwire.runs.evaluation.standings import standings
-from selfwire.runs.evaluation.worker_processes import in_processes, workers_for
-from selfwire.runs.langsmith import telling
+from selfwire.runs.evaluation.standings import build_results_table
+from selfwire.runs.evaluation.worker_processes import choose_worker_count, run_in_processes
+from selfwire.runs.langsmith import upload_if_requested
 from selfwire.runs.requests import ModelNames
-from selfwire.runs.run_record import short_name
-from selfwire.runs.training import METHODS
+from selfwire.runs.run_record import shorten_name
+from selfwire.runs.training import TRAINABLE_METHODS
 from selfwire.runtime.sync import run_sync
 
 SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
@@ -41,7 +41,7 @@ SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("eval")(grouped(evaluate))
+    app.command("eval")(expand_option_groups(evaluate))
 
 
 def evaluate(
@@ -68,62 +68,66 @@ def evaluate(
     """Measure a method, a baseline or a saved workflow on a benchmark, beside the benchmark's trivial baseline."""
     if resume is None and (target is None or benchmark is None):
         raise ConfigError("eval needs a target and --benchmark, such as `selfwire eval hiva --benchmark archive`")
-    given, off = knobs(config or [], router), without or []
+    given, off = parse_knobs(config or [], router), without or []
     if target is not None and weights is not None:
-        target, given, off = weights, trained(target, weights, given, off, home), []
-    carried_out(ctx, () if target is None else (entry(target, given, off),), "eval")
+        target, given, off = weights, get_router_config(target, weights, given, off, home), []
+    run_command(ctx, () if target is None else (parse_entry(target, given, off),), "eval")
 
 
-def trained(method: str, ref: str, config: Mapping[str, Any], without: list[str], home: str | None) -> dict[str, Any]:
+def get_router_config(
+    method: str, ref: str, config: Mapping[str, Any], without: list[str], home: str | None
+) -> dict[str, Any]:
     """The knobs under which a method asks the router that a saved workflow was trained with.
 
     Raises:
         ConfigError: the method has no router to train, or the workflow is another method's or has no trained router.
         LibraryError: there is no such workflow.
     """
-    if method not in METHODS:
-        raise ConfigError(f"{method} has no router to train; {', '.join(METHODS)} have")
+    if method not in TRAINABLE_METHODS:
+        raise ConfigError(f"{method} has no router to train; {', '.join(TRAINABLE_METHODS)} have")
     found = options.with_library(home, lambda library: library.load(ref))
     if found.method != method:
         raise ConfigError(f"workflow {ref!r} belongs to {found.method}, not to {method}")
     if ROUTER not in found.memory:
         raise ConfigError(f"workflow {ref!r} has no trained router; `selfwire train {method}` makes one")
-    return switched_off(method, without, {**METHODS[method], **config})
+    return switch_off(method, without, {**TRAINABLE_METHODS[method], **config})
 
 
-def entry(target: str, config: Mapping[str, Any], without: list[str]) -> Entry:
+def parse_entry(target: str, config: Mapping[str, Any], without: list[str]) -> SystemSpec:
     """A contestant from `target` or `name=target`, with knobs, and with parts of its method switched off."""
     name, equals, ref = target.partition("=")
     ref = ref if equals else target
     if ref.endswith(".json"):
         ref = str(Path(ref).resolve())  # resumed from anywhere
     if not equals:
-        name = short_name(ref) if not is_id(ref) else ref
-    return Entry(name=name, target=ref, config=switched_off(ref, without, config))
+        name = shorten_name(ref) if not is_id(ref) else ref
+    return SystemSpec(name=name, target=ref, config=switch_off(ref, without, config))
 
 
-def carried_out(ctx: typer.Context, entries: tuple[Entry, ...], command: str, **more: Any) -> None:
+def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: str, **more: Any) -> None:
     """Start or resume what the options ask for, show how it goes, and print the table."""
     given = ctx.params
-    folder = local_folder(given["home"])
+    folder = to_local_folder(given["home"])
     if markdown := given.get("markdown"):
         refuse_unwritable(markdown)
     if given["resume"] is not None:
-        with resumed(given["resume"], folder, limits=new_limits(ctx)) as run:
-            _go(run, folder, given)
+        with resume_evaluation(given["resume"], folder, limits=parse_new_limits(ctx)) as run:
+            _run_and_report(run, folder, given)
         return
-    request = requested(given, entries, command, **more)
+    request = parse_request(given, entries, command, **more)
     if given["dry_run"]:
-        typer.echo(estimated(request, folder).text)
+        typer.echo(estimate_cost(request, folder).text)
         return
     if request.langsmith != "off":
-        langsmith_address()  # there must be one before anything is written
-    workers_for(request, given.get("workers", 1))  # refused before anything is written
-    with started(request, folder, out=given["out"]) as run:
-        _go(run, folder, given)
+        get_langsmith_address()  # there must be one before anything is written
+    choose_worker_count(request, given.get("workers", 1))  # refused before anything is written
+    with start_evaluation(request, folder, out=given["out"]) as run:
+        _run_and_report(run, folder, given)
 
 
-def requested(given: Mapping[str, Any], entries: tuple[Entry, ...], command: str, **more: Any) -> EvaluationRequest:
+def parse_request(
+    given: Mapping[str, Any], entries: tuple[SystemSpec, ...], command: str, **more: Any
+) -> EvaluationRequest:
     """A request out of a command's options.
 
     Raises:
@@ -135,21 +139,23 @@ def requested(given: Mapping[str, Any], entries: tuple[Entry, ...], command: str
     return EvaluationRequest.model_validate(
         {
             "command": command,
-            "benchmark": from_anywhere(given["benchmark"]),
+            "benchmark": load_from_anywhere(given["benchmark"]),
             "entries": entries,
             "split": SPLITS[given["split"]],
-            "models": model_names(given),
-            "rubric": None if given["rubric"] is None else rubric_text(given["rubric"]),
-            "budget": budget(given),
-            "tasks": how_many(given["tasks"], given["benchmark"], command, evolves=more.get("evolving") is not None),
+            "models": parse_model_names(given),
+            "rubric": None if given["rubric"] is None else read_rubric(given["rubric"]),
+            "budget": parse_budget(given),
+            "tasks": choose_task_count(
+                given["tasks"], given["benchmark"], command, evolves=more.get("evolving") is not None
+            ),
             **{name: given[name] for name in ("grader", "seed", "concurrency", "calls_per_task", "grading_timeout")},
-            "langsmith": told_langsmith(given),
+            "langsmith": format_langsmith_note(given),
             **more,
         }
     )
 
 
-def how_many(asked: int | None, benchmark: str, command: str, *, evolves: bool) -> int:
+def choose_task_count(asked: int | None, benchmark: str, command: str, *, evolves: bool) -> int:
     """The number of tasks: what was asked for, else the command's own number, or all of a shorter file.
 
     Args:
@@ -167,7 +173,7 @@ def how_many(asked: int | None, benchmark: str, command: str, *, evolves: bool) 
     return min(usual, len(read_tasks(Path(benchmark)))) if is_file(benchmark) and not evolves else usual
 
 
-def told_langsmith(given: Mapping[str, Any]) -> str:
+def format_langsmith_note(given: Mapping[str, Any]) -> str:
     """What of an evaluation LangSmith is told.
 
     Raises:
@@ -178,7 +184,7 @@ def told_langsmith(given: Mapping[str, Any]) -> str:
     return "references" if given["upload_references"] else "questions" if given["langsmith"] else "off"
 
 
-def model_names(given: Mapping[str, Any]) -> ModelNames:
+def parse_model_names(given: Mapping[str, Any]) -> ModelNames:
     """Who plays which role, out of a command's options."""
     prices = given["prices"]
     return ModelNames(
@@ -193,46 +199,46 @@ def model_names(given: Mapping[str, Any]) -> ModelNames:
     )
 
 
-def _go(run: Evaluation, home: Path | None, given: Mapping[str, Any]) -> None:
-    out, asked = output.console(), run.request
-    at_once, markdown = workers_for(asked, given.get("workers", 1)), given.get("markdown")
+def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]) -> None:
+    out, asked = output.make_console(), run.request
+    at_once, markdown = choose_worker_count(asked, given.get("workers", 1)), given.get("markdown")
     names = ", ".join(entry.target for entry in asked.entries)
     out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
-    with _words_at_the_end(run, home), telling(run):
+    with _print_summary_at_exit(run, home), upload_if_requested(run):
         for notice in run.notices:
             out.print(notice)
         if asked.evolving:
-            out.print(_who_evolves(asked.evolving))
-        lines = _measured(run) if at_once == 1 else _measured_beside(run, home, at_once)
-        found = standings(run, lines)
+            out.print(_format_evolved_names(asked.evolving))
+        lines = _measured(run) if at_once == 1 else _measure_in_processes(run, home, at_once)
+        found = build_results_table(run, lines)
         show_standings(found)
         if markdown:
             write_markdown(found, markdown)
 
 
-def _who_evolves(evolving: Evolving) -> str:
+def _format_evolved_names(evolving: Evolving) -> str:
     return (
         f"evolved first, on other tasks: {', '.join(evolving.names)}; {evolving.iterations} iterations of "
         f"{evolving.batch} tasks each; --evolve none measures their seed workflows"
     )
 
 
-def _measured(run: Evaluation) -> tuple[Line, ...]:
+def _measured(run: Evaluation) -> tuple[SystemSummary, ...]:
     """One contestant after another."""
     _evolve(run)
-    with EvaluationProgress(output.console()) as progress:
-        return run_sync(run.go(progress))
+    with EvaluationProgress(output.make_console()) as progress:
+        return run_sync(run.execute(progress))
 
 
-def _measured_beside(run: Evaluation, home: Path | None, workers: int) -> tuple[Line, ...]:
+def _measure_in_processes(run: Evaluation, home: Path | None, workers: int) -> tuple[SystemSummary, ...]:
     """So many contestants at a time, in processes of their own."""
-    with ContestProgress(len(run.request.entries), len(run.tasks), output.console()) as progress:
-        return in_processes(run, home, workers, progress)
+    with ContestProgress(len(run.request.entries), len(run.tasks), output.make_console()) as progress:
+        return run_in_processes(run, home, workers, progress)
 
 
 def _evolve(run: Evaluation) -> None:
     """Evolve who is to be evolved first, with the progress of an evolution."""
-    out = output.console()
+    out = output.make_console()
     shown: dict[str, EvolutionProgress] = {}
     with contextlib.ExitStack() as stack:
 
@@ -249,7 +255,7 @@ def _evolve(run: Evaluation) -> None:
 
 
 @contextlib.contextmanager
-def _words_at_the_end(run: Evaluation, home: Path | None) -> Iterator[None]:
+def _print_summary_at_exit(run: Evaluation, home: Path | None) -> Iterator[None]:
     finished = False
     try:
         yield
@@ -259,23 +265,23 @@ def _words_at_the_end(run: Evaluation, home: Path | None) -> Iterator[None]:
         raise typer.Exit(STOPPED) from None
     finally:
         if not finished:
-            _write_what_there_is(run)
-        _last_words(run, home, finished=finished)
+            _write_partial_results(run)
+        _print_summary(run, home, finished=finished)
 
 
-def _write_what_there_is(run: Evaluation) -> None:
+def _write_partial_results(run: Evaluation) -> None:
     """Write the rows so far; what stopped the run is said first of all, so that they cannot be written is added."""
     try:
-        run_sync(run.written(complete=False))
+        run_sync(run.write_results(complete=False))
     except ConfigError as error:
         typer.echo(str(error), err=True)
 
 
-def _last_words(run: Evaluation, home: Path | None, *, finished: bool) -> None:
-    out, there = output.console(), output.at_home(home)
+def _print_summary(run: Evaluation, home: Path | None, *, finished: bool) -> None:
+    out, there = output.make_console(), output.format_home_option(home)
     rows, tokens = run.journal.unknown()
     lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
-    out.print(f"spent: {told_spend(run.ledger.spent)}{lost}")
+    out.print(f"spent: {format_spend(run.ledger.spent)}{lost}")
     if not finished:
         out.print(f"go on with: selfwire {run.request.command} --resume {run.run}{there}")
     look = f"look at a task with `selfwire show {run.run}{there}`"

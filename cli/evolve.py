@@ -8,34 +8,34 @@ from typing import Annotated, Any
 import typer
 
 from selfwire.cli import options, output
-from selfwire.cli.error_handling import with_last_words
-from selfwire.cli.limits import Limits, budget, new_limits
+from selfwire.cli.error_handling import print_before_exit
+from selfwire.cli.limits import Limits, parse_budget, parse_new_limits
 from selfwire.cli.measures import TRAIN
-from selfwire.cli.option_groups import grouped
-from selfwire.cli.options import from_anywhere, knobs, local_folder, refuse_unused
-from selfwire.cli.progress import EvolutionProgress, told_spend
+from selfwire.cli.option_groups import expand_option_groups
+from selfwire.cli.options import load_from_anywhere, parse_knobs, refuse_unused, to_local_folder
+from selfwire.cli.progress import EvolutionProgress, format_spend
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core import drawing
 from selfwire.core.errors import ConfigError
-from selfwire.evals.judge import rubric_text
-from selfwire.evals.studies.variants import without as switched_off
-from selfwire.evolvers.hera.topology_metrics import lines, run_measures
+from selfwire.evals.judge import read_rubric
+from selfwire.evals.studies.variants import switch_off
+from selfwire.evolvers.hera.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.graphs.evolution.graph import failed_tests
-from selfwire.graphs.method_registry import METHODS
-from selfwire.runs.estimates.evolution import estimated
-from selfwire.runs.evolution import OpenRun, resumed, started
-from selfwire.runs.report import STAMP, Line, Report, reported
+from selfwire.graphs.evolution.graph import count_failed_tests
+from selfwire.graphs.method_registry import METHOD_REGISTRY
+from selfwire.runs.estimates.evolution import estimate_cost
+from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution
+from selfwire.runs.report import STAMP, Line, Report, make_report
 from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
-from selfwire.runs.run_record import short_name
+from selfwire.runs.run_record import shorten_name
 from selfwire.runtime.sync import run_sync
 
-Method = Annotated[str | None, typer.Argument(help=f"{', '.join(METHODS)}; not needed with --resume.")]
+Method = Annotated[str | None, typer.Argument(help=f"{', '.join(METHOD_REGISTRY)}; not needed with --resume.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command()(grouped(evolve))
+    app.command()(expand_option_groups(evolve))
 
 
 def evolve(
@@ -73,22 +73,22 @@ def evolve(
     home: options.Home = None,
 ) -> None:
     """Evolve a team on a benchmark; stops at budgets and Ctrl-C in a state that --resume goes on from."""
-    folder = local_folder(home)
+    folder = to_local_folder(home)
     if resume is not None:
-        with resumed(resume, folder, limits=new_limits(ctx)) as run:
-            _go(run, home)
+        with resume_evolution(resume, folder, limits=parse_new_limits(ctx)) as run:
+            _run_and_report(run, home)
         return
     if gate == "off":
         refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
-    request = requested(ctx.params)
+    request = parse_request(ctx.params)
     if dry_run:
-        typer.echo(estimated(request, folder).text)
+        typer.echo(estimate_cost(request, folder).text)
         return
-    with started(request, folder) as run:
-        _go(run, home)
+    with start_evolution(request, folder) as run:
+        _run_and_report(run, home)
 
 
-def requested(given: Mapping[str, Any]) -> EvolveRequest:
+def parse_request(given: Mapping[str, Any]) -> EvolveRequest:
     """A request out of the command's options.
 
     Raises:
@@ -101,9 +101,9 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
     same = ("iterations", "batch", "gate", "gate_tasks", "seed", "concurrency", "calls_per_task")
     return EvolveRequest(
         method=method,
-        benchmark=from_anywhere(benchmark),
+        benchmark=load_from_anywhere(benchmark),
         grader=given["grader"],
-        rubric=None if given["rubric"] is None else rubric_text(given["rubric"]),
+        rubric=None if given["rubric"] is None else read_rubric(given["rubric"]),
         models=ModelNames(
             agent=given["model"],
             meta=given["meta_model"],
@@ -114,40 +114,40 @@ def requested(given: Mapping[str, Any]) -> EvolveRequest:
         ),
         sizes=Sizes(train=given["train"], gate=given["gate_size"], test=given["test"]),
         evolution=EvolutionConfig(
-            name=given["name"] or f"{method}-{short_name(benchmark)}", **{name: given[name] for name in same}
+            name=given["name"] or f"{method}-{shorten_name(benchmark)}", **{name: given[name] for name in same}
         ),
-        config=switched_off(method, given["without"] or [], knobs(given["config"] or [], given["router"])),
-        budget=budget(given),
+        config=switch_off(method, given["without"] or [], parse_knobs(given["config"] or [], given["router"])),
+        budget=parse_budget(given),
         seed_team=given["seed_team"],
         baselines=given["baselines"],
     )
 
 
-def _go(run: OpenRun, home: str | None) -> None:
-    out, parts = output.console(), run.parts
+def _run_and_report(run: EvolutionRun, home: str | None) -> None:
+    out, parts = output.make_console(), run.parts
     for notice in run.notices:
         out.print(notice)
     out.print(f"run {parts.run}: {parts.method.name} on {run.benchmark.name}, seed {parts.config.seed}")
-    with with_last_words(partial(_last_words, run, home)):
+    with print_before_exit(partial(_print_summary, run, home)):
         with EvolutionProgress(parts.config.iterations, out) as progress:
-            final = run_sync(run.go(progress))
+            final = run_sync(run.execute(progress))
         if parts.splits.test and run.request.baselines:
-            show_report(run_sync(reported(run, final)), run)
+            show_report(run_sync(make_report(run, final)), run)
         show_measures(home, parts.run)
-    if failed := failed_tests(final):
+    if failed := count_failed_tests(final):
         out.print(
             f"\n{failed} of {len(parts.splits.test)} test tasks ended as errors and count for neither side; try these "
-            f"again with: selfwire evolve --resume {parts.run}{output.at_home(home)}"
+            f"again with: selfwire evolve --resume {parts.run}{output.format_home_option(home)}"
         )
 
 
-def show_report(report: Report, run: OpenRun) -> None:
+def show_report(report: Report, run: EvolutionRun) -> None:
     """The team before and after, and the table of contestants."""
     from rich.table import Table
 
-    out = output.console()
+    out = output.make_console()
     for title, workflow in (("before", report.before), ("after", report.after)):
-        out.print(f"\nteam {title} ({workflow.fingerprint})\n{drawing.text(workflow.topology)}")
+        out.print(f"\nteam {title} ({workflow.fingerprint})\n{drawing.to_text(workflow.topology)}")
     columns = ("held-out tasks", "solved [95 %]", "mean score", "calls/task", "tokens/task", "$/task", "errors")
     table = Table(*columns, box=None)
     for line in report.lines:
@@ -171,7 +171,7 @@ def show_measures(home: str | None, run: str) -> None:
     """How teams changed in training, where each question has a team of its own; nothing for other methods."""
     found = [done for place, done in read_trajectories(home, run) if place.endswith(TRAIN)]
     if any("topology" in done.notes for done in found):
-        output.console().print("\n".join(["\nteams in training", *lines(run_measures(found))]))
+        output.make_console().print("\n".join(["\nteams in training", *format_metrics(compute_run_metrics(found))]))
 
 
 def _cells(line: Line) -> tuple[str, ...]:
@@ -182,11 +182,11 @@ def _cells(line: Line) -> tuple[str, ...]:
     return line.name, solved, score, f"{line.calls:.1f}", f"{line.tokens:,.0f}", price, str(line.errors)
 
 
-def _last_words(run: OpenRun, home: str | None, finished: bool) -> None:
-    out, parts, there = output.console(), run.parts, output.at_home(home)
+def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:
+    out, parts, there = output.make_console(), run.parts, output.format_home_option(home)
     rows, tokens = parts.journal.unknown()
     lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
-    out.print(f"spent: {told_spend(parts.journal.spend())}{lost}")
+    out.print(f"spent: {format_spend(parts.journal.spend())}{lost}")
     if not finished:
         out.print(f"go on with: selfwire evolve --resume {parts.run}{there}")
     where, name = Path(parts.library.where), parts.config.name
@@ -195,7 +195,7 @@ def _last_words(run: OpenRun, home: str | None, finished: bool) -> None:
     out.print(_snippet(run, where.parent.resolve(), name))
 
 
-def _snippet(run: OpenRun, home: Path, name: str) -> str:
+def _snippet(run: EvolutionRun, home: Path, name: str) -> str:
     """How to call the saved workflow from Python."""
     tools = f'list(benchmark("{run.request.benchmark}").toolbox.values())' if run.benchmark.tools else "[]"
     models, method = run.request.models, run.parts.method.name

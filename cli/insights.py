@@ -18,17 +18,17 @@ from selfwire.evolvers.hera.config import LibraryConfig
 from selfwire.evolvers.hera.experience_library import (
     Insight,
     Source,
-    as_json,
-    imported,
-    library_of,
-    taken_of,
-    with_taken,
+    get_library,
+    import_insights,
+    load_import_counts,
+    to_json,
+    with_import_counts,
 )
 from selfwire.evolvers.hera.experience_library import with_library as holding
 from selfwire.evolvers.hera.initial_team import METHOD
-from selfwire.evolvers.hera.retrieval import ranked
+from selfwire.evolvers.hera.retrieval import rank_insights
 from selfwire.runtime.versions import Version
-from selfwire.runtime.workflow_library import Library
+from selfwire.runtime.workflow_library import WorkflowLibrary
 
 FORMAT = "selfwire-insights-1"
 """Says what an exported file is."""
@@ -37,35 +37,35 @@ FORMAT = "selfwire-insights-1"
 def register(app: typer.Typer) -> None:
     """Add the group of commands."""
     group = typer.Typer(no_args_is_help=True, help="List, export or import the insights that a workflow has learned.")
-    group.command("list")(listed)
-    group.command("export")(exported)
-    group.command("import")(taken_in)
+    group.command("list")(list_insights)
+    group.command("export")(export_insights)
+    group.command("import")(import_from_file)
     app.add_typer(group, name="insights")
 
 
-def listed(ref: Ref, home: Home = None) -> None:
+def list_insights(ref: Ref, home: Home = None) -> None:
     """List the insights of a workflow, the best first, with the trajectories that they came from."""
-    found = with_library(home, lambda library: learned(library, ref))
+    found = with_library(home, lambda library: get_insights(library, ref))
     if not found:
         typer.echo(f"{ref} has learned no insights")
         return
     table = Table("id", "type", "utility", "uses", "insight", "from", box=None)
-    for one in ranked(found):
+    for one in rank_insights(found):
         came = ", ".join(map(str, one.sources[:2])) + (f" and {len(one.sources) - 2} more" * (len(one.sources) > 2))
         table.add_row(one.id, one.profile.type, f"{one.utility:.2f}", str(one.uses), one.text, came)
-    output.console().print(table)
+    output.make_console().print(table)
 
 
-def exported(
+def export_insights(
     ref: Ref,
     file: Annotated[Path, typer.Argument(help="A .json file; `-` writes to standard output.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
     home: Home = None,
 ) -> None:
     """Write the insights of a workflow to a JSON file; each names the run and the trajectories that it came from."""
-    found = with_library(home, lambda library: learned(library, ref))
-    origin = with_library(home, lambda library: origin_of(library, ref))
-    body = json.dumps({"format": FORMAT, "origin": origin, "insights": as_json(found)}, indent=2)
+    found = with_library(home, lambda library: get_insights(library, ref))
+    origin = with_library(home, lambda library: get_origin(library, ref))
+    body = json.dumps({"format": FORMAT, "origin": origin, "insights": to_json(found)}, indent=2)
     if str(file) == "-":
         typer.echo(body)
         return
@@ -78,7 +78,7 @@ def exported(
     typer.echo(f"wrote {len(found)} insights of {ref} to {file}")
 
 
-def taken_in(
+def import_from_file(
     name: Annotated[str, typer.Argument(help="Name of a saved workflow.")],
     file: Annotated[Path, typer.Argument(help="A file that `insights export` wrote.")],
     home: Home = None,
@@ -86,17 +86,17 @@ def taken_in(
     """Merge insights into a workflow as a new version; what both have gets the evidence of both, counted once."""
     given, origin = read_insights(file)
 
-    async def merged(library: Library) -> tuple[Version, int, int] | None:
+    async def merged(library: WorkflowLibrary) -> tuple[Version, int, int] | None:
         workflow = await library.load(name)
         if workflow.method != METHOD:
             raise ConfigError(f"workflow {name!r} belongs to {workflow.method}; insights are for {METHOD}")
-        before, taken = library_of(workflow), taken_of(workflow, origin)
-        if origin == await origin_of(library, name):  # what it holds came from here, and counts already
+        before, taken = get_library(workflow), load_import_counts(workflow, origin)
+        if origin == await get_origin(library, name):  # what it holds came from here, and counts already
             taken = {**taken, **{one.id: (one.uses, one.successes) for one in before}}
-        after, known = imported(before, given, max(LibraryConfig().size, len(before)), taken)
+        after, known = import_insights(before, given, max(LibraryConfig().size, len(before)), taken)
         if known == taken:
             return None
-        now = with_taken(holding(workflow, after), origin, known).descended_from(workflow, ())
+        now = with_import_counts(holding(workflow, after), origin, known).with_lineage(workflow, ())
         facts = {"why": f"imported {len(given)} insights from {file.name}", "method": METHOD}
         version = await library.save(name, now, run=f"import-{secrets.token_hex(3)}", step=0, facts=facts)
         return version, len(before), len(after)
@@ -129,7 +129,7 @@ def read_insights(file: Path) -> tuple[tuple[Insight, ...], str]:
         raise ConfigError(f"{file} is no export of insights: {error}") from None
 
 
-async def origin_of(library: Library, ref: str) -> str | None:
+async def get_origin(library: WorkflowLibrary, ref: str) -> str | None:
     """What tells a library of insights from all others, however it grows: its name and its first run."""
     if ref.endswith(".json"):
         return None
@@ -137,7 +137,7 @@ async def origin_of(library: Library, ref: str) -> str | None:
     return f"{version.name}/{(await library.history(version.name)).versions[0].run}"
 
 
-async def learned(library: Library, ref: str) -> tuple[Insight, ...]:
+async def get_insights(library: WorkflowLibrary, ref: str) -> tuple[Insight, ...]:
     """The insights of a workflow, their sources with the runs that they came from.
 
     An insight came from the run of the first version that holds it.
@@ -150,16 +150,16 @@ async def learned(library: Library, ref: str) -> tuple[Insight, ...]:
     if workflow.method != METHOD:
         raise ConfigError(f"{ref!r} belongs to {workflow.method}, which learns no insights; {METHOD} does")
     runs = {} if ref.endswith(".json") else await _runs(library, ref)
-    return tuple(_named(one, runs) for one in library_of(workflow))
+    return tuple(_named(one, runs) for one in get_library(workflow))
 
 
-async def _runs(library: Library, ref: str) -> dict[Source, str]:
+async def _runs(library: WorkflowLibrary, ref: str) -> dict[Source, str]:
     """The run in which each source was first saved."""
     version = await library.find(ref)
     runs: dict[Source, str] = {}
     for one in (await library.history(version.name)).versions:
         held: Workflow = await library.load(one.ref)
-        for insight in library_of(held):
+        for insight in get_library(held):
             for source in insight.sources:
                 runs.setdefault(source, one.run)
     return runs

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from selfwire.cli import options
-from selfwire.cli.options import as_option, given_options
+from selfwire.cli.options import list_given_options, to_option
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 
@@ -28,21 +28,21 @@ class Limits:
     budget_seconds: options.BudgetSeconds = None
 
 
-def budget(given: Mapping[str, Any]) -> Budget:
+def parse_budget(given: Mapping[str, Any]) -> Budget:
     """What a run may spend, out of a command's options."""
     return Budget(**{limit: given[name] for limit, name in LIMITS.items()})
 
 
-def new_limits(ctx: typer.Context) -> dict[str, float]:
+def parse_new_limits(ctx: typer.Context) -> dict[str, float]:
     """The limits that are given beside --resume.
 
     Raises:
         ConfigError: another option is given, which the run remembers.
     """
-    given = [name for name in given_options(ctx) if name not in BESIDE]
+    given = [name for name in list_given_options(ctx) if name not in BESIDE]
     if others := [name for name in given if name not in LIMITS.values()]:
         raise ConfigError(
-            f"--resume remembers its options, so {', '.join(map(as_option, others))} cannot be given beside it; "
-            f"only {', '.join(map(as_option, LIMITS.values()))} can"
+            f"--resume remembers its options, so {', '.join(map(to_option, others))} cannot be given beside it; "
+            f"only {', '.join(map(to_option, LIMITS.values()))} can"
         )
     return {limit: ctx.params[name] for limit, name in LIMITS.items() if name in given}

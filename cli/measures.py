@@ -8,8 +8,8 @@ import typer
 from selfwire.cli.options import Home
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core.errors import ConfigError
-from selfwire.evolvers.hera.curve import curve_lines, learning_curve
-from selfwire.evolvers.hera.topology_metrics import WINDOW, lines, run_measures
+from selfwire.evolvers.hera.curve import compute_learning_curve, format_curve
+from selfwire.evolvers.hera.topology_metrics import WINDOW, compute_run_metrics, format_metrics
 
 TRAIN = "/rollout"
 
@@ -31,9 +31,9 @@ def measures(
     if not found:
         raise ConfigError(f"run {run!r} has no trajectories of training yet; look with `selfwire show {run}`")
     if curve:
-        points = learning_curve(found, window)
+        points = compute_learning_curve(found, window)
         body = json.dumps([one.model_dump(mode="json") for one in points], indent=2)
-        typer.echo(body if as_json else "\n".join(curve_lines(points, window)))
+        typer.echo(body if as_json else "\n".join(format_curve(points, window)))
         return
-    measured = run_measures(found, window)
-    typer.echo(measured.model_dump_json(indent=2) if as_json else "\n".join(lines(measured)))
+    measured = compute_run_metrics(found, window)
+    typer.echo(measured.model_dump_json(indent=2) if as_json else "\n".join(format_metrics(measured)))

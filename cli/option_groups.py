@@ -42,7 +42,7 @@ class Results:
     out: options.Out = None
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
+def expand_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """A command as typer reads it: in the place of each parameter that is a dataclass stand the fields of that."""
     asked = signature(command).parameters.values()
     groups: dict[str, Any] = {one.name: one.annotation for one in asked if is_dataclass(one.annotation)}

@@ -10,7 +10,7 @@ import typer
 
 from selfwire.core.errors import ConfigError
 from selfwire.evals.benchmarks.catalogue import is_file
-from selfwire.runtime.workflow_library import Library, open_library
+from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate the cost; run 
 Out = Annotated[Path | None, typer.Option(help="JSONL of results; in the run's folder if none.")]
 
 
-def given_options(ctx: typer.Context) -> list[str]:
+def list_given_options(ctx: typer.Context) -> list[str]:
     """Names of the parameters that stand on the command line, sorted."""
     return [
         name
@@ -96,7 +96,7 @@ def given_options(ctx: typer.Context) -> list[str]:
     ]
 
 
-def as_option(name: str) -> str:
+def to_option(name: str) -> str:
     """A parameter as it is typed."""
     return OTHERWISE.get(name) or (name.upper() if name in ARGUMENTS else f"--{name.replace('_', '-')}")
 
@@ -112,11 +112,11 @@ def refuse_unused(ctx: typer.Context, names: Collection[str], why: str) -> None:
     Raises:
         ConfigError: one of them is given.
     """
-    if unused := [as_option(name) for name in given_options(ctx) if name in names]:
+    if unused := [to_option(name) for name in list_given_options(ctx) if name in names]:
         raise ConfigError(f"{', '.join(unused)} would do nothing: {why}")
 
 
-def with_library(home: str | None, act: Callable[[Library], Awaitable[T]]) -> T:
+def with_library(home: str | None, act: Callable[[WorkflowLibrary], Awaitable[T]]) -> T:
     """Open the library that is there, without making one, and do something with it.
 
     Raises:
@@ -130,12 +130,12 @@ def with_library(home: str | None, act: Callable[[Library], Awaitable[T]]) -> T:
     return asyncio.run(opened())
 
 
-def from_anywhere(benchmark: str) -> str:
+def load_from_anywhere(benchmark: str) -> str:
     """A benchmark as a run can find it again from any folder: a file by its whole path."""
     return str(Path(benchmark).resolve()) if is_file(benchmark) else benchmark
 
 
-def local_folder(home: str | None) -> Path | None:
+def to_local_folder(home: str | None) -> Path | None:
     """The home as a folder, which runs need.
 
     Raises:
@@ -146,7 +146,7 @@ def local_folder(home: str | None) -> Path | None:
     return Path(home) if home else None
 
 
-def knobs(given: list[str], router: str | None = None) -> dict[str, Any]:
+def parse_knobs(given: list[str], router: str | None = None) -> dict[str, Any]:
     """Knobs of a method from `name=value` texts; a dot leads into a nested one, as in `routing.k=3`.
 
     Args:

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from selfwire.core import drawing
-from selfwire.core.changes import Changes
-from selfwire.core.edits import Rewiring, shown
-from selfwire.core.values import canonical, thawed
+from selfwire.core.changes import WorkflowDiff
+from selfwire.core.edits import Rewiring, format_edit
+from selfwire.core.values import to_canonical_json, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.runtime.versions import History, Version
 
@@ -24,18 +24,18 @@ PIPED_WIDTH = 200
 _COLUMNS = ("score", "gate", "why", "reasons")
 
 
-def console() -> Console:
+def make_console() -> Console:
     """Where commands write; texts are shown as they are, without markup."""
     width = None if sys.stdout.isatty() else PIPED_WIDTH
     return Console(markup=False, highlight=False, emoji=False, width=width, soft_wrap=True)
 
 
-def command_line() -> str:
+def get_command_line() -> str:
     """The command that runs, as it was typed."""
     return shlex.join(["selfwire", *sys.argv[1:]])
 
 
-def at_home(home: str | Path | None) -> str:
+def format_home_option(home: str | Path | None) -> str:
     """What a command to type next needs so that it looks into the same folder: nothing where that is the usual one."""
     if not home or os.environ.get("SELFWIRE_HOME") == str(home):
         return ""
@@ -44,14 +44,20 @@ def at_home(home: str | Path | None) -> str:
 
 def show_workflow(workflow: Workflow, version: Version | None) -> None:
     """A workflow with its drawing, agents, lineage and what is known of its score."""
-    out = console()
+    out = make_console()
     title = version.ref if version else "workflow"
     out.print(f"{title}  {workflow.method}  {workflow.fingerprint}", style="bold")
     if version:
-        score = f"score {short(version.facts['score'])}" if version.facts.get("score") is not None else ""
-        told = [f"saved {when(version.saved)}", score, _ruling(version.facts), reasons(version), more(version.facts)]
+        score = f"score {format_value(version.facts['score'])}" if version.facts.get("score") is not None else ""
+        told = [
+            f"saved {format_time(version.saved)}",
+            score,
+            _ruling(version.facts),
+            format_reasons(version),
+            format_other_facts(version.facts),
+        ]
         out.print("; ".join(filter(None, told)))
-    out.print(f"\n{drawing.text(workflow.topology)}\n")
+    out.print(f"\n{drawing.to_text(workflow.topology)}\n")
     for agent in workflow.agents:
         tools = f"  tools: {', '.join(agent.tools)}" if agent.tools else ""
         out.print(f"{agent.id}  ({agent.kind}){tools}", style="bold")
@@ -66,67 +72,67 @@ def show_workflow(workflow: Workflow, version: Version | None) -> None:
 
 def show_lineage(workflow: Workflow) -> None:
     """Parent and rewirings, with their reasons."""
-    out = console()
+    out = make_console()
     if workflow.lineage.parent is None:
         out.print("\na seed: no parent")
         return
     out.print(f"\nmade from {workflow.lineage.parent} by")
     for rewiring in workflow.lineage.rewirings:
-        out.print(f"  {rewired(rewiring)}")
+        out.print(f"  {format_rewiring(rewiring)}")
 
 
-def rewired(rewiring: Rewiring) -> str:
+def format_rewiring(rewiring: Rewiring) -> str:
     """A rewiring in one line: operation, who asked, edits and reason."""
     operation = f"{rewiring.operation} " if rewiring.operation else ""
     by = f" by {rewiring.by}" if rewiring.by else ""
-    return f"{operation}{', '.join(map(shown, rewiring.edits))}{by}: {rewiring.why}"
+    return f"{operation}{', '.join(map(format_edit, rewiring.edits))}{by}: {rewiring.why}"
 
 
-def show_changes(found: Changes, before: Workflow, after: Workflow) -> None:
+def show_changes(found: WorkflowDiff, before: Workflow, after: Workflow) -> None:
     """What differs between two workflows, as lines with + and -."""
     if not found:
-        console().print("no difference")
+        make_console().print("no difference")
         return
     _moved(found)
     _structure(found, before, after)
     for change in found.agents:
-        _agent_change(change.agent, change.field, thawed(change.before), thawed(change.after))
+        _agent_change(change.agent, change.field, to_plain_json(change.before), to_plain_json(change.after))
     if found.memory:
-        console().print(f"memory differs in: {', '.join(found.memory)}")
+        make_console().print(f"memory differs in: {', '.join(found.memory)}")
 
 
-def _moved(found: Changes) -> None:
+def _moved(found: WorkflowDiff) -> None:
     for name in ("method", "entry", "sink"):
         moved = getattr(found, name)
         if moved:
-            console().print(f"{name}: {moved[0]} -> {moved[1]}")
+            make_console().print(f"{name}: {moved[0]} -> {moved[1]}")
 
 
-def _structure(found: Changes, before: Workflow, after: Workflow) -> None:
+def _structure(found: WorkflowDiff, before: Workflow, after: Workflow) -> None:
     for sign, agents, nodes, edges, source in (
         ("-", found.removed_agents, found.topology.removed_nodes, found.topology.removed_edges, before),
         ("+", found.added_agents, found.topology.added_nodes, found.topology.added_edges, after),
     ):
         for agent in agents:
-            _signed(sign, [f"agent {agent}: {source.pool[agent].prompt}"])
+            _signed(sign, [f"agent {agent}: {source.agents_by_id[agent].prompt}"])
         _signed(sign, [f"node {node.id} ({node.agent})" for node in nodes])
         _signed(sign, [f"edge {edge}" for edge in edges])
 
 
 def _agent_change(agent: str, field: str, before: object, after: object) -> None:
-    out = console()
+    out = make_console()
     if isinstance(before, str) and isinstance(after, str):
         out.print(f"{field} of {agent}:")
         for line in difflib.ndiff(before.splitlines(), after.splitlines()):
             if line[0] in "+-":
                 _signed(line[0], [line[2:]])
         return
-    out.print(f"{field} of {agent}: {short(before)} -> {short(after)}")
+    out.print(f"{field} of {agent}: {format_value(before)} -> {format_value(after)}")
 
 
 def _signed(sign: str, lines: Iterable[str]) -> None:
     for line in lines:
-        console().print(f"{sign} {line}", style="green" if sign == "+" else "red")
+        make_console().print(f"{sign} {line}", style="green" if sign == "+" else "red")
 
 
 def show_history(history: History) -> None:
@@ -143,20 +149,20 @@ def show_history(history: History) -> None:
         table.add_row(
             "*" if version.version == history.head else "",
             " ".join([version.version, *(f"[{tag}]" for tag in tags.get(version.version, []))]),
-            when(version.saved),
+            format_time(version.saved),
             version.fingerprint,
-            short(version.facts.get("score", "")),
+            format_value(version.facts.get("score", "")),
             _ruling(version.facts),
-            reasons(version),
-            more(version.facts),
+            format_reasons(version),
+            format_other_facts(version.facts),
         )
-    out = console()
+    out = make_console()
     out.print(table)
     for move in history.rollbacks:
-        out.print(f"rolled back {when(move.at)}: {move.source} -> {move.target}")
+        out.print(f"rolled back {format_time(move.at)}: {move.source} -> {move.target}")
 
 
-def reasons(version: Version) -> str:
+def format_reasons(version: Version) -> str:
     """Why a version came to be: what was recorded, else the reasons of its rewirings."""
     recorded = [str(version.facts["why"])] if "why" in version.facts else list(version.facts.get("reasons", ()))
     return "; ".join(recorded or [rewiring.why for rewiring in version.lineage.rewirings])
@@ -168,11 +174,11 @@ def _ruling(facts: Mapping[str, Any]) -> str:
     return "" if gate is None else "accepted" if gate["accepted"] else "rejected"
 
 
-def more(facts: Mapping[str, Any]) -> str:
+def format_other_facts(facts: Mapping[str, Any]) -> str:
     """Facts that have no column of their own; long ones as counts."""
     told = {name: value for name, value in facts.items() if name not in (*_COLUMNS, *_TOLD)}
     counts = [tell(facts[name]) for name, tell in _TOLD.items() if name in facts]
-    return " ".join([*(f"{name}={short(value)}" for name, value in told.items()), *filter(None, counts)])
+    return " ".join([*(f"{name}={format_value(value)}" for name, value in told.items()), *filter(None, counts)])
 
 
 def _told_rewirings(applied: Sequence[Mapping[str, Any]]) -> str:
@@ -183,26 +189,26 @@ def _told_refused(refused: Sequence[object]) -> str:
     return f"{len(refused)} refused" if refused else ""
 
 
-def _told_spend(spend: Mapping[str, Any]) -> str:
+def _format_spend(spend: Mapping[str, Any]) -> str:
     return f"{spend['calls']:,} calls so far"
 
 
 _TOLD: Mapping[str, Callable[[Any], str]] = {
     "applied": _told_rewirings,
     "refused": _told_refused,
-    "spend": _told_spend,
+    "spend": _format_spend,
     "notes": lambda notes: "",
 }
 """Facts of an evolution that would fill the screen; `selfwire diff` and `show RUN` tell them whole."""
 
 
-def short(value: object) -> str:
+def format_value(value: object) -> str:
     """A JSON value for people: numbers to four digits, texts as they are, the rest as JSON."""
     if isinstance(value, float):
         return f"{value:.4g}"
-    return value if isinstance(value, str) else canonical(thawed(value))
+    return value if isinstance(value, str) else to_canonical_json(to_plain_json(value))
 
 
-def when(iso: str) -> str:
+def format_time(iso: str) -> str:
     """An ISO 8601 time in the local zone, to the second."""
     return datetime.fromisoformat(iso).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -74,7 +74,7 @@ class EvolutionProgress(Bar):
         if event["phase"] == "save":
             self._line(event)
         elif event["phase"] == "test" and event.get("done") == event.get("total"):
-            self._say(f"tested {event['total']} tasks: mean score {_score(event)}; {told_spend(event['spend'])}")
+            self._say(f"tested {event['total']} tasks: mean score {_score(event)}; {format_spend(event['spend'])}")
         self.latest = event
 
     def _line(self, event: Event) -> None:
@@ -87,7 +87,7 @@ class EvolutionProgress(Bar):
     def _told(self, event: Event) -> str:
         left = self._seconds_left(event)
         score = f"score {_score(event)}, " if "done" in event else ""
-        return f"{score}{told_spend(event['spend'])}{f', about {left:,.0f} s left' if left is not None else ''}"
+        return f"{score}{format_spend(event['spend'])}{f', about {left:,.0f} s left' if left is not None else ''}"
 
     def _seconds_left(self, event: Event) -> float | None:
         if event["phase"] not in SHARES or not self.iterations:
@@ -130,7 +130,7 @@ class EvaluationProgress(Bar):
     def _told(self, event: Event) -> str:
         left, made = event["total"] - event["done"], event["done"] - self.before
         time_left = f", about {(time.monotonic() - self.since) / made * left:,.0f} s left" if left and made else ""
-        return f"{_measured(event)}, {told_spend(event['spend'])}{time_left}"
+        return f"{_measured(event)}, {format_spend(event['spend'])}{time_left}"
 
 
 class ContestProgress(Bar):
@@ -155,13 +155,13 @@ class ContestProgress(Bar):
             place = f"{name}: iteration {min(event['iteration'] + 1, event['iterations'])}/{event['iterations']}"
             self.at_work[name] = place
             if event["phase"] == "save":
-                self._say(f"{place}, train {_score(event)}, {told_spend(event['spend'])}")
+                self._say(f"{place}, train {_score(event)}, {format_spend(event['spend'])}")
         else:
             self.done[name] = event["done"]
             self.at_work[name] = f"{name}: {event['done']}/{event['total']}"
             if event["done"] == event["total"]:
                 del self.at_work[name]
-                self._say(f"{name}: {_measured(event)}, {told_spend(event['spend'])}")
+                self._say(f"{name}: {_measured(event)}, {format_spend(event['spend'])}")
         self._drawn(", ".join(self.at_work.values()), sum(self.done.values()), self.total, "")
 
 
@@ -174,7 +174,7 @@ def _score(event: Event) -> str:
     return "-" if event.get("score") is None else f"{event['score']:.2f}"
 
 
-def told_spend(spend: dict[str, Any] | Usage) -> str:
+def format_spend(spend: dict[str, Any] | Usage) -> str:
     """A spend as short text."""
     usage = spend if isinstance(spend, Usage) else Usage.model_validate(spend)
     return f"{usage.calls:,} calls, {usage.tokens:,} tokens, {_told_price(usage.dollars)}"

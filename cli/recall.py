@@ -5,11 +5,10 @@ from typing import Annotated
 import typer
 
 from selfwire.core.protocols import Embedder
-from selfwire.evals.benchmarks.multihop import collection
-from selfwire.evals.retrieval import lines
-from selfwire.evals.retrieval import recall as measured
-from selfwire.runtime.embedding_cache import KeptEmbedder
-from selfwire.runtime.embeddings import embedder as load_embedder
+from selfwire.evals.benchmarks.multihop import load_collection
+from selfwire.evals.retrieval import format_recall, measure_recall
+from selfwire.runtime.embedding_cache import CachedEmbedder
+from selfwire.runtime.embeddings import load_embedder
 from selfwire.runtime.sync import run_sync
 from selfwire.tools.retrievers import NAMES
 
@@ -27,12 +26,12 @@ def recall(
 ) -> None:
     """Show how much of what the questions need is among the first 5 and 10 passages found."""
     names = NAMES if retriever == "all" else tuple(name.strip() for name in retriever.split(","))
-    found = collection(benchmark)
+    found = load_collection(benchmark)
     embeds: Embedder | None = None
     if names != ("bm25",):
         loaded, notice = load_embedder(embedder)
         typer.echo(notice or f"embeddings by {loaded.name}", err=True)
-        embeds = KeptEmbedder(loaded)
+        embeds = CachedEmbedder(loaded)
     for name in names:
-        one = run_sync(measured(found, name, embeds))
-        typer.echo(one.model_dump_json() if as_json else lines([one])[0])
+        one = run_sync(measure_recall(found, name, embeds))
+        typer.echo(one.model_dump_json() if as_json else format_recall([one])[0])

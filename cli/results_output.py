@@ -8,15 +8,15 @@ from rich.table import Table
 
 from selfwire.cli import output
 from selfwire.core.errors import ConfigError
-from selfwire.runs.evaluation.standings import Standings
+from selfwire.runs.evaluation.standings import ResultsTable
 
 NARROW = 8
 """Characters within which the name of a column stands in one line, whatever is below it."""
 
 
-def show_standings(found: Standings) -> None:
+def show_standings(found: ResultsTable) -> None:
     """Print the table, narrow enough for 120 columns, and its notes."""
-    out, table = output.console(), Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    out, table = output.make_console(), Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for at, name in enumerate(found.head):
         wide = max(NARROW, *(len(row[at]) for row in found.rows))
         table.add_column(textwrap.fill(name.replace("/", " per "), wide, break_long_words=False), no_wrap=True)
@@ -42,7 +42,7 @@ def refuse_unwritable(path: Path) -> None:
         )
 
 
-def write_markdown(found: Standings, path: Path) -> None:
+def write_markdown(found: ResultsTable, path: Path) -> None:
     """Write the table as Markdown, below the command that made it.
 
     Raises:
@@ -52,6 +52,6 @@ def write_markdown(found: Standings, path: Path) -> None:
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     notes = "\n".join(f"- {note}" for note in found.notes)
     try:
-        path.write_text(f"`{output.command_line()}`\n\n{table}\n\n{notes}\n", encoding="utf-8")
+        path.write_text(f"`{output.get_command_line()}`\n\n{table}\n\n{notes}\n", encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"the table cannot be written to {path}: {error.strerror}") from None

@@ -9,9 +9,9 @@ import typer
 
 from selfwire.cli import options
 from selfwire.cli.exit_codes import STOPPED
-from selfwire.cli.options import Home, Knobs, RouterName, knobs
+from selfwire.cli.options import Home, Knobs, RouterName, parse_knobs
 from selfwire.cli.plans import show_plan
-from selfwire.cli.progress import told_spend
+from selfwire.cli.progress import format_spend
 from selfwire.cli.run_details import show_rounds, show_topology
 from selfwire.cli.trajectories import show_trajectory
 from selfwire.core.budget import Budget
@@ -22,23 +22,21 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
-from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
+from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.method_registry import METHODS
-from selfwire.graphs.method_registry import method as wired
-from selfwire.runs.models import embedder_name, metered
+from selfwire.graphs.method_registry import METHOD_REGISTRY, make_method
+from selfwire.runs.models import get_embedder_name, make_metered_model
 from selfwire.runs.report import STAMP
 from selfwire.runs.requests import ModelNames
-from selfwire.runtime.embedding_cache import KeptEmbedder
-from selfwire.runtime.embeddings import embedder as load_embedder
+from selfwire.runtime.embedding_cache import CachedEmbedder
+from selfwire.runtime.embeddings import load_embedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
 from selfwire.tools.browse import BROWSE, BrowseTool
 from selfwire.tools.calculator import CalculatorTool
-from selfwire.tools.search import SearchTool, read_documents
-from selfwire.tools.search import retriever as retriever_of
+from selfwire.tools.search import SearchTool, make_retriever, read_documents
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +54,7 @@ class Bench:
 
 
 def run(
-    method: Annotated[str, typer.Argument(help=f"{', '.join(METHODS)}.")],
+    method: Annotated[str, typer.Argument(help=f"{', '.join(METHOD_REGISTRY)}.")],
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file, else the seed.")] = None,
     model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",
@@ -77,17 +75,17 @@ def run(
     if not text:
         raise ConfigError("the question is empty; write one, or - and give it on standard input")
     models = ModelNames(agent=model, base_url=base_url, embedder=embedder)
-    embeds, notice = load_embedder(embedder_name(models))
+    embeds, notice = load_embedder(get_embedder_name(models))
     if notice:
         typer.echo(notice, err=True)
     lent, limits = _tools(benchmark, corpus, retriever, embeds), Budget(calls=budget_calls)
-    bench = _bench(method, workflow, models, embeds, lent, limits, knobs(config or [], router), home)
+    bench = _bench(method, workflow, models, embeds, lent, limits, parse_knobs(config or [], router), home)
     scope = Scope(run="run", seed=seed, phase="run")
     asked = Question(id=fingerprint(text), input=text)
     try:
         done: Trajectory = run_sync(bench.method.solve(bench.workflow, asked, scope=scope))
     except (StoppedError, ModelError) as error:
-        reached = error.reached if isinstance(error, StoppedError) else None
+        reached = error.partial_result if isinstance(error, StoppedError) else None
         if reached is not None:
             _show(method, reached, show)
             typer.echo(reached.answer)
@@ -99,7 +97,7 @@ def run(
     if done.answer is None:
         raise TaskError(f"{done.error}; look at the steps with --show, then try again")
     typer.echo(done.answer)
-    typer.echo(f"{told_spend(bench.ledger.spent)}{f'; {STAMP}' if models.is_offline else ''}", err=True)
+    typer.echo(f"{format_spend(bench.ledger.spent)}{f'; {STAMP}' if models.is_offline else ''}", err=True)
 
 
 def _show(method: str, done: Trajectory, wanted: bool) -> None:
@@ -112,7 +110,7 @@ def _show(method: str, done: Trajectory, wanted: bool) -> None:
 
 
 @dataclass(frozen=True)
-class Lent:
+class RunTools:
     """Tools that there are, and the names of those that a seed team's agents hold."""
 
     toolbox: Toolbox
@@ -124,16 +122,16 @@ def _bench(
     workflow: str | None,
     models: ModelNames,
     embeds: Embedder,
-    lent: Lent,
+    lent: RunTools,
     budget: Budget,
     config: Mapping[str, Any],
     home: str | None,
 ) -> Bench:
     ledger = Ledger(budget)
-    model = metered(models, journal=Journal.memory(), ledger=ledger, probe=True).labelled(method=name)
-    made = wired(name, model=model, toolbox=lent.toolbox, embedder=embeds, config=config)
+    model = make_metered_model(models, journal=Journal.memory(), ledger=ledger, probe=True).with_labels(method=name)
+    made = make_method(name, model=model, toolbox=lent.toolbox, embedder=embeds, config=config)
     if workflow is None:
-        return Bench(made, made.seed(lent.held), ledger)
+        return Bench(made, made.make_initial_workflow(lent.held), ledger)
     with open_library(home, create=False) as library:
         loaded = run_sync(library.load(workflow))
     if loaded.method != made.name:
@@ -146,16 +144,16 @@ def _bench(
     return Bench(made, loaded, ledger)
 
 
-def _tools(benchmark: str | None, corpus: Path | None, retriever: str | None, embeds: Embedder) -> Lent:
+def _tools(benchmark: str | None, corpus: Path | None, retriever: str | None, embeds: Embedder) -> RunTools:
     bench = load_benchmark(benchmark) if benchmark else None
     tools, held = (dict(bench.toolbox), list(bench.tools)) if bench else ({}, [])
     if corpus is None and retriever is not None:
         raise ConfigError("--retriever ranks the documents of --corpus; give a corpus, or leave it out")
     if corpus is not None:
         documents = read_documents(corpus)
-        ranks = retriever_of(retriever or "bm25", documents, KeptEmbedder(embeds))
+        ranks = make_retriever(retriever or "bm25", documents, CachedEmbedder(embeds))
         tools |= {"search": SearchTool(documents, retriever=ranks), BROWSE: BrowseTool(documents)}
         held.append("search")
     if not tools:
         tools, held = {"calculator": CalculatorTool()}, ["calculator"]
-    return Lent(tools, tuple(sorted(set(held))))
+    return RunTools(tools, tuple(sorted(set(held))))

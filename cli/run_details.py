@@ -7,26 +7,28 @@ from selfwire.cli import output
 from selfwire.core import drawing
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.values import thawed
-from selfwire.evolvers.evomas.stages import Stage, running
+from selfwire.core.values import to_plain_json
+from selfwire.evolvers.evomas.stages import Stage, get_runnable_part
 from selfwire.evolvers.tacomas.rounds import Figures, Round
-from selfwire.evolvers.trained_router.decisions import Layered
-from selfwire.graphs.dytopo.state import told
+from selfwire.evolvers.trained_router.decisions import LayeredWorkflow
+from selfwire.graphs.dytopo.state import format_round
 
 
 def show_rounds(method: str, done: Trajectory) -> None:
     """Print the rounds or stages that a trajectory's notes hold; nothing for methods without either."""
-    rounds = thawed(done.notes.get("rounds", ()))
+    rounds = to_plain_json(done.notes.get("rounds", ()))
     for number, one in enumerate(rounds, 1):
-        lines = coevolved(Round.model_validate(one)) if method == "tacomas" else matched(number, one)
-        output.console().print("\n".join(["", *lines]))
-    for stage in thawed(done.notes.get("stages", ())):
-        output.console().print("\n".join(["", *staged(Stage.model_validate(stage))]))
-    if why := ended(thawed(done.notes)):
-        output.console().print(f"\nended: {why}")
+        lines = (
+            format_tacomas_round(Round.model_validate(one)) if method == "tacomas" else format_dytopo_round(number, one)
+        )
+        output.make_console().print("\n".join(["", *lines]))
+    for stage in to_plain_json(done.notes.get("stages", ())):
+        output.make_console().print("\n".join(["", *format_stage(Stage.model_validate(stage))]))
+    if why := format_end(to_plain_json(done.notes)):
+        output.make_console().print(f"\nended: {why}")
 
 
-def ended(notes: Mapping[str, Any]) -> str:
+def format_end(notes: Mapping[str, Any]) -> str:
     """How a run came to its end, from its trajectory's notes; "" for methods that do not say."""
     if "figures" not in notes:
         return str(notes.get("status") or notes.get("stopped") or "")
@@ -40,29 +42,30 @@ def show_topology(done: Trajectory) -> None:
     """Print the topology that ran last, as text and as Mermaid; nothing where a run's notes hold none."""
     if "topology" not in done.notes:
         return
-    ran = Topology.model_validate(thawed(done.notes["topology"]))
-    output.console().print(f"\ntopology that ran last\n{drawing.text(ran)}\n\n{drawing.mermaid(ran)}\n")
+    ran = Topology.model_validate(to_plain_json(done.notes["topology"]))
+    output.make_console().print(f"\ntopology that ran last\n{drawing.to_text(ran)}\n\n{drawing.to_mermaid(ran)}\n")
 
 
-def staged(one: Stage) -> list[str]:
+def format_stage(one: Stage) -> list[str]:
     """One stage of EvoMAS: subtask, layers with probabilities, what was run, verdict and what changed in the plan."""
     lines = [f"stage {one.number + 1}: {one.goal}"]
     if one.layered is not None:
-        lines += layers_told(one.layered)
-        ran = running(one.layered)
+        lines += format_layers(one.layered)
+        ran = get_runnable_part(one.layered)
         cut = len(one.layered.layers) - len(ran.layers)
         lines += [f"  early exit: the run ends here{f', {cut} layers are skipped' if cut else ''}"] if ran.exits else []
     lines += [f"  nobody answered: {one.error}"] if one.error else []
     lines += [f"  no valid reply of the {name}; its safe default stands" for name in one.fell_back]
     lines += [f"  the planner or the evaluator failed, and the run ends here: {one.fault}"] if one.fault else []
     if one.assessment:
-        told = f"{one.assessment.verdict} ({one.assessment.confidence:.2f}): {output.short(one.assessment.feedback)}"
+        feedback = output.format_value(one.assessment.feedback)
+        told = f"{one.assessment.verdict} ({one.assessment.confidence:.2f}): {feedback}"
         lines.append(f"  verdict: {told}")
     lines += [f"  plan: {moved}" for moved in one.changes]
     return [*lines, f"  {one.usage.calls} calls, {one.usage.tokens:,} tokens"]
 
 
-def layers_told(layered: Layered) -> list[str]:
+def format_layers(layered: LayeredWorkflow) -> list[str]:
     """The layers as drawn, each with everybody's probability, the most probable first."""
     lines = []
     for number, layer in enumerate(layered.layers):
@@ -73,12 +76,12 @@ def layers_told(layered: Layered) -> list[str]:
     return lines
 
 
-def matched(number: int, one: Mapping[str, Any]) -> list[str]:
+def format_dytopo_round(number: int, one: Mapping[str, Any]) -> list[str]:
     """One round of DyTopo: its goal and what came of it."""
-    return [f"round {number}: {one['goal']}", *told(one, nearest=False)]
+    return [f"round {number}: {one['goal']}", *format_round(one, nearest=False)]
 
 
-def coevolved(one: Round) -> list[str]:
+def format_tacomas_round(one: Round) -> list[str]:
     """One round of TacoMAS: score, contributions, births, deaths and edge edits with reasons, tokens."""
     score = "no score" if one.score is None else f"score {one.score:.2f}{' (confirmed)' if one.confirmed else ''}"
     lines = [
@@ -89,7 +92,7 @@ def coevolved(one: Round) -> list[str]:
         *([f"  the judge or the meta-model failed, and the run ends here: {one.fault}"] if one.fault else []),
         *(f"  not passed: {criterion}" for criterion in one.failed),
         *(f"  {c.agent}: contribution {c.score:.2f}: {c.reason}" for c in one.contributions),
-        *(f"  {output.rewired(rewiring)}" for rewiring in one.applied),
+        *(f"  {output.format_rewiring(rewiring)}" for rewiring in one.applied),
         *(f"  refused {refused.change}: {refused.reason}" for refused in one.refused),
     ]
     if one.slow:

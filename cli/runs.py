@@ -9,8 +9,8 @@ from rich.table import Table
 
 from selfwire.cli import output
 from selfwire.cli.options import Home
-from selfwire.cli.progress import told_spend
-from selfwire.runs.folders import RunSummary, remove_run, run_folder, run_names, runs_folder, summarised
+from selfwire.cli.progress import format_spend
+from selfwire.runs.folders import RunSummary, get_run_folder, get_runs_folder, list_run_names, remove_run, summarise_run
 from selfwire.runtime.storage import home_folder, refuse_foreign
 from selfwire.runtime.workflow_library import LIBRARY_FILE
 
@@ -27,17 +27,17 @@ def runs(home: Home = None) -> None:
     """List runs, the newest last: what they did, how they stand, what they spent."""
 
     async def all_of_them() -> list[RunSummary]:
-        return [await summarised(home, run) for run in run_names(home)]
+        return [await summarise_run(home, run) for run in list_run_names(home)]
 
     found = asyncio.run(all_of_them())
     if not found:
-        typer.echo(f"there are no runs in {runs_folder(home)}")
+        typer.echo(f"there are no runs in {get_runs_folder(home)}")
         return
     table = Table("run", *_FIELDS, "spend", box=None, pad_edge=False)
     for one in found:
-        fields = [output.short(one.summary[name]) if name in one.summary else "" for name in _FIELDS]
-        table.add_row(one.run, *fields, "?" if one.spend is None else told_spend(one.spend))
-    out = output.console()
+        fields = [output.format_value(one.summary[name]) if name in one.summary else "" for name in _FIELDS]
+        table.add_row(one.run, *fields, "?" if one.spend is None else format_spend(one.spend))
+    out = output.make_console()
     out.print(table)
     for one in found:
         if one.open_calls:
@@ -53,9 +53,9 @@ def clean(
     home: Home = None,
 ) -> None:
     """Remove runs with their journals and checkpoints, and with --library the saved workflows."""
-    chosen = names or list(run_names(home))
+    chosen = names or list(list_run_names(home))
     for run in chosen:
-        run_folder(home, run)
+        get_run_folder(home, run)
     shelf = home_folder(home) / LIBRARY_FILE if library else None
     if shelf and shelf.exists():
         refuse_foreign(shelf)

@@ -8,25 +8,25 @@ from typing import Annotated
 import typer
 
 from selfwire.cli import options, output
-from selfwire.cli.options import Home, Knobs, knobs
-from selfwire.cli.selection_plot import picture, write_svg
+from selfwire.cli.options import Home, Knobs, parse_knobs
+from selfwire.cli.selection_plot import draw_selection, write_svg
 from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
-from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
+from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.graphs.evomas.method import Evomas
-from selfwire.graphs.method_registry import knobs as as_config
-from selfwire.graphs.trained_router.probing import Selection, probed, recorded, selections
-from selfwire.runs.models import embedder_name, metered
+from selfwire.graphs.method_registry import parse_config
+from selfwire.graphs.trained_router.probing import Selection, collect_selections, probe_router, read_decisions
+from selfwire.runs.models import get_embedder_name, make_metered_model
 from selfwire.runs.requests import ModelNames
-from selfwire.runtime.embeddings import embedder as load_embedder
+from selfwire.runtime.embeddings import load_embedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
-from selfwire.runtime.workflow_library import Library, open_library
+from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 
 
 def register(app: typer.Typer) -> None:
@@ -52,15 +52,15 @@ def selection(
     if training and workflow.endswith(".json"):
         raise ConfigError("an exported workflow has no other versions; name a saved one, or leave out --training")
     models = ModelNames(agent=model, base_url=base_url, embedder=embedder)
-    embeds, notice = load_embedder(embedder_name(models))
+    embeds, notice = load_embedder(get_embedder_name(models))
     if notice:
         typer.echo(notice, err=True)
     tools = load_benchmark(benchmark).toolbox if benchmark else {}
-    chat = metered(models, journal=Journal.memory(), ledger=Ledger())
-    method = Evomas(chat, tools, embeds, as_config("evomas", EvomasConfig, knobs(config or [])))
+    chat = make_metered_model(models, journal=Journal.memory(), ledger=Ledger())
+    method = Evomas(chat, tools, embeds, parse_config("evomas", EvomasConfig, parse_knobs(config or [])))
     with open_library(home, create=False) as library:
         found = run_sync(_selected(method, library, workflow, question, seed, training))
-    output.console().print(picture(found))
+    output.make_console().print(draw_selection(found))
     if svg:
         write_svg(found, svg)
     if data:
@@ -76,24 +76,24 @@ def _write(path: Path, text: str) -> None:
 
 
 async def _selected(
-    method: Evomas, library: Library, ref: str, question: str, seed: int, training: bool
+    method: Evomas, library: WorkflowLibrary, ref: str, question: str, seed: int, training: bool
 ) -> dict[str, Sequence[Selection]]:
     workflow = await library.load(ref)
     if workflow.method != method.name:
         raise ConfigError(f"workflow {ref!r} belongs to {workflow.method}, not to {method.name}")
     asked = Question(id=fingerprint(question), input=question)
     done = await method.solve(workflow, asked, scope=Scope(run="selection", seed=seed, phase="run"))
-    decisions = recorded(done)
+    decisions = read_decisions(done)
     if not decisions:
         raise TaskError(f"the run ended before anything was chosen: {done.error}; try again")
     if not training:
-        return {f"{ref}: {question}": selections(decisions)}
+        return {f"{ref}: {question}": collect_selections(decisions)}
     found: dict[str, Sequence[Selection]] = {}
     for version, one in await _versions(library, ref.partition("@")[0]):
-        found[version] = await probed(one, decisions, method.config.routing, method.embedder)
+        found[version] = await probe_router(one, decisions, method.config.routing, method.embedder)
     return found
 
 
-async def _versions(library: Library, name: str) -> list[tuple[str, Workflow]]:
+async def _versions(library: WorkflowLibrary, name: str) -> list[tuple[str, Workflow]]:
     history = await library.history(name)
     return [(version.version, await library.load(version.ref)) for version in history.versions]

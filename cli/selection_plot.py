@@ -19,7 +19,7 @@ WIDTH = 56
 """Characters of a bar; p = 1 fills it."""
 
 
-def picture(columns: Mapping[str, Sequence[Selection]]) -> Group:
+def draw_selection(columns: Mapping[str, Sequence[Selection]]) -> Group:
     """Bars of every stage and layer, for one run or for several versions of a router.
 
     Args:
@@ -37,11 +37,11 @@ def _table(title: str, found: Sequence[Selection], colours: Mapping[str, str]) -
         first = max(one.probabilities, key=lambda name: one.probabilities[name])
         stage = str(one.stage + 1) if one.layer == 0 else ""
         told = f"{first} {one.probabilities[first]:.2f}"
-        table.add_row(stage, str(one.layer + 1), bar(one.probabilities, colours), told, ", ".join(one.chosen))
+        table.add_row(stage, str(one.layer + 1), draw_bar(one.probabilities, colours), told, ", ".join(one.chosen))
     return table
 
 
-def bar(shares: Mapping[str, float], colours: Mapping[str, str], width: int = WIDTH) -> Text:
+def draw_bar(shares: Mapping[str, float], colours: Mapping[str, str], width: int = WIDTH) -> Text:
     """One stacked bar; rounding never lengthens it."""
     text, end, drawn = Text(), 0.0, 0
     for name, share in shares.items():
@@ -59,7 +59,7 @@ def write_svg(columns: Mapping[str, Sequence[Selection]], path: Path) -> None:
         ConfigError: it cannot be written.
     """
     console = Console(record=True, width=130, file=StringIO(), force_terminal=True)
-    console.print(picture(columns))
+    console.print(draw_selection(columns))
     try:
         path.write_text(console.export_svg(title="selection probabilities"), encoding="utf-8")
     except OSError as error:

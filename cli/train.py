@@ -7,20 +7,28 @@ from typing import Annotated, Any
 import typer
 
 from selfwire.cli import options, output
-from selfwire.cli.error_handling import with_last_words
-from selfwire.cli.limits import Limits, budget, new_limits
-from selfwire.cli.option_groups import grouped
-from selfwire.cli.options import Home, Knobs, as_option, from_anywhere, given_options, knobs, local_folder
-from selfwire.cli.progress import told_spend
+from selfwire.cli.error_handling import print_before_exit
+from selfwire.cli.limits import Limits, parse_budget, parse_new_limits
+from selfwire.cli.option_groups import expand_option_groups
+from selfwire.cli.options import (
+    Home,
+    Knobs,
+    list_given_options,
+    load_from_anywhere,
+    parse_knobs,
+    to_local_folder,
+    to_option,
+)
+from selfwire.cli.progress import format_spend
 from selfwire.core.errors import ConfigError
-from selfwire.evals.studies.errands import ErrandStudy, SeedResult, studied, summary
+from selfwire.evals.studies.errands import ErrandStudy, SeedResult, run_study, summarise_results
 from selfwire.evolvers.trained_router.config import PAPER_HEAD, TrainConfig, paper_training
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runs.report import STAMP
 from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
-from selfwire.runs.run_record import short_name
-from selfwire.runs.training import METHODS, OpenTraining, Tested, new_training, resumed_training
+from selfwire.runs.run_record import shorten_name
+from selfwire.runs.training import TRAINABLE_METHODS, HeldOutResult, OpenTraining, resume_training, start_training
 from selfwire.runtime.sync import run_sync
 
 DEFAULTS = TrainConfig()
@@ -34,13 +42,15 @@ SHARED = ("method", "family", "updates", "batch", "embedder")
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(grouped(train))
+    app.command()(expand_option_groups(train))
 
 
 def train(
     ctx: typer.Context,
     *,
-    method: Annotated[str | None, typer.Argument(help=f"{', '.join(METHODS)}; not needed with --resume.")] = None,
+    method: Annotated[
+        str | None, typer.Argument(help=f"{', '.join(TRAINABLE_METHODS)}; not needed with --resume.")
+    ] = None,
     benchmark: Annotated[str | None, typer.Option(help="archive, plancraft, or a .jsonl file of tasks.")] = None,
     family: Annotated[str | None, typer.Option(help="errands: the learning test, without a language model.")] = None,
     resume: options.Resume = None,
@@ -77,13 +87,13 @@ def train(
     if family is not None:
         _family(ctx.params)
         return
-    folder = local_folder(home)
+    folder = to_local_folder(home)
     if resume is not None:
-        with resumed_training(resume, folder, limits=new_limits(ctx)) as training:
-            _go(training, home)
+        with resume_training(resume, folder, limits=parse_new_limits(ctx)) as training:
+            _run_and_report(training, home)
         return
-    with new_training(requested(ctx.params), folder) as training:
-        _go(training, home)
+    with start_training(parse_request(ctx.params), folder) as training:
+        _run_and_report(training, home)
 
 
 def _refuse_other_family(method: str | None, family: str) -> None:
@@ -97,7 +107,7 @@ def _refuse_idle(ctx: typer.Context, family: str | None) -> None:
     Raises:
         ConfigError: one was given.
     """
-    given = given_options(ctx)
+    given = list_given_options(ctx)
     if family is None:
         if idle := [name for name in given if name in STUDY_ONLY]:
             raise ConfigError(f"{_listed(idle)} belong to --family {FAMILY}; leave them out, or give it")
@@ -109,10 +119,10 @@ def _refuse_idle(ctx: typer.Context, family: str | None) -> None:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(as_option, names))
+    return ", ".join(map(to_option, names))
 
 
-def requested(given: dict[str, Any]) -> EvolveRequest:
+def parse_request(given: dict[str, Any]) -> EvolveRequest:
     """A request out of the command's options.
 
     Raises:
@@ -122,25 +132,25 @@ def requested(given: dict[str, Any]) -> EvolveRequest:
     method, benchmark = given["method"], given["benchmark"]
     if method is None or benchmark is None:
         raise ConfigError("train needs a method and --benchmark, such as `selfwire train evomas --benchmark archive`")
-    if method not in METHODS:
-        raise ConfigError(f"{method} has no router to train; {', '.join(METHODS)} have")
+    if method not in TRAINABLE_METHODS:
+        raise ConfigError(f"{method} has no router to train; {', '.join(TRAINABLE_METHODS)} have")
     return EvolveRequest(
         method=method,
-        benchmark=from_anywhere(benchmark),
+        benchmark=load_from_anywhere(benchmark),
         grader=given["grader"],
         models=ModelNames(
             agent=given["model"], meta=given["meta_model"], base_url=given["base_url"], embedder=given["embedder"]
         ),
         sizes=Sizes(train=given["train_size"], gate=0, test=given["test"]),
         evolution=EvolutionConfig(
-            name=given["name"] or f"{method}-{short_name(benchmark)}",
+            name=given["name"] or f"{method}-{shorten_name(benchmark)}",
             iterations=0,
             gate="off",
             seed=given["seed"],
             concurrency=given["concurrency"],
         ),
         config=_config(method, given),
-        budget=budget(given),
+        budget=parse_budget(given),
         seed_team=given["workflow"],
         baselines=False,
     )
@@ -151,26 +161,26 @@ def _config(method: str, given: dict[str, Any]) -> dict[str, Any]:
     names = ("updates", "batch", "checkpoint_every", "device")
     training = TrainConfig(**{name: given[name] for name in names if given[name] is not None})
     training = paper_training(training) if given["paper"] else training
-    found: dict[str, Any] = {**METHODS[method], "train": training.model_dump(mode="json")}
+    found: dict[str, Any] = {**TRAINABLE_METHODS[method], "train": training.model_dump(mode="json")}
     if method == "evomas":
         found["process_reward"] = given["process_reward"]
         if given["paper"]:
             found["head"] = PAPER_HEAD.model_dump(mode="json")
     elif given["paper"] or given["process_reward"]:
         raise ConfigError("--paper and --process-reward are EvoMAS's; leave them out or train evomas")
-    for name, value in knobs(given["config"] or []).items():
+    for name, value in parse_knobs(given["config"] or []).items():
         known = found.get(name)
         found[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
     return found
 
 
-def _go(training: OpenTraining, home: str | None) -> None:
-    out, parts = output.console(), training.run.parts
+def _run_and_report(training: OpenTraining, home: str | None) -> None:
+    out, parts = output.make_console(), training.run.parts
     for notice in training.notices:
         out.print(notice)
     out.print(f"run {parts.run}: the router of {parts.method.name} on {training.run.benchmark.name}")
-    with with_last_words(partial(_last_words, training, home)):
-        trained = run_sync(training.go(lambda update: _told(update, training.train.updates)))
+    with print_before_exit(partial(_print_summary, training, home)):
+        trained = run_sync(training.execute(lambda update: _told(update, training.train.updates)))
         if parts.splits.test:
             _show(run_sync(training.tested(trained)))
 
@@ -179,27 +189,27 @@ def _told(update: Update, updates: int) -> None:
     reward = "-" if update.reward is None else f"{update.reward:.3f}"
     skipped = ", skipped: all returns are equal" if update.skipped else ""
     errors = f", {update.errors} errors" if update.errors else ""
-    output.console().print(
+    output.make_console().print(
         f"update {update.number}/{updates}: reward {reward}, entropy {update.entropy:.3f}, "
         f"gradient {update.gradient_norm:.3f}, {update.episodes} episodes{errors}{skipped}"
     )
 
 
-def _show(found: Sequence[Tested]) -> None:
+def _show(found: Sequence[HeldOutResult]) -> None:
     from rich.table import Table
 
     table = Table("held-out tasks", "solved [95 %]", "calls", "tokens", "errors", box=None)
     for one in found:
         usage = one.usage
         table.add_row(one.name, str(one.solved or "-"), f"{usage.calls:,}", f"{usage.tokens:,}", str(one.errors))
-    output.console().print(table)
+    output.make_console().print(table)
 
 
-def _last_words(training: OpenTraining, home: str | None, finished: bool) -> None:
-    out, run = output.console(), training.run
-    out.print(f"spent: {told_spend(run.parts.journal.spend())}")
+def _print_summary(training: OpenTraining, home: str | None, finished: bool) -> None:
+    out, run = output.make_console(), training.run
+    out.print(f"spent: {format_spend(run.parts.journal.spend())}")
     if not finished:
-        out.print(f"go on with: selfwire train --resume {run.parts.run}{output.at_home(home)}")
+        out.print(f"go on with: selfwire train --resume {run.parts.run}{output.format_home_option(home)}")
     else:
         out.print(f"the trained workflow is {run.parts.config.name!r} in {run.parts.library.where}")
     if run.request.models.is_offline:
@@ -216,11 +226,11 @@ def _family(given: dict[str, Any]) -> None:
         batch=given["batch"],
     )
     typer.echo(f"{given['seeds']} seeds of {study.updates} updates, embedder {embedder}; some minutes", err=True)
-    results = studied(study, range(given["seeds"]), given["workers"])
-    output.console().print(learned(study, results, output.command_line()))
+    results = run_study(study, range(given["seeds"]), given["workers"])
+    output.make_console().print(format_learning_test(study, results, output.get_command_line()))
 
 
-def learned(study: ErrandStudy, results: Sequence[SeedResult], command: str) -> str:
+def format_learning_test(study: ErrandStudy, results: Sequence[SeedResult], command: str) -> str:
     """The learning test as Markdown."""
     positive = sum(one.positive for one in results) / len(results)
     lines = [
@@ -231,6 +241,6 @@ def learned(study: ErrandStudy, results: Sequence[SeedResult], command: str) -> 
         "| way to route | solved [95 % over seeds] | trained − this, paired |",
         "|---|---|---|",
     ]
-    for name, solved, gain in summary(results):
+    for name, solved, gain in summarise_results(results):
         lines.append(f"| {name} | {solved} | {gain or ''} |")
     return "\n".join([*lines, "", f"`{command}`"])

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 
 from selfwire.cli import output
 from selfwire.cli.plans import show_plan
-from selfwire.cli.progress import told_spend
+from selfwire.cli.progress import format_spend
 from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.evals.evaluation.rows import CAPPED, opinion
-from selfwire.graphs.evolution.nodes import kept_as
+from selfwire.evals.evaluation.rows import CAPPED, get_own_opinion
+from selfwire.graphs.evolution.nodes import get_sample_name
 from selfwire.runs.evaluation.run import ROWS
-from selfwire.runs.folders import JOURNAL, run_folder
+from selfwire.runs.folders import JOURNAL, get_run_folder
 from selfwire.runtime.journal import Journal
 
 NOTE = "trajectories/"
@@ -20,7 +20,7 @@ NOTE = "trajectories/"
 
 def show_trajectory(done: Trajectory) -> None:
     """Print a trajectory step by step."""
-    out = output.console()
+    out = output.make_console()
     out.print(f"task {done.question.id}  workflow {done.workflow}", style="bold")
     out.print(_indented(done.question.input))
     stages = len({step.visit for step in done.steps}) > 1
@@ -36,15 +36,15 @@ def show_trajectory(done: Trajectory) -> None:
     if done.feedback:
         solved = "solved" if done.feedback.solved else "not solved"
         out.print(f"feedback: {solved}, score {done.feedback.score:.3g}: {done.feedback.text}")
-        if (judged := opinion(done)) is not None:
+        if (judged := get_own_opinion(done)) is not None:
             right = "rightly" if judged == done.feedback.solved else "wrongly"
             out.print(f"the team's own judge {'passed' if judged else 'did not pass'} it, {right}")
-    out.print(f"spent: {told_spend(done.usage)}")
+    out.print(f"spent: {format_spend(done.usage)}")
 
 
 def _show_step(step: Step, shown: set[tuple[str, str]]) -> None:
     """Print a step; of a message that this stage has shown already, as all of a layer get the same, only its source."""
-    out = output.console()
+    out = output.make_console()
     skills = f"  skills: {', '.join(step.skills)}" if step.skills else ""
     out.print(f"\n{step.node} ({step.agent}){skills}", style="bold")
     for message in step.inbox:
@@ -53,11 +53,11 @@ def _show_step(step: Step, shown: set[tuple[str, str]]) -> None:
         shown.add((message.source, message.text))
     for use in step.tools:
         result = f"{'error: ' if use.error else ''}{_one_line(use.result)}"
-        out.print(f"  {use.name}({output.short(use.arguments)}) -> {result}")
+        out.print(f"  {use.name}({output.format_value(use.arguments)}) -> {result}")
     out.print(f"  error: {step.error}" if step.error else f"  output:\n{_indented(step.output, 4)}")
     shown.add((step.node, step.output))
     if step.routing:
-        scores = ", ".join(f"{name} {output.short(score)}" for name, score in step.routing.scores.items())
+        scores = ", ".join(f"{name} {output.format_value(score)}" for name, score in step.routing.scores.items())
         chosen = ", ".join(step.routing.chosen) or "nobody"
         out.print(f"  hands on to {chosen} ({step.routing.why}{'; scores: ' + scores if scores else ''})")
     for message in step.sent:
@@ -88,7 +88,7 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
         _list(found)
         return
     place, done = found[-1]
-    output.console().print(f"{run}, {place} (of {len(found)})")
+    output.make_console().print(f"{run}, {place} (of {len(found)})")
     show_plan(done)
     show_trajectory(done)
 
@@ -106,7 +106,7 @@ def read_trajectories(
     """
 
     async def read() -> list[tuple[str, Trajectory]]:
-        journal = await asyncio.to_thread(Journal.reading, run_folder(home, run) / JOURNAL)
+        journal = await asyncio.to_thread(Journal.open_read_only, get_run_folder(home, run) / JOURNAL)
         try:
             return [found async for found in _trajectories(journal, task, where)]
         finally:
@@ -119,13 +119,13 @@ async def _trajectories(journal: Journal, task: str | None, where: str | None) -
     for name in await journal.note_names(f"{ROWS}/"):
         _, place, one = name.split("/", 2)
         if task in (None, one) and (not where or where in place):
-            row = await journal.noted(name)
+            row = await journal.get_note(name)
             yield place, Trajectory.model_validate(await journal.get_body(row["trajectory"]))
     for name in sorted(await journal.note_names(NOTE), key=_when):
         place = name.removeprefix(NOTE).rstrip("/")
         if where and where not in place:
             continue
-        for one, body in (await journal.noted(name)).items():
+        for one, body in (await journal.get_note(name)).items():
             if task in (None, one):
                 yield place, Trajectory.model_validate(await journal.get_body(body))
 
@@ -137,7 +137,7 @@ def _when(name: str) -> tuple[bool, int, bool, str]:
 
 
 def _list(found: list[tuple[str, Trajectory]]) -> None:
-    out = output.console()
+    out = output.make_console()
     place = ""
     for at, done in found:
         if at != place:
@@ -145,7 +145,9 @@ def _list(found: list[tuple[str, Trajectory]]) -> None:
             place = at
         unscored = "over cap" if done.notes.get(CAPPED) else "error"
         score = unscored if done.feedback is None else f"{done.feedback.score:.2f}"
-        out.print(f"  {kept_as(done)}  {score:>5}  {len(done.steps)} steps  {_one_line(done.question.input, 70)}")
+        out.print(
+            f"  {get_sample_name(done)}  {score:>5}  {len(done.steps)} steps  {_one_line(done.question.input, 70)}"
+        )
 
 
 def _indented(text: str | None, by: int = 2) -> str:
@@ -160,6 +162,6 @@ def _one_line(text: str, length: int = 160) -> str:
 def is_run(home: str | None, name: str) -> bool:
     """Whether a name is that of a run."""
     try:
-        return bool(run_folder(home, name))
+        return bool(get_run_folder(home, name))
     except ConfigError:
         return False

@@ -9,13 +9,13 @@ from selfwire.cli import output
 from selfwire.cli.options import Home, Ref, refuse_unused, with_library
 from selfwire.cli.trajectories import is_run, show_run
 from selfwire.core import drawing
-from selfwire.core.changes import changes
+from selfwire.core.changes import diff_workflows
 from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
-from selfwire.runtime.blobs import references
+from selfwire.runtime.blobs import find_blob_references
 from selfwire.runtime.exports import write_workflow
 from selfwire.runtime.versions import Version
-from selfwire.runtime.workflow_library import Library
+from selfwire.runtime.workflow_library import WorkflowLibrary
 
 
 def register(app: typer.Typer) -> None:
@@ -37,10 +37,10 @@ def show(
         refuse_unused(ctx, ["mermaid"], f"{ref} is a run; name a workflow")
         show_run(home, ref, task, at)
         return
-    workflow, version = with_library(home, lambda library: found(library, ref))
+    workflow, version = with_library(home, lambda library: find_workflow(library, ref))
     refuse_unused(ctx, ["task", "at"], f"{ref} is a workflow; name a run, as `selfwire runs` lists them")
     if mermaid:
-        typer.echo(drawing.mermaid(workflow.topology))
+        typer.echo(drawing.to_mermaid(workflow.topology))
         return
     output.show_workflow(workflow, version)
 
@@ -48,11 +48,11 @@ def show(
 def diff(before: Ref, after: Ref, home: Home = None) -> None:
     """Show what changed from one workflow to another."""
 
-    async def both(library: Library) -> tuple[Workflow, Workflow]:
+    async def both(library: WorkflowLibrary) -> tuple[Workflow, Workflow]:
         return await library.load(before), await library.load(after)
 
     old, new = with_library(home, both)
-    output.show_changes(changes(old, new), old, new)
+    output.show_changes(diff_workflows(old, new), old, new)
 
 
 def history(
@@ -74,7 +74,7 @@ def rollback(
 ) -> None:
     """Make an older version of a workflow the one that its name means; nothing is deleted."""
 
-    async def moved(library: Library) -> tuple[Version, Version]:
+    async def moved(library: WorkflowLibrary) -> tuple[Version, Version]:
         return await library.head(name), await library.rollback(name, version)
 
     before, now = with_library(home, moved)
@@ -88,10 +88,10 @@ def export(
     home: Home = None,
 ) -> None:
     """Write a workflow to a JSON file that every command takes in place of a name."""
-    workflow, _ = with_library(home, lambda library: found(library, ref))
+    workflow, _ = with_library(home, lambda library: find_workflow(library, ref))
     if str(file) == "-":
         typer.echo(workflow.model_dump_json(indent=2))
-        if references(workflow.memory):
+        if find_blob_references(workflow.memory):
             typer.echo("its router's weights are not in this; export to a file to have them beside it", err=True)
         return
     if file.suffix != ".json":
@@ -102,7 +102,7 @@ def export(
     typer.echo(f"wrote {ref} ({workflow.fingerprint}) to {', with '.join(map(str, (file, *beside)))}")
 
 
-async def found(library: Library, ref: str) -> tuple[Workflow, Version | None]:
+async def find_workflow(library: WorkflowLibrary, ref: str) -> tuple[Workflow, Version | None]:
     """A workflow and, unless it comes from a file, its version."""
     workflow = await library.load(ref)
     return workflow, None if ref.endswith(".json") else await library.find(ref)

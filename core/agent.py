@@ -2,13 +2,13 @@
 
 from pydantic import Field
 
-from selfwire.core.values import Id, Value
+from selfwire.core.values import FrozenModel, Id
 
 MEMORY_NOTES = 8
 """How many notes an agent keeps; the oldest go first."""
 
 
-class Agent(Value):
+class Agent(FrozenModel):
     """A role with a prompt and tools.
 
     Args:

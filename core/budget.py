@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pydantic import Field
 
 from selfwire.core.errors import BudgetError, ModelError
-from selfwire.core.usage import NOTHING, Usage
-from selfwire.core.values import Value
+from selfwire.core.usage import ZERO_USAGE, Usage
+from selfwire.core.values import FrozenModel
 
 
-class Budget(Value):
+class Budget(FrozenModel):
     """Upper limits; None means no limit.
 
     Args:
@@ -51,16 +51,16 @@ def _shown(amount: float) -> str:
     return f"{amount:,}" if isinstance(amount, int) or 0 < amount < 0.01 else f"{amount:,.2f}"
 
 
-def cost_of(error: ModelError) -> Usage:
+def get_error_cost(error: ModelError) -> Usage:
     """What a call that failed, or brought no valid reply, has cost all the same; whoever falls back counts it."""
-    return error.cost or NOTHING
+    return error.cost or ZERO_USAGE
 
 
 @contextmanager
-def having_paid(spent: Usage) -> Iterator[None]:
+def add_cost_on_error(spent: Usage) -> Iterator[None]:
     """Hand what was spent before on with a failure, which else would take the place of it."""
     try:
         yield
     except ModelError as error:
-        error.cost = spent + cost_of(error)
+        error.cost = spent + get_error_cost(error)
         raise

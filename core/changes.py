@@ -3,12 +3,12 @@
 from pydantic import Field
 
 from selfwire.core.agent import Agent
-from selfwire.core.topology import Diff
-from selfwire.core.values import FrozenJson, Value
+from selfwire.core.topology import TopologyDiff
+from selfwire.core.values import FrozenJson, FrozenModel
 from selfwire.core.workflow import Workflow
 
 
-class Change(Value):
+class Change(FrozenModel):
     """One field of one agent before and after, as JSON."""
 
     agent: str
@@ -17,7 +17,7 @@ class Change(Value):
     after: FrozenJson
 
 
-class Changes(Value):
+class WorkflowDiff(FrozenModel):
     """What `after` has and `before` has not, and the other way round.
 
     Args:
@@ -29,7 +29,7 @@ class Changes(Value):
         method: (before, after) where the two belong to different methods.
     """
 
-    topology: Diff = Diff()
+    topology: TopologyDiff = TopologyDiff()
     entry: tuple[str, str] | None = None
     sink: tuple[str, str] | None = None
     added_agents: tuple[str, ...] = ()
@@ -43,17 +43,17 @@ class Changes(Value):
         return any(getattr(self, name) for name in type(self).model_fields)
 
 
-def changes(before: Workflow, after: Workflow) -> Changes:
+def diff_workflows(before: Workflow, after: Workflow) -> WorkflowDiff:
     """Compare two workflows; their lineages do not count."""
     keys = before.memory.keys() | after.memory.keys()
-    both = [agent for agent in before.agents if agent.id in after.pool]
-    return Changes(
+    both = [agent for agent in before.agents if agent.id in after.agents_by_id]
+    return WorkflowDiff(
         topology=before.topology.diff(after.topology),
         entry=_moved(before.topology.entry, after.topology.entry),
         sink=_moved(before.topology.sink, after.topology.sink),
-        added_agents=tuple(a.id for a in after.agents if a.id not in before.pool),
-        removed_agents=tuple(a.id for a in before.agents if a.id not in after.pool),
-        agents=tuple(change for agent in both for change in _agent_changes(agent, after.pool[agent.id])),
+        added_agents=tuple(a.id for a in after.agents if a.id not in before.agents_by_id),
+        removed_agents=tuple(a.id for a in before.agents if a.id not in after.agents_by_id),
+        agents=tuple(change for agent in both for change in _agent_changes(agent, after.agents_by_id[agent.id])),
         memory=tuple(sorted(k for k in keys if before.memory.get(k) != after.memory.get(k))),
         method=_moved(before.method, after.method),
     )

@@ -5,10 +5,10 @@ from typing import Literal, Self
 from pydantic import Field
 
 from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenJson, FrozenMap, Value
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 
 
-class ToolSpec(Value):
+class ToolSpec(FrozenModel):
     """What a model is told of a tool: its name, purpose and the JSON schema of its input object."""
 
     name: str
@@ -16,7 +16,7 @@ class ToolSpec(Value):
     parameters: FrozenJson
 
 
-class ToolCall(Value):
+class ToolCall(FrozenModel):
     """A model's wish to call a tool."""
 
     id: str
@@ -24,7 +24,7 @@ class ToolCall(Value):
     arguments: FrozenJson = Field(default_factory=FrozenMap)
 
 
-class ChatMessage(Value):
+class ChatMessage(FrozenModel):
     """One message of a conversation with a model."""
 
     role: Literal["system", "user", "assistant", "tool"]
@@ -48,7 +48,7 @@ class ChatMessage(Value):
         return cls(role="tool", content=result, tool_call_id=call.id)
 
 
-class Reply(Value):
+class Reply(FrozenModel):
     """A model's reply.
 
     Args:

@@ -5,7 +5,7 @@ from selfwire.core.topology import Topology
 _SHAPES = {"entry": ('(["', '"])'), "sink": ('[["', '"]]'), "": ('["', '"]')}
 
 
-def mermaid(topology: Topology) -> str:
+def to_mermaid(topology: Topology) -> str:
     """A Mermaid flowchart: the entry is rounded, the sink framed, edges that deliver last round's message dotted."""
     names = {node: f"n{index}" for index, node in enumerate(topology.order())}
     nodes = []
@@ -19,7 +19,7 @@ def mermaid(topology: Topology) -> str:
     return "\n".join(["flowchart TD", *nodes, *edges])
 
 
-def text(topology: Topology) -> str:
+def to_text(topology: Topology) -> str:
     """One line per node, by level, with the nodes that it leads to.
 
     `search ~> plan` is an edge that delivers its message in the next round.

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from selfwire.core.agent import Agent
-from selfwire.core.values import Id, Value
+from selfwire.core.values import FrozenModel, Id
 
 _Class = TypeVar("_Class")
 
@@ -124,7 +124,7 @@ Edit = Annotated[
 """One change to a workflow."""
 
 
-class Rewiring(Value):
+class Rewiring(FrozenModel):
     """A group of edits with its reason, applied all or not at all: `Rewiring(edit, ..., why="...")`.
 
     Args:
@@ -144,14 +144,14 @@ class Rewiring(Value):
         super().__init__(**({"edits": edits} if edits else {}), **fields)
 
 
-class Refused(Value):
+class RefusedRewiring(FrozenModel):
     """A rewiring that was not applied, and why."""
 
     rewiring: Rewiring
     reason: str
 
 
-def shown(edit: Edit) -> str:
+def format_edit(edit: Edit) -> str:
     """An edit as short text, such as `AddEdge(plan, answer)`."""
     values = [value for name, value in vars(edit).items() if name != "kind" and not name.startswith("__")]
     return f"{type(edit).__name__}({', '.join(_short(value) for value in values)})"

@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails
 
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import legible
+from selfwire.core.values import replace_surrogates
 
 
 class SelfwireError(RuntimeError):
@@ -38,14 +38,14 @@ class StoppedError(SelfwireError):
         reached: what a question's run had come to before; None where that is nothing that helps.
     """
 
-    reached: Trajectory | None = None
+    partial_result: Trajectory | None = None
 
 
 class BudgetError(StoppedError):
     """A budget would be exceeded; the run stops in a resumable state."""
 
 
-class ShareError(BudgetError):
+class TaskBudgetError(BudgetError):
     """A task has used up the calls that were set aside for it; the other tasks go on."""
 
 
@@ -91,11 +91,11 @@ class LibraryError(SelfwireError):
     """A saved workflow is missing or the library's file is corrupt or foreign."""
 
 
-def described(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """An error's kind and message, as records of failed steps, rounds and runs have it."""
-    return legible(f"{type(error).__name__}: {error}")
+    return replace_surrogates(f"{type(error).__name__}: {error}")
 
 
-def misfit(found: ErrorDetails) -> str:
+def format_validation_error(found: ErrorDetails) -> str:
     """One of a ValidationError's complaints: the field, what is wrong with it, and the value."""
     return f"{'.'.join(map(str, found['loc']))}: {found['msg']}, not {found['input']!r}"

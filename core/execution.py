@@ -2,12 +2,12 @@
 
 from pydantic import Field
 
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
 MEBIBYTE = 2**20
 
 
-class Limits(Value):
+class Limits(FrozenModel):
     """What one run of a program may take.
 
     Args:
@@ -28,7 +28,7 @@ class Limits(Value):
     processes: int = Field(default=16, ge=1)
 
 
-class Execution(Value):
+class Execution(FrozenModel):
     """What became of a program.
 
     Args:

@@ -7,13 +7,13 @@ from string import Template
 
 from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
 DIVIDER = "\n---\n"
 """Divides the system part of a prompt file from its user part."""
 
 
-class Prompts(Value):
+class Prompts(FrozenModel):
     """Prompt templates by name.
 
     Args:
@@ -41,7 +41,7 @@ class Prompts(Value):
         system, divider, user = self._found(name).partition(DIVIDER)
         if not divider:
             raise ConfigError(f"prompt {name!r} has no line of three dashes between system and user part")
-        values = {key: quoted(str(value), self.texts[name]) for key, value in values.items()}
+        values = {key: quote_tags(str(value), self.texts[name]) for key, value in values.items()}
         return (
             ChatMessage.system(_filled(name, system, values).strip()),
             ChatMessage.user(_filled(name, user, values).strip()),
@@ -53,7 +53,7 @@ class Prompts(Value):
         return self.texts[name]
 
 
-def quoted(text: str, template: str) -> str:
+def quote_tags(text: str, template: str) -> str:
     """The text with every tag of the template in square brackets instead, so that none is mistaken for ours."""
     tags = _tags(template)
     return tags.sub(r"[\1]", text) if tags else text

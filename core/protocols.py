@@ -22,7 +22,7 @@ Schema = TypeVar("Schema", bound=BaseModel)
 class Model(Protocol):
     """Chat models behind one wrapper: journal, budget, timeout, retries, usage, tags."""
 
-    async def reply(
+    async def generate(
         self,
         messages: Sequence[ChatMessage],
         *,
@@ -39,7 +39,7 @@ class Model(Protocol):
         """
         ...
 
-    async def ask(
+    async def generate_structured(
         self,
         schema: type[Schema],
         messages: Sequence[ChatMessage],
@@ -108,7 +108,7 @@ class Environment(Protocol):
 
     name: str
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Score an answer.
 
         Raises:
@@ -118,7 +118,7 @@ class Environment(Protocol):
 
 
 @dataclass(frozen=True)
-class Known:
+class RouterInput:
     """What a router knows when it decides at a node.
 
     Attributes:
@@ -147,12 +147,12 @@ class Router(Protocol):
     or it would decide on siblings' choices that differ from those they made.
     """
 
-    def __call__(self, node: str, successors: tuple[str, ...], known: Known) -> Routing:
+    def __call__(self, node: str, successors: tuple[str, ...], known: RouterInput) -> Routing:
         """Choose; equal input gives equal output, and `chosen` is a part of `successors`."""
         ...
 
 
-class Act(Protocol):
+class AgentRunner(Protocol):
     """Runs one agent once: prompt, inbox, tool loop."""
 
     async def __call__(self, agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
@@ -165,5 +165,5 @@ class Act(Protocol):
         ...
 
 
-Instruct = Callable[[Question, Step, Agent, Scope], Awaitable[tuple[str, Usage]]]
+InstructionWriter = Callable[[Question, Step, Agent, Scope], Awaitable[tuple[str, Usage]]]
 """Writes a successor's instruction from a finished step and the successor's agent; returns it and what it cost."""

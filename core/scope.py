@@ -6,10 +6,10 @@ from functools import cached_property
 import numpy as np
 from pydantic import Field
 
-from selfwire.core.values import Value, canonical
+from selfwire.core.values import FrozenModel, to_canonical_json
 
 
-class Scope(Value):
+class Scope(FrozenModel):
     """A place in a run.
 
     Args:
@@ -49,6 +49,6 @@ class Scope(Value):
 
         Equal for equal (scope without run, purpose), whatever ran before or beside it.
         """
-        place = canonical({**self.model_dump(exclude={"run"}), "purpose": purpose})
+        place = to_canonical_json({**self.model_dump(exclude={"run"}), "purpose": purpose})
         digest = hashlib.sha256(place.encode()).digest()
         return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))

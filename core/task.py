@@ -4,10 +4,10 @@ from functools import cached_property
 
 from pydantic import Field
 
-from selfwire.core.values import FrozenJson, FrozenMap, Value
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 
 
-class Question(Value):
+class Question(FrozenModel):
     """What teams, routers and evolvers see of a task: everything but the reference.
 
     Args:
@@ -21,7 +21,7 @@ class Question(Value):
     kind: str = ""
 
 
-class Task(Value):
+class Task(FrozenModel):
     """A question with its reference; only environments and graders receive it.
 
     Args:
@@ -44,7 +44,7 @@ class Task(Value):
         return Question(id=self.id, input=self.input, kind=self.kind)
 
 
-class Feedback(Value):
+class Feedback(FrozenModel):
     """What an environment says of an answer; never contains the reference.
 
     Args:
@@ -60,7 +60,7 @@ class Feedback(Value):
     details: FrozenJson = Field(default_factory=FrozenMap)
 
 
-class Splits(Value):
+class Splits(FrozenModel):
     """Tasks for learning, for choosing and for reporting; no question and no entity is in two of them."""
 
     train: tuple[Task, ...]

@@ -14,19 +14,19 @@ from typing import Literal, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
-from selfwire.core.values import Id, Value, fingerprint
+from selfwire.core.values import FrozenModel, Id, fingerprint
 
-Part = TypeVar("Part", bound=Value)
+Part = TypeVar("Part", bound=FrozenModel)
 
 
-class Node(Value):
+class Node(FrozenModel):
     """One place of an agent in a topology; an agent may have several."""
 
     id: Id
     agent: Id
 
 
-class Edge(Value):
+class Edge(FrozenModel):
     """A directed edge from one node to another, along which messages travel."""
 
     source: Id
@@ -37,14 +37,14 @@ class Edge(Value):
         return f"{self.source}->{self.target}"
 
 
-class Caps(Value):
+class TopologyLimits(FrozenModel):
     """Upper limits of a topology."""
 
     nodes: int = Field(default=1000, ge=1)
     successors: int = Field(default=1000, ge=1)
 
 
-class Policy(Value):
+class ToleratedProblems(FrozenModel):
     """Which findings a caller tolerates; a sink that cannot be reached never is.
 
     Args:
@@ -56,7 +56,7 @@ class Policy(Value):
     loose: bool = False
 
 
-class Problem(Value):
+class Problem(FrozenModel):
     """One finding about a topology, with the ids of the nodes concerned."""
 
     kind: Literal["cycle", "loose", "sink unreachable"]
@@ -67,7 +67,7 @@ class Problem(Value):
         return f"{self.kind}: {(' -> ' if self.kind == 'cycle' else ', ').join(self.where)}"
 
 
-class Diff(Value):
+class TopologyDiff(FrozenModel):
     """What one topology has and another has not."""
 
     added_nodes: tuple[Node, ...] = ()
@@ -80,7 +80,7 @@ class Diff(Value):
         return any(getattr(self, name) for name in type(self).model_fields)
 
 
-class Topology(Value):
+class Topology(FrozenModel):
     """Nodes and edges with an entry, which receives the question, and a sink, which answers.
 
     Raises:
@@ -92,7 +92,7 @@ class Topology(Value):
     edges: tuple[Edge, ...] = ()
     entry: Id
     sink: Id
-    caps: Caps = Caps()
+    caps: TopologyLimits = TopologyLimits()
 
     @field_validator("nodes")
     @classmethod
@@ -147,7 +147,7 @@ class Topology(Value):
         return fingerprint(self)
 
     def order(self) -> tuple[str, ...]:
-        """All node ids, entry first and sink last, else as `greedy_order`: topological if acyclic.
+        """All node ids, entry first and sink last, else as `compute_greedy_order`: topological if acyclic.
 
         Whatever can be reached from the entry, can be reached along edges that follow the order.
         """
@@ -156,11 +156,11 @@ class Topology(Value):
     @cached_property
     def _order(self) -> tuple[str, ...]:
         if self.entry == self.sink:
-            return greedy_order([node.id for node in self.nodes], [(e.source, e.target) for e in self.edges])
+            return compute_greedy_order([node.id for node in self.nodes], [(e.source, e.target) for e in self.edges])
         inner = [node.id for node in self.nodes if node.id not in (self.entry, self.sink)]
         ends = {self.entry, self.sink}
         pairs = [(e.source, e.target) for e in self.edges if not ends & {e.source, e.target}]
-        rest = greedy_order(inner, pairs, starts=self.successors[self.entry])
+        rest = compute_greedy_order(inner, pairs, starts=self.successors[self.entry])
         return (self.entry, *rest, self.sink)
 
     @cached_property
@@ -189,14 +189,14 @@ class Topology(Value):
             levels[depth[node]].append(node)
         return tuple(tuple(level) for level in levels)
 
-    def problems(self, policy: Policy = Policy()) -> tuple[Problem, ...]:
+    def problems(self, policy: ToleratedProblems = ToleratedProblems()) -> tuple[Problem, ...]:
         """Findings that the policy does not tolerate; an empty tuple means that the topology may run."""
         findings: list[Problem] = []
         cycle = () if policy.cycles else find_cycle(self)
         if cycle:
             findings.append(Problem(kind="cycle", where=cycle))
-        reached = reachable(self.successors, [self.entry])
-        useful = reachable(self.predecessors, [self.sink])
+        reached = find_reachable(self.successors, [self.entry])
+        useful = find_reachable(self.predecessors, [self.sink])
         loose = tuple(node for node in self.agents if node not in reached & useful)
         if self.sink not in reached:
             findings.append(Problem(kind="sink unreachable", where=(self.sink,)))
@@ -204,9 +204,9 @@ class Topology(Value):
             findings.append(Problem(kind="loose", where=loose))
         return tuple(findings)
 
-    def diff(self, other: "Topology") -> Diff:
+    def diff(self, other: "Topology") -> TopologyDiff:
         """What `other` adds to and removes from this topology."""
-        return Diff(
+        return TopologyDiff(
             added_nodes=_only_in(other.nodes, self.nodes),
             removed_nodes=_only_in(self.nodes, other.nodes),
             added_edges=_only_in(other.edges, self.edges),
@@ -214,7 +214,7 @@ class Topology(Value):
         )
 
 
-def reachable(neighbours: Mapping[str, Sequence[str]], starts: Iterable[str]) -> set[str]:
+def find_reachable(neighbours: Mapping[str, Sequence[str]], starts: Iterable[str]) -> set[str]:
     """Ids that can be reached from `starts`, the starts included."""
     found, todo = set(starts), list(starts)
     while todo:
@@ -225,7 +225,7 @@ def reachable(neighbours: Mapping[str, Sequence[str]], starts: Iterable[str]) ->
     return found
 
 
-def greedy_order(
+def compute_greedy_order(
     nodes: Sequence[str], edges: Iterable[tuple[str, str]], *, starts: Iterable[str] | None = None
 ) -> tuple[str, ...]:
     """Topological order if acyclic; else repeatedly the node with the fewest predecessors left.
@@ -278,7 +278,7 @@ def find_cycle(topology: Topology) -> tuple[str, ...]:
             if leaving:
                 state[path.pop()] = 2
             elif state.get(node) == 1:
-                return (*path[path.index(node):], node)
+                return (*path[path.index(node) :], node)
             elif node not in state:
                 state[node] = 1
                 path.append(node)
@@ -287,7 +287,7 @@ def find_cycle(topology: Topology) -> tuple[str, ...]:
     return ()
 
 
-def dead_nodes(topology: Topology) -> tuple[str, ...]:
+def find_dead_nodes(topology: Topology) -> tuple[str, ...]:
     """Nodes other than entry and sink with in- or out-degree 0, pruned to a fixed point (HiVA, App. G.1)."""
     alive = set(topology.agents)
     edges = set(topology.edges)
@@ -306,10 +306,10 @@ def cuts_sink(topology: Topology, edge: Edge) -> bool:
         node: [t for t in targets if (node, t) != (edge.source, edge.target)]
         for node, targets in topology.successors.items()
     }
-    return topology.sink not in reachable(without, [topology.entry])
+    return topology.sink not in find_reachable(without, [topology.entry])
 
 
-def chain(*agents: str, caps: Caps = Caps()) -> Topology:
+def make_chain(*agents: str, caps: TopologyLimits = TopologyLimits()) -> Topology:
     """A topology that runs the agents one after another, a node per agent with the agent's id."""
     return Topology(
         nodes=tuple(Node(id=agent, agent=agent) for agent in agents),

@@ -5,11 +5,11 @@ from functools import cached_property
 from pydantic import Field
 
 from selfwire.core.task import Feedback, Question
-from selfwire.core.usage import NOTHING, Usage, total
-from selfwire.core.values import FrozenJson, FrozenMap, Value
+from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 
 
-class Message(Value):
+class Message(FrozenModel):
     """What one node hands to another."""
 
     source: str
@@ -17,7 +17,7 @@ class Message(Value):
     text: str
 
 
-class ToolUse(Value):
+class ToolUse(FrozenModel):
     """One tool call inside a step; `error` marks a result that is a tool's complaint."""
 
     name: str
@@ -26,7 +26,7 @@ class ToolUse(Value):
     error: bool = False
 
 
-class Routing(Value):
+class Routing(FrozenModel):
     """A router's decision at one node.
 
     Args:
@@ -40,7 +40,7 @@ class Routing(Value):
     why: str = ""
 
 
-class Step(Value):
+class Step(FrozenModel):
     """One agent call.
 
     Args:
@@ -65,11 +65,11 @@ class Step(Value):
     tools: tuple[ToolUse, ...] = ()
     routing: Routing | None = None
     sent: tuple[Message, ...] = ()
-    usage: Usage = NOTHING
+    usage: Usage = ZERO_USAGE
     skills: tuple[str, ...] = ()
 
 
-class Trajectory(Value):
+class Trajectory(FrozenModel):
     """One run of a team on one question.
 
     Args:
@@ -91,13 +91,13 @@ class Trajectory(Value):
     error: str | None = None
     feedback: Feedback | None = None
     sample: int = 0
-    overhead: Usage = NOTHING
+    overhead: Usage = ZERO_USAGE
     notes: FrozenJson = Field(default_factory=FrozenMap)
 
     @cached_property
     def usage(self) -> Usage:
         """What the steps and the method around them cost together."""
-        return total(step.usage for step in self.steps) + self.overhead
+        return sum_usages(step.usage for step in self.steps) + self.overhead
 
     @cached_property
     def edges(self) -> tuple[tuple[str, str], ...]:
@@ -108,6 +108,6 @@ class Trajectory(Value):
         """Return the trajectory with what the environment said."""
         return self.replace(feedback=feedback)
 
-    def failed(self, error: str) -> "Trajectory":
+    def as_failed(self, error: str) -> "Trajectory":
         """Return the trajectory marked as an infrastructure error: neither solved nor unsolved."""
         return self.replace(error=error, feedback=None)

@@ -6,10 +6,10 @@ from typing import Protocol, Self
 
 from pydantic import Field
 
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
 
-class Usage(Value):
+class Usage(FrozenModel):
     """What calls have cost.
 
     Args:
@@ -33,7 +33,7 @@ class Usage(Value):
 
     def __add__(self, other: "Usage") -> Self:
         """Add two usages; an unknown price stays unknown."""
-        if other is NOTHING:
+        if other is ZERO_USAGE:
             return self
         known = self.dollars is not None and other.dollars is not None
         return type(self)(
@@ -44,7 +44,7 @@ class Usage(Value):
             seconds=self.seconds + other.seconds,
         )
 
-    def without(self, part: "Usage") -> Self:
+    def subtract(self, part: "Usage") -> Self:
         """What is left after a part of it, in no respect less than nothing; an unknown price stays unknown."""
         known = self.dollars is not None and part.dollars is not None
         return type(self)(
@@ -56,11 +56,11 @@ class Usage(Value):
         )
 
 
-NOTHING = Usage()
+ZERO_USAGE = Usage()
 """What has cost nothing."""
 
 
-class Costs(Protocol):
+class CostRecord(Protocol):
     """What says what something cost: a usage, or a row of results."""
 
     @property
@@ -84,17 +84,17 @@ class Costs(Protocol):
         """Time that the calls took."""
 
 
-class Bill:
+class UsageAccumulator:
     """A sum that grows; dollars are added exactly, so that their order leaves no trace."""
 
-    def __init__(self, before: Costs = NOTHING) -> None:
+    def __init__(self, before: CostRecord = ZERO_USAGE) -> None:
         self.calls = self.input_tokens = self.output_tokens = 0
         self.seconds, self._dollars, self._known = 0.0, Fraction(0), True
         self.add(before)
 
-    def add(self, cost: Costs) -> None:
+    def add(self, cost: CostRecord) -> None:
         """Add what something cost; an unknown price makes the sum unknown."""
-        if cost is NOTHING:
+        if cost is ZERO_USAGE:
             return
         self.calls += cost.calls
         self.input_tokens += cost.input_tokens
@@ -122,7 +122,7 @@ class Bill:
         )
 
 
-def total(usages: Iterable[Usage]) -> Usage:
+def sum_usages(usages: Iterable[Usage]) -> Usage:
     """Sum of usages."""
     some = list(usages)
-    return sum(some[1:], some[0]) if some else NOTHING
+    return sum(some[1:], some[0]) if some else ZERO_USAGE

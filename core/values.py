@@ -19,7 +19,7 @@ Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$
 """A name of a node, agent or tool: letters, digits, `_` and `-` (LangGraph forbids `:` and `|`)."""
 
 
-class Value(BaseModel):
+class FrozenModel(BaseModel):
     """A frozen value that refuses unknown fields and floats that are not finite; change it by building a new one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -49,32 +49,32 @@ class FrozenMap(dict[str, Any]):
 
     def __hash__(self) -> int:  # type: ignore[override]
         """Hash by content, as the value is frozen."""
-        return hash(canonical(self))
+        return hash(to_canonical_json(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as the plain items."""
         return (FrozenMap, (dict(self),))
 
 
-def frozen(value: Any) -> Any:
+def freeze_json(value: Any) -> Any:
     """Freeze JSON deeply: objects to `FrozenMap`, arrays to tuples."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, Mapping):
-        return FrozenMap({key: frozen(item) for key, item in value.items()})
+        return FrozenMap({key: freeze_json(item) for key, item in value.items()})
     if isinstance(value, list | tuple):
-        return tuple(frozen(item) for item in value)
+        return tuple(freeze_json(item) for item in value)
     return value
 
 
-def thawed(value: Any) -> Any:
-    """Undo `frozen`: plain dicts and lists that a caller may change."""
+def to_plain_json(value: Any) -> Any:
+    """Undo `freeze_json`: plain dicts and lists that a caller may change."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, Mapping):
-        return {key: thawed(item) for key, item in value.items()}
+        return {key: to_plain_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [thawed(item) for item in value]
+        return [to_plain_json(item) for item in value]
     return value
 
 
@@ -84,7 +84,7 @@ _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue, config=ConfigDict(allow_i
 def _frozen_json(value: Any) -> Any:
     if isinstance(value, dict) and not value:
         return FrozenMap()
-    return frozen(_JSON.validate_python(thawed(value)))
+    return freeze_json(_JSON.validate_python(to_plain_json(value)))
 
 
 FrozenJson = Annotated[Any, AfterValidator(_frozen_json)]
@@ -94,13 +94,13 @@ FrozenJson = Annotated[Any, AfterValidator(_frozen_json)]
 _PLAIN = frozenset({str, int, bool, type(None)})
 
 
-def canonical(value: Any) -> str:
+def to_canonical_json(value: Any) -> str:
     """The one JSON text of a value: sorted keys, no spaces, finite numbers only, 1.0 written as 1."""
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
     return _ENCODER.encode(_numbers(plain))
 
 
-def legible(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The text with halves of characters, which no file can hold, joined to whole ones or replaced by U+FFFD."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -122,8 +122,8 @@ def _numbers(value: Any) -> Any:
 
 
 def fingerprint(value: Any) -> str:
-    """16 hexadecimal digits of SHA-256 over `canonical(value)`; equal in every process."""
-    return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
+    """16 hexadecimal digits of SHA-256 over `to_canonical_json(value)`; equal in every process."""
+    return hashlib.sha256(to_canonical_json(value).encode()).hexdigest()[:16]
 
 
 _ID: TypeAdapter[str] = TypeAdapter(Id)

@@ -11,7 +11,7 @@ from selfwire.core.edits import (
     AddAgent,
     AddEdge,
     AddNode,
-    Refused,
+    RefusedRewiring,
     Remember,
     RemoveAgent,
     RemoveEdge,
@@ -20,14 +20,14 @@ from selfwire.core.edits import (
     Rewiring,
     RewritePrompt,
     RewriteTool,
-    shown,
+    format_edit,
 )
 from selfwire.core.errors import EditError
 from selfwire.core.topology import Edge, Node, Topology
-from selfwire.core.values import FrozenJson, FrozenMap, Value, fingerprint
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint
 
 
-class Lineage(Value):
+class Lineage(FrozenModel):
     """Where a workflow comes from.
 
     Args:
@@ -39,7 +39,7 @@ class Lineage(Value):
     rewirings: tuple[Rewiring, ...] = ()
 
 
-class Workflow(Value):
+class Workflow(FrozenModel):
     """Agents + topology + memory + lineage; a frozen value.
 
     Args:
@@ -68,17 +68,17 @@ class Workflow(Value):
     def _check(self) -> Self:
         if not isinstance(self.memory, Mapping):
             raise ValueError(f"memory must be a JSON object by name, not {type(self.memory).__name__}")
-        if len(self.pool) != len(self.agents):
+        if len(self.agents_by_id) != len(self.agents):
             ids = [agent.id for agent in self.agents]
             raise ValueError(f"agent {next(i for i in ids if ids.count(i) > 1)!r} appears twice")
         for node in self.topology.nodes:
-            if node.agent not in self.pool:
-                there = ", ".join(self.pool) or "none"
+            if node.agent not in self.agents_by_id:
+                there = ", ".join(self.agents_by_id) or "none"
                 raise ValueError(f"node {node.id!r} needs agent {node.agent!r}; agents are {there}")
         return self
 
     @cached_property
-    def pool(self) -> dict[str, Agent]:
+    def agents_by_id(self) -> dict[str, Agent]:
         """Agents by id."""
         return {agent.id: agent for agent in self.agents}
 
@@ -89,7 +89,7 @@ class Workflow(Value):
 
     def agent_at(self, node: str) -> Agent:
         """The agent of a node."""
-        return self.pool[self.topology.agents[node]]
+        return self.agents_by_id[self.topology.agents[node]]
 
     def apply(self, rewiring: Rewiring) -> "Workflow":
         """Return the workflow after all edits of the rewiring.
@@ -102,38 +102,38 @@ class Workflow(Value):
             try:
                 agents, topology = _applied(edit, agents, topology)
             except ValidationError as error:
-                raise EditError(f"{shown(edit)}: {'; '.join(e['msg'] for e in error.errors())}") from None
+                raise EditError(f"{format_edit(edit)}: {'; '.join(e['msg'] for e in error.errors())}") from None
             except ValueError as error:
-                raise EditError(f"{shown(edit)}: {error}") from None
+                raise EditError(f"{format_edit(edit)}: {error}") from None
         return self.replace(
             agents=agents,
             topology=topology,
             lineage=Lineage(parent=self.fingerprint, rewirings=(rewiring,)),
         )
 
-    def apply_legal(self, rewirings: Iterable[Rewiring]) -> tuple["Workflow", tuple[Refused, ...]]:
+    def apply_legal(self, rewirings: Iterable[Rewiring]) -> tuple["Workflow", tuple[RefusedRewiring, ...]]:
         """Apply rewirings one by one, leaving out those that do not fit.
 
         Returns:
             The workflow, whose lineage starts at this one and lists what was applied, and the refused rewirings.
         """
-        now, applied, refused = self, list[Rewiring](), list[Refused]()
+        now, applied, refused = self, list[Rewiring](), list[RefusedRewiring]()
         for rewiring in rewirings:
             try:
                 now = now.apply(rewiring)
             except EditError as error:
-                refused.append(Refused(rewiring=rewiring, reason=str(error)))
+                refused.append(RefusedRewiring(rewiring=rewiring, reason=str(error)))
             else:
                 applied.append(rewiring)
         if not applied:
             return self, tuple(refused)
         return now.replace(lineage=Lineage(parent=self.fingerprint, rewirings=tuple(applied))), tuple(refused)
 
-    def learned(self, **memory: Any) -> "Workflow":
+    def with_memory(self, **memory: Any) -> "Workflow":
         """Return the workflow with some entries of its memory replaced; the lineage stays."""
         return self.replace(memory={**self.memory, **memory})
 
-    def descended_from(self, parent: "Workflow", rewirings: Iterable[Rewiring]) -> "Workflow":
+    def with_lineage(self, parent: "Workflow", rewirings: Iterable[Rewiring]) -> "Workflow":
         """Return this workflow with its lineage set to a parent and the rewirings that lie between them."""
         return self.replace(lineage=Lineage(parent=parent.fingerprint, rewirings=tuple(rewirings)))
 

@@ -17,23 +17,23 @@ _BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\[{}]|[{}]")
 _BALLOT = re.compile(OPENING + r"(?:(?:final )?answer\W*|calls[\s*_]*):", re.IGNORECASE | re.MULTILINE)
 
 
-def final_answer(text: str) -> str | None:
+def find_final_answer(text: str) -> str | None:
     """What stands behind the last "Answer:" that opens a line; None if there is nothing."""
     *before, last = _LINE.split(text)
     line = last.lstrip(_EDGES).partition("\n")[0].rstrip(_EDGES)
     return line if before and line else None
 
 
-def marked_number(answer: str) -> Decimal | None:
+def find_marked_number(answer: str) -> Decimal | None:
     """The number behind the last "####"; None if there is none."""
     found = _NUMBER.findall(answer)
     if not found:
         return None
     sign, digits = found[-1]
-    return number(("-" if sign else "") + digits)
+    return parse_number(("-" if sign else "") + digits)
 
 
-def number(text: str) -> Decimal | None:
+def parse_number(text: str) -> Decimal | None:
     """A number, thousands separators apart; None if it is none."""
     try:
         return Decimal(text.replace(",", "").rstrip("."))
@@ -41,7 +41,7 @@ def number(text: str) -> Decimal | None:
         return None
 
 
-def boxed(answer: str) -> str | None:
+def find_boxed(answer: str) -> str | None:
     """What stands in the last box that is closed; None if there is none, or nothing is in it.
 
     Only the last one counts: with several, a grader that takes any of them would reward a guess in each.
@@ -58,16 +58,16 @@ def boxed(answer: str) -> str | None:
     return found or None
 
 
-def ballot(answer: str) -> str:
+def to_ballot(answer: str) -> str:
     """What an answer says, for counting: without its reasoning where it marks its end, without case and spacing.
 
     Its marks are those that the benchmarks ask for: a box, else what follows the last "Answer:" or "Calls:", and of
     that the number behind "####".
     """
-    if (box := boxed(answer)) is not None:
+    if (box := find_boxed(answer)) is not None:
         return _plain(box)
     last = _BALLOT.split(answer)[-1]
-    if (marked := marked_number(last)) is not None:
+    if (marked := find_marked_number(last)) is not None:
         return f"{marked.normalize():f}"
     return _plain(last.strip(_EDGES) or answer)
 

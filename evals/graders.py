@@ -16,12 +16,19 @@ from difflib import get_close_matches
 from numbers import Real
 from pathlib import Path
 
-from selfwire.core.errors import ConfigError, GradingError, SelfwireError, described
+from selfwire.core.errors import ConfigError, GradingError, SelfwireError, format_error
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.core.values import thawed
+from selfwire.core.values import to_plain_json
 from selfwire.runtime.provider_errors import Caught
-from selfwire.runtime.threads import GivenUpError, HeldUpError, in_thread, on_foreign_loop, own_loop, shared_loop
+from selfwire.runtime.threads import (
+    CallTimeoutError,
+    LoopBlockedError,
+    get_own_loop,
+    get_shared_loop,
+    on_foreign_loop,
+    run_in_thread,
+)
 
 Graded = float | Feedback
 Grader = Callable[[Task, str], Graded | Awaitable[Graded]]
@@ -47,7 +54,7 @@ _LEAST_SECRET = 4
 """Shorter references occur in any text by chance."""
 
 
-def normalised(text: str) -> str:
+def normalise(text: str) -> str:
     """SQuAD's normal form: lower case, no punctuation, no articles, single spaces."""
     bare = text.lower().translate(str.maketrans("", "", string.punctuation))
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", bare).split())
@@ -60,12 +67,12 @@ def exact(answer: str, reference: str) -> float:
 
 def em(answer: str, reference: str) -> float:
     """SQuAD's exact match: 1 if the normal forms are equal."""
-    return float(normalised(answer) == normalised(reference))
+    return float(normalise(answer) == normalise(reference))
 
 
 def f1(answer: str, reference: str) -> float:
     """SQuAD's F1 over words of the normal forms; yes, no and noanswer match only themselves."""
-    said, gold = normalised(answer), normalised(reference)
+    said, gold = normalise(answer), normalise(reference)
     if said == gold:
         return 1.0
     if said in _CLOSED or gold in _CLOSED:
@@ -76,8 +83,8 @@ def f1(answer: str, reference: str) -> float:
 
 def contains(answer: str, reference: str) -> float:
     """1 if the reference's normal form stands in the answer's, as whole words."""
-    gold = normalised(reference)
-    return float(bool(gold) and f" {gold} " in f" {normalised(answer)} ")
+    gold = normalise(reference)
+    return float(bool(gold) and f" {gold} " in f" {normalise(answer)} ")
 
 
 def numeric(answer: str, reference: str) -> float:
@@ -113,13 +120,13 @@ class GradedEnvironment:
         self.name, self._grader, self._solved_at, self._seconds = name, grader, solved_at, seconds
         self._awaited = grader if inspect.iscoroutinefunction(grader) else None
 
-    def within(self, seconds: float) -> "GradedEnvironment":
+    def with_timeout(self, seconds: float) -> "GradedEnvironment":
         """The same with other seconds, if it has any."""
         if self._seconds is None:
             return self
         return GradedEnvironment(self.name, self._grader, solved_at=self._solved_at, seconds=seconds)
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Score an answer.
 
         Raises:
@@ -144,11 +151,11 @@ class GradedEnvironment:
             return await self._awaited(task, answer)
         try:
             try:
-                return await self._foreign(task, answer, shared_loop())
-            except HeldUpError:
-                with own_loop() as loop:
+                return await self._foreign(task, answer, get_shared_loop())
+            except LoopBlockedError:
+                with get_own_loop() as loop:
                     return await self._foreign(task, answer, loop)
-        except (GivenUpError, HeldUpError):
+        except (CallTimeoutError, LoopBlockedError):
             raise GradingError(
                 f"{self.name} did not grade task {task.id!r} within {self._seconds:g} s; "
                 "mend it or raise --grading-timeout"
@@ -160,10 +167,10 @@ class GradedEnvironment:
             return await on_foreign_loop(loop, self._seconds, self._awaited, task, answer)
         try:
             async with asyncio.timeout(self._seconds) as timer:
-                graded = await in_thread(self._grader, task, answer)
+                graded = await run_in_thread(self._grader, task, answer)
         except TimeoutError:
             if timer.expired():
-                raise GivenUpError from None
+                raise CallTimeoutError from None
             raise
         if inspect.isawaitable(graded):
             return await on_foreign_loop(loop, self._seconds, _itself, graded)
@@ -180,7 +187,7 @@ class GradedEnvironment:
         return Feedback(score=score, solved=solved, text=said)
 
     def _refuse_leak(self, task: Task, answer: str, text: str) -> None:
-        for secret in references(task):
+        for secret in get_references(task):
             known = f"{task.input}\n{answer}".lower()
             if len(secret) >= _LEAST_SECRET and secret.lower() in text.lower() and secret.lower() not in known:
                 raise GradingError(
@@ -222,9 +229,9 @@ def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:
     return GradedEnvironment(name, _imported(name, module, function), solved_at=solved_at)
 
 
-def references(task: Task) -> tuple[str, ...]:
+def get_references(task: Task) -> tuple[str, ...]:
     """The reference as texts: itself, or each entry of a list; empty for anything else."""
-    found = thawed(task.reference)
+    found = to_plain_json(task.reference)
     entries = found if isinstance(found, list) else [found]
     return tuple(_text(entry) for entry in entries if isinstance(entry, str | int | float))
 
@@ -235,21 +242,21 @@ def _text(entry: str | float) -> str:
 
 def _against_references(name: str) -> Grader:
     async def graded(task: Task, answer: str) -> float:  # no thread is worth what these take
-        return max(NAMED[name](answer, gold) for gold in checked_references(name, task))
+        return max(NAMED[name](answer, gold) for gold in validate_references(name, task))
 
     return graded
 
 
-def checked_references(name: str, task: Task) -> tuple[str, ...]:
+def validate_references(name: str, task: Task) -> tuple[str, ...]:
     """The references of a task, which a named grader can compare something with.
 
     Raises:
         GradingError: it has none, or for `numeric` none with a number.
     """
-    if not (golds := references(task)):
+    if not (golds := get_references(task)):
         raise GradingError(
             f"grader {name!r} needs a text, a number or a list of them as the reference of task {task.id!r}, "
-            f"not {type(thawed(task.reference)).__name__}"
+            f"not {type(to_plain_json(task.reference)).__name__}"
         )
     if name == "numeric" and any(_last_number(gold) is None for gold in golds):
         raise GradingError(f"grader 'numeric' needs a reference with a number for task {task.id!r}, not {golds!r}")
@@ -264,7 +271,7 @@ def _imported(name: str, module: str, function: str) -> Grader:
         grader: object = getattr(importlib.import_module(module), function)
     except _IMPORT_FAULTS as error:
         raise ConfigError(
-            f"grader {name!r} cannot be imported: {described(error)}; named ones are {', '.join(NAMED)}"
+            f"grader {name!r} cannot be imported: {format_error(error)}; named ones are {', '.join(NAMED)}"
         ) from error
     if not callable(grader):
         raise ConfigError(f"grader {name!r} is {type(grader).__name__}, not a function of (task, answer)")

@@ -15,8 +15,8 @@ from selfwire.core.errors import ConfigError, GradingError, ModelError
 from selfwire.core.protocols import Model
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.core.values import thawed
-from selfwire.evals.graders import contains, references
+from selfwire.core.values import to_plain_json
+from selfwire.evals.graders import contains, get_references
 from selfwire.graphs.prompts import load_prompts
 
 JUDGE = "judge"
@@ -58,7 +58,7 @@ class JudgeEnvironment:
         """The same judge with a model."""
         return JudgeEnvironment(self.rubric, model)
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Score an answer.
 
         Raises:
@@ -73,11 +73,13 @@ class JudgeEnvironment:
         )
         place = scope.at(node=PLACE)
         try:
-            given, _ = await self._model.ask(RubricScore, messages, scope=place, role="judge", temperature=0.0)
+            given, _ = await self._model.generate_structured(
+                RubricScore, messages, scope=place, role="judge", temperature=0.0
+            )
         except ModelError as error:
             raise GradingError(f"the judge gave no score for task {task.id!r}: {error}") from error
         solved = given.score >= SOLVED_AT
-        golds = references(task)
+        golds = get_references(task)
         held = any(contains(answer, gold) for gold in golds)
         told = {HOLDS: float(held), AGREES: float(held == solved)} if golds else {}
         verdict = "good" if solved else "not good enough"
@@ -89,7 +91,7 @@ class JudgeEnvironment:
         )
 
 
-def rubric_text(given: str) -> str:
+def read_rubric(given: str) -> str:
     """A rubric: the text itself, or what stands in the file of that name.
 
     Raises:
@@ -108,7 +110,7 @@ def rubric_text(given: str) -> str:
 
 def _told(task: Task) -> str:
     """The reference for the judge."""
-    found = thawed(task.reference)
+    found = to_plain_json(task.reference)
     if found is None:
         return NO_REFERENCE
     return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from selfwire.core.protocols import Embedder
-from selfwire.core.values import Value
-from selfwire.evals.benchmarks.collection import Collection, asked
-from selfwire.evals.graders import normalised, references
-from selfwire.tools.search import PER_STEP, SINGLE_TURN, Document, retriever
+from selfwire.core.values import FrozenModel
+from selfwire.evals.benchmarks.collection import Collection, strip_format_hint
+from selfwire.evals.graders import get_references, normalise
+from selfwire.tools.search import PER_STEP, SINGLE_TURN, Document, make_retriever
 
 CLOSED = ("yes", "no")
 
 
-class Recall(Value):
+class Recall(FrozenModel):
     """What a retriever finds among its first passages, as means over questions; the question itself is the query.
 
     Args:
@@ -34,7 +34,7 @@ class Recall(Value):
     seconds: float
 
 
-async def recall(
+async def measure_recall(
     found: Collection,
     name: str = "bm25",
     embedder: Embedder | None = None,
@@ -52,42 +52,42 @@ async def recall(
         ConfigError: there is no such retriever, or it needs an embedder.
     """
     started = time.perf_counter()
-    ranks = retriever(name, found.documents, embedder)
+    ranks = make_retriever(name, found.documents, embedder)
     first = {
-        task.id: [found.documents[i] for i in await ranks.ranked(asked(task.input), max(depths))]
+        task.id: [found.documents[i] for i in await ranks.rank(strip_format_hint(task.input), max(depths))]
         for task in found.tasks
     }
     took = time.perf_counter() - started
     known = [(first[task.id], found.gold[task.id]) for task in found.tasks if task.id in found.gold]
     opened = [
-        (first[task.id], references(task))
+        (first[task.id], get_references(task))
         for task in found.tasks
-        if not any(normalised(one) in CLOSED for one in references(task))
+        if not any(normalise(one) in CLOSED for one in get_references(task))
     ]
     return Recall(
         benchmark=found.name,
         retriever=name,
         questions=len(found.tasks),
         passages=len(found.documents),
-        gold=tuple((k, _mean([gold_share(some[:k], gold) for some, gold in known])) for k in depths),
-        answers=tuple((k, _mean([float(holds(some[:k], answers)) for some, answers in opened])) for k in depths),
+        gold=tuple((k, _mean([compute_gold_share(some[:k], gold) for some, gold in known])) for k in depths),
+        answers=tuple((k, _mean([float(has_answer(some[:k], answers)) for some, answers in opened])) for k in depths),
         seconds=took,
     )
 
 
-def gold_share(found: Sequence[Document], gold: frozenset[str]) -> float:
+def compute_gold_share(found: Sequence[Document], gold: frozenset[str]) -> float:
     """Share of the gold titles that are among the passages; at least one is asked for."""
     return len(gold & {one.title for one in found}) / len(gold)
 
 
-def holds(found: Sequence[Document], answers: Sequence[str]) -> bool:
+def has_answer(found: Sequence[Document], answers: Sequence[str]) -> bool:
     """Whether one of the answers stands in one of the passages, titles included."""
-    texts = [f" {normalised(f'{one.title} {one.text}')} " for one in found]
-    wanted = [f" {bare} " for answer in answers if (bare := normalised(answer))]
+    texts = [f" {normalise(f'{one.title} {one.text}')} " for one in found]
+    wanted = [f" {bare} " for answer in answers if (bare := normalise(answer))]
     return any(one in text for one in wanted for text in texts)
 
 
-def lines(measured: Sequence[Recall]) -> list[str]:
+def format_recall(measured: Sequence[Recall]) -> list[str]:
     """One line per retriever, for people."""
     return [
         f"{one.benchmark}, {one.retriever} over {one.passages:,} passages, {one.questions} questions: "

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from selfwire.core.usage import Usage
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
 RESAMPLES = 2000
 """Of a bootstrap."""
@@ -14,7 +14,7 @@ DRAWS = 1_000_000
 """That a bootstrap holds at the same time, so that its memory does not grow with the number of scores."""
 
 
-class Estimate(Value):
+class IntervalEstimate(FrozenModel):
     """A value with the ends of its interval.
 
     Args:
@@ -33,7 +33,7 @@ class Estimate(Value):
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
-def mean(values: Sequence[float]) -> float:
+def compute_mean(values: Sequence[float]) -> float:
     """Arithmetic mean of at least one finite number.
 
     Raises:
@@ -42,7 +42,7 @@ def mean(values: Sequence[float]) -> float:
     return float(_array(values).mean())
 
 
-def sd(values: Sequence[float]) -> float:
+def compute_sd(values: Sequence[float]) -> float:
     """Standard deviation of a sample (n - 1); 0 for a single value.
 
     Raises:
@@ -52,7 +52,7 @@ def sd(values: Sequence[float]) -> float:
     return float(array.std(ddof=1)) if len(array) > 1 else 0.0
 
 
-def student(values: Sequence[float], *, confidence: float = 0.95) -> Estimate:
+def compute_student_interval(values: Sequence[float], *, confidence: float = 0.95) -> IntervalEstimate:
     """Student's t interval of the mean; with about 10 values it covers what it says, which a bootstrap does not.
 
     Args:
@@ -69,23 +69,25 @@ def student(values: Sequence[float], *, confidence: float = 0.95) -> Estimate:
     array = _array(values)
     if len(array) < 2:
         raise ValueError("an interval needs at least two values")
-    middle, error = float(array.mean()), sd(values) / float(np.sqrt(len(array)))
+    middle, error = float(array.mean()), compute_sd(values) / float(np.sqrt(len(array)))
     half = float(t.ppf((1 + confidence) / 2, len(array) - 1)) * error
-    return Estimate(value=middle, low=middle - half, high=middle + half, n=len(array))
+    return IntervalEstimate(value=middle, low=middle - half, high=middle + half, n=len(array))
 
 
-def paired(before: Sequence[float], after: Sequence[float], *, confidence: float = 0.95) -> Estimate:
+def compute_paired_interval(
+    before: Sequence[float], after: Sequence[float], *, confidence: float = 0.95
+) -> IntervalEstimate:
     """Student's t interval of the mean of `after - before` over pairs, such as the same tasks or seeds.
 
     Raises:
-        ValueError: as `student`, or the lengths differ.
+        ValueError: as `compute_student_interval`, or the lengths differ.
     """
     if len(before) != len(after):
         raise ValueError(f"pairs need equal lengths, not {len(before)} and {len(after)}")
-    return student((_array(after) - _array(before)).tolist(), confidence=confidence)
+    return compute_student_interval((_array(after) - _array(before)).tolist(), confidence=confidence)
 
 
-def wilson(successes: int, n: int, *, confidence: float = 0.95) -> Estimate:
+def compute_wilson_interval(successes: int, n: int, *, confidence: float = 0.95) -> IntervalEstimate:
     """Wilson's score interval for a share (Wilson, 1927).
 
     Raises:
@@ -99,10 +101,10 @@ def wilson(successes: int, n: int, *, confidence: float = 0.95) -> Estimate:
     share = successes / n
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
-    return Estimate(value=share, low=max(0.0, middle - half), high=min(1.0, middle + half), n=n)
+    return IntervalEstimate(value=share, low=max(0.0, middle - half), high=min(1.0, middle + half), n=n)
 
 
-def scored(scores: Sequence[float], *, confidence: float = 0.95) -> Estimate:
+def compute_score_interval(scores: Sequence[float], *, confidence: float = 0.95) -> IntervalEstimate:
     """The mean of scores in [0, 1]: Wilson's interval where all are 0 or 1, else the BCa bootstrap (Efron, 1987).
 
     The bootstrap's draws are seeded; scores that are all equal have an interval of no width.
@@ -114,15 +116,15 @@ def scored(scores: Sequence[float], *, confidence: float = 0.95) -> Estimate:
 
     array = _array(scores)
     if np.isin(array, (0.0, 1.0)).all():
-        return wilson(int(array.sum()), len(array), confidence=confidence)
+        return compute_wilson_interval(int(array.sum()), len(array), confidence=confidence)
     middle = float(array.mean())
     if len(array) < 2 or np.ptp(array) == 0:
-        return Estimate(value=middle, low=middle, high=middle, n=len(array))
+        return IntervalEstimate(value=middle, low=middle, high=middle, n=len(array))
     found = bootstrap(
         (array,), np.mean, confidence_level=confidence, n_resamples=RESAMPLES, batch=max(1, DRAWS // len(array)),
         method="BCa", random_state=np.random.default_rng(0),
     ).confidence_interval  # fmt: skip
-    return Estimate(value=middle, low=float(found.low), high=float(found.high), n=len(array))
+    return IntervalEstimate(value=middle, low=float(found.low), high=float(found.high), n=len(array))
 
 
 def _array(values: Sequence[float]) -> npt.NDArray[np.float64]:
@@ -132,7 +134,7 @@ def _array(values: Sequence[float]) -> npt.NDArray[np.float64]:
     return array
 
 
-def cost_efficiency(share: float, usage: Usage, tasks: int) -> float | None:
+def compute_cost_efficiency(share: float, usage: Usage, tasks: int) -> float | None:
     """HiVA's S = 100 P / (C + 0.01), C in dollars per task; None at no dollars or an unknown price."""
     if not usage.dollars:
         return None

@@ -7,10 +7,10 @@ from pydantic import Field, ValidationError
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
-from selfwire.core.values import FrozenJson, Value
+from selfwire.core.values import FrozenJson, FrozenModel
 
 
-class TaskLine(Value):
+class TaskLine(FrozenModel):
     """One line of a task file.
 
     Args:

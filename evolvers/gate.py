@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
 TIE = 1e-9
 """Differences of mean scores below this are ties."""
 
 
-class Verdict(Value):
+class GateDecision(FrozenModel):
     """What the gate decides.
 
     Args:
@@ -41,7 +41,7 @@ def decide(
     *,
     margin: float = 0.0,
     patience: int = 3,
-) -> Verdict:
+) -> GateDecision:
     """Accept if the paired mean difference is at least the margin; a dearer tie only so often in a row.
 
     Args:
@@ -83,7 +83,7 @@ def _ruling(difference: float, dearer: float, used: int, margin: float, patience
 
 def _verdict(
     accepted: bool, why: str, difference: float | None, compared: int, left_out: int, used: int
-) -> Verdict:
-    return Verdict(
+) -> GateDecision:
+    return GateDecision(
         accepted=accepted, why=why, difference=difference, compared=compared, left_out=left_out, patience_used=used
     )

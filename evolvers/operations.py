@@ -4,7 +4,7 @@ import re
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, Edit, RemoveAgent, RemoveEdge, RemoveNode, Rewiring
-from selfwire.core.topology import Topology, dead_nodes
+from selfwire.core.topology import Topology, find_dead_nodes
 from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 
@@ -13,30 +13,30 @@ ID_WORDS = 4
 _FILLERS = frozenset("you are is an a the of to and that who which your role agent please will member team".split())
 
 
-def newcomer(workflow: Workflow, parent: Id, description: str) -> Agent:
+def make_newcomer(workflow: Workflow, parent: Id, description: str) -> Agent:
     """An agent as described, with the tools of the agent at `parent` and an id made of the description."""
     text = description.strip()
     return Agent(
-        id=fresh_id(workflow, text),
+        id=make_fresh_id(workflow, text),
         role=" ".join(text.split())[:ROLE_LENGTH].strip(),
         prompt=text,
         tools=workflow.agent_at(parent).tools,
     )
 
 
-def fresh_id(workflow: Workflow, description: str) -> Id:
+def make_fresh_id(workflow: Workflow, description: str) -> Id:
     """An id out of a description's first telling words, numbered where it is taken; equal for equal input."""
     words = re.findall(r"[a-z0-9]+", description.lower())
     telling = [word[:14] for word in words if word not in _FILLERS][:ID_WORDS]
     stem = "-".join(telling) or "agent"
-    taken = workflow.pool.keys() | workflow.topology.agents.keys()
+    taken = workflow.agents_by_id.keys() | workflow.topology.agents.keys()
     number = 1
     while (name := stem if number == 1 else f"{stem}-{number}") in taken:
         number += 1
     return name
 
 
-def added_beside(workflow: Workflow, node: Id, agent: Agent, *, why: str) -> Rewiring:
+def add_parallel(workflow: Workflow, node: Id, agent: Agent, *, why: str) -> Rewiring:
     """ADD_PARALLEL: node -> newcomer -> sink; a direct edge node -> sink goes."""
     sink = workflow.topology.sink
     direct = [RemoveEdge(node, sink)] if sink in workflow.topology.successors[node] else []
@@ -44,7 +44,7 @@ def added_beside(workflow: Workflow, node: Id, agent: Agent, *, why: str) -> Rew
     return Rewiring(*edits, why=why, operation="ADD_PARALLEL", by=node)
 
 
-def added_after(workflow: Workflow, node: Id, agent: Agent, *, why: str) -> Rewiring:
+def add_serial(workflow: Workflow, node: Id, agent: Agent, *, why: str) -> Rewiring:
     """ADD_SERIAL: node -> newcomer -> each former successor of the node, whose direct edges go."""
     former = workflow.topology.successors[node]
     edits = [
@@ -56,32 +56,32 @@ def added_after(workflow: Workflow, node: Id, agent: Agent, *, why: str) -> Rewi
     return Rewiring(*edits, why=why, operation="ADD_SERIAL", by=node)
 
 
-def successor_removed(node: Id, successor: Id, *, why: str) -> Rewiring:
+def remove_successor(node: Id, successor: Id, *, why: str) -> Rewiring:
     """REMOVE_SUCCESSOR: the edge node -> successor goes."""
     return Rewiring(RemoveEdge(node, successor), why=why, operation="REMOVE_SUCCESSOR", by=node)
 
 
-def connected_to_sink(workflow: Workflow, node: Id, *, why: str) -> Rewiring:
+def connect_to_sink(workflow: Workflow, node: Id, *, why: str) -> Rewiring:
     """CONNECT_TO_AGGREGATOR: an edge node -> sink beside the others."""
     return Rewiring(AddEdge(node, workflow.topology.sink), why=why, operation="CONNECT_TO_AGGREGATOR", by=node)
 
 
-def dead_removed(workflow: Workflow) -> tuple[Edit, ...]:
+def remove_dead(workflow: Workflow) -> tuple[Edit, ...]:
     """Edits that remove what nothing leads to or from, with the agents that lose their last node thereby."""
-    dead = dead_nodes(workflow.topology)
+    dead = find_dead_nodes(workflow.topology)
     used = {node.agent for node in workflow.topology.nodes if node.id not in dead}
     orphans = sorted({workflow.topology.agents[node] for node in dead} - used)
     return (*(RemoveNode(node) for node in dead), *(RemoveAgent(agent) for agent in orphans))
 
 
-def source_rejoined(topology: Topology) -> tuple[Edit, ...]:
+def rejoin_source(topology: Topology) -> tuple[Edit, ...]:
     """The edit that joins a source without successors to the sink, if it is needed."""
     if topology.entry == topology.sink or topology.successors[topology.entry]:
         return ()
     return (AddEdge(topology.entry, topology.sink),)
 
 
-def legal_operations(workflow: Workflow, node: Id) -> tuple[str, ...]:
+def list_legal_operations(workflow: Workflow, node: Id) -> tuple[str, ...]:
     """The operations that the topology and its cap on successors leave to a node; none for the sink."""
     topology = workflow.topology
     if node == topology.sink:

@@ -10,7 +10,7 @@ from selfwire.core.usage import Usage
 
 
 @dataclass(frozen=True)
-class Coach:
+class PromptedModel:
     """Asks the meta model and the judge.
 
     Attributes:
@@ -36,7 +36,9 @@ class Coach:
         """Fill a prompt with sections and ask for an object.
 
         Raises:
-            ReplyError, ModelError, BudgetError: as `Model.ask`.
+            ReplyError, ModelError, BudgetError: as `Model.generate_structured`.
         """
         messages = self.prompts.messages(name, **{section: text.strip() for section, text in sections.items()})
-        return await self.model.ask(schema, messages, scope=scope, role=by, temperature=self.temperature)
+        return await self.model.generate_structured(
+            schema, messages, scope=scope, role=by, temperature=self.temperature
+        )

@@ -11,15 +11,15 @@ from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.operations import (
     ROLE_LENGTH,
-    added_after,
-    added_beside,
-    connected_to_sink,
-    dead_removed,
-    fresh_id,
-    legal_operations,
-    newcomer,
-    source_rejoined,
-    successor_removed,
+    add_parallel,
+    add_serial,
+    connect_to_sink,
+    list_legal_operations,
+    make_fresh_id,
+    make_newcomer,
+    rejoin_source,
+    remove_dead,
+    remove_successor,
 )
 
 WHY = "drawn at random"
@@ -56,7 +56,7 @@ def edit_at_random(
         rewiring = _drawn(now, instructions, random)
         now = now.apply(rewiring)
         applied.append(rewiring)
-    return (now.descended_from(workflow, applied) if applied else workflow), tuple(applied)
+    return (now.with_lineage(workflow, applied) if applied else workflow), tuple(applied)
 
 
 def edit_pool_at_random(
@@ -90,39 +90,41 @@ def edit_pool_at_random(
         joins = len(now.agents) < most and _one(("join", "rewrite"), random) == "join"
         text = _one(instructions, random)
         if joins:
-            held = now.pool[agent].tools
-            made = Agent(id=fresh_id(now, text), role=" ".join(text.split())[:ROLE_LENGTH], prompt=text, tools=held)
+            held = now.agents_by_id[agent].tools
+            made = Agent(
+                id=make_fresh_id(now, text), role=" ".join(text.split())[:ROLE_LENGTH], prompt=text, tools=held
+            )
             rewiring = Rewiring(AddAgent(made), why=WHY, operation="MUTATE", by=agent)
         else:
             rewiring = Rewiring(RewritePrompt(agent, text), why=WHY, operation="REWRITE_PROMPT", by=agent)
         now = now.apply(rewiring)
         applied.append(rewiring)
-    return (now.descended_from(workflow, applied) if applied else workflow), tuple(applied)
+    return (now.with_lineage(workflow, applied) if applied else workflow), tuple(applied)
 
 
 def _drawn(workflow: Workflow, instructions: Sequence[str], random: np.random.Generator) -> Rewiring:
     nodes = [node for node in workflow.topology.agents if node != workflow.topology.sink]
     node = _one(nodes or [workflow.topology.sink], random)
-    operation = _one(["REWRITE_PROMPT", *legal_operations(workflow, node)], random)
+    operation = _one(["REWRITE_PROMPT", *list_legal_operations(workflow, node)], random)
     text = _one(instructions, random)
     if operation == "ADD_PARALLEL":
-        return added_beside(workflow, node, newcomer(workflow, node, text), why=WHY)
+        return add_parallel(workflow, node, make_newcomer(workflow, node, text), why=WHY)
     if operation == "ADD_SERIAL":
-        return added_after(workflow, node, newcomer(workflow, node, text), why=WHY)
+        return add_serial(workflow, node, make_newcomer(workflow, node, text), why=WHY)
     if operation == "REMOVE_SUCCESSOR":
         return _removal(workflow, node, random)
     if operation == "CONNECT_TO_AGGREGATOR":
-        return connected_to_sink(workflow, node, why=WHY)
+        return connect_to_sink(workflow, node, why=WHY)
     edit = RewritePrompt(workflow.agent_at(node).id, text)
     return Rewiring(edit, why=WHY, operation="REWRITE_PROMPT", by=node)
 
 
 def _removal(workflow: Workflow, node: Id, random: np.random.Generator) -> Rewiring:
-    removal = successor_removed(node, _one(workflow.topology.successors[node], random), why=WHY)
+    removal = remove_successor(node, _one(workflow.topology.successors[node], random), why=WHY)
     cut = workflow.apply(removal)
-    dead = dead_removed(cut)
+    dead = remove_dead(cut)
     pruned = cut.apply(Rewiring(*dead, why=WHY)) if dead else cut
-    return removal.replace(edits=(*removal.edits, *dead, *source_rejoined(pruned.topology)))
+    return removal.replace(edits=(*removal.edits, *dead, *rejoin_source(pruned.topology)))
 
 
 def _one(options: Sequence[str], random: np.random.Generator) -> str:

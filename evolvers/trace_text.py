@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ModelError
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, sum_usages
 
 TRACE_LENGTH = 12_000
 STEP_LENGTH = 2_000
@@ -16,7 +16,7 @@ RESULT_LENGTH = 400
 _T = TypeVar("_T")
 
 
-def shortened(text: str, length: int) -> str:
+def shorten(text: str, length: int) -> str:
     """The text, its middle left out where it is longer than `length` characters."""
     if len(text) <= length:
         return text
@@ -24,23 +24,23 @@ def shortened(text: str, length: int) -> str:
     return f"{text[:half]} ... {text[-half:]}"
 
 
-def work(step: Step, length: int = STEP_LENGTH) -> str:
+def format_step(step: Step, length: int = STEP_LENGTH) -> str:
     """What one agent did: its tool uses and its output."""
     uses = [
-        f"tool {use.name}({shortened(str(dict(use.arguments or {})), RESULT_LENGTH)}) -> "
-        f"{'error: ' if use.error else ''}{shortened(use.result, RESULT_LENGTH)}"
+        f"tool {use.name}({shorten(str(dict(use.arguments or {})), RESULT_LENGTH)}) -> "
+        f"{'error: ' if use.error else ''}{shorten(use.result, RESULT_LENGTH)}"
         for use in step.tools
     ]
-    return "\n".join([*(shortened(use, length) for use in uses), shortened(step.output, length)])
+    return "\n".join([*(shorten(use, length) for use in uses), shorten(step.output, length)])
 
 
-def trace(trajectory: Trajectory) -> str:
+def format_trace(trajectory: Trajectory) -> str:
     """What the team did, one `[node]` block per step, shortened evenly to fit."""
     share = max(STEP_LENGTH // 5, min(STEP_LENGTH, TRACE_LENGTH // max(len(trajectory.steps), 1)))
-    return "\n".join(f"[{step.node}] {work(step, share)}" for step in trajectory.steps)
+    return "\n".join(f"[{step.node}] {format_step(step, share)}" for step in trajectory.steps)
 
 
-async def together(asks: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
+async def gather_all(asks: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     """Run asks in parallel and wait for all of them, so that none is left behind when one fails.
 
     Raises:
@@ -49,7 +49,7 @@ async def together(asks: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     results = await asyncio.gather(*asks, return_exceptions=True)
     for result in results:
         if isinstance(result, ModelError):
-            result.cost = total(_spent(one) for one in results)
+            result.cost = sum_usages(_spent(one) for one in results)
         if isinstance(result, BaseException):
             raise result
     return [result for result in results if not isinstance(result, BaseException)]
@@ -58,7 +58,7 @@ async def together(asks: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
 def _spent(result: object) -> Usage:
     """What an ask has cost: a failure's, a trajectory's, or what stands last beside a result."""
     if isinstance(result, ModelError):
-        return cost_of(result)
+        return get_error_cost(result)
     if isinstance(result, Trajectory):
         return result.usage
     last = result[-1] if isinstance(result, tuple) and result else None

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import cost_of
-from selfwire.core.errors import ConfigError, ModelError, described
-from selfwire.core.protocols import Act, Instruct, Known, Router
+from selfwire.core.budget import get_error_cost
+from selfwire.core.errors import ConfigError, ModelError, format_error
+from selfwire.core.protocols import AgentRunner, InstructionWriter, Router, RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Routing, Step
-from selfwire.core.usage import NOTHING, Usage, total
-from selfwire.graphs.layout import Layout, Steps
+from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
+from selfwire.graphs.layout import Layout, StepsByNode
 
 
 class Level:
@@ -28,7 +28,7 @@ class Level:
         steps: what the levels above did; never changed.
     """
 
-    def __init__(self, layout: Layout, steps: Steps) -> None:
+    def __init__(self, layout: Layout, steps: StepsByNode) -> None:
         self.layout, self.steps = layout, steps
         done = [steps[name] for name in layout.place if name in steps]
         chosen = (target for step in done if "routing" in step for target in step["routing"]["chosen"])
@@ -36,7 +36,7 @@ class Level:
         self.outputs = {step["node"]: step.get("output", "") for step in done if "error" not in step}
         self.decisions: dict[str, tuple[str, ...]] = {}
 
-    def known(self, node: str, run: "TeamRun", output: str) -> Known:
+    def known(self, node: str, run: "TeamContext", output: str) -> RouterInput:
         """What the router knows at a node, the decisions of its earlier siblings included."""
         selected = dict.fromkeys(self.selected)
         siblings = self.layout.topology.levels()[self.layout.depth[node]]
@@ -45,19 +45,19 @@ class Level:
                 selected.update(dict.fromkeys(self._decision(sibling, run, tuple(selected))))
         return self._known(node, run, output, tuple(selected))
 
-    def _decision(self, sibling: str, run: "TeamRun", selected: tuple[str, ...]) -> tuple[str, ...]:
+    def _decision(self, sibling: str, run: "TeamContext", selected: tuple[str, ...]) -> tuple[str, ...]:
         if sibling not in self.decisions:
-            routing = decided(self.layout, sibling, run, self._known(sibling, run, "", selected))
+            routing = choose_successors(self.layout, sibling, run, self._known(sibling, run, "", selected))
             self.decisions[sibling] = routing.chosen if routing else ()
         return self.decisions[sibling]
 
-    def _known(self, node: str, run: "TeamRun", output: str, selected: tuple[str, ...]) -> Known:
+    def _known(self, node: str, run: "TeamContext", output: str, selected: tuple[str, ...]) -> RouterInput:
         scope, sink = run.scope.at(node=node), self.layout.topology.sink
-        return Known(run.question, scope, output, sink, selected=selected, outputs=self.outputs)
+        return RouterInput(run.question, scope, output, sink, selected=selected, outputs=self.outputs)
 
 
 @dataclass(frozen=True, eq=False)
-class TeamRun:
+class TeamContext:
     """What one run of a team needs beside its topology; reaches the nodes as LangGraph's `context`.
 
     Args:
@@ -74,9 +74,9 @@ class TeamRun:
     question: Question
     scope: Scope
     agents: Mapping[str, Agent]
-    act: Act
+    act: AgentRunner
     router: Router
-    instruct: Instruct | None = None
+    instruct: InstructionWriter | None = None
     workflow: str = ""
     acted: list[str] = field(default_factory=list, init=False, repr=False)
     _level: list[Level] = field(default_factory=list, init=False, repr=False)
@@ -91,14 +91,14 @@ class TeamRun:
             raise ConfigError(f"the team needs agent {name!r}; this run has {', '.join(self.agents) or 'none'}")
         return self.agents[name]
 
-    def level(self, layout: Layout, steps: Steps) -> Level:
+    def level(self, layout: Layout, steps: StepsByNode) -> Level:
         """The level that follows `steps`; nodes that run in one superstep share one, and so its decisions."""
         if not self._level or self._level[0].steps is not steps:
             self._level[:] = [Level(layout, steps)]
         return self._level[0]
 
 
-def decided(layout: Layout, node: str, run: TeamRun, known: Known) -> Routing | None:
+def choose_successors(layout: Layout, node: str, run: TeamContext, known: RouterInput) -> Routing | None:
     """The router's choice at a node; None where there is nothing to choose from.
 
     Raises:
@@ -113,12 +113,12 @@ def decided(layout: Layout, node: str, run: TeamRun, known: Known) -> Routing | 
     return routing
 
 
-class Taken(NamedTuple):
+class NodeResult(NamedTuple):
     """A turn that was taken: the step, what it sent, as JSON, and what writing that cost on top."""
 
     step: Step
     sent: tuple[dict[str, str], ...] = ()
-    handing: Usage = NOTHING
+    handing: Usage = ZERO_USAGE
 
     @property
     def usage(self) -> Usage:
@@ -134,14 +134,14 @@ class Taken(NamedTuple):
     def json(self) -> dict[str, Any]:
         """The same for the state of a team's graph: without the inbox, which follows from what was sent."""
         known = self.step.model_dump(mode="json", exclude={"inbox"}, exclude_defaults=True)
-        if self.handing is not NOTHING:
+        if self.handing is not ZERO_USAGE:
             known["usage"] = self.usage.model_dump(mode="json")
         return {"node": self.step.node, **known, "sent": [*self.sent]}
 
 
-async def turn(
-    layout: Layout, node: str, run: TeamRun, steps: Steps, carried: Sequence[Mapping[str, str]]
-) -> Taken:
+async def run_agent_node(
+    layout: Layout, node: str, run: TeamContext, steps: StepsByNode, carried: Sequence[Mapping[str, str]]
+) -> NodeResult:
     """Let a node take its turn. An agent whose model failed leaves an error and sends nothing.
 
     Raises:
@@ -149,7 +149,7 @@ async def turn(
     """
     agent, scope = run.agent(layout.topology.agents[node]), run.scope.at(node=node)
     run.acted.append(node)
-    inbox, usage = layout.inbox(node, steps, carried), NOTHING
+    inbox, usage = layout.inbox(node, steps, carried), ZERO_USAGE
     place = {"node": node, "agent": agent.id, "visit": scope.visit, "inbox": inbox}
     try:
         acted = await run.act(agent, run.question, inbox, scope=scope)
@@ -157,27 +157,27 @@ async def turn(
         wanted = {**place, "routing": _routed(layout, node, run, steps, acted.output), "sent": ()}
         stands = all(getattr(acted, name) == value for name, value in wanted.items())
         step = acted if stands else acted.replace(**wanted)
-        texts, handing = await _handed_over(layout, run, step, scope)
+        texts, handing = await _write_messages(layout, run, step, scope)
     except ModelError as error:
-        return Taken(Step(**place, usage=usage + cost_of(error), error=described(error)))
+        return NodeResult(Step(**place, usage=usage + get_error_cost(error), error=format_error(error)))
     sent = tuple({"source": node, "target": target, "text": text} for target, text in texts.items())
-    return Taken(step, sent, handing)
+    return NodeResult(step, sent, handing)
 
 
-def _routed(layout: Layout, node: str, run: TeamRun, steps: Steps, output: str) -> Routing | None:
+def _routed(layout: Layout, node: str, run: TeamContext, steps: StepsByNode, output: str) -> Routing | None:
     if not layout.topology.successors[node]:
         return None
-    return decided(layout, node, run, run.level(layout, steps).known(node, run, output))
+    return choose_successors(layout, node, run, run.level(layout, steps).known(node, run, output))
 
 
-async def _handed_over(layout: Layout, run: TeamRun, step: Step, scope: Scope) -> tuple[dict[str, str], Usage]:
+async def _write_messages(layout: Layout, run: TeamContext, step: Step, scope: Scope) -> tuple[dict[str, str], Usage]:
     """Write the text for each chosen successor, in parallel; return them and what writing cost."""
     chosen = step.routing.chosen if step.routing else ()
     texts = dict.fromkeys(chosen, step.output)
     told = [target for target in chosen if target != layout.topology.sink]
     instruct = run.instruct
     if instruct is None or not told:
-        return texts, NOTHING
+        return texts, ZERO_USAGE
     heirs = [run.agent(layout.topology.agents[target]) for target in told]
     scopes = [scope.at(node=f"{step.node}>{target}") for target in told]
     written = await asyncio.gather(
@@ -185,10 +185,12 @@ async def _handed_over(layout: Layout, run: TeamRun, step: Step, scope: Scope) -
         return_exceptions=True,  # all settle before the first failure is told: none is left in flight
     )
     finished = [one for one in written if not isinstance(one, BaseException)]
-    spent = total(usage for _, usage in finished)
+    spent = sum_usages(usage for _, usage in finished)
     if failed := [one for one in written if isinstance(one, BaseException)]:
         if isinstance(failed[0], ModelError):  # it stands for the whole hand-over
-            failed[0].cost = total([spent, *(cost_of(one) for one in failed if isinstance(one, ModelError))])
+            failed[0].cost = sum_usages(
+                [spent, *(get_error_cost(one) for one in failed if isinstance(one, ModelError))]
+            )
         raise failed[0]
     texts.update(zip(told, (text for text, _ in finished), strict=True))
     return texts, spent

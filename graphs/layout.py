@@ -8,7 +8,7 @@ from typing import Any
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message
 
-Steps = Mapping[str, Mapping[str, Any]]
+StepsByNode = Mapping[str, Mapping[str, Any]]
 """Steps as JSON, by node, without their inboxes (these follow from what was sent)."""
 
 
@@ -44,7 +44,7 @@ class Layout:
             for node, sources in self.topology.predecessors.items()
         }
 
-    def inbox(self, node: str, steps: Steps, carried: Iterable[Mapping[str, str]]) -> tuple[Message, ...]:
+    def inbox(self, node: str, steps: StepsByNode, carried: Iterable[Mapping[str, str]]) -> tuple[Message, ...]:
         """Messages for a node in topological order of their sources, then last round's (from further down)."""
         fresh = [m for source in self.sources[node] for m in steps.get(source, {}).get("sent", ())]
         late = [message for message in carried if message["target"] == node]

@@ -12,26 +12,26 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenMap, Value, is_id
+from selfwire.core.values import FrozenMap, FrozenModel, is_id
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.prompts import load_prompts
-from selfwire.graphs.run_context import Choices
-from selfwire.runtime.embeddings import embedder as named_embedder
+from selfwire.graphs.run_context import RunContext
+from selfwire.runtime.embeddings import load_embedder
 from selfwire.runtime.exports import read_workflow
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.models import chat_model, identity
-from selfwire.runtime.recorder import Unrecorded
+from selfwire.runtime.models import get_identity, make_chat_model
+from selfwire.runtime.recorder import NullRecorder
 from selfwire.runtime.sync import run_sync
-from selfwire.runtime.workflow_library import Library
+from selfwire.runtime.workflow_library import WorkflowLibrary
 
 Made = TypeVar("Made", bound=Method)
-Config = TypeVar("Config", bound=Value)
+Config = TypeVar("Config", bound=FrozenModel)
 
 
 @dataclass(frozen=True)
-class Wiring(Generic[Made, Config]):
+class MethodFactory(Generic[Made, Config]):
     """What a graph is built with; awaiting it wires the method for one run.
 
     Nothing is recorded and so nothing is replayed: a question that is put twice is answered twice.
@@ -45,7 +45,7 @@ class Wiring(Generic[Made, Config]):
         judge: plays the role judge; None leaves it to the meta-model.
         toolbox: tools by the name that agents hold.
         budget: what one question may cost at most.
-        embedder: a name as for `runtime.embeddings.embedder`, or a ready one. Beside the offline model `auto` is
+        embedder: a name as for `runtime.embeddings.load_embedder`, or a ready one. Beside the offline model `auto` is
             hashing.
 
     Raises:
@@ -66,13 +66,13 @@ class Wiring(Generic[Made, Config]):
     def __post_init__(self) -> None:
         load_prompts("evolvers", self.name)  # reads them now and not on an event loop
         if not self._made:
-            self._made[""] = self._players(self.model)
+            self._made[""] = self._load_models(self.model)
 
-    def holding(self, tools: Toolbox) -> "Wiring[Made, Config]":
+    def with_toolbox(self, tools: Toolbox) -> "MethodFactory[Made, Config]":
         """The same models with more tools."""
         return replace(self, toolbox={**self.toolbox, **tools})
 
-    def configured(self, config: Config) -> "Wiring[Made, Config]":
+    def with_config(self, config: Config) -> "MethodFactory[Made, Config]":
         """The same models with other knobs."""
         return replace(self, config=config)
 
@@ -82,7 +82,7 @@ class Wiring(Generic[Made, Config]):
         model, embeds = self._made[""]
         return self.make(model, self.toolbox, embeds, self.config)
 
-    async def __call__(self, context: Choices, spent: Usage) -> tuple[Made, Ledger]:
+    async def __call__(self, context: RunContext, spent: Usage) -> tuple[Made, Ledger]:
         """The method as a run has chosen it, and the ledger that pays for it.
 
         Raises:
@@ -91,9 +91,9 @@ class Wiring(Generic[Made, Config]):
         ledger = Ledger(_tighter(self.budget, context), spent=spent, elapsed=spent.seconds)
         name = context.model or ""
         if name not in self._made:
-            self._made[name] = await asyncio.to_thread(self._players, name)
+            self._made[name] = await asyncio.to_thread(self._load_models, name)
         model, embeds = self._made[name]
-        return self.make(model.paid_by(ledger), self.toolbox, embeds, self.config), ledger
+        return self.make(model.with_ledger(ledger), self.toolbox, embeds, self.config), ledger
 
     def check(self, workflow: Workflow) -> Workflow:
         """The workflow as the method can run it here.
@@ -104,7 +104,7 @@ class Wiring(Generic[Made, Config]):
         """
         if workflow.method != self.name:
             raise ConfigError(f"workflow {workflow.fingerprint} belongs to {workflow.method!r}, not to {self.name!r}")
-        workflow = self.method.adopted(workflow)
+        workflow = self.method.prepare_workflow(workflow)
         held = {tool for agent in workflow.agents for tool in agent.tools}
         if missing := sorted(held - set(self.toolbox)):
             there = ", ".join(sorted(self.toolbox)) or "none"
@@ -114,7 +114,7 @@ class Wiring(Generic[Made, Config]):
             )
         return workflow
 
-    def start(self, seed: Workflow | str | Path | None, name: str, library: Library | None) -> Workflow:
+    def start(self, seed: Workflow | str | Path | None, name: str, library: WorkflowLibrary | None) -> Workflow:
         """The workflow that a graph starts from.
 
         Args:
@@ -131,18 +131,18 @@ class Wiring(Generic[Made, Config]):
             raise ConfigError(f"name {name!r}: workflows are called by up to 64 letters, digits, _ and -")
         return self.check(run_sync(self._start(seed, name, library)))
 
-    async def _start(self, seed: Workflow | str | Path | None, name: str, library: Library | None) -> Workflow:
+    async def _start(self, seed: Workflow | str | Path | None, name: str, library: WorkflowLibrary | None) -> Workflow:
         if isinstance(seed, Workflow):
             return seed
         if seed is not None and str(seed).endswith(".json"):
             return await asyncio.to_thread(read_workflow, Path(seed))
         if seed is None and (library is None or name not in await library.names()):
-            return self.method.seed(tuple(self.toolbox))
+            return self.method.make_initial_workflow(tuple(self.toolbox))
         if library is None:
             raise ConfigError(f"seed {str(seed)!r} cannot be looked up: pass its library, a workflow or a .json file")
         return await library.load(str(seed or name))
 
-    async def looked_up(self, context: Choices, library: Library | None) -> Workflow | None:
+    async def load_workflow(self, context: RunContext, library: WorkflowLibrary | None) -> Workflow | None:
         """The saved workflow that a run has chosen, if it has.
 
         Raises:
@@ -155,20 +155,20 @@ class Wiring(Generic[Made, Config]):
             raise ConfigError(f"workflow {context.workflow!r} cannot be looked up: the graph was built without library")
         return self.check(await library.load(context.workflow))
 
-    def _players(self, agent: str | BaseChatModel) -> tuple[MeteredModel, Embedder]:
-        player = chat_model(agent)
-        meta = chat_model(self.meta) if self.meta else player
-        models = {"agent": player, "meta": meta, "judge": chat_model(self.judge) if self.judge else meta}
-        offline = all(identity(one).provider == "offline" for one in models.values())
+    def _load_models(self, agent: str | BaseChatModel) -> tuple[MeteredModel, Embedder]:
+        player = make_chat_model(agent)
+        meta = make_chat_model(self.meta) if self.meta else player
+        models = {"agent": player, "meta": meta, "judge": make_chat_model(self.judge) if self.judge else meta}
+        offline = all(get_identity(one).provider == "offline" for one in models.values())
         embeds = self._embedder("hashing" if offline and self.embedder == "auto" else self.embedder)
         ledger = Ledger(self.budget)  # refuses dollars without a price before anything runs
-        return MeteredModel(models, journal=Unrecorded(), ledger=ledger, labels={"method": self.name}), embeds
+        return MeteredModel(models, journal=NullRecorder(), ledger=ledger, labels={"method": self.name}), embeds
 
     def _embedder(self, chosen: str | Embedder) -> Embedder:
-        return named_embedder(chosen)[0] if isinstance(chosen, str) else chosen
+        return load_embedder(chosen)[0] if isinstance(chosen, str) else chosen
 
 
-def _tighter(budget: Budget, context: Choices) -> Budget:
+def _tighter(budget: Budget, context: RunContext) -> Budget:
     def least(*limits: int | None) -> int | None:
         return min((limit for limit in limits if limit is not None), default=None)
 

@@ -3,18 +3,18 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from selfwire.core.edits import Refused, Rewiring
+from selfwire.core.edits import RefusedRewiring, Rewiring
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.values import FrozenJson, FrozenMap, Value
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.core.workflow import Workflow
 
-Grade = Callable[[Trajectory, Scope], Awaitable[Trajectory]]
+TrajectoryGrader = Callable[[Trajectory, Scope], Awaitable[Trajectory]]
 """Has the environment grade a trajectory of a question of the batch; the method never sees the reference."""
 
 
-class Evolved(Value):
+class EvolveResult(FrozenModel):
     """What a method made of a batch of trajectories.
 
     Args:
@@ -28,7 +28,7 @@ class Evolved(Value):
 
     workflow: Workflow
     applied: tuple[Rewiring, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedRewiring, ...] = ()
     notes: FrozenJson = FrozenMap()
     gated: bool = False
 
@@ -41,7 +41,7 @@ class Solver(Protocol):
         """What the command line calls it."""
         ...
 
-    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+    def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
         """The workflow that the method starts from, its agents holding these tools."""
         ...
 
@@ -60,7 +60,7 @@ class Method(Solver, Protocol):
     What it inherits is right for a method that asks each question once, learns nothing of its own and takes any team.
     """
 
-    def adopted(self, workflow: Workflow) -> Workflow:
+    def prepare_workflow(self, workflow: Workflow) -> Workflow:
         """A workflow that there is already, as it can be run and evolved here; by default as it is.
 
         Raises:
@@ -73,8 +73,8 @@ class Method(Solver, Protocol):
         return [await self.solve(workflow, question, scope=scope)]
 
     async def evolve(
-        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
-    ) -> Evolved:
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
+    ) -> EvolveResult:
         """Learn from graded trajectories of the workflow; those with an error teach nothing.
 
         Args:
@@ -89,10 +89,10 @@ class Method(Solver, Protocol):
         """Fit what is fitted to held-out tasks, by default nothing; agents and topology stay."""
         return workflow
 
-    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+    def carry_over_memory(self, kept: Workflow, candidate: Workflow) -> Workflow:
         """The kept agents and topology with what the rejected candidate has learned about them; by default nothing."""
         return kept
 
-    def pruned(self, workflow: Workflow) -> Rewiring | None:
+    def propose_pruning(self, workflow: Workflow) -> Rewiring | None:
         """The rewiring that removes what helps least; None if nothing can go, or if there is no such thing."""
         return None

@@ -5,15 +5,15 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from selfwire.core.errors import ConfigError, misfit
+from selfwire.core.errors import ConfigError, format_validation_error
 from selfwire.core.protocols import Embedder, Model, Toolbox
-from selfwire.core.values import FrozenMap, Value, thawed
+from selfwire.core.values import FrozenMap, FrozenModel, to_plain_json
 from selfwire.graphs.method_protocol import Method
 
 UNKNOWN = "extra_forbidden"
 """Pydantic's word for a knob that there is not."""
 
-Config = TypeVar("Config", bound=Value)
+Config = TypeVar("Config", bound=FrozenModel)
 
 
 class Maker(Protocol):
@@ -28,38 +28,38 @@ def _hiva(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[st
     from selfwire.evolvers.hiva.config import HivaConfig
     from selfwire.graphs.hiva.method import Hiva
 
-    return Hiva(model=model, toolbox=toolbox, embedder=embedder, config=knobs("hiva", HivaConfig, config))
+    return Hiva(model=model, toolbox=toolbox, embedder=embedder, config=parse_config("hiva", HivaConfig, config))
 
 
 def _hera(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
     from selfwire.evolvers.hera.config import HeraConfig
     from selfwire.graphs.hera.method import Hera
 
-    return Hera(model=model, toolbox=toolbox, embedder=embedder, config=knobs("hera", HeraConfig, config))
+    return Hera(model=model, toolbox=toolbox, embedder=embedder, config=parse_config("hera", HeraConfig, config))
 
 
 def _tacomas(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
     from selfwire.evolvers.tacomas.config import TacomasConfig
     from selfwire.graphs.tacomas.method import Tacomas
 
-    return Tacomas(model=model, toolbox=toolbox, config=knobs("tacomas", TacomasConfig, config))
+    return Tacomas(model=model, toolbox=toolbox, config=parse_config("tacomas", TacomasConfig, config))
 
 
 def _dytopo(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
     from selfwire.evolvers.dytopo.config import DytopoConfig
     from selfwire.graphs.dytopo.method import Dytopo
 
-    return Dytopo(model=model, toolbox=toolbox, embedder=embedder, config=knobs("dytopo", DytopoConfig, config))
+    return Dytopo(model=model, toolbox=toolbox, embedder=embedder, config=parse_config("dytopo", DytopoConfig, config))
 
 
 def _evomas(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
     from selfwire.evolvers.evomas.config import EvomasConfig
     from selfwire.graphs.evomas.method import Evomas
 
-    return Evomas(model=model, toolbox=toolbox, embedder=embedder, config=knobs("evomas", EvomasConfig, config))
+    return Evomas(model=model, toolbox=toolbox, embedder=embedder, config=parse_config("evomas", EvomasConfig, config))
 
 
-METHODS: Mapping[str, Maker] = {
+METHOD_REGISTRY: Mapping[str, Maker] = {
     "hiva": _hiva,
     "hera": _hera,
     "tacomas": _tacomas,
@@ -69,7 +69,7 @@ METHODS: Mapping[str, Maker] = {
 """All methods: each can be asked, served and evolved."""
 
 
-def method(
+def make_method(
     name: str, *, model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any] = FrozenMap()
 ) -> Method:
     """A method, wired.
@@ -85,22 +85,22 @@ def method(
     Raises:
         ConfigError: there is no such method, or a knob is unknown or out of bounds.
     """
-    if name not in METHODS:
-        raise ConfigError(f"unknown method {name!r}; methods are {', '.join(METHODS)}")
-    return METHODS[name](model, toolbox, embedder, config)
+    if name not in METHOD_REGISTRY:
+        raise ConfigError(f"unknown method {name!r}; methods are {', '.join(METHOD_REGISTRY)}")
+    return METHOD_REGISTRY[name](model, toolbox, embedder, config)
 
 
-def knobs(name: str, schema: type[Config], config: Mapping[str, Any]) -> Config:
+def parse_config(name: str, schema: type[Config], config: Mapping[str, Any]) -> Config:
     """A method's config from knobs by name.
 
     Raises:
         ConfigError: a knob is unknown or out of bounds.
     """
     try:
-        return schema.model_validate(thawed(config))
+        return schema.model_validate(to_plain_json(config))
     except ValidationError as error:
         faults = error.errors()
-        told = "; ".join(map(misfit, faults))
+        told = "; ".join(map(format_validation_error, faults))
         known = f"; knobs are {', '.join(_names(schema))}" if any(one["type"] == UNKNOWN for one in faults) else ""
         raise ConfigError(f"config of {name}: {told}{known}") from None
 

@@ -29,12 +29,12 @@ class _Choice(Runnable[State, str]):
         return self.decide(input)
 
 
-def choice(decide: Callable[[State], str]) -> Runnable[State, str]:
+def make_condition(decide: Callable[[State], str]) -> Runnable[State, str]:
     """A conditional edge's choice; LangGraph would hand a plain function to a thread, and wait for it, every time."""
     return _Choice(decide)
 
 
-def both_forms(step: Callable[[State], Awaitable[Any]]) -> RunnableLambda[State, Any]:
+def make_node(step: Callable[[State], Awaitable[Any]]) -> RunnableLambda[State, Any]:
     """A node that serves `invoke` and `ainvoke`."""
 
     async def awaited(state: State) -> Any:

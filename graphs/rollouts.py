@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 
-from selfwire.core.budget import Budget, cost_of
+from selfwire.core.budget import Budget, get_error_cost
 from selfwire.core.errors import (
     BudgetError,
     ConfigError,
@@ -17,8 +17,8 @@ from selfwire.core.errors import (
     ModelError,
     OutageError,
     SelfwireError,
-    ShareError,
-    described,
+    TaskBudgetError,
+    format_error,
 )
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
@@ -27,9 +27,9 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_protocol import Solver
-from selfwire.runtime.journal import Journal, Outcome
+from selfwire.runtime.journal import CallResult, Journal
 from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.tracing import as_run, is_watched, place, untraced, unwatched
+from selfwire.runtime.tracing import InheritedConfig, is_observed, make_trace_config, trace_step, untraced
 
 NEW_OBJECTS = 20_000
 """After which the garbage collector looks."""
@@ -37,14 +37,14 @@ JUDGED = Budget(calls=2)
 """What a judge may take for an answer: it is asked once more where its reply is no score."""
 
 Progress = Callable[[Trajectory], None]
-Play = Callable[[Workflow, Question, Scope], Awaitable[Sequence[Trajectory]]]
+RolloutFn = Callable[[Workflow, Question, Scope], Awaitable[Sequence[Trajectory]]]
 """Puts a question to a team, once or several times; the trajectories differ by their `sample`."""
 Keep = Callable[[Task, Sequence[Trajectory]], Awaitable[None]]
 """Takes a task's graded trajectories as soon as they are there."""
 
 
 @dataclass(frozen=True)
-class Ground:
+class RolloutContext:
     """Where teams are run and graded.
 
     Attributes:
@@ -69,11 +69,11 @@ class Ground:
     judge: Ledger | None = None
 
 
-Roll = Callable[[Ground, Play, Workflow, Sequence[Task], Scope, Keep], Awaitable[None]]
+RolloutRunner = Callable[[RolloutContext, RolloutFn, Workflow, Sequence[Task], Scope, Keep], Awaitable[None]]
 """`roll_through`, or what stands in for it."""
 
 
-def solving(solver: Solver) -> Play:
+def to_rollout_fn(solver: Solver) -> RolloutFn:
     """A method's one answer per question."""
 
     async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
@@ -82,8 +82,8 @@ def solving(solver: Solver) -> Play:
     return play
 
 
-async def roll_out(
-    ground: Ground, play: Play, workflow: Workflow, tasks: Sequence[Task], scope: Scope, progress: Progress
+async def collect_rollouts(
+    ground: RolloutContext, play: RolloutFn, workflow: Workflow, tasks: Sequence[Task], scope: Scope, progress: Progress
 ) -> list[Trajectory]:
     """Graded trajectories, in the order of the tasks.
 
@@ -98,35 +98,35 @@ async def roll_out(
         for trajectory in some:
             progress(trajectory)
 
-    await roll_through(ground, play, workflow, tasks, scope, keep)
+    await stream_rollouts(ground, play, workflow, tasks, scope, keep)
     whole = [trajectory for task in tasks for trajectory in found[task.id]]
     _refuse_too_many_errors(whole, ground.keep_errors_below, scope.phase)
     return whole
 
 
-async def roll_through(
-    ground: Ground, play: Play, workflow: Workflow, tasks: Iterable[Task], scope: Scope, keep: Keep
+async def stream_rollouts(
+    ground: RolloutContext, play: RolloutFn, workflow: Workflow, tasks: Iterable[Task], scope: Scope, keep: Keep
 ) -> None:
     """Run and grade tasks in their order, so many at once, and hold none of them longer than until it is kept.
 
     Raises:
         BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
     """
-    waiting, shares = iter(tasks), Shares(ground)
+    waiting, shares = iter(tasks), TaskReservations(ground)
 
     async def work() -> None:
         for task in waiting:
             place = scope.at(task=task.id)
             async with shares.of(place):
-                found = await attempt(ground, play, workflow, task, place)
+                found = await try_rollout(ground, play, workflow, task, place)
             await keep(task, found)
 
-    with old_objects_left_alone(), nullcontext() if is_watched() else unwatched():
-        await together([work() for _ in range(ground.concurrency)])
+    with freeze_gc(), nullcontext() if is_observed() else InheritedConfig():
+        await run_together([work() for _ in range(ground.concurrency)])
 
 
 @contextmanager
-def old_objects_left_alone() -> Iterator[None]:
+def freeze_gc() -> Iterator[None]:
     """Keep the garbage collector off what was there before the tasks, modules above all, and from looking too often.
 
     By default it looks through what is in flight whenever 700 objects are new, which half a task makes: a third of a
@@ -145,7 +145,9 @@ def old_objects_left_alone() -> Iterator[None]:
         gc.unfreeze()
 
 
-async def attempt(ground: Ground, play: Play, workflow: Workflow, task: Task, scope: Scope) -> Sequence[Trajectory]:
+async def try_rollout(
+    ground: RolloutContext, play: RolloutFn, workflow: Workflow, task: Task, scope: Scope
+) -> Sequence[Trajectory]:
     """Run and grade one task; whatever goes wrong with it becomes a trajectory's `error`.
 
     Raises:
@@ -154,25 +156,25 @@ async def attempt(ground: Ground, play: Play, workflow: Workflow, task: Task, sc
     question = task.question
 
     async def run() -> Sequence[Trajectory]:
-        done = await played(play, workflow, question, scope)
+        done = await run_rollout(play, workflow, question, scope)
         if len(done) == 1:
-            return [await graded(ground, task, done[0], scope)]
-        return await asyncio.gather(*(graded(ground, task, one, scope) for one in done))
+            return [await grade_trajectory(ground, task, done[0], scope)]
+        return await asyncio.gather(*(grade_trajectory(ground, task, one, scope) for one in done))
 
     def shown(found: Sequence[Trajectory]) -> dict[str, Any]:
-        return {"results": [told(one) for one in found]}
+        return {"results": [to_trace_output(one) for one in found]}
 
     # what a trace shows of a task; nothing of its reference
-    return await as_run("task", run, around(workflow, scope), given=question.model_dump, told=shown)
+    return await trace_step("task", run, make_task_config(workflow, scope), given=question.model_dump, told=shown)
 
 
-def around(workflow: Workflow, scope: Scope) -> RunnableConfig:
+def make_task_config(workflow: Workflow, scope: Scope) -> RunnableConfig:
     """What a trace says of everything below a task; no tag of the workflow, as a method may run others on the way."""
-    here = place(scope, {"method": workflow.method})
+    here = make_trace_config(scope, {"method": workflow.method})
     return {**here, "metadata": {**here["metadata"], "selfwire_workflow": workflow.fingerprint}}
 
 
-async def played(play: Play, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+async def run_rollout(play: RolloutFn, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
     """Put a question to the team; whatever goes wrong with it becomes a trajectory's `error`.
 
     Raises:
@@ -185,20 +187,25 @@ async def played(play: Play, workflow: Workflow, question: Question, scope: Scop
     return await _recorded(blank, lambda: play(workflow, question, scope))
 
 
-def told(done: Trajectory) -> dict[str, Any]:
+def to_trace_output(done: Trajectory) -> dict[str, Any]:
     """What a trace shows of a task's outcome: the answer or the fault, and what the environment said."""
     said = done.feedback and done.feedback.model_dump(mode="json", include={"score", "solved", "text"})
-    return {"answer": done.answer, "error": fault(done), "feedback": said, "usage": done.usage.model_dump(mode="json")}
+    return {
+        "answer": done.answer,
+        "error": get_fault(done),
+        "feedback": said,
+        "usage": done.usage.model_dump(mode="json"),
+    }
 
 
-def fault(done: Trajectory) -> str | None:
+def get_fault(done: Trajectory) -> str | None:
     """Why a task ended as an error, in words that may leave this process: a grader's own may hold the reference."""
     if done.error is None or done.answer is None:
         return done.error
     return f"not graded: {done.error.partition(':')[0]}"
 
 
-async def graded(ground: Ground, task: Task, done: Trajectory, scope: Scope) -> Trajectory:
+async def grade_trajectory(ground: RolloutContext, task: Task, done: Trajectory, scope: Scope) -> Trajectory:
     """The trajectory with its answer graded, or with why it could not be; one without an answer stays as it is.
 
     Raises:
@@ -209,27 +216,27 @@ async def graded(ground: Ground, task: Task, done: Trajectory, scope: Scope) -> 
         return done
 
     async def assessed() -> Sequence[Trajectory]:
-        return [done.with_feedback(await assess(ground, task, answer, scope.at(sample=done.sample)))]
+        return [done.with_feedback(await grade_answer(ground, task, answer, scope.at(sample=done.sample)))]
 
     return (await _recorded(lambda: done, assessed))[0]
 
 
-async def assess(ground: Ground, task: Task, answer: str, scope: Scope) -> Feedback:
+async def grade_answer(ground: RolloutContext, task: Task, answer: str, scope: Scope) -> Feedback:
     """Have the environment grade an answer, through the journal.
 
     Raises:
         GradingError: the environment failed.
     """
     if not ground.replays_grades:
-        return await untraced(ground.environment.assess(task, answer, scope=scope))
+        return await untraced(ground.environment.grade(task, answer, scope=scope))
     said: list[Feedback] = []
 
-    async def call() -> Outcome:
-        said.append(await untraced(ground.environment.assess(task, answer, scope=scope)))
-        return Outcome(said[0].model_dump_json())
+    async def call() -> CallResult:
+        said.append(await untraced(ground.environment.grade(task, answer, scope=scope)))
+        return CallResult(said[0].model_dump_json())
 
     request = {"environment": ground.environment.name, "answer": answer}
-    outcome = await ground.journal.recorded("environment", scope.at(node="environment"), request, call)
+    outcome = await ground.journal.call_once("environment", scope.at(node="environment"), request, call)
     return said[0] if said else Feedback.model_validate_json(outcome.text)
 
 
@@ -238,23 +245,23 @@ async def _recorded(
 ) -> Sequence[Trajectory]:
     try:
         return await act()
-    except ShareError as error:
-        return [before().failed(str(error))]
+    except TaskBudgetError as error:
+        return [before().as_failed(str(error))]
     except (BudgetError, OutageError, ConfigError, JournalError):
         raise
     except Exception as error:  # noqa: BLE001  # the one place where a failed task is recorded
-        paid, blank = cost_of(error) if isinstance(error, ModelError) else Usage(), before()
-        return [blank.replace(overhead=blank.overhead + paid).failed(described(error))]
+        paid, blank = get_error_cost(error) if isinstance(error, ModelError) else Usage(), before()
+        return [blank.replace(overhead=blank.overhead + paid).as_failed(format_error(error))]
 
 
-class Shares:
+class TaskReservations:
     """Sets the calls of a task aside before it starts, strictly in the order of the tasks.
 
     A task waits while those before it may still give back what they do not need; it is refused once none of
     them runs any more. So what was spent decides which task is refused, and timing does not.
     """
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: RolloutContext) -> None:
         self.ground, self.running = ground, 0
         self.turn, self.freed = asyncio.Lock(), asyncio.Event()
 
@@ -283,9 +290,9 @@ class Shares:
         while True:
             self.freed.clear()
             try:
-                self.ground.ledger.share(place, share, before)
+                self.ground.ledger.reserve_task(place, share, before)
                 if self.ground.judge:
-                    self.ground.judge.share(place, JUDGED)
+                    self.ground.judge.reserve_task(place, JUDGED)
             except BudgetError as error:
                 self._released(place)
                 if not self.running:
@@ -298,10 +305,10 @@ class Shares:
     def _released(self, place: Scope) -> None:
         for ledger in (self.ground.ledger, self.ground.judge):
             if ledger:
-                ledger.release(place)
+                ledger.release_task(place)
 
 
-async def together(workers: Sequence[Coroutine[Any, Any, None]]) -> None:
+async def run_together(workers: Sequence[Coroutine[Any, Any, None]]) -> None:
     """Have workers do their work at the same time, until all are done or one fails, which ends the others.
 
     Raises:
@@ -320,7 +327,7 @@ def _first(failed: BaseExceptionGroup[SelfwireError]) -> SelfwireError:
     return _first(one) if isinstance(one, BaseExceptionGroup) else one
 
 
-def spent(trajectories: Sequence[Trajectory]) -> Usage:
+def compute_spent(trajectories: Sequence[Trajectory]) -> Usage:
     """What the trajectories cost together."""
     return sum((trajectory.usage for trajectory in trajectories), Usage())
 

@@ -16,7 +16,7 @@ PROMPT = "prompt_"
 """Begins the names of the fields that hold an agent's prompt; the agent's id follows."""
 
 
-class Choices(BaseModel):
+class RunContext(BaseModel):
     """What can be chosen per run of every method; each field's description says what it does.
 
     Raises:
@@ -55,10 +55,10 @@ class Choices(BaseModel):
         }
 
 
-Chosen = TypeVar("Chosen", bound=Choices)
+Chosen = TypeVar("Chosen", bound=RunContext)
 
 
-def chosen(schema: type[Chosen]) -> Chosen:
+def get_run_context(schema: type[Chosen]) -> Chosen:
     """The choices of the run that is under way; the defaults where it has none of this kind."""
     context = get_runtime(schema).context
     return context if isinstance(context, schema) else schema()
@@ -88,7 +88,7 @@ class _Editable(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _with_prompts(schema: type[Choices], editable: tuple[_Editable, ...]) -> Any:
+def _with_prompts(schema: type[RunContext], editable: tuple[_Editable, ...]) -> Any:
     """Made once for equal prompts, as a method makes its graph anew for every question, and pydantic is slow at it."""
     prompts: dict[str, Any] = {}
     for one in editable:
@@ -98,7 +98,7 @@ def _with_prompts(schema: type[Choices], editable: tuple[_Editable, ...]) -> Any
     return create_model(schema.__name__, __base__=schema, **prompts)
 
 
-def edited(workflow: Workflow, context: Choices) -> Workflow:
+def apply_prompt_edits(workflow: Workflow, context: RunContext) -> Workflow:
     """The workflow with the prompts that were edited for this run.
 
     Raises:
@@ -107,7 +107,7 @@ def edited(workflow: Workflow, context: Choices) -> Workflow:
     prompts = context.prompts
     if not prompts:
         return workflow
-    if gone := prompts.keys() - workflow.pool.keys():
-        raise ConfigError(f"the team has no {', '.join(sorted(gone))}; agents are {', '.join(workflow.pool)}")
+    if gone := prompts.keys() - workflow.agents_by_id.keys():
+        raise ConfigError(f"the team has no {', '.join(sorted(gone))}; agents are {', '.join(workflow.agents_by_id)}")
     edits = [RewritePrompt(agent, text) for agent, text in prompts.items()]
     return workflow.apply(Rewiring(*edits, why="edited for this run"))

@@ -35,7 +35,9 @@ async def run_to_end(
         async for values in graph.astream(given, config, context=context, stream_mode="values"):
             state = values
     except StoppedError as error:
-        if error.reached is None:
-            error.reached = so_far(state) if "usage" in state else None  # before the first step there is only the input
+        if error.partial_result is None:
+            error.partial_result = (
+                so_far(state) if "usage" in state else None
+            )  # before the first step there is only the input
         raise
     return state

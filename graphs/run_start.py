@@ -1,6 +1,6 @@
 """What is put to a method's graph: the question of its state, the run that its thread is, who assesses answers.
 
-A machine that also runs as part of something else begins with an `Opening`, and keeps question, place and cost in its
+A machine that also runs as part of something else begins with an `RunStart`, and keeps question, place and cost in its
 state.
 """
 
@@ -17,12 +17,12 @@ from selfwire.core.task import Feedback, Question
 from selfwire.core.usage import Usage
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
-from selfwire.graphs.run_context import Choices
+from selfwire.graphs.run_context import RunContext
 from selfwire.runtime.ledger import Ledger
 
-Context = TypeVar("Context", bound=Choices)
+Context = TypeVar("Context", bound=RunContext)
 
-Assess = Callable[[Question, str, Scope], Awaitable[Feedback]]
+AnswerGrader = Callable[[Question, str, Scope], Awaitable[Feedback]]
 """An environment that knows the reference by the question; the reference itself is nowhere in the state."""
 
 
@@ -38,13 +38,13 @@ def new_question(state: Mapping[str, Any]) -> Question:
     return Question(id=fingerprint(text), input=text)
 
 
-def thread() -> str:
+def get_run_name() -> str:
     """The running graph's thread as the name of a run; without one, a name that nobody else has."""
     return str(get_config().get("configurable", {}).get("thread_id") or secrets.token_hex(8))
 
 
 @dataclass(frozen=True)
-class Opening(Generic[Context]):
+class RunStart(Generic[Context]):
     """What a run begins with.
 
     Attributes:
@@ -73,20 +73,20 @@ class Opening(Generic[Context]):
 
     def place(self, question: Question, context: Context) -> Scope:
         """Place of the question's run."""
-        return (self.scope or Scope(run=thread(), seed=context.seed)).at(task=question.id)
+        return (self.scope or Scope(run=get_run_name(), seed=context.seed)).at(task=question.id)
 
 
-def question_in(state: Mapping[str, Any]) -> Question:
+def get_question(state: Mapping[str, Any]) -> Question:
     """The question that a state keeps."""
     return Question(id=state["id"], input=state["question"], kind=state["kind"])
 
 
-def place_in(state: Mapping[str, Any], visit: int) -> Scope:
+def get_scope(state: Mapping[str, Any], visit: int) -> Scope:
     """The place of a round or stage of the run that a state keeps."""
     return Scope.model_validate(state["scope"]).at(visit=visit)
 
 
-def cost_so_far(before: object, more: Usage, ledger: Ledger | None) -> dict[str, Any]:
+def add_usage(before: object, more: Usage, ledger: Ledger | None) -> dict[str, Any]:
     """What a question has cost, as a state keeps it.
 
     Args:

@@ -27,16 +27,16 @@ from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, ToolError
 from selfwire.core.protocols import Tool, Toolbox
 from selfwire.core.scope import Scope
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.graphs.method_factory import Wiring
+from selfwire.graphs.method_factory import MethodFactory
 from selfwire.graphs.method_protocol import Method
 from selfwire.runtime.storage import home_folder
-from selfwire.runtime.workflow_library import LIBRARY_FILE, Library, open_library
-from selfwire.tools.langchain import toolbox
+from selfwire.runtime.workflow_library import LIBRARY_FILE, WorkflowLibrary, open_library
+from selfwire.tools.langchain import make_toolbox
 
 Made = TypeVar("Made", bound=Method)
-Config = TypeVar("Config", bound=Value)
+Config = TypeVar("Config", bound=FrozenModel)
 Served = CompiledStateGraph[Any, Any, Any, Any]
 
 _log = logging.getLogger(__name__)
@@ -46,13 +46,13 @@ class Current(NamedTuple):
     """What is served, and the library and name under which what becomes of it is kept."""
 
     workflow: Workflow
-    library: Library
+    library: WorkflowLibrary
     name: str
 
 
-def _seed(wiring: Wiring[Any, Any], config: RunnableConfig) -> Workflow:
+def _seed(wiring: MethodFactory[Any, Any], config: RunnableConfig) -> Workflow:
     made: Method = wiring.method
-    return made.seed(tuple(wiring.toolbox))
+    return made.make_initial_workflow(tuple(wiring.toolbox))
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ class Service(Generic[Made, Config]):
     """
 
     name: str
-    wired: Callable[[str, Toolbox], Wiring[Made, Config]]
-    compiled: Callable[[Wiring[Made, Config], Current], Served]
-    seed: Callable[[Wiring[Made, Config], RunnableConfig], Workflow] = _seed
+    wired: Callable[[str, Toolbox], MethodFactory[Made, Config]]
+    compiled: Callable[[MethodFactory[Made, Config], Current], Served]
+    seed: Callable[[MethodFactory[Made, Config], RunnableConfig], Workflow] = _seed
     seeded_by: frozenset[str] = frozenset()
-    _wirings: dict[tuple[str, str], Wiring[Made, Config]] = field(default_factory=dict, repr=False)
+    _wirings: dict[tuple[str, str], MethodFactory[Made, Config]] = field(default_factory=dict, repr=False)
 
     async def graph(self, config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:
         """The machine around the workflow that the assistant names, or the method's head, or its seed.
@@ -88,16 +88,16 @@ class Service(Generic[Made, Config]):
             ConfigError: a setting cannot be used.
             LibraryError: there is no such workflow.
         """
-        wiring, own = await asyncio.to_thread(self._settled)
-        libraries = [*([own] if own else []), Library(runtime.store, "of the server")]
+        wiring, own = await asyncio.to_thread(self._load_settings)
+        libraries = [*([own] if own else []), WorkflowLibrary(runtime.store, "of the server")]
         current = await self._current(config, libraries, wiring)
         return await asyncio.to_thread(self._assembled, wiring, current)
 
-    def _assembled(self, wiring: Wiring[Made, Config], current: Current) -> Served:
+    def _assembled(self, wiring: MethodFactory[Made, Config], current: Current) -> Served:
         return self.compiled(_with_stand_ins(wiring, current.workflow), current)
 
     async def _current(
-        self, config: RunnableConfig, libraries: Sequence[Library], wiring: Wiring[Made, Config]
+        self, config: RunnableConfig, libraries: Sequence[WorkflowLibrary], wiring: MethodFactory[Made, Config]
     ) -> Current:
         """The workflow that is wanted, in the first library that knows its name, else kept under the method's."""
         settings = config.get("configurable", {})
@@ -114,19 +114,19 @@ class Service(Generic[Made, Config]):
             return Current(seed, libraries[0], self.name)
         return Current(await libraries[0].load(wanted), libraries[0], self.name)
 
-    def _settled(self) -> tuple[Wiring[Made, Config], Library | None]:
+    def _load_settings(self) -> tuple[MethodFactory[Made, Config], WorkflowLibrary | None]:
         """The settings of the environment as they are now; blocks."""
         path = home_folder() / LIBRARY_FILE
         own = _opened(path, path.stat().st_ino) if path.exists() else None
         settings = os.environ.get("SELFWIRE_MODEL") or "offline", os.environ.get("SELFWIRE_TOOLS") or ""
         if settings not in self._wirings:
             model, tools = settings
-            self._wirings[settings] = self.wired(model, toolbox(_tools(tools) if tools else ()))
+            self._wirings[settings] = self.wired(model, make_toolbox(_tools(tools) if tools else ()))
         return self._wirings[settings], own
 
 
 @lru_cache(maxsize=4)
-def _opened(path: Path, inode: int) -> Library:
+def _opened(path: Path, inode: int) -> WorkflowLibrary:
     """An open library; a file that was put in its place has another inode and is opened anew."""
     return open_library(path.parent)
 
@@ -143,7 +143,7 @@ def _tools(setting: str) -> Sequence[Any]:
 
 
 @dataclass(frozen=True)
-class _StandIn:
+class _MissingTool:
     """Holds the place of a tool that the server lacks; agents read that it is not there and go on without."""
 
     name: str
@@ -163,14 +163,14 @@ class _StandIn:
         raise ToolError(f"{self.name} is not available here; set SELFWIRE_TOOLS to a list that has it")
 
 
-def _with_stand_ins(wiring: Wiring[Made, Config], workflow: Workflow) -> Wiring[Made, Config]:
+def _with_stand_ins(wiring: MethodFactory[Made, Config], workflow: Workflow) -> MethodFactory[Made, Config]:
     held = {tool for agent in workflow.agents for tool in agent.tools}
     missing = tuple(sorted(held - set(wiring.toolbox)))
     if not missing:
         return wiring
     _warn(missing)
-    stand_ins: dict[str, Tool] = {name: _StandIn(name) for name in missing}
-    return wiring.holding(stand_ins)
+    stand_ins: dict[str, Tool] = {name: _MissingTool(name) for name in missing}
+    return wiring.with_toolbox(stand_ins)
 
 
 @cache  # once per process, not at every drawing

@@ -6,7 +6,7 @@ skips levels passes through relays (`solve@2` waits for `solve` in level 2); the
 unless nodes are loose or in a cycle, where LangGraph would draw edges to it that nobody declared.
 Edges that close a cycle are drawn, trigger nothing, and deliver in the next round.
 
-Agents, prompts and router come at run time as a `TeamRun`, so compiled teams are cached by topology alone.
+Agents, prompts and router come at run time as a `TeamContext`, so compiled teams are cached by topology alone.
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
@@ -21,14 +21,14 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
 
 from selfwire.core.errors import ConfigError, TopologyError
-from selfwire.core.topology import Policy, Topology, reachable
+from selfwire.core.topology import ToleratedProblems, Topology, find_reachable
 from selfwire.core.trajectory import Message, Step, Trajectory
-from selfwire.graphs.agent_node import TeamRun, turn
+from selfwire.graphs.agent_node import TeamContext, run_agent_node
 from selfwire.graphs.layout import Layout
 from selfwire.runtime.sync import run_sync
-from selfwire.runtime.tracing import is_watched, place, unwatched
+from selfwire.runtime.tracing import InheritedConfig, is_observed, make_trace_config
 
-LENIENT = Policy(cycles=True, loose=True)
+LENIENT = ToleratedProblems(cycles=True, loose=True)
 """Tolerates whatever can run: cycles deliver a round later, and nobody chooses a loose node."""
 
 CACHED_TEAMS = 256
@@ -38,7 +38,7 @@ State = TypeVar("State")
 Update = dict[str, Any]
 
 
-def _joined(steps: Update, more: Update | None) -> Update:
+def _merge_steps(steps: Update, more: Update | None) -> Update:
     return {} if more is None else {**steps, **more}
 
 
@@ -50,15 +50,15 @@ class TeamState(TypedDict):
         _carried: messages of earlier rounds that travel along closing edges.
     """
 
-    _steps: Annotated[dict[str, Any], _joined]
+    _steps: Annotated[dict[str, Any], _merge_steps]
     _carried: list[dict[str, str]]
 
 
-Team = CompiledStateGraph[TeamState, TeamRun, TeamState, TeamState]
+Team = CompiledStateGraph[TeamState, TeamContext, TeamState, TeamState]
 """A compiled team: `await team.ainvoke(team_input(), context=TeamRun(...))`, or `run_team`."""
 
 
-def compile_team(topology: Topology, *, policy: Policy = LENIENT) -> Team:
+def compile_team(topology: Topology, *, policy: ToleratedProblems = LENIENT) -> Team:
     """Compile a topology, or take it from the cache.
 
     Raises:
@@ -75,21 +75,21 @@ def team_input(carried: Sequence[Message] = ()) -> TeamState:
     """The input of a round.
 
     Args:
-        carried: what `carried_on` returned after the round before.
+        carried: what `get_pending_messages` returned after the round before.
     """
     first: Any = None
     return {"_steps": first, "_carried": [message.model_dump() for message in carried]}
 
 
 async def run_team(
-    topology: Topology, run: TeamRun, *, carried: Sequence[Message] = (), config: RunnableConfig | None = None
+    topology: Topology, run: TeamContext, *, carried: Sequence[Message] = (), config: RunnableConfig | None = None
 ) -> Trajectory:
     """Run a team once, as one round.
 
     Args:
         topology: who talks to whom.
         run: the question, the agents and how they act.
-        carried: what `carried_on` returned after the round before.
+        carried: what `get_pending_messages` returned after the round before.
         config: LangGraph's; inside a node of another graph it is taken over by itself.
 
     Returns:
@@ -99,19 +99,19 @@ async def run_team(
         TopologyError: the topology cannot run.
         BudgetError, ConfigError, ...: whatever stops an agent, apart from ModelError.
     """
-    team, here = compile_team(topology), place(run.scope, {"workflow": run.workflow})
-    if len(topology.nodes) == 1 and not is_watched(config):
+    team, here = compile_team(topology), make_trace_config(run.scope, {"workflow": run.workflow})
+    if len(topology.nodes) == 1 and not is_observed(config):
         return _trajectory(topology, run, [await _alone(topology, run, team_input(carried), config, here)])
     told = merge_configs(config, here)
     if config and "configurable" in config:  # where configs are merged, what runs around it wins over the first
         told["configurable"] = {**told["configurable"], **config["configurable"]}
     while True:
-        done = trajectory(topology, run, await team.ainvoke(team_input(carried), told, context=run))
+        done = to_trajectory(topology, run, await team.ainvoke(team_input(carried), told, context=run))
         if done.error is None or run.acted:
             return done  # else this run ended without an answer before its node was resumed: run anew
 
 
-def trajectory(topology: Topology, run: TeamRun, state: Mapping[str, Any]) -> Trajectory:
+def to_trajectory(topology: Topology, run: TeamContext, state: Mapping[str, Any]) -> Trajectory:
     """What a team did, read from its final state."""
     layout, done = _layout(_key(topology)), state["_steps"]
     steps = [
@@ -123,7 +123,7 @@ def trajectory(topology: Topology, run: TeamRun, state: Mapping[str, Any]) -> Tr
     return _trajectory(topology, run, steps)
 
 
-def _trajectory(topology: Topology, run: TeamRun, steps: Sequence[Step]) -> Trajectory:
+def _trajectory(topology: Topology, run: TeamContext, steps: Sequence[Step]) -> Trajectory:
     last = next((step for step in steps if step.node == topology.sink), None)
     error = _why_no_answer(topology, steps) if last is None or last.error else None
     return Trajectory(
@@ -136,15 +136,15 @@ def _trajectory(topology: Topology, run: TeamRun, steps: Sequence[Step]) -> Traj
     )
 
 
-async def _alone(topology: Topology, run: TeamRun, given: TeamState, *told: RunnableConfig | None) -> Step:
+async def _alone(topology: Topology, run: TeamContext, given: TeamState, *told: RunnableConfig | None) -> Step:
     """The step of a team of one node that nobody watches: its turn, without the cost of a graph's run."""
     ((node, agent),) = topology.agents.items()
-    with unwatched(*told, _described(node, agent)):
-        done = await turn(_layout(_key(topology)), node, run, {}, given["_carried"])
+    with InheritedConfig(*told, _described(node, agent)):
+        done = await run_agent_node(_layout(_key(topology)), node, run, {}, given["_carried"])
     return done.whole
 
 
-def carried_on(topology: Topology, done: Trajectory, carried: Sequence[Message] = ()) -> tuple[Message, ...]:
+def get_pending_messages(topology: Topology, done: Trajectory, carried: Sequence[Message] = ()) -> tuple[Message, ...]:
     """Messages for the next round: those that nobody has read yet, oldest first, then the new ones.
 
     Args:
@@ -159,7 +159,7 @@ def carried_on(topology: Topology, done: Trajectory, carried: Sequence[Message] 
     return (*waiting, *written)
 
 
-def embedded(team: Team, step: Callable[[State, Team], Awaitable[Any]]) -> RunnableLambda[State, Any]:
+def make_team_node(team: Team, step: Callable[[State, Team], Awaitable[Any]]) -> RunnableLambda[State, Any]:
     """A node of a method's graph in which a team runs.
 
     LangGraph draws the team inside the node (`get_graph(xray=True)`) because the node's sync form holds it.
@@ -204,7 +204,7 @@ def _key(topology: Topology) -> _ByFingerprint:
 
 
 @lru_cache(maxsize=CACHED_TEAMS)
-def _problems(key: _ByFingerprint, policy: Policy) -> tuple[str, ...]:
+def _problems(key: _ByFingerprint, policy: ToleratedProblems) -> tuple[str, ...]:
     return tuple(str(problem) for problem in key.topology.problems(policy))
 
 
@@ -216,7 +216,7 @@ def _layout(key: _ByFingerprint) -> Layout:
 @lru_cache(maxsize=CACHED_TEAMS)
 def _compiled(key: _ByFingerprint) -> Team:
     layout = _layout(key)
-    topology, graph = key.topology, StateGraph(TeamState, context_schema=TeamRun)
+    topology, graph = key.topology, StateGraph(TeamState, context_schema=TeamContext)
     deferred = None if topology.problems() else topology.sink
     for node, agent in topology.agents.items():
         told = _described(node, agent)["metadata"]
@@ -242,7 +242,7 @@ def _described(node: str, agent: str) -> RunnableConfig:
 
 
 def _add_relays(
-    graph: StateGraph[TeamState, TeamRun], layout: Layout, deferred: str | None
+    graph: StateGraph[TeamState, TeamContext], layout: Layout, deferred: str | None
 ) -> dict[tuple[str, int], str]:
     """Add a chain of relays per node, other than the deferred one, that an edge reaches across levels.
 
@@ -250,7 +250,7 @@ def _add_relays(
         Relays by the node that they wait for and the level in which they stand.
     """
     relays: dict[tuple[str, int], str] = {}
-    reached = reachable({n: tuple(ways) for n, ways in layout.forward.items()}, [layout.topology.entry])
+    reached = find_reachable({n: tuple(ways) for n, ways in layout.forward.items()}, [layout.topology.entry])
     for node in sorted(reached - {deferred}):
         above = [layout.depth[source] for source in layout.sources[node] if source in reached]
         highest, after = min(above, default=layout.depth[node]), node
@@ -272,10 +272,10 @@ class _Turn(Runnable[TeamState, Update]):
         return run_sync(self.ainvoke(input, config))
 
     async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
-        run = get_runtime(TeamRun).context
-        if not isinstance(run, TeamRun):
+        run = get_runtime(TeamContext).context
+        if not isinstance(run, TeamContext):
             raise ConfigError("a team runs in a context; pass context=TeamRun(...) or call run_team")
-        done = await turn(self.layout, self.node, run, input["_steps"], input["_carried"])
+        done = await run_agent_node(self.layout, self.node, run, input["_steps"], input["_carried"])
         return {"_steps": {self.node: done.json}}
 
 

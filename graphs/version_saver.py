@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable
 from selfwire.core.scope import Scope
 from selfwire.core.values import fingerprint, is_id
 from selfwire.core.workflow import Workflow
-from selfwire.runtime.workflow_library import Library
+from selfwire.runtime.workflow_library import WorkflowLibrary
 
 Saver = Callable[[Workflow, Scope, int], Awaitable[None]]
 """Keeps an evolved workflow; the number grows from save to save within a thread."""
 
 
-def saver(library: Library, name: str, method: str, embedder: str) -> Saver:
+def make_saver(library: WorkflowLibrary, name: str, method: str, embedder: str) -> Saver:
     """Saves what a run evolves as a version of `name`, keyed by thread and step.
 
     Args:

@@ -3,23 +3,23 @@
 from collections.abc import Mapping, Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
 from selfwire.core.errors import ConfigError, ModelError, ToolError
-from selfwire.core.protocols import Act, Model, Tool, Toolbox
+from selfwire.core.protocols import AgentRunner, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, ToolUse
-from selfwire.core.usage import total
-from selfwire.core.values import thawed
+from selfwire.core.usage import sum_usages
+from selfwire.core.values import to_plain_json
 
 MAX_TURNS = 8
 """How many replies of an agent may call tools before it has to answer without them."""
 
 
-def agent_act(
+def make_agent_runner(
     model: Model, toolbox: Toolbox, *, max_turns: int = MAX_TURNS, temperature: float | None = None
-) -> Act:
+) -> AgentRunner:
     """How an agent acts: it calls tools until it answers, at most `max_turns` times, then answers without them.
 
     Args:
@@ -29,7 +29,7 @@ def agent_act(
         temperature: for agents that state none.
 
     Returns:
-        An `Act`; it raises ConfigError if an agent holds a tool that the toolbox lacks.
+        An `AgentRunner`; it raises ConfigError if an agent holds a tool that the toolbox lacks.
     """
 
     async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
@@ -42,9 +42,9 @@ def agent_act(
             turn = len(replies)
             tools = _specs(held) if turn < max_turns else ()
             try:
-                reply = await model.reply(messages, scope=_turn(scope, turn), tools=tools, temperature=heat)
+                reply = await model.generate(messages, scope=_turn(scope, turn), tools=tools, temperature=heat)
             except ModelError as error:
-                error.cost = total([*(one.usage for one in replies), cost_of(error)])
+                error.cost = sum_usages([*(one.usage for one in replies), get_error_cost(error)])
                 raise
             replies.append(reply)
             if not (tools and reply.tool_calls):
@@ -100,7 +100,7 @@ async def _result(call: ToolCall, held: Mapping[str, Tool], scope: Scope) -> str
         raise ToolError(f"there is no tool {call.name!r}; your tools are {', '.join(held)}")
     if not isinstance(call.arguments, Mapping):
         raise ToolError(f"arguments must be a JSON object, not {call.arguments!r}")
-    return await held[call.name].run(thawed(call.arguments), scope=scope)
+    return await held[call.name].run(to_plain_json(call.arguments), scope=scope)
 
 
 def _step(
@@ -114,6 +114,6 @@ def _step(
         inbox=tuple(inbox),
         output=replies[-1].content,
         tools=tuple(uses),
-        usage=replies[0].usage if len(replies) == 1 else total(reply.usage for reply in replies),
+        usage=replies[0].usage if len(replies) == 1 else sum_usages(reply.usage for reply in replies),
         skills=tuple(skills),
     )

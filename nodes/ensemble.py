@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel, ConfigDict, Field
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ReplyError
 from selfwire.core.prompts import Prompts
-from selfwire.core.protocols import Act, Model
+from selfwire.core.protocols import AgentRunner, Model
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step
@@ -30,7 +30,7 @@ class Choice(BaseModel):
     solution_letter: str = Field(description="The letter of the chosen solution.")
 
 
-def ensemble_act(model: Model, prompts: Prompts, *, temperature: float | None = None) -> Act:
+def make_ensemble_runner(model: Model, prompts: Prompts, *, temperature: float | None = None) -> AgentRunner:
     """How an Ensemble acts: its output is the chosen solution as it stands.
 
     One solution needs no choice and none leaves nothing to say: neither costs a call. Without a valid reply, or
@@ -47,9 +47,7 @@ def ensemble_act(model: Model, prompts: Prompts, *, temperature: float | None = 
         text, usage = next(iter(solutions.values()), NOTHING), Usage()
         if len(solutions) > 1:
             text, usage = await _chosen(agent, question, solutions, scope)
-        return Step(
-            node=scope.node, agent=agent.id, visit=scope.visit, inbox=tuple(inbox), output=text, usage=usage
-        )
+        return Step(node=scope.node, agent=agent.id, visit=scope.visit, inbox=tuple(inbox), output=text, usage=usage)
 
     async def _chosen(
         agent: Agent, question: Question, solutions: Mapping[str, str], scope: Scope
@@ -57,9 +55,11 @@ def ensemble_act(model: Model, prompts: Prompts, *, temperature: float | None = 
         shown = "\n\n".join(f"{letter}.\n{text}" for letter, text in solutions.items())
         messages = prompts.messages("ensemble", prompt=agent.prompt, task=question.input, solutions=shown)
         try:
-            choice, usage = await model.ask(Choice, messages, scope=scope, role="agent", temperature=temperature)
+            choice, usage = await model.generate_structured(
+                Choice, messages, scope=scope, role="agent", temperature=temperature
+            )
         except ReplyError as error:
-            return most_common(solutions), cost_of(error)
+            return most_common(solutions), get_error_cost(error)
         letter = choice.solution_letter.strip(" .()*\n").upper()
         return solutions.get(letter) or most_common(solutions), usage
 

@@ -10,15 +10,15 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hiva.forward import match
+from selfwire.evolvers.hiva.forward import match_task
 from selfwire.evolvers.hiva.gradients import Loss
-from selfwire.evolvers.hiva.memory import Outcome
+from selfwire.evolvers.hiva.memory import TrajectoryLesson
 from selfwire.evolvers.hiva.repair import repair
-from selfwire.evolvers.hiva.updates import outcome, update_beliefs
+from selfwire.evolvers.hiva.updates import make_lesson, update_beliefs
 from selfwire.evolvers.random_edits import edit_at_random, edit_pool_at_random
 from selfwire.graphs.hera.method import Hera
 from selfwire.graphs.hiva.method import Hiva
-from selfwire.graphs.method_protocol import Evolved, Grade, Method
+from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader
 from selfwire.runtime.offline.vocabulary import paraphrases
 
 Inner = TypeVar("Inner", bound=Method)
@@ -43,13 +43,13 @@ class _Control(Generic[Inner]):
         """As the method's, so that its workflows load."""
         return self.inner.name
 
-    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+    def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
         """As the method's."""
-        return self.inner.seed(tools)
+        return self.inner.make_initial_workflow(tools)
 
-    def adopted(self, workflow: Workflow) -> Workflow:
+    def prepare_workflow(self, workflow: Workflow) -> Workflow:
         """As the method's."""
-        return self.inner.adopted(workflow)
+        return self.inner.prepare_workflow(workflow)
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """As the method's."""
@@ -63,13 +63,13 @@ class _Control(Generic[Inner]):
         """As the method's."""
         return await self.inner.learn_held_out(workflow, trajectories)
 
-    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+    def carry_over_memory(self, kept: Workflow, candidate: Workflow) -> Workflow:
         """As the method's."""
-        return self.inner.keep_learned(kept, candidate)
+        return self.inner.carry_over_memory(kept, candidate)
 
-    def pruned(self, workflow: Workflow) -> Rewiring | None:
+    def propose_pruning(self, workflow: Workflow) -> Rewiring | None:
         """As the method's."""
-        return self.inner.pruned(workflow)
+        return self.inner.propose_pruning(workflow)
 
     def _count(self, scope: Scope) -> int:
         return self.counts[min(scope.iteration, len(self.counts) - 1)] if self.counts else 0
@@ -79,8 +79,8 @@ class RandomEdits(_Control[Hiva]):
     """HiVA with random edits; its router learns as it does."""
 
     async def evolve(
-        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
-    ) -> Evolved:
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
+    ) -> EvolveResult:
         """As many random rewirings as the iteration has, then repair; what the method learns is learned here too.
 
         Only the critic is missing, which would know better: r is 1 for who ran in a solved task, else 0.
@@ -90,14 +90,14 @@ class RandomEdits(_Control[Hiva]):
         applied = (*applied, *repaired.rewirings)
         lessons = [await self._lesson(done, workflow) for done in trajectories]
         now = update_beliefs(repaired.workflow, lessons, config=self.inner.config.routing)
-        return Evolved(workflow=now.descended_from(workflow, applied), applied=applied)
+        return EvolveResult(workflow=now.with_lineage(workflow, applied), applied=applied)
 
-    async def _lesson(self, done: Trajectory, workflow: Workflow) -> Outcome | None:
+    async def _lesson(self, done: Trajectory, workflow: Workflow) -> TrajectoryLesson | None:
         if done.feedback is None:
             return None
         concepts = self.inner.concepts(done)
-        found = await match(concepts, workflow, self.inner.embedder) if concepts else None
-        lesson = outcome(done, Loss(solved=True), None, found)  # as if solved: everybody who ran is judged
+        found = await match_task(concepts, workflow, self.inner.embedder) if concepts else None
+        lesson = make_lesson(done, Loss(solved=True), None, found)  # as if solved: everybody who ran is judged
         if lesson is None or done.feedback.solved:
             return lesson
         return lesson.replace(solved=False, rewards=dict.fromkeys(lesson.rewards, 0))
@@ -107,12 +107,12 @@ class RandomPool(_Control[Hera]):
     """HERA with random edits of its pool; questions are planned for as ever, and nothing is learned from groups."""
 
     async def evolve(
-        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
-    ) -> Evolved:
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
+    ) -> EvolveResult:
         """As many random rewirings as the iteration has: prompts, and newcomers while the pool has room."""
         most = self.inner.config.pool
         now, applied = edit_pool_at_random(workflow, self._count(scope), self.instructions, most=most, scope=scope)
-        return Evolved(workflow=now, applied=applied)
+        return EvolveResult(workflow=now, applied=applied)
 
 
 def with_random_edits(method: Method, counts: Sequence[int]) -> RandomEdits | RandomPool:
@@ -129,6 +129,6 @@ def with_random_edits(method: Method, counts: Sequence[int]) -> RandomEdits | Ra
     raise ConfigError(f"random edits are a control for hiva and hera, not for {method.name}")
 
 
-def edit_counts(applied: Sequence[Sequence[Rewiring]]) -> tuple[int, ...]:
+def count_edits(applied: Sequence[Sequence[Rewiring]]) -> tuple[int, ...]:
     """Rewirings per iteration that a method asked for, repairs left out."""
     return tuple(sum(one.operation not in ("REPAIR", "PRUNE") for one in rewirings) for rewirings in applied)

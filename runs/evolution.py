@@ -14,34 +14,34 @@ from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.task import Splits
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.benchmark import Benchmark
-from selfwire.evals.benchmarks.catalogue import benchmark as load_benchmark
+from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.graphs.checkpoints import sqlite_saver
-from selfwire.graphs.evolution.config import Parts
+from selfwire.graphs.evolution.config import EvolutionContext
 from selfwire.graphs.evolution.graph import Event, run_evolution
 from selfwire.graphs.evolution.nodes import ELAPSED, EvolutionState
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.method_registry import method
+from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.trained_router.heads import refuse_unusable
 from selfwire.runs.controls import with_random_edits
-from selfwire.runs.folders import CHECKPOINTS, JOURNAL, SUMMARY, run_folder, runs_folder
-from selfwire.runs.models import embedder_name, metered
+from selfwire.runs.folders import CHECKPOINTS, JOURNAL, SUMMARY, get_run_folder, get_runs_folder
+from selfwire.runs.models import get_embedder_name, make_metered_model
 from selfwire.runs.requests import EvolveRequest
-from selfwire.runs.run_record import REQUEST, asked, facts, short_name, standing, with_limits
-from selfwire.runtime.embeddings import embedder
+from selfwire.runs.run_record import REQUEST, compute_run_hashes, load_request, shorten_name, track_status, with_limits
+from selfwire.runtime.embeddings import load_embedder
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.journalled_tools import journalled
-from selfwire.runtime.ledger import Ledger, deadline
+from selfwire.runtime.journalled_tools import add_journal
+from selfwire.runtime.ledger import Ledger, enforce_deadline
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.sync import run_sync
-from selfwire.runtime.workflow_library import Library, open_library
+from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 
 SEED = "seed"
 """Name of the journal's note that holds the body of the workflow that it starts from."""
 
 
 @dataclass(frozen=True)
-class OpenRun:
+class EvolutionRun:
     """An evolution that can be run now.
 
     Attributes:
@@ -55,19 +55,19 @@ class OpenRun:
 
     request: EvolveRequest
     benchmark: Benchmark
-    parts: Parts
+    parts: EvolutionContext
     model: MeteredModel
     toolbox: Toolbox
     saver: BaseCheckpointSaver[Any]
     notices: tuple[str, ...] = ()
 
-    async def go(self, on_event: Callable[[Event], None] = lambda event: None) -> EvolutionState:
+    async def execute(self, on_event: Callable[[Event], None] = lambda event: None) -> EvolutionState:
         """Run, or go on with, the evolution; see `run_evolution`.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
         """
-        async with standing(self.tell), deadline(self.parts.ledger):
+        async with track_status(self.tell), enforce_deadline(self.parts.ledger):
             final = await run_evolution(self.parts, self.saver, on_event)
         await self.tell("finished", iteration=final["iteration"], **_scores(final))
         return final
@@ -82,32 +82,34 @@ class OpenRun:
             "name": self.parts.config.name,
             "status": status,
         }
-        await self.parts.journal.note(SUMMARY, {**summary, **more})
+        await self.parts.journal.put_note(SUMMARY, {**summary, **more})
 
 
 @contextmanager
-def started(request: EvolveRequest, home: Path | None = None, *, run: str | None = None) -> Iterator[OpenRun]:
+def start_evolution(
+    request: EvolveRequest, home: Path | None = None, *, run: str | None = None
+) -> Iterator[EvolutionRun]:
     """A new run; nothing is written before every part of the request has been found usable.
 
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
-    trial = checked(request, home)
-    name = run or f"{request.method}-{short_name(request.benchmark)}-{secrets.token_hex(3)}"
-    told = facts(request, splits(request), trial.embeds.name)
-    journal = Journal.create(runs_folder(home) / name / JOURNAL, run=name, facts=told)
+    trial = validate_request(request, home)
+    name = run or f"{request.method}-{shorten_name(request.benchmark)}-{secrets.token_hex(3)}"
+    told = compute_run_hashes(request, splits(request), trial.embeds.name)
+    journal = Journal.create(get_runs_folder(home) / name / JOURNAL, run=name, facts=told)
     try:
-        run_sync(_begun(journal, request, trial.seed))
-        with _opened(request, journal, home, trial.embeds, trial.notices) as opened:
+        run_sync(_write_start_notes(journal, request, trial.seed))
+        with _open_run(request, journal, home, trial.embeds, trial.notices) as opened:
             yield opened
     finally:
         journal.close()
 
 
 @contextmanager
-def resumed(
+def resume_evolution(
     run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None, command: str = "evolve"
-) -> Iterator[OpenRun]:
+) -> Iterator[EvolutionRun]:
     """A run that stopped early, with everything that it had paid for.
 
     Args:
@@ -120,24 +122,24 @@ def resumed(
         ConfigError: there is no such run, or a limit cannot be used.
         JournalError: another command began it, another process holds it, or config, code or corpus have changed.
     """
-    path = run_folder(home, run) / JOURNAL
-    request = with_limits(asked(path, EvolveRequest, command), limits or {})
-    embeds, notice = embedder(embedder_name(request.models))
-    journal = Journal.open(path, facts(request, splits(request), embeds.name))
+    path = get_run_folder(home, run) / JOURNAL
+    request = with_limits(load_request(path, EvolveRequest, command), limits or {})
+    embeds, notice = load_embedder(get_embedder_name(request.models))
+    journal = Journal.open(path, compute_run_hashes(request, splits(request), embeds.name))
     try:
-        with _opened(request, journal, home, embeds, (notice,) if notice else ()) as opened:
-            run_sync(journal.note(REQUEST, request.model_dump(mode="json")))
+        with _open_run(request, journal, home, embeds, (notice,) if notice else ()) as opened:
+            run_sync(journal.put_note(REQUEST, request.model_dump(mode="json")))
             yield opened
     finally:
         journal.close()
 
 
-async def _begun(journal: Journal, request: EvolveRequest, seed: Workflow) -> None:
-    await journal.note(REQUEST, request.model_dump(mode="json"))
-    await journal.note(SEED, await journal.put_body(seed.model_dump(mode="json")))
+async def _write_start_notes(journal: Journal, request: EvolveRequest, seed: Workflow) -> None:
+    await journal.put_note(REQUEST, request.model_dump(mode="json"))
+    await journal.put_note(SEED, await journal.put_body(seed.model_dump(mode="json")))
 
 
-class Trial(NamedTuple):
+class ValidatedRequest(NamedTuple):
     """What trying a request has brought: what the user should know, embedder, method and the workflow of the start."""
 
     notices: tuple[str, ...]
@@ -146,7 +148,7 @@ class Trial(NamedTuple):
     seed: Workflow
 
 
-def checked(request: EvolveRequest, home: Path | None) -> Trial:
+def validate_request(request: EvolveRequest, home: Path | None) -> ValidatedRequest:
     """Try every part of a request without writing anything.
 
     Raises:
@@ -154,34 +156,34 @@ def checked(request: EvolveRequest, home: Path | None) -> Trial:
     """
     journal = Journal.memory()
     try:
-        model = metered(request.models, journal=journal, ledger=Ledger(request.budget), home=home)
+        model = make_metered_model(request.models, journal=journal, ledger=Ledger(request.budget), home=home)
         bench = _benchmark(request)
         splits(request)
-        embeds, notice = embedder(embedder_name(request.models))
-        made = method(request.method, model=model, toolbox=bench.toolbox, embedder=embeds, config=request.config)
+        embeds, notice = load_embedder(get_embedder_name(request.models))
+        made = make_method(request.method, model=model, toolbox=bench.toolbox, embedder=embeds, config=request.config)
         with open_library(home, create=False) as library:
             seed = _seed(made, request, bench, library)
-        return Trial((notice,) if notice else (), embeds, made, seed)
+        return ValidatedRequest((notice,) if notice else (), embeds, made, seed)
     finally:
         journal.close()
 
 
 @contextmanager
-def _opened(
+def _open_run(
     request: EvolveRequest, journal: Journal, home: Path | None, embeds: Embedder, notices: tuple[str, ...]
-) -> Iterator[OpenRun]:
-    elapsed = run_sync(journal.noted(ELAPSED)) or 0.0
+) -> Iterator[EvolutionRun]:
+    elapsed = run_sync(journal.get_note(ELAPSED)) or 0.0
     ledger = Ledger(request.budget, spent=journal.spend(), elapsed=elapsed)
     at_once = request.evolution.concurrency
-    models = metered(request.models, journal=journal, ledger=ledger, at_once=at_once, probe=True, home=home)
-    model = models.labelled(method=request.method)
+    models = make_metered_model(request.models, journal=journal, ledger=ledger, at_once=at_once, probe=True, home=home)
+    model = models.with_labels(method=request.method)
     bench = _benchmark(request).with_model(model)
-    toolbox = journalled(bench.toolbox, journal)
-    made = method(request.method, model=model, toolbox=toolbox, embedder=embeds, config=request.config)
-    seed = Workflow.model_validate(run_sync(journal.get_body(run_sync(journal.noted(SEED)))))
+    toolbox = add_journal(bench.toolbox, journal)
+    made = make_method(request.method, model=model, toolbox=toolbox, embedder=embeds, config=request.config)
+    seed = Workflow.model_validate(run_sync(journal.get_body(run_sync(journal.get_note(SEED)))))
     with open_library(home) as library:
         run_sync(library.keep(run_sync(library.fetch(seed))))  # a file that it came from may be gone at the resume
-        parts = Parts(
+        parts = EvolutionContext(
             run=journal.run,
             config=request.evolution,
             method=with_random_edits(made, request.random_edits) if request.random_edits is not None else made,
@@ -192,11 +194,11 @@ def _opened(
             journal=journal,
             ledger=ledger,
         )
-        saver = sqlite_saver(runs_folder(home) / journal.run / CHECKPOINTS)
+        saver = sqlite_saver(get_runs_folder(home) / journal.run / CHECKPOINTS)
         try:
-            yield OpenRun(request, bench, parts, model, toolbox, saver, notices)
+            yield EvolutionRun(request, bench, parts, model, toolbox, saver, notices)
         finally:
-            run_sync(journal.note(ELAPSED, ledger.spent.seconds))
+            run_sync(journal.put_note(ELAPSED, ledger.spent.seconds))
             saver.close()
 
 
@@ -220,13 +222,13 @@ def splits(request: EvolveRequest) -> Splits:
     return _benchmark(request).splits(request.evolution.seed, train=sizes.train, gate=sizes.gate, test=sizes.test)
 
 
-def _seed(made: Method, request: EvolveRequest, bench: Benchmark, library: Library) -> Workflow:
+def _seed(made: Method, request: EvolveRequest, bench: Benchmark, library: WorkflowLibrary) -> Workflow:
     if request.seed_team is None:
-        return made.seed(bench.tools)
+        return made.make_initial_workflow(bench.tools)
     workflow = run_sync(library.load(request.seed_team))
     if workflow.method != made.name:
         raise ConfigError(f"seed team {request.seed_team!r} belongs to {workflow.method}, not to {made.name}")
-    workflow = made.adopted(workflow)
+    workflow = made.prepare_workflow(workflow)
     if isinstance(made, Evomas):
         refuse_unusable(workflow, made.config.routing, made.embedder.name)
     missing = {tool for agent in workflow.agents for tool in agent.tools} - set(bench.toolbox)

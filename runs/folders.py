@@ -7,7 +7,7 @@ from pydantic import Field
 
 from selfwire.core.errors import ConfigError, JournalError
 from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenJson, FrozenMap, Value
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.lease import Lease
 from selfwire.runtime.storage import home_folder
@@ -20,7 +20,7 @@ SUMMARY = "summary"
 """Name of the journal's note that says what a run is and how it stands: a JSON object of short values."""
 
 
-class RunSummary(Value):
+class RunSummary(FrozenModel):
     """One run as a list shows it.
 
     Args:
@@ -40,7 +40,7 @@ class RunSummary(Value):
     trouble: str = ""
 
 
-def runs_folder(home: str | Path | None) -> Path:
+def get_runs_folder(home: str | Path | None) -> Path:
     """The folder that holds a folder per run.
 
     Raises:
@@ -51,35 +51,35 @@ def runs_folder(home: str | Path | None) -> Path:
     return home_folder(home) / "runs"
 
 
-def run_folder(home: str | Path | None, run: str) -> Path:
+def get_run_folder(home: str | Path | None, run: str) -> Path:
     """The folder of a run that exists.
 
     Raises:
         ConfigError: there is no such run; the message lists those that there are.
     """
-    folder = runs_folder(home)
-    names = run_names(home)
+    folder = get_runs_folder(home)
+    names = list_run_names(home)
     if run not in names:
         known = f"runs are {', '.join(names[-12:])}" if names else "there are none"
         raise ConfigError(f"there is no run {run!r} in {folder}; {known}")
     return folder / run
 
 
-def run_names(home: str | Path | None) -> tuple[str, ...]:
+def list_run_names(home: str | Path | None) -> tuple[str, ...]:
     """Names of the runs, sorted by the time of their start, the newest last."""
-    journals = runs_folder(home).glob(f"*/{JOURNAL}")
+    journals = get_runs_folder(home).glob(f"*/{JOURNAL}")
     return tuple(path.parent.name for path in sorted(journals, key=lambda path: (_born(path), path.parent.name)))
 
 
-async def summarised(home: str | Path | None, run: str) -> RunSummary:
+async def summarise_run(home: str | Path | None, run: str) -> RunSummary:
     """Read what a run says of itself; a journal that cannot be read is said in `trouble`."""
     try:
-        journal = Journal.reading(run_folder(home, run) / JOURNAL)
+        journal = Journal.open_read_only(get_run_folder(home, run) / JOURNAL)
     except JournalError as error:
         return RunSummary(run=run, trouble=str(error))
     try:
         calls, tokens = journal.unknown()
-        summary = await journal.noted(SUMMARY) or {}
+        summary = await journal.get_note(SUMMARY) or {}
         return RunSummary(run=run, summary=summary, spend=journal.spend(), open_calls=calls, open_tokens=tokens)
     finally:
         journal.close()
@@ -92,7 +92,7 @@ def remove_run(home: str | Path | None, run: str) -> None:
         ConfigError: there is no such run.
         JournalError: a process is at work on it.
     """
-    folder = run_folder(home, run)
+    folder = get_run_folder(home, run)
     lease = Lease(folder / JOURNAL)
     try:
         shutil.rmtree(folder)

@@ -7,8 +7,8 @@ from selfwire.core.errors import ConfigError
 from selfwire.runs.requests import ModelNames
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.metered import CallPolicy, MeteredModel
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.metered import CallSettings, MeteredModel
+from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.prices import Prices
 from selfwire.runtime.storage import home_folder
 
@@ -18,7 +18,7 @@ PRICES = "prices.json"
 """Name of the file in the home folder that overrides the shipped list prices."""
 
 
-def metered(
+def make_metered_model(
     names: ModelNames,
     *,
     journal: Journal,
@@ -48,11 +48,11 @@ def metered(
     if names.base_url is not None:
         refuse_no_address(names.base_url)
     options = {"base_url": names.base_url} if names.base_url else {}
-    made = {name: chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
+    made = {name: make_chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
     requests = names.requests or max(REQUESTS, at_once)
-    policy = CallPolicy(timeout=names.timeout, retries=names.retries, probe=probe, concurrency=requests)
+    policy = CallSettings(timeout=names.timeout, retries=names.retries, probe=probe, concurrency=requests)
     roles = {role: made[name] for role, name in names.roles.items()}
-    return MeteredModel(roles, journal=journal, ledger=ledger, policy=policy, prices=prices(names, home))
+    return MeteredModel(roles, journal=journal, ledger=ledger, policy=policy, prices=load_prices(names, home))
 
 
 def refuse_no_address(url: str) -> None:
@@ -70,21 +70,21 @@ def refuse_no_address(url: str) -> None:
         raise ConfigError(f"--base-url {url!r} is no address of a server; write it as http://HOST:PORT/v1")
 
 
-def prices(names: ModelNames, home: Path | None) -> Prices:
+def load_prices(names: ModelNames, home: Path | None) -> Prices:
     """The shipped list prices under those of the request's file, or of the home folder's.
 
     Raises:
         ConfigError: the file cannot be used.
     """
-    return Prices.load(price_file(names, home))
+    return Prices.load(find_price_file(names, home))
 
 
-def price_file(names: ModelNames, home: Path | None) -> Path | None:
+def find_price_file(names: ModelNames, home: Path | None) -> Path | None:
     """The file of prices that the user has given or laid into the home folder; None if there is none."""
     own = home_folder(home) / PRICES
     return Path(names.prices) if names.prices else own if own.exists() else None
 
 
-def embedder_name(names: ModelNames) -> str:
+def get_embedder_name(names: ModelNames) -> str:
     """Which embedder a request means: beside the offline model `auto` is hashing."""
     return "hashing" if names.embedder == "auto" and names.is_offline else names.embedder

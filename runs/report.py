@@ -8,21 +8,21 @@ from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.evals.baselines.single import SingleAgent, single_workflow
-from selfwire.evals.evaluation.rows import opinion
-from selfwire.evals.statistics import Estimate, paired, wilson
-from selfwire.graphs.evolution.nodes import EvolutionState, trajectories_note
-from selfwire.graphs.rollouts import assess, roll_out, solving, spent
-from selfwire.nodes.agent import agent_act
-from selfwire.runs.evolution import OpenRun
-from selfwire.runtime.ledger import deadline
+from selfwire.evals.baselines.single import SingleAgent, make_single_workflow
+from selfwire.evals.evaluation.rows import get_own_opinion
+from selfwire.evals.statistics import IntervalEstimate, compute_paired_interval, compute_wilson_interval
+from selfwire.graphs.evolution.nodes import EvolutionState, get_trajectories_note
+from selfwire.graphs.rollouts import collect_rollouts, compute_spent, grade_answer, to_rollout_fn
+from selfwire.nodes.agent import make_agent_runner
+from selfwire.runs.evolution import EvolutionRun
+from selfwire.runtime.ledger import enforce_deadline
 
 STAMP = "offline stand-in model: shows the machinery, not a method's accuracy"
 
 
-class Line(Value):
+class Line(FrozenModel):
     """One contestant on the test split.
 
     Args:
@@ -35,7 +35,7 @@ class Line(Value):
     """
 
     name: str
-    solved: Estimate | None
+    solved: IntervalEstimate | None
     scores: tuple[float | None, ...]
     calls: float
     tokens: float
@@ -47,7 +47,7 @@ class Line(Value):
         return sum(score is None for score in self.scores)
 
 
-class Report(Value):
+class Report(FrozenModel):
     """The result of an evolution.
 
     Args:
@@ -61,30 +61,32 @@ class Report(Value):
     before: Workflow
     after: Workflow
     lines: tuple[Line, ...]
-    gain: Estimate | None
-    over_single: Estimate | None
+    gain: IntervalEstimate | None
+    over_single: IntervalEstimate | None
     critic: tuple[int, int] = (0, 0)
 
 
-async def reported(run: OpenRun, final: EvolutionState, progress: Callable[[str], None] = lambda text: None) -> Report:
+async def make_report(
+    run: EvolutionRun, final: EvolutionState, progress: Callable[[str], None] = lambda text: None
+) -> Report:
     """Run the baselines through the run's journal and compare.
 
     Raises:
         BudgetError, ModelError: as an evolution; what was paid for is not lost.
     """
-    async with deadline(run.parts.ledger):
+    async with enforce_deadline(run.parts.ledger):
         return await _compared(run, final, progress)
 
 
-async def _compared(run: OpenRun, final: EvolutionState, progress: Callable[[str], None]) -> Report:
+async def _compared(run: EvolutionRun, final: EvolutionState, progress: Callable[[str], None]) -> Report:
     parts, tasks = run.parts, run.parts.splits.test
     after = Workflow.model_validate(await parts.journal.get_body(final["incumbent"]))
-    sides = {side: await kept(run, side, tasks) for side in ("before", "after")}
+    sides = {side: await get_test_trajectories(run, side, tasks) for side in ("before", "after")}
     evolved = _line("evolved team", sides["after"])
     progress("baselines")
-    single = await single_agent(run, tasks, evolved.calls)
+    single = await run_single_agent(run, tasks, evolved.calls)
     lines = (
-        await trivial(run, tasks),
+        await measure_trivial_rule(run, tasks),
         _line("single agent with votes", single),
         _line("seed team", sides["before"]),
         evolved,
@@ -99,53 +101,55 @@ async def _compared(run: OpenRun, final: EvolutionState, progress: Callable[[str
     )
 
 
-async def _agreement(run: OpenRun, tested: Sequence[Trajectory]) -> tuple[int, int]:
+async def _agreement(run: EvolutionRun, tested: Sequence[Trajectory]) -> tuple[int, int]:
     """(agreed, judged) of the team's opinions of its own answers, over the whole run and the tests."""
     history = await run.parts.library.history(run.parts.config.name)
     notes = [v.facts.get("notes", {}) for v in history.versions if v.run == run.parts.run]
-    told = [(opinion(done), done.feedback.solved) for done in tested if done.feedback]
+    told = [(get_own_opinion(done), done.feedback.solved) for done in tested if done.feedback]
     right = [judged == solved for judged, solved in told if judged is not None]
     return sum(n.get("agreed", 0) for n in notes) + sum(right), sum(n.get("judged", 0) for n in notes) + len(right)
 
 
-async def kept(run: OpenRun, side: str, tasks: Sequence[Task]) -> list[Trajectory]:
+async def get_test_trajectories(run: EvolutionRun, side: str, tasks: Sequence[Task]) -> list[Trajectory]:
     """The test trajectories of a side, in the order of the tasks."""
-    bodies = await run.parts.journal.noted(trajectories_note(0, "test", side))
+    bodies = await run.parts.journal.get_note(get_trajectories_note(0, "test", side))
     return [Trajectory.model_validate(await run.parts.journal.get_body(bodies[task.id])) for task in tasks]
 
 
-async def single_agent(run: OpenRun, tasks: Sequence[Task], calls: float) -> list[Trajectory]:
+async def run_single_agent(run: EvolutionRun, tasks: Sequence[Task], calls: float) -> list[Trajectory]:
     """One agent with the seed team's tools that spends up to `calls` per task on samples and votes."""
-    act = agent_act(run.model, run.toolbox, temperature=1.0)
+    act = make_agent_runner(run.model, run.toolbox, temperature=1.0)
     tools = sorted({tool for agent in run.parts.seed_workflow.agents for tool in agent.tools})
-    play = solving(SingleAgent(act, calls=max(calls, 1.0)))
+    play = to_rollout_fn(SingleAgent(act, calls=max(calls, 1.0)))
     scope = Scope(run=f"{run.parts.run}/single", seed=run.parts.config.seed, phase="baseline")
-    return await roll_out(run.parts.ground, play, single_workflow(tools), tasks, scope, lambda trajectory: None)
+    return await collect_rollouts(
+        run.parts.ground, play, make_single_workflow(tools), tasks, scope, lambda trajectory: None
+    )
 
 
-async def trivial(run: OpenRun, tasks: Sequence[Task]) -> Line:
+async def measure_trivial_rule(run: EvolutionRun, tasks: Sequence[Task]) -> Line:
     """The benchmark's trivial baseline, assessed by the real environment."""
     baseline = run.benchmark.baseline
     scope = Scope(run=f"{run.parts.run}/trivial", seed=run.parts.config.seed, phase="baseline")
 
     async def graded(task: Task) -> Feedback | None:
         with suppress(GradingError):
-            return await assess(run.parts.ground, task, baseline.answer(task.input), scope.at(task=task.id))
+            return await grade_answer(run.parts.ground, task, baseline.answer(task.input), scope.at(task=task.id))
         return None
 
     found = await asyncio.gather(*map(graded, tasks))
     feedback = [one for one in found if one is not None]
-    solved = wilson(sum(one.solved for one in feedback), len(feedback)) if feedback else None
+    solved = compute_wilson_interval(sum(one.solved for one in feedback), len(feedback)) if feedback else None
     scores = tuple(one and one.score for one in found)
     return Line(name=baseline.name, solved=solved, scores=scores, calls=0, tokens=0, dollars=0)
 
 
 def _line(name: str, found: Sequence[Trajectory]) -> Line:
     graded = [one.feedback for one in found if one.feedback is not None]
-    cost, n = spent(found), max(len(found), 1)
+    cost, n = compute_spent(found), max(len(found), 1)
     return Line(
         name=name,
-        solved=wilson(sum(one.solved for one in graded), len(graded)) if graded else None,
+        solved=compute_wilson_interval(sum(one.solved for one in graded), len(graded)) if graded else None,
         scores=tuple(one.feedback.score if one.feedback else None for one in found),
         calls=cost.calls / n,
         tokens=cost.tokens / n,
@@ -153,6 +157,6 @@ def _line(name: str, found: Sequence[Trajectory]) -> Line:
     )
 
 
-def _difference(before: Line, after: Line) -> Estimate | None:
+def _difference(before: Line, after: Line) -> IntervalEstimate | None:
     pairs = [(b, a) for b, a in zip(before.scores, after.scores, strict=True) if b is not None and a is not None]
-    return paired([b for b, _ in pairs], [a for _, a in pairs]) if len(pairs) > 1 else None
+    return compute_paired_interval([b for b, _ in pairs], [a for _, a in pairs]) if len(pairs) > 1 else None

@@ -5,11 +5,11 @@ from typing import Literal
 from pydantic import Field
 
 from selfwire.core.budget import Budget
-from selfwire.core.values import FrozenJson, FrozenMap, Value
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.graphs.evolution.config import EvolutionConfig
 
 
-class ModelNames(Value):
+class ModelNames(FrozenModel):
     """Which model plays which role.
 
     Args:
@@ -46,7 +46,7 @@ class ModelNames(Value):
         return "offline" in self.roles.values()
 
 
-class Sizes(Value):
+class Sizes(FrozenModel):
     """Tasks per split."""
 
     train: int = Field(default=60, ge=1)
@@ -54,7 +54,7 @@ class Sizes(Value):
     test: int = Field(default=60, ge=0)
 
 
-class Request(Value):
+class Request(FrozenModel):
     """What all journalled runs are asked.
 
     Args:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import JournalError, described
+from selfwire.core.errors import JournalError, format_error
 from selfwire.core.task import Task
 from selfwire.core.values import fingerprint
 from selfwire.runs.folders import SUMMARY
@@ -27,7 +27,7 @@ ROOMS = ("bench", "cli", "core", "evals", "evolvers", "graphs", "nodes", "runs",
 AnyRequest = TypeVar("AnyRequest", bound=Request)
 
 
-def asked(path: Path, schema: type[AnyRequest], command: str | None = None) -> AnyRequest:
+def load_request(path: Path, schema: type[AnyRequest], command: str | None = None) -> AnyRequest:
     """What a run was asked to do; nothing is written.
 
     Args:
@@ -38,9 +38,9 @@ def asked(path: Path, schema: type[AnyRequest], command: str | None = None) -> A
     Raises:
         JournalError: it is no run of this kind, or ended before it had begun.
     """
-    journal = Journal.reading(path)
+    journal = Journal.open_read_only(path)
     try:
-        found, began = run_sync(journal.noted(REQUEST)), (run_sync(journal.noted(SUMMARY)) or {}).get("command")
+        found, began = run_sync(journal.get_note(REQUEST)), (run_sync(journal.get_note(SUMMARY)) or {}).get("command")
         if command and began not in (None, command):
             raise JournalError(
                 f"run {journal.run!r} was begun by `selfwire {began}`, not by `selfwire {command}`; "
@@ -62,7 +62,7 @@ def _told(error: ValidationError) -> str:
 
 
 @asynccontextmanager
-async def standing(tell: Callable[[str], Awaitable[None]]) -> AsyncIterator[None]:
+async def track_status(tell: Callable[[str], Awaitable[None]]) -> AsyncIterator[None]:
     """Note that a run is running, and why it stopped if it does; one that finishes says so itself.
 
     Args:
@@ -72,13 +72,13 @@ async def standing(tell: Callable[[str], Awaitable[None]]) -> AsyncIterator[None
     try:
         yield
     except BaseException as error:
-        await tell(stopped(error))
+        await tell(to_stop_status(error))
         raise
 
 
-def stopped(error: BaseException) -> str:
+def to_stop_status(error: BaseException) -> str:
     """The status of a run that this has stopped."""
-    why = described(error) if isinstance(error, Exception) else "interrupted"
+    why = format_error(error) if isinstance(error, Exception) else "interrupted"
     return f"stopped: {why}"[:120]
 
 
@@ -88,7 +88,7 @@ def with_limits(request: AnyRequest, limits: Mapping[str, float]) -> AnyRequest:
     return request.replace(budget=Budget.model_validate(budget)) if limits else request
 
 
-def facts(request: Request, corpus: object, embedder: str) -> dict[str, str]:
+def compute_run_hashes(request: Request, corpus: object, embedder: str) -> dict[str, str]:
     """Hashes of what a resumed run must share with its beginning.
 
     Args:
@@ -98,19 +98,19 @@ def facts(request: Request, corpus: object, embedder: str) -> dict[str, str]:
     """
     return {
         "config": fingerprint(request.model_dump(mode="json", exclude={"budget"})),
-        "code": code_hash(),
+        "code": compute_code_hash(),
         "corpus": fingerprint(corpus),
         "embedder": embedder,
     }
 
 
-def corpus(tasks: tuple[Task, ...]) -> list[object]:
+def to_corpus_json(tasks: tuple[Task, ...]) -> list[object]:
     """Tasks as JSON."""
     return [task.model_dump(mode="json") for task in tasks]
 
 
 @cache
-def code_hash() -> str:
+def compute_code_hash() -> str:
     """SHA-256, shortened, over selfwire's own sources and prompts, as they were when first asked for."""
     digest = hashlib.sha256()
     for room in ROOMS:
@@ -120,6 +120,6 @@ def code_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def short_name(benchmark: str) -> str:
+def shorten_name(benchmark: str) -> str:
     """A benchmark's name, or that of its file, as it can stand in names of runs and workflows."""
     return re.sub(r"[^A-Za-z0-9]+", "-", Path(benchmark).stem).strip("-")[:32] or "tasks"

@@ -22,16 +22,16 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
 from selfwire.core.trajectory import Trajectory
-from selfwire.evals.langsmith.measures import measures
-from selfwire.graphs.rollouts import Ground, graded, played
-from selfwire.runs.evaluation.lifecycle import checked
-from selfwire.runs.evaluation.request import Entry, EvaluationRequest
+from selfwire.evals.langsmith.measures import make_feedback
+from selfwire.graphs.rollouts import RolloutContext, grade_trajectory, run_rollout
+from selfwire.runs.evaluation.lifecycle import validate_request
+from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.run import DEFAULT_SHARE, PHASE
-from selfwire.runs.evaluation.systems import Entrant, Wiring, entrant
-from selfwire.runs.models import metered
+from selfwire.runs.evaluation.systems import SolverFactory, System, make_system
+from selfwire.runs.models import make_metered_model
 from selfwire.runs.requests import ModelNames
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.journalled_tools import journalled
+from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
 
@@ -49,8 +49,8 @@ class Subject:
         scope: of every answer.
     """
 
-    entrant: Entrant
-    ground: Ground
+    entrant: System
+    ground: RolloutContext
     tasks: dict[str, Task]
     scope: Scope
 
@@ -61,9 +61,9 @@ class Subject:
 
     def answer(self, question: Question) -> Trajectory:
         """`answered`, for tests that are no coroutines."""
-        return run_sync(self.answered(question))
+        return run_sync(self.aanswer(question))
 
-    async def answered(self, question: Question) -> Trajectory:
+    async def aanswer(self, question: Question) -> Trajectory:
         """Put a question to the workflow and have the answer graded; under the mark, LangSmith is told.
 
         Returns:
@@ -76,13 +76,13 @@ class Subject:
         if question.id not in self.tasks:
             raise ConfigError(f"there is no question {question.id!r}; ask one of `questions`")
         task, at, workflow = self.tasks[question.id], self.scope.at(task=question.id), self.entrant.workflow
-        found = await played(self.entrant.play, workflow, task.question, at)
-        done = await graded(self.ground, task, found[0], at)
+        found = await run_rollout(self.entrant.play, workflow, task.question, at)
+        done = await grade_trajectory(self.ground, task, found[0], at)
         _tell(done)
         return done
 
 
-def subject(
+def make_system_under_test(
     target: str,
     *,
     benchmark: str,
@@ -110,18 +110,18 @@ def subject(
         ConfigError, LibraryError: a name or file cannot be used.
         ValueError: a field is unknown or out of bounds.
     """
-    entry = Entry(name=NAME, target=target)
+    entry = SystemSpec(name=NAME, target=target)
     asked = EvaluationRequest(
         benchmark=benchmark, entries=(entry,), tasks=tasks, split=split, seed=seed,
         **{"models": ModelNames(agent=model), **request},
     )  # fmt: skip
-    trial, journal, ledger = checked(asked, home), Journal.memory(NAME), Ledger(asked.budget)
+    trial, journal, ledger = validate_request(asked, home), Journal.memory(NAME), Ledger(asked.budget)
     workflow = trial.workflows[NAME]
-    wired = metered(asked.models, journal=journal, ledger=ledger, home=home)
-    labelled = wired.labelled(method=workflow.workflow.method, workflow=workflow.workflow.fingerprint)
+    wired = make_metered_model(asked.models, journal=journal, ledger=ledger, home=home)
+    labelled = wired.with_labels(method=workflow.workflow.method, workflow=workflow.workflow.fingerprint)
     bench = trial.bench.with_model(wired)
-    wiring = Wiring(labelled, journalled(bench.toolbox, journal), trial.embeds, asked.calls_per_task)
-    ground = Ground(
+    wiring = SolverFactory(labelled, add_journal(bench.toolbox, journal), trial.embeds, asked.calls_per_task)
+    ground = RolloutContext(
         environment=bench.environment,
         journal=journal,
         ledger=ledger,
@@ -130,7 +130,7 @@ def subject(
         keep_errors_below=1.0,
     )
     by_id = {task.id: task for task in trial.tasks}
-    return Subject(entrant(entry, workflow, wiring), ground, by_id, Scope(run=NAME, seed=seed, phase=PHASE))
+    return Subject(make_system(entry, workflow, wiring), ground, by_id, Scope(run=NAME, seed=seed, phase=PHASE))
 
 
 def _tell(done: Trajectory) -> None:
@@ -140,5 +140,5 @@ def _tell(done: Trajectory) -> None:
     with suppress(ValueError):  # traced by something else than the mark
         testing.log_inputs({"question": done.question.input})
         testing.log_outputs({"answer": done.answer})
-        for one in measures(done):
+        for one in make_feedback(done):
             testing.log_feedback(key=one.key, score=one.score)

@@ -12,31 +12,31 @@ from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.evals.statistics import Estimate, wilson
+from selfwire.evals.statistics import IntervalEstimate, compute_wilson_interval
 from selfwire.evolvers.trained_router.config import RouterConfig, TrainConfig
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.rollouts import roll_out, solving, spent
-from selfwire.graphs.trained_router.routing import SAMPLING, branches
+from selfwire.graphs.rollouts import collect_rollouts, compute_spent, to_rollout_fn
+from selfwire.graphs.trained_router.routing import SAMPLING, list_branches
 from selfwire.graphs.trained_router.training import Training, batch_tasks
-from selfwire.runs.evolution import OpenRun, checked, resumed, started
-from selfwire.runs.folders import SUMMARY, runs_folder
+from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution, validate_request
+from selfwire.runs.folders import SUMMARY, get_runs_folder
 from selfwire.runs.requests import EvolveRequest
-from selfwire.runs.run_record import short_name, standing
-from selfwire.runtime.ledger import deadline
+from selfwire.runs.run_record import shorten_name, track_status
+from selfwire.runtime.ledger import enforce_deadline
 
 STATE = "router.safetensors"
 """Name of the file, in a run's folder, of the weights after the last update, optimiser and all."""
-METHODS = {"evomas": {}, "hiva": {"router": "learned"}}
+TRAINABLE_METHODS = {"evomas": {}, "hiva": {"router": "learned"}}
 """Methods that a router can be trained for, and the knobs that make it theirs."""
 
 
-class Tested(Value):
+class HeldOutResult(FrozenModel):
     """What held-out tasks say of one way to route.
 
     Args:
@@ -47,7 +47,7 @@ class Tested(Value):
     """
 
     name: str
-    solved: Estimate | None
+    solved: IntervalEstimate | None
     errors: int
     usage: Usage
 
@@ -64,7 +64,7 @@ class OpenTraining:
         state: file of the weights after the last update.
     """
 
-    run: OpenRun
+    run: EvolutionRun
     config: RouterConfig
     train: TrainConfig
     embedder: Embedder
@@ -79,12 +79,12 @@ class OpenTraining:
         smaller = (f"every update learns from {made} episodes, not from {wanted}: there are {why}",)
         return (*self.run.notices, *(smaller if made != wanted else ()))
 
-    async def go(
+    async def execute(
         self,
         on_update: Callable[[Update], None] = lambda update: None,
         on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
     ) -> Workflow:
-        """Train, or go on; see `Training.go`.
+        """Train, or go on; see `Training.execute`.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped and can be resumed.
@@ -103,12 +103,12 @@ class OpenTraining:
             state=self.state,
             save=self._save,
         )
-        async with standing(self._tell), deadline(parts.ledger):
-            workflow = await training.go(parts.seed_workflow, on_update, on_episode)
+        async with track_status(self._tell), enforce_deadline(parts.ledger):
+            workflow = await training.execute(parts.seed_workflow, on_update, on_episode)
         await self._tell("finished", iteration=self.train.updates)
         return workflow
 
-    async def tested(self, workflow: Workflow) -> list[Tested]:
+    async def tested(self, workflow: Workflow) -> list[HeldOutResult]:
         """Held-out tasks with the trained router, with the one that training began with, untrained, and by chance.
 
         Raises:
@@ -118,10 +118,14 @@ class OpenTraining:
         found = []
         for name, method, routed in self._ways(workflow):
             scope = Scope(run=parts.run, seed=parts.config.seed, phase=f"test-{name}")
-            done = await roll_out(parts.ground, solving(method), routed, parts.splits.test, scope, lambda one: None)
+            done = await collect_rollouts(
+                parts.ground, to_rollout_fn(method), routed, parts.splits.test, scope, lambda one: None
+            )
             graded = [one.feedback.solved for one in done if one.feedback and one.error is None]
-            solved = wilson(sum(graded), len(graded)) if graded else None
-            found.append(Tested(name=name, solved=solved, errors=len(done) - len(graded), usage=spent(done)))
+            solved = compute_wilson_interval(sum(graded), len(graded)) if graded else None
+            found.append(
+                HeldOutResult(name=name, solved=solved, errors=len(done) - len(graded), usage=compute_spent(done))
+            )
         return found
 
     def _ways(self, workflow: Workflow) -> Iterator[tuple[str, Method, Workflow]]:
@@ -146,11 +150,13 @@ class OpenTraining:
         request = self.run.request
         told = {"command": "train", "method": request.method, "benchmark": request.benchmark, "status": status}
         name = self.run.parts.config.name
-        await self.run.parts.journal.note(SUMMARY, {**told, "model": request.models.agent, "name": name, **more})
+        await self.run.parts.journal.put_note(SUMMARY, {**told, "model": request.models.agent, "name": name, **more})
 
 
 @contextmanager
-def new_training(request: EvolveRequest, home: Path | None = None, *, run: str | None = None) -> Iterator[OpenTraining]:
+def start_training(
+    request: EvolveRequest, home: Path | None = None, *, run: str | None = None
+) -> Iterator[OpenTraining]:
     """A new training run.
 
     Args:
@@ -161,27 +167,27 @@ def new_training(request: EvolveRequest, home: Path | None = None, *, run: str |
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
-    if request.method not in METHODS:
-        raise ConfigError(f"{request.method} has no router to train; {', '.join(METHODS)} have")
-    trial = checked(request, home)
+    if request.method not in TRAINABLE_METHODS:
+        raise ConfigError(f"{request.method} has no router to train; {', '.join(TRAINABLE_METHODS)} have")
+    trial = validate_request(request, home)
     _trainable(trial.method, trial.seed)  # before anything is written
-    named = run or f"train-{request.method}-{short_name(request.benchmark)}-{secrets.token_hex(3)}"
-    with started(request, home, run=named) as opened:
+    named = run or f"train-{request.method}-{shorten_name(request.benchmark)}-{secrets.token_hex(3)}"
+    with start_evolution(request, home, run=named) as opened:
         yield _training(opened, home)
 
 
 @contextmanager
-def resumed_training(
+def resume_training(
     run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None
 ) -> Iterator[OpenTraining]:
-    """A training that stopped; arguments and errors as for `evolutions.resumed`."""
-    with resumed(run, home, limits=limits, command="train") as opened:
+    """A training that stopped; arguments and errors as for `evolution.resume_evolution`."""
+    with resume_evolution(run, home, limits=limits, command="train") as opened:
         yield _training(opened, home)
 
 
-def _training(opened: OpenRun, home: Path | None) -> OpenTraining:
+def _training(opened: EvolutionRun, home: Path | None) -> OpenTraining:
     config, train, embeds = _trainable(opened.parts.method, opened.parts.seed_workflow)
-    return OpenTraining(opened, config, train, embeds, runs_folder(home) / opened.parts.run / STATE)
+    return OpenTraining(opened, config, train, embeds, get_runs_folder(home) / opened.parts.run / STATE)
 
 
 def _trainable(method: Method, seed: Workflow) -> tuple[RouterConfig, TrainConfig, Embedder]:
@@ -196,7 +202,7 @@ def _trainable(method: Method, seed: Workflow) -> tuple[RouterConfig, TrainConfi
         return method.config.routing, method.config.train, method.embedder
     if not isinstance(method, Hiva) or method.config.router != "learned":
         raise ConfigError(f"{method.name} is routed by something else here; leave its router at learned to train it")
-    if not branches(seed):
+    if not list_branches(seed):
         raise ConfigError(
             f"no agent of this team has two successors to choose from ({len(seed.topology.nodes)} nodes), so a router "
             "has nothing to learn; name a team that branches with --workflow, such as one that was evolved"

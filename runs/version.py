@@ -3,7 +3,7 @@
 from importlib.metadata import PackageNotFoundError, version
 
 
-def installed_version() -> str:
+def get_version() -> str:
     """The version of the installed distribution, or "unknown" in a source tree that is not installed."""
     try:
         return version("selfwire")

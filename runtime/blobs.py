@@ -24,9 +24,9 @@ _kept: OrderedDict[str, bytes] = OrderedDict()
 _lock = Lock()
 
 
-def remembered(data: bytes) -> str:
+def put_blob(data: bytes) -> str:
     """Keep bytes in this process and return the reference to them."""
-    reference = reference_to(data)
+    reference = compute_blob_reference(data)
     with _lock:
         _kept[reference] = data
         _kept.move_to_end(reference)
@@ -35,13 +35,13 @@ def remembered(data: bytes) -> str:
     return reference
 
 
-def recalled(reference: str) -> bytes:
+def get_blob(reference: str) -> bytes:
     """The bytes of a reference.
 
     Raises:
         LibraryError: this process has not seen them.
     """
-    found = held(reference)
+    found = find_blob(reference)
     if found is None:
         raise LibraryError(
             f"the bytes {reference[:19]}... are not here; load the workflow from the library they are in"
@@ -49,7 +49,7 @@ def recalled(reference: str) -> bytes:
     return found
 
 
-def held(reference: str) -> bytes | None:
+def find_blob(reference: str) -> bytes | None:
     """The bytes of a reference if this process has seen them."""
     with _lock:
         if reference in _kept:
@@ -57,12 +57,12 @@ def held(reference: str) -> bytes | None:
         return _kept.get(reference)
 
 
-def reference_to(data: bytes) -> str:
+def compute_blob_reference(data: bytes) -> str:
     """`sha256:` and the hash of the bytes."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def references(memory: Any) -> tuple[str, ...]:
+def find_blob_references(memory: Any) -> tuple[str, ...]:
     """Every reference in a JSON value, in order, each once."""
     return tuple(dict.fromkeys(_found(memory)))
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from selfwire.core.chat import ChatMessage, ToolSpec
 from selfwire.core.errors import ModelError
-from selfwire.core.values import canonical
+from selfwire.core.values import to_canonical_json
 
 BYTES_PER_TOKEN = 3
 """Fewer than the usual 4, so that estimates err on the high side."""
@@ -14,7 +14,7 @@ KEPT = 400
 """Characters that are left of a message however much must go."""
 
 
-class Cut(NamedTuple):
+class Truncation(NamedTuple):
     """What was left out of one message."""
 
     message: int
@@ -22,15 +22,15 @@ class Cut(NamedTuple):
     characters: int
 
 
-def estimated_tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> int:
+def estimate_tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> int:
     """Tokens of a request by its bytes: an estimate on the high side for what providers count."""
     said = sum(_size(message) + MESSAGE_TOKENS for message in messages)
-    return said + sum(len(canonical(tool).encode()) // BYTES_PER_TOKEN + MESSAGE_TOKENS for tool in tools)
+    return said + sum(len(to_canonical_json(tool).encode()) // BYTES_PER_TOKEN + MESSAGE_TOKENS for tool in tools)
 
 
-def fitted(
+def truncate_messages(
     messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], limit: int | None
-) -> tuple[list[ChatMessage], list[Cut]]:
+) -> tuple[list[ChatMessage], list[Truncation]]:
     """Cut the middle out of messages until the request is at most `limit` tokens by estimate.
 
     First what tools and peers said, oldest first; then user texts, longest first. System messages say who the
@@ -39,19 +39,19 @@ def fitted(
     Raises:
         ModelError: it does not fit even then.
     """
-    fitting, cuts = list(messages), list[Cut]()
+    fitting, cuts = list(messages), list[Truncation]()
     if limit is None:
         return fitting, cuts
     for place in _expendable(messages):
-        excess = estimated_tokens(fitting, tools) - limit
+        excess = estimate_tokens(fitting, tools) - limit
         if excess <= 0:
             break
         shorter = _shortened(fitting[place], excess * BYTES_PER_TOKEN)
         lost = len(fitting[place].content) - len(shorter.content)
         if lost > 0:
-            cuts.append(Cut(place, shorter.role, lost))
+            cuts.append(Truncation(place, shorter.role, lost))
             fitting[place] = shorter
-    if (size := estimated_tokens(fitting, tools)) > limit:
+    if (size := estimate_tokens(fitting, tools)) > limit:
         raise ModelError(
             f"a request of about {size:,} tokens does not fit into {limit:,} even after cutting "
             f"{len(cuts)} messages; raise max_input_tokens or shorten the agent's prompt and tools"
@@ -75,5 +75,5 @@ def _shortened(message: ChatMessage, excess: int) -> ChatMessage:
 
 
 def _size(message: ChatMessage) -> int:
-    calls = sum(len(canonical(call).encode()) for call in message.tool_calls)
+    calls = sum(len(to_canonical_json(call).encode()) for call in message.tool_calls)
     return (len(message.content.encode()) + calls) // BYTES_PER_TOKEN

@@ -12,8 +12,8 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable, RunnableBinding
 
-from selfwire.runtime.threads import in_thread
-from selfwire.runtime.tracing import is_watched
+from selfwire.runtime.threads import run_in_thread
+from selfwire.runtime.tracing import is_observed
 
 TOLD = ("ls_structured_output_format", "structured_output_format")
 """Options that only tracers are told."""
@@ -23,7 +23,7 @@ UNHEARD = AsyncCallbackManagerForLLMRun.get_noop_manager()
 """What a model may tell how it gets on; it tells nobody, so that all calls share it."""
 
 
-async def answered(
+async def invoke_without_callbacks(
     runnable: Runnable[Any, Any], messages: list[BaseMessage], options: Mapping[str, Any]
 ) -> AIMessage | None:
     """What a model says, as `ainvoke` would give it but without an id; None where it must be asked by `ainvoke`.
@@ -36,7 +36,7 @@ async def answered(
     while _only_binds(runnable):
         options = {**runnable.kwargs, **options}
         runnable = runnable.bound
-    if not isinstance(runnable, BaseChatModel) or not _is_plain(runnable) or "stream" in options or is_watched():
+    if not isinstance(runnable, BaseChatModel) or not _is_plain(runnable) or "stream" in options or is_observed():
         return None
     said = {name: value for name, value in options.items() if name not in TOLD}
     result = await _generated(runnable, messages, said)
@@ -78,4 +78,4 @@ async def _generated(model: BaseChatModel, messages: list[BaseMessage], options:
         return await model._agenerate(messages, run_manager=UNHEARD, **options)
     # a thread each: the loop's pool, which LangChain would take, has as many threads as a small machine has cores
     call = partial(model._generate, messages, run_manager=UNHEARD.get_sync(), **options)
-    return await in_thread(copy_context().run, call)
+    return await run_in_thread(copy_context().run, call)

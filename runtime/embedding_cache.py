@@ -21,7 +21,7 @@ Rows = npt.NDArray[np.float32]
 _log = logging.getLogger(__name__)
 
 
-class KeptEmbedder:
+class CachedEmbedder:
     """An embedder whose large batches are embedded once on a machine.
 
     A file is named by the embedder and the texts of its batch, holds rows in float32 and can be deleted at any time.

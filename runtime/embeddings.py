@@ -117,7 +117,7 @@ class MiniLMEmbedder(_Cached):
             return rows
 
 
-def embedder(name: str = "auto", source: str | None = None) -> tuple[Embedder, str]:
+def load_embedder(name: str = "auto", source: str | None = None) -> tuple[Embedder, str]:
     """An embedder by name, and a notice for people; "" if there is nothing to say.
 
     Args:

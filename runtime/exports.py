@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from selfwire.core.errors import LibraryError
 from selfwire.core.workflow import Workflow
-from selfwire.runtime.blobs import held, recalled, reference_to, references, remembered
+from selfwire.runtime.blobs import compute_blob_reference, find_blob, find_blob_references, get_blob, put_blob
 
 
 def write_workflow(workflow: Workflow, path: Path) -> tuple[Path, ...]:
@@ -19,7 +19,7 @@ def write_workflow(workflow: Workflow, path: Path) -> tuple[Path, ...]:
         LibraryError: the file cannot be written.
     """
     try:
-        beside = {_beside(path, reference): recalled(reference) for reference in references(workflow.memory)}
+        beside = {_beside(path, reference): get_blob(reference) for reference in find_blob_references(workflow.memory)}
         for file, data in beside.items():
             file.write_bytes(data)
         path.write_text(workflow.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -36,7 +36,7 @@ def read_workflow(path: Path) -> Workflow:
     """
     try:
         workflow = Workflow.model_validate_json(path.read_text(encoding="utf-8"))
-        for reference in references(workflow.memory):
+        for reference in find_blob_references(workflow.memory):
             _read_beside(path, reference)
         return workflow
     except (OSError, UnicodeDecodeError) as error:
@@ -52,13 +52,13 @@ def _beside(path: Path, reference: str) -> Path:
 
 
 def _read_beside(path: Path, reference: str) -> None:
-    if held(reference) is not None:
+    if find_blob(reference) is not None:
         return
     try:
         data = _beside(path, reference).read_bytes()
     except FileNotFoundError:
         told = f"{path} refers to bytes, such as a router's weights, in {_beside(path, reference).name}"
         raise LibraryError(f"{told}, which is not beside it; copy it along, or export the workflow again") from None
-    if reference_to(data) != reference:
+    if compute_blob_reference(data) != reference:
         raise LibraryError(f"{_beside(path, reference)} is not what {path} refers to; export the workflow again")
-    remembered(data)
+    put_blob(data)

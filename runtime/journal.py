@@ -19,10 +19,19 @@ from typing import Any, Literal, NamedTuple, Self
 
 from selfwire.core.errors import BudgetError, JournalError, ModelError, SelfwireError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import NOTHING, Bill, Usage
-from selfwire.core.values import canonical
+from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator
+from selfwire.core.values import to_canonical_json
 from selfwire.runtime import journal_sql as sql
-from selfwire.runtime.journal_file import MEMORY, begun, checked, connected, made, quietly, refuse_other_facts, signed
+from selfwire.runtime.journal_file import (
+    MEMORY,
+    choose_read_mode,
+    create_journal,
+    create_tables,
+    open_as_holder,
+    open_connection,
+    read_header,
+    refuse_other_facts,
+)
 from selfwire.runtime.lease import Lease
 from selfwire.runtime.sqlite_writer import PAUSE, Writer
 
@@ -32,11 +41,11 @@ SOON = 0.05
 """Seconds within which rows are committed that could be had again from calls that are."""
 
 
-class Outcome(NamedTuple):
+class CallResult(NamedTuple):
     """What a call brought: a JSON text, what it cost, and whether it came out of the journal."""
 
     text: str
-    usage: Usage = NOTHING
+    usage: Usage = ZERO_USAGE
     replayed: bool = False
 
 
@@ -55,7 +64,7 @@ class Row(NamedTuple):
     usage: Usage | None
 
 
-Call = Callable[[], Awaitable[Outcome]]
+Call = Callable[[], Awaitable[CallResult]]
 
 
 class Journal:
@@ -68,7 +77,7 @@ class Journal:
         self._settled: set[str] = set()
         self._open: dict[str, int] = {}
         self._busy: dict[str, list[Future[None]]] = {}
-        self._spend = Bill()
+        self._spend = UsageAccumulator()
         for key, state, at_most, *usage in connection.execute(f"SELECT key, state, at_most, {sql.USAGE} FROM calls"):
             if usage[0] is not None:  # a failed attempt may have been billed
                 self._count(sql.usage(usage))
@@ -97,9 +106,9 @@ class Journal:
         """
         lease = None
         if path != MEMORY:
-            made(Path(path))
+            create_journal(Path(path))
             lease = Lease(Path(path))
-        connection = begun(str(path), {**(facts or {}), "run": run})
+        connection = create_tables(str(path), {**(facts or {}), "run": run})
         return cls(connection, name=str(path), run=run, lease=lease)
 
     @classmethod
@@ -115,29 +124,31 @@ class Journal:
                 facts, or cannot be written. Nothing is written then.
         """
         path = Path(path)
-        found = checked(path)
+        found = read_header(path)
         lease = Lease(path, holder=found.holder)
         try:
             refuse_other_facts(path, found, facts)
-            connection = signed(str(path))
+            connection = open_as_holder(str(path))
             return cls(connection, name=str(path), run=found.facts["run"], lease=lease)
         except JournalError:
             lease.release()
             raise
 
     @classmethod
-    def reading(cls, path: Path | str) -> Self:
+    def open_read_only(cls, path: Path | str) -> Self:
         """Read a run's journal beside whoever holds it; nothing can be recorded.
 
         Raises:
             JournalError: the file is missing, corrupt or foreign.
         """
-        found = checked(Path(path))
-        return cls(connected(str(path), quietly(Path(path))), name=str(path), run=found.facts["run"], lease=None)
+        found = read_header(Path(path))
+        return cls(
+            open_connection(str(path), choose_read_mode(Path(path))), name=str(path), run=found.facts["run"], lease=None
+        )
 
-    async def recorded(
-        self, kind: Kind, scope: Scope, request: Any, call: Call, at_most: Usage = NOTHING, *, attempt: int = 0
-    ) -> Outcome:
+    async def call_once(
+        self, kind: Kind, scope: Scope, request: Any, call: Call, at_most: Usage = ZERO_USAGE, *, attempt: int = 0
+    ) -> CallResult:
         """Replay a settled row, or reserve one, call, and settle it.
 
         Equal calls (kind, scope, request, attempt) that overlap in this process are sent once.
@@ -153,9 +164,9 @@ class Journal:
         Raises:
             JournalError: the journal failed; whatever `call` raises passes through.
         """
-        digest = hashlib.sha256(canonical(request).encode()).hexdigest()[:32]
+        digest = hashlib.sha256(to_canonical_json(request).encode()).hexdigest()[:32]
         key = hashlib.sha256(f"{kind}\n{scope.key}\n{digest}\n{attempt}".encode()).hexdigest()[:32]
-        while other := self._busy_with(key):
+        while other := self._get_running_call(key):
             await asyncio.wrap_future(other)
         try:
             if key in self._settled:
@@ -168,9 +179,9 @@ class Journal:
             await self._writer.run(sql.writing([reserved]), overtakes=True)
             return await self._called(key, call)
         finally:
-            self._let_go(key)
+            self._release_waiters(key)
 
-    def _busy_with(self, key: str) -> "Future[None] | None":
+    def _get_running_call(self, key: str) -> "Future[None] | None":
         """Ends with the same call that is being made; None if there is none, and from here on this is it."""
         with self._lock:  # loops of several threads may share a journal
             if key not in self._busy:
@@ -181,13 +192,13 @@ class Journal:
             self._busy[key].append(waiting)
             return waiting
 
-    def _let_go(self, key: str) -> None:
+    def _release_waiters(self, key: str) -> None:
         with self._lock:
             others = self._busy.pop(key)
         for waiting in others:
             waiting.set_result(None)
 
-    async def _called(self, key: str, call: Call, *first: sql.Statement) -> Outcome:
+    async def _called(self, key: str, call: Call, *first: sql.Statement) -> CallResult:
         """Make the call and note what came of it, after what is to be written first."""
         try:
             outcome = await call()
@@ -196,8 +207,8 @@ class Journal:
             self._open.pop(key)
             raise
         except SelfwireError as error:
-            billed = error.cost if isinstance(error, ModelError) and error.cost and error.cost.calls else NOTHING
-            bill = () if billed is NOTHING else ((sql.BILL, (*sql.columns(billed), key)),)
+            billed = error.cost if isinstance(error, ModelError) and error.cost and error.cost.calls else ZERO_USAGE
+            bill = () if billed is ZERO_USAGE else ((sql.BILL, (*sql.columns(billed), key)),)
             await self._put(*first, (sql.FAIL, (str(error), key)), *bill)
             self._count(billed)
             raise
@@ -207,11 +218,11 @@ class Journal:
         self._count(outcome.usage)
         return outcome
 
-    async def _replayed(self, key: str) -> Outcome:
+    async def _replayed(self, key: str) -> CallResult:
         statement = f"SELECT reply, {sql.USAGE} FROM calls WHERE key = ?"
         while (row := (await self._read(statement, key))[0])[0] is None:  # noqa: ASYNC110 - settled in another loop's turn
             await asyncio.sleep(PAUSE)
-        return Outcome(row[0], sql.usage(row[1:]), replayed=True)
+        return CallResult(row[0], sql.usage(row[1:]), replayed=True)
 
     def _count(self, usage: Usage) -> None:
         with self._lock:
@@ -231,7 +242,7 @@ class Journal:
         """Sum of the rows at a place, such as `spend_at(iteration=2, phase="rollout", task="t1")`."""
         where, values = sql.where(place)
         statement = f"SELECT {sql.USAGE} FROM calls WHERE {where} AND calls IS NOT NULL"
-        spent = Bill()
+        spent = UsageAccumulator()
         for row in await self._read(statement, *values):
             spent.add(sql.usage(row))
         return spent.usage
@@ -251,7 +262,7 @@ class Journal:
 
     async def put_body(self, body: Any) -> str:
         """Keep a JSON body; returns its hash, equal for equal bodies."""
-        text = canonical(body)
+        text = to_canonical_json(body)
         digest = body_hash(text)
         await self._write((sql.KEEP, (digest, text)))
         return digest
@@ -276,16 +287,16 @@ class Journal:
         """
         await self._writer.put_by(SOON, [(sql.KEEP, (digest, body)), (sql.NOTE, (name, note))])
 
-    async def note(self, name: str, value: Any) -> None:
+    async def put_note(self, name: str, value: Any) -> None:
         """Set a fact about the run that may change, such as its status; JSON."""
-        await self._write((sql.NOTE, (name, canonical(value))))
+        await self._write((sql.NOTE, (name, to_canonical_json(value))))
 
-    async def noted(self, name: str) -> Any:
+    async def get_note(self, name: str) -> Any:
         """What was noted last under a name; None if nothing was."""
         found = await self._read("SELECT value FROM notes WHERE name = ?", name)
         return json.loads(found[0][0]) if found else None
 
-    async def all_noted(self, names: Sequence[str]) -> dict[str, str]:
+    async def get_notes(self, names: Sequence[str]) -> dict[str, str]:
         """What was noted last under some names, as JSON texts, in one read; names without a note are left out."""
         marks = ", ".join("?" * len(names))
         found = await self._read(f"SELECT name, value FROM notes WHERE name IN ({marks})", *names)

@@ -35,7 +35,7 @@ COMMIT;
 """
 
 
-def made(path: Path) -> None:
+def create_journal(path: Path) -> None:
     """Make an empty file with mode 0600.
 
     Raises:
@@ -50,14 +50,14 @@ def made(path: Path) -> None:
         raise JournalError(f"run file {path} cannot be made: {error}; choose another folder") from None
 
 
-class Found(NamedTuple):
+class JournalHeader(NamedTuple):
     """What a journal says of itself: the facts that it was started with, and who held it last."""
 
     facts: dict[str, str]
     holder: str
 
 
-def connected(path: str, mode: str = "mode=rw") -> sqlite3.Connection:
+def open_connection(path: str, mode: str = "mode=rw") -> sqlite3.Connection:
     """Open a file that exists, or memory, for use by one thread at a time; `mode` as in SQLite's URIs."""
     uri = f"{Path(path).resolve().as_uri()}?{mode}" if path != MEMORY else path
     connection = sqlite3.connect(uri, uri=path != MEMORY, isolation_level=None, check_same_thread=False, timeout=30)
@@ -67,7 +67,7 @@ def connected(path: str, mode: str = "mode=rw") -> sqlite3.Connection:
 
 
 @contextmanager
-def writable(path: Path | str) -> Iterator[None]:
+def explain_unwritable(path: Path | str) -> Iterator[None]:
     """Tell what keeps a file from being written, such as a full disk or a folder's rights.
 
     Raises:
@@ -81,19 +81,19 @@ def writable(path: Path | str) -> Iterator[None]:
         ) from error
 
 
-def quietly(path: Path) -> str:
+def choose_read_mode(path: Path) -> str:
     """The mode that reads a file without making others beside it; one that nobody has open cannot change meanwhile."""
     return "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
 
 
-def begun(path: str, facts: Mapping[str, str]) -> sqlite3.Connection:
+def create_tables(path: str, facts: Mapping[str, str]) -> sqlite3.Connection:
     """Open an empty file and make its tables; the log comes after, so that the file itself says at once what it is.
 
     Raises:
         JournalError: it cannot be written.
     """
-    with writable(path):
-        connection = connected(path)
+    with explain_unwritable(path):
+        connection = open_connection(path)
         connection.execute(f"PRAGMA page_size = {PAGE}")
         connection.executescript(TABLES)
         connection.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
@@ -102,19 +102,19 @@ def begun(path: str, facts: Mapping[str, str]) -> sqlite3.Connection:
     return connection
 
 
-def signed(path: str) -> sqlite3.Connection:
+def open_as_holder(path: str) -> sqlite3.Connection:
     """Open a journal for whoever holds it from now on.
 
     Raises:
         JournalError: it cannot be written.
     """
-    with writable(path):
-        connection = connected(path)
+    with explain_unwritable(path):
+        connection = open_connection(path)
         _sign(connection)
     return connection
 
 
-def checked(path: Path) -> Found:
+def read_header(path: Path) -> JournalHeader:
     """Look at a file without writing to it.
 
     Raises:
@@ -124,7 +124,7 @@ def checked(path: Path) -> Found:
         raise JournalError(f"there is no run file {path}; `selfwire runs` lists runs")
     try:
         # through SQLite even to read the header: closing a file of one's own would drop this process's locks on it
-        with closing(connected(str(path), quietly(path))) as connection:
+        with closing(open_connection(str(path), choose_read_mode(path))) as connection:
             _refuse_foreign(path, connection)
             state = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             facts = dict(connection.execute("SELECT name, value FROM facts").fetchall())
@@ -135,7 +135,7 @@ def checked(path: Path) -> Found:
         state = str(error)
     if state != "ok":
         raise JournalError(f"run file {path} is corrupt ({state}); nothing was written; start a new run")
-    return Found(facts, holder=json.loads(holder[0]) if holder else "another process")
+    return JournalHeader(facts, holder=json.loads(holder[0]) if holder else "another process")
 
 
 def _refuse_foreign(path: Path, connection: sqlite3.Connection) -> None:
@@ -146,7 +146,7 @@ def _refuse_foreign(path: Path, connection: sqlite3.Connection) -> None:
         raise JournalError(f"{path} has journal schema {schema}, this version of selfwire reads {SCHEMA}")
 
 
-def refuse_other_facts(path: Path, found: Found, facts: Mapping[str, str] | None) -> None:
+def refuse_other_facts(path: Path, found: JournalHeader, facts: Mapping[str, str] | None) -> None:
     """Raise a JournalError that names the first fact that is another one now; None compares nothing."""
     then = {name: value for name, value in found.facts.items() if name != "run"}
     names = () if facts is None else sorted({*then, *facts})

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from selfwire.runtime.journal_file import checked, connected
+from selfwire.runtime.journal_file import open_connection, read_header
 
 
-def take_over(source: Path, into: Path, *, runs: Sequence[str], notes: Sequence[str], bodies: bool = False) -> None:
+def copy_rows(source: Path, into: Path, *, runs: Sequence[str], notes: Sequence[str], bodies: bool = False) -> None:
     """Copy calls and notes; those that both have become those of the source. Blocks.
 
     A journal that is open reads the notes and bodies at once, and knows of the calls when it is opened again.
@@ -23,10 +23,10 @@ def take_over(source: Path, into: Path, *, runs: Sequence[str], notes: Sequence[
     Raises:
         JournalError: a file is missing, corrupt or foreign.
     """
-    checked(source)
-    checked(into)
+    read_header(source)
+    read_header(into)
     named = " OR ".join("substr(name, 1, length(?)) = ?" for _ in notes)
-    with closing(connected(str(into))) as connection:
+    with closing(open_connection(str(into))) as connection:
         connection.execute("ATTACH DATABASE ? AS source", (f"{source.resolve().as_uri()}?mode=rw",))
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(

@@ -8,8 +8,8 @@ from typing import Any
 from selfwire.core.chat import ToolSpec
 from selfwire.core.protocols import Tool, Toolbox
 from selfwire.core.scope import Scope
-from selfwire.core.values import thawed
-from selfwire.runtime.journal import Journal, Outcome
+from selfwire.core.values import to_plain_json
+from selfwire.runtime.journal import CallResult, Journal
 
 
 @dataclass(frozen=True)
@@ -31,15 +31,15 @@ class JournalledTool:
             ToolError: as the tool; it is noted and not replayed.
         """
 
-        async def call() -> Outcome:
-            return Outcome(json.dumps(await self.tool.run(arguments, scope=scope)))
+        async def call() -> CallResult:
+            return CallResult(json.dumps(await self.tool.run(arguments, scope=scope)))
 
-        request = {"tool": self.tool.spec.name, "arguments": thawed(arguments)}
-        outcome = await self.journal.recorded("tool", scope, request, call)
+        request = {"tool": self.tool.spec.name, "arguments": to_plain_json(arguments)}
+        outcome = await self.journal.call_once("tool", scope, request, call)
         return str(json.loads(outcome.text))
 
 
-def journalled(toolbox: Toolbox, journal: Journal) -> Toolbox:
+def add_journal(toolbox: Toolbox, journal: Journal) -> Toolbox:
     """Every tool of a toolbox, journalled but for those that rebuild their state by being run again."""
     return {
         name: tool if getattr(tool, "rebuilds", False) else JournalledTool(tool, journal)

@@ -10,7 +10,7 @@ import sqlite3
 from pathlib import Path
 
 from selfwire.core.errors import JournalError
-from selfwire.runtime.journal_file import writable
+from selfwire.runtime.journal_file import explain_unwritable
 
 
 class Lease:
@@ -22,7 +22,10 @@ class Lease:
 
     def __init__(self, path: Path, holder: str = "another process") -> None:
         self._file = path.with_name(path.name + ".lease")
-        with writable(self._file), contextlib.suppress(FileExistsError):  # opening and closing one drops its locks
+        with (
+            explain_unwritable(self._file),
+            contextlib.suppress(FileExistsError),
+        ):  # opening and closing one drops its locks
             os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         self._lock = sqlite3.connect(self._file, timeout=0, isolation_level=None, check_same_thread=False)
         self._lock.execute("PRAGMA journal_mode = MEMORY")

@@ -9,12 +9,12 @@ from operator import sub
 from typing import NamedTuple, Self
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import BudgetError, ConfigError, ShareError
+from selfwire.core.errors import BudgetError, ConfigError, TaskBudgetError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import NOTHING, Bill, Costs, Usage
+from selfwire.core.usage import ZERO_USAGE, CostRecord, Usage, UsageAccumulator
 
 
-class Purse(NamedTuple):
+class ResourceAmount(NamedTuple):
     """An amount that is held: calls, tokens, dollars."""
 
     calls: float = 0
@@ -22,29 +22,31 @@ class Purse(NamedTuple):
     dollars: float = 0
 
     @classmethod
-    def of(cls, cost: Costs) -> Self:
+    def of(cls, cost: CostRecord) -> Self:
         """The amount of a cost; an unknown price counts 0, as such models are refused a dollar budget."""
         return cls(cost.calls, cost.input_tokens + cost.output_tokens, cost.dollars or 0)
 
-    def plus(self, other: "Purse") -> "Purse":
+    def plus(self, other: "ResourceAmount") -> "ResourceAmount":
         """Both amounts together."""
-        return Purse(self.calls + other.calls, self.tokens + other.tokens, self.dollars + other.dollars)
+        return ResourceAmount(self.calls + other.calls, self.tokens + other.tokens, self.dollars + other.dollars)
 
-    def less(self, other: "Purse") -> "Purse":
+    def less(self, other: "ResourceAmount") -> "ResourceAmount":
         """What is left after another amount was taken, never below 0."""
-        return Purse(*map(max, (0, 0, 0), map(sub, self, other)))
+        return ResourceAmount(*map(max, (0, 0, 0), map(sub, self, other)))
 
-    def upto(self, other: "Purse") -> "Purse":
+    def upto(self, other: "ResourceAmount") -> "ResourceAmount":
         """The smaller of both, one by one."""
-        return Purse(*map(min, self, other))
+        return ResourceAmount(*map(min, self, other))
 
-    def only(self, names: frozenset[str]) -> "Purse":
+    def only(self, names: frozenset[str]) -> "ResourceAmount":
         """The named amounts; the others are 0."""
-        return Purse(*(amount if name in names else 0 for name, amount in zip(self._fields, self, strict=True)))
+        return ResourceAmount(
+            *(amount if name in names else 0 for name, amount in zip(self._fields, self, strict=True))
+        )
 
 
 @asynccontextmanager
-async def deadline(ledger: "Ledger") -> AsyncIterator[None]:
+async def enforce_deadline(ledger: "Ledger") -> AsyncIterator[None]:
     """Cut off what waits when the ledger's seconds are over: a provider that hangs would outlast them.
 
     Raises:
@@ -62,13 +64,13 @@ async def deadline(ledger: "Ledger") -> AsyncIterator[None]:
         raise
 
 
-ALL = frozenset(Purse._fields)
+ALL = frozenset(ResourceAmount._fields)
 
 
-class Hold:
+class Reservation:
     """A reservation; settle it with what the call cost, or leave the `with` block to give it back."""
 
-    def __init__(self, ledger: "Ledger", wanted: Purse) -> None:
+    def __init__(self, ledger: "Ledger", wanted: ResourceAmount) -> None:
         self._ledger: Ledger | None = ledger
         self._wanted = wanted
 
@@ -88,7 +90,7 @@ class Hold:
 
     def __exit__(self, *_: object) -> None:
         if self._ledger is not None:
-            self.settle(NOTHING)
+            self.settle(ZERO_USAGE)
 
 
 class Ledger:
@@ -109,7 +111,7 @@ class Ledger:
         self,
         budget: Budget = Budget(),
         parent: "Ledger | None" = None,
-        spent: Usage = NOTHING,
+        spent: Usage = ZERO_USAGE,
         *,
         elapsed: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
@@ -118,8 +120,8 @@ class Ledger:
         self.parent = parent
         self._lock: threading.RLock = parent._lock if parent else threading.RLock()
         self._limited = budget != Budget()
-        self._spent, self._held = Bill(spent), Purse()
-        self._reserved, self._left = frozenset[str](), Purse()
+        self._spent, self._held = UsageAccumulator(spent), ResourceAmount()
+        self._reserved, self._left = frozenset[str](), ResourceAmount()
         self._clock, self._since = clock, clock() - elapsed
         self._shares: dict[tuple[int, str, str], Ledger] = {}
         self._under_way: set[asyncio.Future[None]] = set()
@@ -136,7 +138,7 @@ class Ledger:
         """Whether a limit in dollars binds here or above."""
         return self.budget.dollars is not None or (self.parent is not None and self.parent.counts_dollars)
 
-    def hold(self, wanted: Usage, where: str) -> Hold:
+    def reserve(self, wanted: Usage, where: str) -> Reservation:
         """Reserve what a call may cost at most, here and above.
 
         Args:
@@ -149,29 +151,29 @@ class Ledger:
         """
         if wanted.dollars is None and self.counts_dollars:
             raise ConfigError(f"a budget in dollars cannot bind in {where!r}: the model's price is not known")
-        amount = Purse.of(wanted)
+        amount = ResourceAmount.of(wanted)
         with self._lock:
             self._refuse(amount, where)
             self._hold(amount)
-        return Hold(self, amount)
+        return Reservation(self, amount)
 
-    def settle(self, wanted: Purse, cost: Usage) -> None:
+    def settle(self, wanted: ResourceAmount, cost: Usage) -> None:
         """Give back what was held and book what it cost, here and above; `Hold.settle` calls it."""
         with self._lock:
             self._spent.add(cost)
-            drawn = Purse()
+            drawn = ResourceAmount()
             if self._limited:
-                drawn = Purse.of(cost).only(self._reserved).upto(self._left)
+                drawn = ResourceAmount.of(cost).only(self._reserved).upto(self._left)
                 self._held, self._left = self._held.less(wanted), self._left.less(drawn)
             if self.parent:
                 self.parent.settle(wanted.only(ALL - self._reserved).plus(drawn), cost)
 
-    def at(self, scope: Scope) -> "Ledger":
+    def get_task_ledger(self, scope: Scope) -> "Ledger":
         """The ledger that pays for calls in a scope: the share of its task in its phase, or this one."""
         return self._shares.get((scope.iteration, scope.phase, scope.task), self)
 
     @asynccontextmanager
-    async def under_way(self) -> AsyncIterator[None]:
+    async def track_call(self) -> AsyncIterator[None]:
         """While a call of a task's share is made: one that is refused ends the task, so it waits for the others.
 
         They are paid for, and would be cut off with the task.
@@ -181,7 +183,7 @@ class Ledger:
         self._under_way.add(ended)
         try:
             yield
-        except ShareError:
+        except TaskBudgetError:
             self._under_way.discard(ended)
             if others := [one for one in self._under_way if one.get_loop() is loop]:
                 await asyncio.wait(others)
@@ -190,7 +192,7 @@ class Ledger:
             self._under_way.discard(ended)
             ended.set_result(None)
 
-    def share(self, scope: Scope, budget: Budget, spent: Usage = NOTHING) -> "Ledger":
+    def reserve_task(self, scope: Scope, budget: Budget, spent: Usage = ZERO_USAGE) -> "Ledger":
         """Reserve a task's budget before its phase, so that timing does not decide which task is refused.
 
         Until `release`, calls at the scope's (iteration, phase, task) are paid out of the share.
@@ -205,31 +207,31 @@ class Ledger:
             BudgetError: this ledger cannot give that much.
         """
         share = Ledger(budget, self, spent, clock=self._clock)
-        limits = Purse(budget.calls or 0, budget.tokens or 0, budget.dollars or 0)
+        limits = ResourceAmount(budget.calls or 0, budget.tokens or 0, budget.dollars or 0)
         share._reserved = frozenset(name for name in ALL if getattr(budget, name) is not None)
-        share._left = limits.less(Purse.of(spent)).only(share._reserved)
+        share._left = limits.less(ResourceAmount.of(spent)).only(share._reserved)
         with self._lock:
             self._refuse(share._left, f"{scope.phase}/{scope.task}")
             self._hold(share._left)
-            self.release(scope)
+            self.release_task(scope)
             self._shares[scope.iteration, scope.phase, scope.task] = share
         return share
 
-    def release(self, scope: Scope) -> None:
+    def release_task(self, scope: Scope) -> None:
         """End the share of a task and give back what is left of it; does nothing where there is none."""
         with self._lock:
             if share := self._shares.pop((scope.iteration, scope.phase, scope.task), None):
-                self.settle(share._left, NOTHING)
-                share._left = Purse()
+                self.settle(share._left, ZERO_USAGE)
+                share._left = ResourceAmount()
 
-    def _refuse(self, wanted: Purse, where: str) -> None:
+    def _refuse(self, wanted: ResourceAmount, where: str) -> None:
         if self._limited:
             self._refuse_here(wanted, where)
         if self.parent:
             self.parent._refuse(wanted.only(ALL - self._reserved), where)
 
-    def _refuse_here(self, wanted: Purse, where: str) -> None:
-        calls, tokens, dollars = self._held.plus(Purse.of(self._spent))
+    def _refuse_here(self, wanted: ResourceAmount, where: str) -> None:
+        calls, tokens, dollars = self._held.plus(ResourceAmount.of(self._spent))
         seconds = self._clock() - self._since
         spent = Usage(calls=int(calls), input_tokens=int(tokens), dollars=dollars, seconds=seconds)
         asked = Usage(calls=int(wanted.calls), input_tokens=int(wanted.tokens), dollars=wanted.dollars)
@@ -238,9 +240,9 @@ class Ledger:
         except BudgetError as error:
             if not self._reserved:
                 raise
-            raise ShareError(f"the task has used up what was set aside for it: {error}") from None
+            raise TaskBudgetError(f"the task has used up what was set aside for it: {error}") from None
 
-    def _hold(self, wanted: Purse) -> None:
+    def _hold(self, wanted: ResourceAmount) -> None:
         if self._limited:
             self._held = self._held.plus(wanted)
         if self.parent:

@@ -9,7 +9,7 @@ from langchain_core.messages.tool import tool_call
 
 from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
 from selfwire.core.usage import Usage
-from selfwire.core.values import legible, thawed
+from selfwire.core.values import replace_surrogates, to_plain_json
 
 BOOKKEEPING = {"token_usage", "usage", "model_name", "model", "finish_reason", "stop_reason", "logprobs", "headers"}
 """Response metadata that a Reply holds elsewhere, or that nobody should keep."""
@@ -30,13 +30,13 @@ def _to_langchain(message: ChatMessage) -> BaseMessage:
         return HumanMessage(message.content)
     if message.role == "tool":
         return ToolMessage(message.content, tool_call_id=message.tool_call_id or "")
-    calls = [tool_call(name=c.name, args=thawed(c.arguments), id=c.id) for c in message.tool_calls]
+    calls = [tool_call(name=c.name, args=to_plain_json(c.arguments), id=c.id) for c in message.tool_calls]
     return AIMessage(message.content, tool_calls=calls)
 
 
 def to_function(tool: ToolSpec) -> dict[str, Any]:
     """A tool as the function object that every provider's `bind_tools` takes."""
-    function = {"name": tool.name, "description": tool.description, "parameters": thawed(tool.parameters)}
+    function = {"name": tool.name, "description": tool.description, "parameters": to_plain_json(tool.parameters)}
     return {"type": "function", "function": function}
 
 
@@ -50,10 +50,10 @@ def to_reply(message: AIMessage, usage: Usage) -> Reply:
     calls = [ToolCall(id=c["id"] or f"call-{i}", name=c["name"], arguments=_legible(c["args"]))
              for i, c in enumerate(message.tool_calls)]  # fmt: skip
     for broken in message.invalid_tool_calls:
-        arguments = {BROKEN: legible(broken["args"] or "")}
+        arguments = {BROKEN: replace_surrogates(broken["args"] or "")}
         calls.append(ToolCall(id=broken["id"] or f"call-{len(calls)}", name=broken["name"] or "", arguments=arguments))
     return Reply(
-        content=legible(message.text),
+        content=replace_surrogates(message.text),
         tool_calls=tuple(calls),
         usage=usage,
         model=str(told.get("model_name") or told.get("model") or ""),
@@ -64,7 +64,7 @@ def to_reply(message: AIMessage, usage: Usage) -> Reply:
 
 def _legible(arguments: dict[str, Any]) -> dict[str, Any]:
     text = json.dumps(arguments, ensure_ascii=False)
-    mended: dict[str, Any] = arguments if text.isascii() else json.loads(legible(text))
+    mended: dict[str, Any] = arguments if text.isascii() else json.loads(replace_surrogates(text))
     return mended
 
 
@@ -76,7 +76,7 @@ def _is_json(value: object) -> bool:
     return value is not None
 
 
-def salvaged(error: BaseException) -> AIMessage | None:
+def salvage_calls(error: BaseException) -> AIMessage | None:
     """The cut-off answer inside OpenAI's complaint that a structured reply reached the token limit."""
     completion: Any = getattr(error, "completion", None)
     if completion is None or not getattr(completion, "choices", None):

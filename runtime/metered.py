@@ -14,24 +14,31 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from pydantic import BaseModel, Field, ValidationError
 
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import ConfigError, ModelError, OutageError, ReplyError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Usage, total
-from selfwire.core.values import Value
-from selfwire.runtime.context_window import estimated_tokens, fitted
-from selfwire.runtime.direct_calls import answered
-from selfwire.runtime.journal import Journal, Outcome
+from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.values import FrozenModel
+from selfwire.runtime.context_window import estimate_tokens, truncate_messages
+from selfwire.runtime.direct_calls import invoke_without_callbacks
+from selfwire.runtime.journal import CallResult, Journal
 from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.messages import salvaged, to_langchain, to_reply
-from selfwire.runtime.models import MAX_TOKENS, Identity, identity
+from selfwire.runtime.messages import salvage_calls, to_langchain, to_reply
+from selfwire.runtime.models import MAX_TOKENS, Identity, get_identity
 from selfwire.runtime.prices import Prices
-from selfwire.runtime.provider_errors import Caught, is_transient, retry_after, told
+from selfwire.runtime.provider_errors import Caught, format_provider_error, is_transient, retry_after
 from selfwire.runtime.recorder import Recorder
-from selfwire.runtime.structured import Bound, Structured, again, bound, parsed, schema_fingerprint
-from selfwire.runtime.throttle import Throttle, throttle
-from selfwire.runtime.tracing import place
+from selfwire.runtime.structured import (
+    Bound,
+    Structured,
+    bind_schema,
+    make_retry_messages,
+    parse_reply,
+    schema_fingerprint,
+)
+from selfwire.runtime.throttle import Throttle, get_throttle
+from selfwire.runtime.tracing import make_trace_config
 
 Schema = TypeVar("Schema", bound=BaseModel)
 Role = Literal["agent", "meta", "judge"]
@@ -40,7 +47,7 @@ SEED_STRIDE = 7919
 PROBE = ChatMessage.user("Reply with the one word: ready")
 
 
-class CallPolicy(Value):
+class CallSettings(FrozenModel):
     """How calls are made.
 
     Args:
@@ -77,7 +84,7 @@ class _Request(NamedTuple):
     temperature: float | None
 
 
-class _Player(NamedTuple):
+class _RoleModel(NamedTuple):
     """The model behind a role; `longest` is how many tokens its replies may have."""
 
     model: BaseChatModel
@@ -91,7 +98,7 @@ class MeteredModel:
 
     Args:
         models: one model for all roles, or a model per role; roles without one use "agent"'s.
-        journal: where calls are recorded and replayed from; a memory journal by default; `Unrecorded` keeps nothing.
+        journal: where calls are recorded and replayed from; a memory journal by default; `NullRecorder` keeps nothing.
         ledger: what may be spent; no limit by default.
         policy: timeouts, retries, limits.
         prices: dollars per token; the shipped list by default.
@@ -107,7 +114,7 @@ class MeteredModel:
         *,
         journal: Recorder | None = None,
         ledger: Ledger | None = None,
-        policy: CallPolicy = CallPolicy(),
+        policy: CallSettings = CallSettings(),
         prices: Prices | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> None:
@@ -120,12 +127,12 @@ class MeteredModel:
         self.prices = prices or Prices.load()
         self.labels = dict(labels or {})
         self._players = {
-            role: _Player(model, identity(model), getattr(model, "max_tokens", None) or MAX_TOKENS, {})
+            role: _RoleModel(model, get_identity(model), getattr(model, "max_tokens", None) or MAX_TOKENS, {})
             for role, model in roles.items()
         }
         self._refuse_unpriced()
 
-    def labelled(self, **labels: str) -> "MeteredModel":
+    def with_labels(self, **labels: str) -> "MeteredModel":
         """The same models, journal and ledger with further labels, such as the workflow that runs now."""
         models = {role: player.model for role, player in self._players.items()}
         return MeteredModel(
@@ -133,14 +140,14 @@ class MeteredModel:
             prices=self.prices, labels={**self.labels, **labels},
         )  # fmt: skip
 
-    def paid_by(self, ledger: Ledger) -> "MeteredModel":
+    def with_ledger(self, ledger: Ledger) -> "MeteredModel":
         """The same models, paid for out of another ledger."""
         other = copy.copy(self)
         other.ledger = ledger
         other._refuse_unpriced()
         return other
 
-    async def reply(
+    async def generate(
         self,
         messages: Sequence[ChatMessage],
         *,
@@ -152,7 +159,7 @@ class MeteredModel:
         """Ask the model that plays `role`; see `core.ports.Model.reply`."""
         return await self._send(_Request(role, scope, messages, tuple(tools), None, temperature))
 
-    async def ask(
+    async def generate_structured(
         self,
         schema: type[Schema],
         messages: Sequence[ChatMessage],
@@ -165,17 +172,17 @@ class MeteredModel:
         request = _Request(role, scope, messages, (), schema, temperature)
         first = await self._send(request)
         try:
-            return parsed(schema, first), first.usage
+            return parse_reply(schema, first), first.usage
         except ValidationError as error:
-            reasked = request._replace(messages=again(messages, first, error))
+            reasked = request._replace(messages=make_retry_messages(messages, first, error))
         try:
             second = await self._send(reasked)
         except ModelError as failed:
-            failed.cost = first.usage + cost_of(failed)
+            failed.cost = first.usage + get_error_cost(failed)
             raise
         usage = first.usage + second.usage
         try:
-            return parsed(schema, second), usage
+            return parse_reply(schema, second), usage
         except ValidationError as error:
             fault = "; ".join(e["msg"] for e in error.errors()[:3])
             invalid = ReplyError(
@@ -188,40 +195,42 @@ class MeteredModel:
     async def _send(self, request: _Request) -> Reply:
         """Replay or make a call, under journal and ledger."""
         player = self._player(request.role)
-        messages, cuts = fitted(request.messages, request.tools, self.policy.max_input_tokens)
+        messages, cuts = truncate_messages(request.messages, request.tools, self.policy.max_input_tokens)
         at_most = self._at_most(player, messages, request)
         made: list[Reply] = []
-        ledger = self.ledger.at(request.scope)
+        ledger = self.ledger.get_task_ledger(request.scope)
 
-        async def call() -> Outcome:
+        async def call() -> CallResult:
             billed: list[Usage] = []
-            with ledger.hold(at_most, _where(request.scope)) as hold:
+            with ledger.reserve(at_most, _where(request.scope)) as hold:
                 try:
-                    reply = await self._tried(player, request._replace(messages=messages), billed)
+                    reply = await self._send_with_retries(player, request._replace(messages=messages), billed)
                 except ModelError as error:
-                    error.cost = total(billed)
+                    error.cost = sum_usages(billed)
                     raise
                 finally:
-                    hold.settle(total(billed))
+                    hold.settle(sum_usages(billed))
             if cuts:
                 trimmed = [cut._asdict() for cut in cuts]
                 reply = reply.replace(metadata={**reply.metadata, "trimmed": trimmed})
             made.append(reply)
-            return Outcome(reply.model_dump_json(), reply.usage)
+            return CallResult(reply.model_dump_json(), reply.usage)
 
-        asked = _asked(player.who, request)
-        async with nullcontext() if ledger is self.ledger else ledger.under_way():
-            outcome = await self.journal.recorded("model", request.scope, asked, call, at_most)
+        asked = _make_request_key(player.who, request)
+        async with nullcontext() if ledger is self.ledger else ledger.track_call():
+            outcome = await self.journal.call_once("model", request.scope, asked, call, at_most)
         return made[0] if made else Reply.model_validate_json(outcome.text)
 
-    async def _tried(self, player: _Player, request: _Request, billed: list[Usage]) -> Reply:
+    async def _send_with_retries(self, player: _RoleModel, request: _Request, billed: list[Usage]) -> Reply:
         """Attempts until one succeeds or there is no use in another.
 
         Raises:
             OutageError: the provider answers nothing else either (with `policy.probe`).
             ModelError: this request failed.
         """
-        gate = throttle(f"{player.who.provider} {player.who.server}", self.policy.concurrency, self.policy.per_minute)
+        gate = get_throttle(
+            f"{player.who.provider} {player.who.server}", self.policy.concurrency, self.policy.per_minute
+        )
         since = time.monotonic()
         empty = 0
         for attempt in range(self.policy.retries + 1):
@@ -234,11 +243,15 @@ class MeteredModel:
                 took = time.monotonic() - since if said_something else 0.0
                 billed.append(self._usage(player, request, answer, took))
                 if said_something:
-                    return to_reply(answer, total(billed))
+                    return to_reply(answer, sum_usages(billed))
                 empty += 1
                 fault, again_ok, wait = "an empty reply", empty == 1, None
             else:
-                fault, again_ok, wait = told(answer, player.model), is_transient(answer), retry_after(answer)
+                fault, again_ok, wait = (
+                    format_provider_error(answer, player.model),
+                    is_transient(answer),
+                    retry_after(answer),
+                )
             if not again_ok or attempt == self.policy.retries or (wait or 0) > self.policy.patience:
                 break
             if wait is not None:
@@ -253,7 +266,7 @@ class MeteredModel:
             raise OutageError(f"{what}; nor is anything else answered: {way_out}")
         raise ModelError(f"{what}; {way_out}")
 
-    async def _answers(self, player: _Player, request: _Request, gate: Throttle, billed: list[Usage]) -> bool:
+    async def _answers(self, player: _RoleModel, request: _Request, gate: Throttle, billed: list[Usage]) -> bool:
         """Whether the provider answers anything at all: a word to this worker, or others meanwhile."""
         since, probe = time.monotonic(), request._replace(messages=[PROBE], tools=(), schema=None)
         for pause in (self.policy.backoff, 0.0):
@@ -264,50 +277,50 @@ class MeteredModel:
             await asyncio.sleep(pause)
         return gate.answered >= since
 
-    async def _once(self, player: _Player, request: _Request) -> AIMessage | BaseException:
+    async def _once(self, player: _RoleModel, request: _Request) -> AIMessage | BaseException:
         """One request; what the provider raises comes back as a value, of whatever type it is."""
         runnable, messages = self._bound(player, request).prepared(request.messages)
         options, said = _options(player, request), to_langchain(messages)
         with Caught() as caught:
             async with asyncio.timeout(self.policy.timeout):
-                answer = await answered(runnable, said, options)
+                answer = await invoke_without_callbacks(runnable, said, options)
                 return answer or await runnable.ainvoke(said, self._traced(request), **options)
         error = caught.error or TimeoutError()
-        return salvaged(error) or error
+        return salvage_calls(error) or error
 
-    def _bound(self, player: _Player, request: _Request) -> Bound:
+    def _bound(self, player: _RoleModel, request: _Request) -> Bound:
         key = (request.tools, request.schema)
         if key not in player.bounds:
-            player.bounds[key] = bound(player.model, request.tools, request.schema, self.policy.structured)
+            player.bounds[key] = bind_schema(player.model, request.tools, request.schema, self.policy.structured)
         return player.bounds[key]
 
     def _traced(self, request: _Request) -> RunnableConfig:
         """The config of the running graph, callbacks and all, with tags for tracing on top."""
         current = ensure_config()
         around = current.get("metadata") or {}
-        here = place(request.scope, {**self.labels, "role": request.role}, around=around)
+        here = make_trace_config(request.scope, {**self.labels, "role": request.role}, around=around)
         return {
             **current,
             "tags": [*(current.get("tags") or ()), *here["tags"]],
             "metadata": {**around, **here["metadata"]},
         }
 
-    def _usage(self, player: _Player, request: _Request, answer: AIMessage, seconds: float = 0.0) -> Usage:
+    def _usage(self, player: _RoleModel, request: _Request, answer: AIMessage, seconds: float = 0.0) -> Usage:
         """What the provider counted, or an estimate where it counts nothing."""
         if counted := answer.usage_metadata:
             sent, received = counted["input_tokens"], counted["output_tokens"]
         else:
-            sent = estimated_tokens(request.messages, request.tools)
-            received = estimated_tokens([ChatMessage(role="assistant", content=answer.text)])
+            sent = estimate_tokens(request.messages, request.tools)
+            received = estimate_tokens([ChatMessage(role="assistant", content=answer.text)])
         dollars = self.prices.cost(player.who.name, sent, received)
         return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
 
-    def _at_most(self, player: _Player, messages: Sequence[ChatMessage], request: _Request) -> Usage:
-        sent = estimated_tokens(messages, request.tools)
+    def _at_most(self, player: _RoleModel, messages: Sequence[ChatMessage], request: _Request) -> Usage:
+        sent = estimate_tokens(messages, request.tools)
         dollars = self.prices.cost(player.who.name, sent, player.longest)
         return Usage(calls=1, input_tokens=sent, output_tokens=player.longest, dollars=dollars)
 
-    def _player(self, role: str) -> _Player:
+    def _player(self, role: str) -> _RoleModel:
         return self._players.get(role) or self._players["agent"]
 
     def _refuse_unpriced(self) -> None:
@@ -323,7 +336,7 @@ def _where(scope: Scope) -> str:
     return "/".join(part for part in (scope.phase, scope.task, scope.node) if part) or "the run"
 
 
-def _asked(who: Identity, request: _Request) -> dict[str, Any]:
+def _make_request_key(who: Identity, request: _Request) -> dict[str, Any]:
     """Everything that the reply depends on."""
     return {
         "model": who.name,
@@ -340,7 +353,7 @@ def _plain(message: ChatMessage) -> list[Any]:
     return [message.role, message.content, calls, message.tool_call_id]
 
 
-def _options(player: _Player, request: _Request) -> dict[str, Any]:
+def _options(player: _RoleModel, request: _Request) -> dict[str, Any]:
     """Temperature, seed and sample, as far as the model knows them."""
     scope, fields = request.scope, type(player.model).model_fields
     options: dict[str, Any] = {} if request.temperature is None else {"temperature": request.temperature}

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from langchain_core.language_models import BaseChatModel
 
 from selfwire.core.errors import ConfigError
-from selfwire.runtime.provider_errors import told_plainly
+from selfwire.runtime.provider_errors import redact_error
 
 TIMEOUT = 120.0
 MAX_TOKENS = 2048
@@ -15,7 +15,7 @@ LOCAL_KEY = "none"
 """What a server of one's own gets for a key, where none is set."""
 
 
-def chat_model(name_or_model: str | BaseChatModel, **options: Any) -> BaseChatModel:
+def make_chat_model(name_or_model: str | BaseChatModel, **options: Any) -> BaseChatModel:
     """A chat model without retries of its own, as `MeteredModel` does them.
 
     Args:
@@ -62,7 +62,7 @@ def _hosted(name: str, options: dict[str, Any]) -> BaseChatModel:
     except ImportError as error:
         raise ConfigError(f"model {name!r} needs a package that is not installed: {error}") from None
     except (ValueError, TypeError, KeyError, OpenAIError) as error:
-        why = told_plainly(error)
+        why = redact_error(error)
         raise ConfigError(f"model {name!r} cannot be used: {why}; check provider, key and options") from None
     return model
 
@@ -87,7 +87,7 @@ class Identity(NamedTuple):
         return f"{self.name} at {parts.scheme}://{host}" if host else self.name
 
 
-def identity(model: BaseChatModel) -> Identity:
+def get_identity(model: BaseChatModel) -> Identity:
     """What a model says of itself."""
     says = model._get_ls_params()
     server = getattr(model, "openai_api_base", None) or getattr(model, "base_url", None) or ""

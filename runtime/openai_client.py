@@ -6,8 +6,8 @@ from typing import Any
 
 from openai import DefaultAsyncHttpxClient
 
-_Lent = tuple[DefaultAsyncHttpxClient, AsyncGenerator[None]]
-_lent: dict[asyncio.AbstractEventLoop, asyncio.Task[_Lent]] = {}
+_LoopClient = tuple[DefaultAsyncHttpxClient, AsyncGenerator[None]]
+_lent: dict[asyncio.AbstractEventLoop, asyncio.Task[_LoopClient]] = {}
 """What makes the client of each loop, for all models, and what closes it."""
 
 
@@ -27,7 +27,7 @@ class ClientPerLoop(DefaultAsyncHttpxClient):
         return await client.send(*request, **options)
 
 
-async def _made(loop: asyncio.AbstractEventLoop) -> _Lent:
+async def _made(loop: asyncio.AbstractEventLoop) -> _LoopClient:
     """A client, in a thread, as it reads certificates: 30 ms of CPU."""
     try:
         client = await asyncio.to_thread(DefaultAsyncHttpxClient)

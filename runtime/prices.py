@@ -9,13 +9,13 @@ from typing import Self
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from selfwire.core.errors import ConfigError, misfit
-from selfwire.core.values import Value
+from selfwire.core.errors import ConfigError, format_validation_error
+from selfwire.core.values import FrozenModel
 
 PER_TOKENS = 1_000_000
 
 
-class Price(Value):
+class Price(FrozenModel):
     """US dollars per million tokens sent (`input`) and received (`output`)."""
 
     input: float = Field(ge=0, allow_inf_nan=False)
@@ -25,7 +25,7 @@ class Price(Value):
 _TABLE: TypeAdapter[dict[str, Price]] = TypeAdapter(dict[str, Price])
 
 
-class Prices(Value):
+class Prices(FrozenModel):
     """Prices by "provider:model"; `offline` costs nothing.
 
     List prices change: what the file says is an estimate to plan with, the provider's bill is the truth.
@@ -67,7 +67,7 @@ def _fault(error: OSError | ValidationError) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
     first = error.errors()[0]
-    return misfit(first) if first["loc"] else first["msg"]
+    return format_validation_error(first) if first["loc"] else first["msg"]
 
 
 @functools.cache

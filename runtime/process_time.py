@@ -15,7 +15,7 @@ _STATE, _TIMES = 0, slice(11, 15)
 """Places behind the name in /proc/N/stat: the state; user and system time, own and of children that were awaited."""
 
 
-class OwnTime:
+class ProcessTimer:
     """Adds up the time that a process and all below it take of their own, from looks at them now and then.
 
     Where /proc cannot be read nothing seems to compute, so that all time counts, as on a clock on the wall.

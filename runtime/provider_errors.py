@@ -10,7 +10,7 @@ from typing import Self
 from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr
 
-from selfwire.core.errors import described
+from selfwire.core.errors import format_error
 
 TRANSIENT_STATUS = {408, 409, 425, 429}
 TRANSIENT_NAMES = ("Timeout", "Connection", "Connect", "Transport", "RemoteProtocol", "ReadError", "WriteError")
@@ -80,17 +80,17 @@ def retry_after(error: BaseException) -> float | None:
         return None
 
 
-def told(error: BaseException, model: BaseChatModel) -> str:
+def format_provider_error(error: BaseException, model: BaseChatModel) -> str:
     """An error in one line without keys, the model's own among them."""
     secrets = [getattr(model, name, None) for name in type(model).model_fields]
-    return told_plainly(error, *(s.get_secret_value() for s in secrets if isinstance(s, SecretStr)))
+    return redact_error(error, *(s.get_secret_value() for s in secrets if isinstance(s, SecretStr)))
 
 
-def told_plainly(error: BaseException, *secrets: str) -> str:
+def redact_error(error: BaseException, *secrets: str) -> str:
     """An error in one line of at most 300 characters, without what looks like a key or is named as one."""
     if isinstance(error, TimeoutError) and not str(error):
         return "no answer in time"
-    text = described(error)
+    text = format_error(error)
     for secret in secrets:
         if len(secret) >= LEAST_SECRET:
             text = text.replace(secret, "***")

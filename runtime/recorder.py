@@ -3,25 +3,25 @@
 from typing import Protocol
 
 from selfwire.core.scope import Scope
-from selfwire.core.usage import NOTHING, Usage
-from selfwire.runtime.journal import Call, Kind, Outcome
+from selfwire.core.usage import ZERO_USAGE, Usage
+from selfwire.runtime.journal import Call, CallResult, Kind
 
 
 class Recorder(Protocol):
-    """What makes calls and may keep a record of them; see `Journal.recorded`."""
+    """What makes calls and may keep a record of them; see `Journal.call_once`."""
 
-    async def recorded(
-        self, kind: Kind, scope: Scope, request: object, call: Call, at_most: Usage = NOTHING, *, attempt: int = 0
-    ) -> Outcome:
+    async def call_once(
+        self, kind: Kind, scope: Scope, request: object, call: Call, at_most: Usage = ZERO_USAGE, *, attempt: int = 0
+    ) -> CallResult:
         """Make a call, or give back what is on record."""
         ...
 
 
-class Unrecorded:
+class NullRecorder:
     """Makes every call and keeps nothing, for use where the same question may be put twice and a process lives long."""
 
-    async def recorded(
-        self, kind: Kind, scope: Scope, request: object, call: Call, at_most: Usage = NOTHING, *, attempt: int = 0
-    ) -> Outcome:
+    async def call_once(
+        self, kind: Kind, scope: Scope, request: object, call: Call, at_most: Usage = ZERO_USAGE, *, attempt: int = 0
+    ) -> CallResult:
         """Make the call."""
         return await call()

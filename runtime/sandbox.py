@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary
 
 from selfwire.core.errors import ConfigError, SandboxError
 from selfwire.core.execution import Execution, Limits
-from selfwire.runtime.process_time import OwnTime
+from selfwire.runtime.process_time import ProcessTimer
 
 NOBODY = 65534
 WAY_OUT = (
@@ -69,7 +69,7 @@ class _Handles(NamedTuple):
 
 @dataclass(frozen=True)
 class Bubblewrap:
-    """The sandbox; `found_sandbox` finds out whether it works here.
+    """The sandbox; `find_sandbox` finds out whether it works here.
 
     Attributes:
         bwrap: the program bubblewrap.
@@ -189,7 +189,7 @@ async def _ended_or_late(process: int, ends: Sequence[asyncio.Future[Any]], seco
     Raises:
         SandboxError: the processors were busy with others for so long that nothing can be said.
     """
-    own, began = OwnTime(process), time.monotonic()
+    own, began = ProcessTimer(process), time.monotonic()
     while not any(end.done() for end in ends):
         await asyncio.wait(ends, timeout=_LOOK_EVERY, return_when=asyncio.FIRST_COMPLETED)
         if own.look(_LOOK_EVERY) >= seconds:
@@ -226,7 +226,7 @@ def _slots() -> asyncio.Semaphore:
 
 
 @cache
-def found_sandbox() -> Bubblewrap:
+def find_sandbox() -> Bubblewrap:
     """The sandbox that works here, found by trying it, once per process. Blocks for some 100 ms.
 
     Raises:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import fingerprint, thawed
+from selfwire.core.values import fingerprint, to_plain_json
 from selfwire.runtime.messages import BROKEN, to_function
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -46,20 +46,20 @@ def _strict(node: Any) -> Any:
     return plain
 
 
-def described(messages: Sequence[ChatMessage], schema: type[BaseModel]) -> list[ChatMessage]:
+def add_schema_text(messages: Sequence[ChatMessage], schema: type[BaseModel]) -> list[ChatMessage]:
     """The messages with the schema told in words, for models without structured output."""
     text = json.dumps(schema.model_json_schema())
     return [*messages, ChatMessage.user(f"Reply with one JSON object of this schema and nothing else:\n{text}")]
 
 
-def parsed(schema: type[Schema], reply: Reply) -> Schema:
+def parse_reply(schema: type[Schema], reply: Reply) -> Schema:
     """The object in a reply: as it stands, else after JSON repair.
 
     Raises:
         ValidationError: it is no such object even then.
     """
     if reply.tool_calls and not isinstance(reply.tool_calls[0].arguments.get(BROKEN), str):
-        return _validated(schema, thawed(reply.tool_calls[0].arguments))
+        return _validated(schema, to_plain_json(reply.tool_calls[0].arguments))
     text = reply.tool_calls[0].arguments[BROKEN] if reply.tool_calls else reply.content
     try:
         return schema.model_validate_json(text)
@@ -74,9 +74,9 @@ def _validated(schema: type[Schema], value: Any) -> Schema:
     return schema.model_validate_json(json.dumps(value))  # JSON rules, as for the text: lists become tuples
 
 
-def again(messages: Sequence[ChatMessage], reply: Reply, error: ValidationError) -> list[ChatMessage]:
+def make_retry_messages(messages: Sequence[ChatMessage], reply: Reply, error: ValidationError) -> list[ChatMessage]:
     """The one re-ask: what was said, and what is wrong with it."""
-    said = reply.content or json.dumps([thawed(call.arguments) for call in reply.tool_calls])
+    said = reply.content or json.dumps([to_plain_json(call.arguments) for call in reply.tool_calls])
     faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {e['msg']}" for e in error.errors()[:5])
     wish = f"That is not what was asked for: {faults}. Reply again with the whole JSON object and nothing else."
     return [*messages, ChatMessage(role="assistant", content=said), ChatMessage.user(wish)]
@@ -95,10 +95,10 @@ class Bound(NamedTuple):
 
     def prepared(self, messages: Sequence[ChatMessage]) -> tuple[Runnable[Any, AIMessage], Sequence[ChatMessage]]:
         """What to call, and with which messages."""
-        return self.runnable, described(messages, self.in_words) if self.in_words else messages
+        return self.runnable, add_schema_text(messages, self.in_words) if self.in_words else messages
 
 
-def bound(
+def bind_schema(
     model: BaseChatModel, tools: Sequence[ToolSpec], schema: type[BaseModel] | None, structured: Structured
 ) -> Bound:
     """Bind tools or a schema to a model.

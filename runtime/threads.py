@@ -17,7 +17,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a function in a daemon thread and wait for it; who is cancelled leaves it behind.
 
     Python cannot stop a thread: a call that never returns lives until the process ends, which does not wait for it.
@@ -37,11 +37,11 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     return await done
 
 
-class GivenUpError(Exception):
+class CallTimeoutError(Exception):
     """A call did not end in its time."""
 
 
-class HeldUpError(Exception):
+class LoopBlockedError(Exception):
     """A call did not end in its time, as another one held up the loop that they share."""
 
 
@@ -52,13 +52,13 @@ async def on_foreign_loop(
     """Await a call on a loop for foreign code; one that never yields holds up nothing here.
 
     Args:
-        loop: `shared_loop()`, or one of `own_loop()`.
+        loop: `get_shared_loop()`, or one of `get_own_loop()`.
         seconds: until it is given up; None for never.
         call, args, kwargs: what is awaited there.
 
     Raises:
-        GivenUpError: it took too long. If it does not let go of a shared loop, later calls get a new one.
-        HeldUpError: it took too long because of another call, so nobody knows how long it takes.
+        CallTimeoutError: it took too long. If it does not let go of a shared loop, later calls get a new one.
+        LoopBlockedError: it took too long because of another call, so nobody knows how long it takes.
         RuntimeError: it raised what would end the process; whatever else it raises passes through.
     """
     done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -88,7 +88,7 @@ async def on_foreign_loop(
             with contextlib.suppress(RuntimeError):  # the loop has gone
                 loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
     others = busy_with not in tasks and (busy_with is not None or stuck)
-    raise HeldUpError if others or not begun else GivenUpError
+    raise LoopBlockedError if others or not begun else CallTimeoutError
 
 
 _LOOPS: list[asyncio.AbstractEventLoop] = []
@@ -98,7 +98,7 @@ _PATIENCE = 0.5
 """Seconds in which a loop that is not stuck answers."""
 
 
-def shared_loop() -> asyncio.AbstractEventLoop:
+def get_shared_loop() -> asyncio.AbstractEventLoop:
     """The loop that all foreign code shares, as clients are bound to the loop of their first use."""
     with _CHANGE:
         if not _LOOPS:
@@ -107,7 +107,7 @@ def shared_loop() -> asyncio.AbstractEventLoop:
 
 
 @contextlib.contextmanager
-def own_loop() -> Iterator[asyncio.AbstractEventLoop]:
+def get_own_loop() -> Iterator[asyncio.AbstractEventLoop]:
     """A loop for one call, which nobody else can hold up."""
     loop = _running_loop()
     try:

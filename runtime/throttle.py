@@ -95,7 +95,7 @@ def _wake(turn: "asyncio.Future[None]") -> None:
 _throttles: dict[str, Throttle] = {}
 
 
-def throttle(provider: str, concurrency: int | None, per_minute: float | None) -> Throttle:
+def get_throttle(provider: str, concurrency: int | None, per_minute: float | None) -> Throttle:
     """The process's one gate to a provider; the latest limits hold for all."""
     gate = _throttles.setdefault(provider, Throttle())
     gate.concurrency, gate.per_minute = concurrency, per_minute

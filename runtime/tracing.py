@@ -24,7 +24,7 @@ _unwatched: ContextVar[RunnableConfig | None] = ContextVar("unwatched", default=
 """The config that was left where nobody watched; while it is the one around, nobody does."""
 
 
-def place(
+def make_trace_config(
     scope: Scope, labels: Mapping[str, str] = FrozenMap(), *, around: Mapping[str, Any] = FrozenMap()
 ) -> RunnableConfig:
     """Tags and metadata of a place; everything that runs below takes them over.
@@ -47,7 +47,7 @@ def place(
     return {"tags": [f"{name}:{metadata[key]}" for name, key in TAGGED if key in metadata], "metadata": metadata}
 
 
-def is_watched(config: RunnableConfig | None = None) -> bool:
+def is_observed(config: RunnableConfig | None = None) -> bool:
     """Whether anybody would hear of what runs here: a callback, a tracer, a debugger, or a graph that may stream it.
 
     Args:
@@ -61,7 +61,7 @@ def is_watched(config: RunnableConfig | None = None) -> bool:
     return bool(AsyncCallbackManager.configure(around.get("callbacks"), own).handlers)
 
 
-class unwatched:  # noqa: N801 - used as `contextlib.suppress` is
+class InheritedConfig:
     """Have what runs below take over tags and metadata, as inside a run that has them; for where nobody watches."""
 
     def __init__(self, *places: RunnableConfig | None) -> None:
@@ -84,7 +84,7 @@ class unwatched:  # noqa: N801 - used as `contextlib.suppress` is
         var_child_runnable_config.reset(self.config)
 
 
-async def as_run(
+async def trace_step(
     name: str,
     step: Callable[[], Awaitable[T]],
     config: RunnableConfig,
@@ -101,8 +101,8 @@ async def as_run(
         given: what a trace shows as the input.
         told: what a trace shows of the result.
     """
-    if not is_watched(config):
-        with unwatched(config):
+    if not is_observed(config):
+        with InheritedConfig(config):
             return await step()
     found: list[T] = []
 
@@ -119,7 +119,7 @@ async def untraced(call: Coroutine[Any, Any, T]) -> T:
 
     Callbacks, tags and parents of the running graph do not reach it, and LangSmith records nothing below it.
     """
-    if not is_watched():
+    if not is_observed():
         return await call
     with tracing_context(enabled=False, parent=False), set_config_context(RunnableConfig()) as context:
         return await asyncio.create_task(call, context=context)

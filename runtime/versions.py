@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from selfwire.core.values import FrozenJson, FrozenMap, Id, Value
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id
 from selfwire.core.workflow import Lineage
 
 
-class Version(Value):
+class Version(FrozenModel):
     """One saved version of a workflow.
 
     Args:
@@ -47,7 +47,7 @@ class Version(Value):
         return f"{self.name}@{self.version}"
 
 
-class Rollback(Value):
+class Rollback(FrozenModel):
     """A move of the head that was asked for, from one version to another, at an ISO 8601 time."""
 
     source: str
@@ -55,7 +55,7 @@ class Rollback(Value):
     at: str
 
 
-class History(Value):
+class History(FrozenModel):
     """All versions of a workflow.
 
     Args:

@@ -22,11 +22,11 @@ from langgraph.store.base import BaseStore, Item, PutOp, SearchItem
 from langgraph.store.memory import InMemoryStore
 from pydantic import TypeAdapter, ValidationError
 
-from selfwire.core.changes import Changes, changes
+from selfwire.core.changes import WorkflowDiff, diff_workflows
 from selfwire.core.errors import LibraryError
-from selfwire.core.values import Id, thawed
+from selfwire.core.values import Id, to_plain_json
 from selfwire.core.workflow import Workflow
-from selfwire.runtime.blobs import held, reference_to, references, remembered
+from selfwire.runtime.blobs import compute_blob_reference, find_blob, find_blob_references, put_blob
 from selfwire.runtime.exports import read_workflow
 from selfwire.runtime.storage import SCHEMA, ThreadedStore, home_folder, open_postgres, open_sqlite
 from selfwire.runtime.versions import History, Rollback, Version
@@ -39,7 +39,7 @@ _ID: TypeAdapter[str] = TypeAdapter(Id)
 AnyItem = TypeVar("AnyItem", bound=Item)
 
 
-class Library:
+class WorkflowLibrary:
     """Saved workflows in a LangGraph store, reached through its async interface only.
 
     Args:
@@ -101,9 +101,9 @@ class Library:
 
     async def _new_blobs(self, workflow: Workflow) -> list[PutOp]:
         writes = []
-        for reference in references(workflow.memory):
+        for reference in find_blob_references(workflow.memory):
             if await self._get(("blobs",), reference) is None:
-                data = held(reference)
+                data = find_blob(reference)
                 if data is None:
                     raise LibraryError(
                         f"workflow {workflow.fingerprint} refers to {reference[:19]}..., which is not here"
@@ -117,14 +117,14 @@ class Library:
         Raises:
             LibraryError: they are missing or changed.
         """
-        for reference in references(workflow.memory):
-            if held(reference) is None:
+        for reference in find_blob_references(workflow.memory):
+            if find_blob(reference) is None:
                 item = await self._get(("blobs",), reference)
                 data = _decoded(item.value.get("base64", "")) if item else b""
-                if reference_to(data) != reference:
+                if compute_blob_reference(data) != reference:
                     fault = "have been changed" if item else "are missing"
                     raise LibraryError(f"the bytes {reference[:19]}... {fault} in library {self.where}")
-                remembered(data)
+                put_blob(data)
         return workflow
 
     def _writes(self, version: Version, workflow: Workflow, *, move: bool) -> list[PutOp]:
@@ -230,13 +230,13 @@ class Library:
             tags=await self.tags(name),
         )
 
-    async def diff(self, before: str, after: str) -> Changes:
+    async def diff(self, before: str, after: str) -> WorkflowDiff:
         """What differs between two workflows, each named as for `load`.
 
         Raises:
             LibraryError: as `load`.
         """
-        return changes(await self.load(before), await self.load(after))
+        return diff_workflows(await self.load(before), await self.load(after))
 
     async def rollback(self, name: str, version: str) -> Version:
         """Move the head to a version, named as for `version`; nothing is deleted and the move is recorded.
@@ -297,7 +297,7 @@ class Library:
         return LibraryError(f"there is no workflow {ref!r} in library {self.where}; {hint}")
 
 
-def open_library(home: Path | str | None = None, *, create: bool = True) -> Library:
+def open_library(home: Path | str | None = None, *, create: bool = True) -> WorkflowLibrary:
     """Open saved workflows.
 
     Args:
@@ -310,19 +310,19 @@ def open_library(home: Path | str | None = None, *, create: bool = True) -> Libr
         ConfigError: Postgres is asked for and its extra is not installed.
     """
     if home == ":memory:":
-        return Library(InMemoryStore())
+        return WorkflowLibrary(InMemoryStore())
     address = home if "://" in str(home) else os.environ.get("SELFWIRE_LIBRARY")
     if address:
         store = open_postgres(str(address))
-        return Library(store, store.where)
+        return WorkflowLibrary(store, store.where)
     path = home_folder(home) / LIBRARY_FILE
     if not create and not path.exists():
-        return Library(InMemoryStore(), str(path))
-    return Library(open_sqlite(path), str(path))
+        return WorkflowLibrary(InMemoryStore(), str(path))
+    return WorkflowLibrary(open_sqlite(path), str(path))
 
 
 def _put(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> PutOp:
-    return PutOp((_ROOT, *namespace), key, {"schema": SCHEMA, **thawed(value)})
+    return PutOp((_ROOT, *namespace), key, {"schema": SCHEMA, **to_plain_json(value)})
 
 
 def _decoded(text: str) -> bytes:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from selfwire.core.trajectory import Trajectory
 from selfwire.runs.folders import JOURNAL
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.workflow_library import open_library
 from tests.wire.server import WireServer, served
 
@@ -110,7 +110,7 @@ async def result(home: Path) -> Result:
         history = await library.history(NAME)
         workflow = (await library.head(NAME)).fingerprint
     versions = tuple((one.fingerprint, str(one.facts.get("gate"))) for one in history.versions)
-    journal = Journal.reading(home / "runs" / run_of(home) / JOURNAL)
+    journal = Journal.open_read_only(home / "runs" / run_of(home) / JOURNAL)
     try:
         notes = await journal.note_names("trajectories")
         scores = {note: await _scores(journal, note) for note in notes}
@@ -127,7 +127,7 @@ async def _scores(journal: Journal, note: str) -> dict[str, float | None]:
 
 async def questions(home: Path, note: str) -> dict[str, str]:
     """What was asked at a place, by task."""
-    journal = Journal.reading(home / "runs" / run_of(home) / JOURNAL)
+    journal = Journal.open_read_only(home / "runs" / run_of(home) / JOURNAL)
     try:
         return {task: done.question.input for task, done in (await _trajectories(journal, note)).items()}
     finally:
@@ -135,13 +135,13 @@ async def questions(home: Path, note: str) -> dict[str, str]:
 
 
 async def _trajectories(journal: Journal, note: str) -> dict[str, Trajectory]:
-    bodies = await journal.noted(note)
+    bodies = await journal.get_note(note)
     return {task: Trajectory.model_validate(await journal.get_body(body)) for task, body in bodies.items()}
 
 
 async def open_calls(home: Path) -> int:
     """Model calls that were reserved and neither settled nor failed."""
-    journal = Journal.reading(home / "runs" / run_of(home) / JOURNAL)
+    journal = Journal.open_read_only(home / "runs" / run_of(home) / JOURNAL)
     try:
         return len(await journal.rows("model", "reserved"))
     finally:
@@ -158,9 +158,7 @@ def killed_after(process: "subprocess.Popen[str]", server: WireServer, replies: 
     process.communicate()
 
 
-def whole(
-    home: Path, server: WireServer, sizes: Sequence[str], method: Sequence[str] = METHOD
-) -> tuple[Result, int]:
+def whole(home: Path, server: WireServer, sizes: Sequence[str], method: Sequence[str] = METHOD) -> tuple[Result, int]:
     """The run that nobody kills; returns its result and its requests."""
     before = len(server.asked)
     ended(start(home, *beginning(server, sizes, method)))
@@ -207,7 +205,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--method", default="hiva")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, WireServer(served(chat_model("offline"))) as server:
+    with tempfile.TemporaryDirectory() as folder, WireServer(served(make_chat_model("offline"))) as server:
         expected, requests = whole(Path(folder) / "whole", server, SMALL, [given.method])
         told(f"not killed: workflow {expected.workflow}, {requests} requests, spend {expected.spend}")
         failed = 0

@@ -3,12 +3,12 @@
 import pytest
 
 from selfwire.core.errors import ConfigError
-from selfwire.runtime.sandbox import found_sandbox
+from selfwire.runtime.sandbox import find_sandbox
 
 
 def _missing() -> str:
     try:
-        found_sandbox()
+        find_sandbox()
     except ConfigError as error:
         return str(error)
     return ""

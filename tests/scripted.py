@@ -24,7 +24,7 @@ class ScriptedModel:
         self.script: Script = script
         self.asked: list[tuple[str, str, Scope, str]] = []
 
-    async def ask(
+    async def generate_structured(
         self,
         schema: type[Schema],
         messages: Sequence[ChatMessage],
@@ -42,7 +42,7 @@ class ScriptedModel:
         assert isinstance(answer, schema)
         return answer, ONE_CALL
 
-    async def reply(
+    async def generate(
         self,
         messages: Sequence[ChatMessage],
         *,

@@ -71,10 +71,10 @@ class CalculatorTool:
         expression = arguments.get("expression")
         if not isinstance(expression, str) or not expression.strip():
             raise ToolError('calculator needs an object {"expression": "..."} with a text that is not empty')
-        return str(calculated(expression))
+        return str(calculate(expression))
 
 
-def calculated(expression: str) -> Number:
+def calculate(expression: str) -> Number:
     """The value of an expression.
 
     Raises:

@@ -45,7 +45,7 @@ class LangChainTool:
         return result if isinstance(result, str) else str(result)
 
 
-def toolbox(tools: Iterable[BaseTool | Tool]) -> dict[str, Tool]:
+def make_toolbox(tools: Iterable[BaseTool | Tool]) -> dict[str, Tool]:
     """Tools by name, LangChain's among them.
 
     Raises:

@@ -45,7 +45,7 @@ _WORD = re.compile(r"\w+")
 class Retriever(Protocol):
     """Ranks the passages of a corpus."""
 
-    async def ranked(self, query: str, k: int) -> tuple[int, ...]:
+    async def rank(self, query: str, k: int) -> tuple[int, ...]:
         """Places in the corpus of at most k passages, best first; fewer if fewer have anything to do with it."""
         ...
 
@@ -62,14 +62,14 @@ class Bm25Retriever:
         self._lock = threading.Lock()
         self._index: _WordIndex | None = None
 
-    async def ranked(self, query: str, k: int) -> tuple[int, ...]:
+    async def rank(self, query: str, k: int) -> tuple[int, ...]:
         """See `Retriever`."""
         index = await asyncio.to_thread(self._built) if self._index is None else self._index
-        known = [index.places[word] for word in sorted(set(words(query))) if word in index.places]
+        known = [index.places[word] for word in sorted(set(split_words(query))) if word in index.places]
         if not known:
             return ()
         scores = index.weights.get_scores_from_ids(known)
-        return tuple(i for i in best(scores, k) if scores[i] > 0)
+        return tuple(i for i in find_best(scores, k) if scores[i] > 0)
 
     def _built(self) -> "_WordIndex":
         with self._lock:  # searches at the same time share one index
@@ -91,13 +91,13 @@ class DenseRetriever:
         self._rows: npt.NDArray[np.float32] | None = None
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
-    async def ranked(self, query: str, k: int) -> tuple[int, ...]:
+    async def rank(self, query: str, k: int) -> tuple[int, ...]:
         """See `Retriever`."""
         if not self._texts:
             return ()
         rows = self._rows if self._rows is not None else await self._embedded()
         (asked,) = await self._embedder.embed([query])
-        return nearest(rows, asked, k)
+        return find_nearest(rows, asked, k)
 
     async def _embedded(self) -> npt.NDArray[np.float32]:
         lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
@@ -114,18 +114,18 @@ class HybridRetriever:
     def __init__(self, *retrievers: Retriever) -> None:
         self.retrievers = retrievers
 
-    async def ranked(self, query: str, k: int) -> tuple[int, ...]:
+    async def rank(self, query: str, k: int) -> tuple[int, ...]:
         """See `Retriever`."""
         depth = max(k, RRF_DEPTH)
-        return fused([await one.ranked(query, depth) for one in self.retrievers])[:k]
+        return fuse_rankings([await one.rank(query, depth) for one in self.retrievers])[:k]
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Words in lower case, as BM25 counts them."""
     return _WORD.findall(text.lower())
 
 
-def best(scores: Scores, k: int) -> tuple[int, ...]:
+def find_best(scores: Scores, k: int) -> tuple[int, ...]:
     """Places of the k highest of N scores, the highest first; ties go to the earlier place."""
     if k < len(scores):
         least = np.partition(scores, -k)[-k]
@@ -136,13 +136,13 @@ def best(scores: Scores, k: int) -> tuple[int, ...]:
     return tuple(map(int, order))
 
 
-def nearest(rows: npt.NDArray[np.float32], asked: npt.NDArray[np.float32], k: int) -> tuple[int, ...]:
+def find_nearest(rows: npt.NDArray[np.float32], asked: npt.NDArray[np.float32], k: int) -> tuple[int, ...]:
     """Places of the k rows of shape (N, d) most similar to a row of shape (d,); all are unit rows or zero."""
     similarities: Scores = np.asarray(rows @ asked, dtype=np.float64).round(DIGITS)
-    return best(similarities, k)
+    return find_best(similarities, k)
 
 
-def fused(rankings: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def fuse_rankings(rankings: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """All ranked places by the sum of 1 / (60 + rank), ranks from 1; ties go to the smaller place."""
     scores: dict[int, float] = {}
     for ranking in rankings:
@@ -162,7 +162,7 @@ def _word_index(texts: Sequence[str]) -> _WordIndex:
     from bm25s import BM25  # 0.3 s with its scipy
 
     places: dict[str, int] = {}
-    rows = [[places.setdefault(word, len(places)) for word in words(text)] for text in texts]
+    rows = [[places.setdefault(word, len(places)) for word in split_words(text)] for text in texts]
     rarity = "lucene" if len(rows) < SMALL else "robertson"  # lucene's is above 0 even for words of every passage
     weights = BM25(method="robertson", idf_method=rarity, dtype="float64")
     if places:

@@ -11,14 +11,14 @@ from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, ToolError
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
-from selfwire.core.values import Value, fingerprint
+from selfwire.core.values import FrozenModel, fingerprint
 from selfwire.tools.retrievers import NAMES, Bm25Retriever, DenseRetriever, HybridRetriever, Retriever
 
 PER_STEP, SINGLE_TURN = 5, 10
 """Passages of a search by one agent of a team, and of the one search of a single turn (HERA, Sec. 4)."""
 
 
-class Document(Value):
+class Document(FrozenModel):
     """A document of a corpus."""
 
     title: str
@@ -43,7 +43,7 @@ class SearchTool:
         self.documents = tuple(documents)
         self.k = k
         self.name = name
-        self._retriever = retriever or over_words(self.documents)
+        self._retriever = retriever or make_bm25_retriever(self.documents)
 
     @property
     def spec(self) -> ToolSpec:
@@ -78,16 +78,16 @@ class SearchTool:
 
     async def passages(self, query: str) -> tuple[Document, ...]:
         """The best passages, best first; ties go to the earlier document."""
-        return tuple(self.documents[i] for i in await self._retriever.ranked(query, self.k))
+        return tuple(self.documents[i] for i in await self._retriever.rank(query, self.k))
 
 
-def over_words(documents: Sequence[Document]) -> Retriever:
+def make_bm25_retriever(documents: Sequence[Document]) -> Retriever:
     """BM25 over documents."""
     # The title counts twice: a question about a thing wants the document of that name.
     return Bm25Retriever([f"{one.title} {one.title} {one.text}" for one in documents])
 
 
-def retriever(name: str, documents: Sequence[Document], embedder: Embedder | None = None) -> Retriever:
+def make_retriever(name: str, documents: Sequence[Document], embedder: Embedder | None = None) -> Retriever:
     """A retriever over documents by name; see `selfwire.tools.retrievers`.
 
     Args:
@@ -100,7 +100,7 @@ def retriever(name: str, documents: Sequence[Document], embedder: Embedder | Non
     """
     if name not in NAMES:
         raise ConfigError(f"there is no retriever {name!r}; choose {', '.join(NAMES)}")
-    by_words = over_words(documents)
+    by_words = make_bm25_retriever(documents)
     if name == "bm25":
         return by_words
     if embedder is None:

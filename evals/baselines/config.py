@@ -2,10 +2,10 @@
 
 from pydantic import Field
 
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
 
-class SamplingConfig(Value):
+class SamplingConfig(FrozenModel):
     """Knobs of one agent that is asked once or several times.
 
     Args:
@@ -17,7 +17,7 @@ class SamplingConfig(Value):
     temperature: float = Field(default=1.0, ge=0, le=2)
 
 
-class RefineConfig(Value):
+class RefineConfig(FrozenModel):
     """Knobs of self-refine (Madaan et al., 2023).
 
     Args:
@@ -29,7 +29,7 @@ class RefineConfig(Value):
     temperature: float = Field(default=1.0, ge=0, le=2)
 
 
-class TeamConfig(Value):
+class TeamConfig(FrozenModel):
     """Knobs of debates and fixed teams.
 
     Args:
@@ -43,7 +43,7 @@ class TeamConfig(Value):
     temperature: float = Field(default=1.0, ge=0, le=2)
 
 
-class RandomConfig(Value):
+class RandomConfig(FrozenModel):
     """Knobs of the team that was rewired at random.
 
     Args:

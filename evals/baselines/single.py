@@ -5,50 +5,50 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from selfwire.core.agent import Agent
-from selfwire.core.errors import ShareError
-from selfwire.core.protocols import Act
+from selfwire.core.errors import TaskBudgetError
+from selfwire.core.protocols import AgentRunner
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Node, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evals.answers import ballot
-from selfwire.graphs.agent_node import TeamRun
+from selfwire.evals.answers import to_ballot
+from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
-from selfwire.graphs.routers import every
+from selfwire.graphs.routers import route_to_all
 from selfwire.graphs.team import run_team
 
 CUT = "cut"
 """Name of the trajectory's note that says that calls of a sample were lost, as the cap of calls ended it."""
 
 
-def prompt(name: str) -> str:
+def load_prompt(name: str) -> str:
     """A baseline's prompt."""
     return load_prompts("evals", "baselines").text(name).strip()
 
 
-def single_workflow(tools: Sequence[str]) -> Workflow:
+def make_single_workflow(tools: Sequence[str]) -> Workflow:
     """One agent that holds the benchmark's tools."""
-    return alone("single", prompt("single"), tools)
+    return make_team_of_one("single", load_prompt("single"), tools)
 
 
-def direct_workflow(tools: Sequence[str]) -> Workflow:
+def make_direct_workflow(tools: Sequence[str]) -> Workflow:
     """One agent that answers in one call, without tools."""
-    return alone("direct", prompt("direct"), ())
+    return make_team_of_one("direct", load_prompt("direct"), ())
 
 
-def reasoned_workflow(tools: Sequence[str]) -> Workflow:
+def make_reasoning_workflow(tools: Sequence[str]) -> Workflow:
     """One agent that reasons and answers in one call, without tools (Wei et al., 2022)."""
-    return alone("cot", prompt("reasoned"), ())
+    return make_team_of_one("cot", load_prompt("reasoned"), ())
 
 
-def consistent_workflow(tools: Sequence[str]) -> Workflow:
-    """As `reasoned_workflow`, to be asked several times (Wang et al., 2023)."""
-    return alone("self-consistency", prompt("reasoned"), ())
+def make_consistent_workflow(tools: Sequence[str]) -> Workflow:
+    """As `make_reasoning_workflow`, to be asked several times (Wang et al., 2023)."""
+    return make_team_of_one("self-consistency", load_prompt("reasoned"), ())
 
 
-def alone(method: str, text: str, tools: Sequence[str]) -> Workflow:
+def make_team_of_one(method: str, text: str, tools: Sequence[str]) -> Workflow:
     """A team of one."""
     agent = Agent(id="single", role="works alone", prompt=text, tools=tuple(tools))
     topology = Topology(nodes=(Node(id="single", agent="single"),), entry="single", sink="single")
@@ -67,13 +67,13 @@ class SingleAgent:
         made: the workflow of the agent, from its tools.
     """
 
-    act: Act
+    act: AgentRunner
     calls: float = 1.0
     samples: int | None = None
     name: str = "single"
-    made: Callable[[Sequence[str]], Workflow] = single_workflow
+    made: Callable[[Sequence[str]], Workflow] = make_single_workflow
 
-    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+    def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
         """One agent with the tools, if it holds any."""
         return self.made(tools)
 
@@ -81,7 +81,7 @@ class SingleAgent:
         """Sample until the calls are spent, then vote; ties go to the answer that came first.
 
         Raises:
-            ShareError: the calls did not suffice for the first answer.
+            TaskBudgetError: the calls did not suffice for the first answer.
         """
         found = [await self._sample(workflow, question, scope, 0)]
         spent = each = max(found[0].usage.calls, 1)  # a failed sample counts too, so that sampling ends
@@ -89,19 +89,19 @@ class SingleAgent:
         while not cut and len(found) < (self.samples or len(found) + 1) and spent + each <= self.calls:
             try:
                 found.append(await self._sample(workflow, question, scope, len(found)))
-            except ShareError:  # a sample that took more than the first; those before it stand
+            except TaskBudgetError:  # a sample that took more than the first; those before it stand
                 cut = True
             else:
                 spent += max(found[-1].usage.calls, 1)
         return _voted(found, cut=cut)
 
     async def _sample(self, workflow: Workflow, question: Question, scope: Scope, sample: int) -> Trajectory:
-        run = TeamRun(
+        run = TeamContext(
             question=question,
             scope=scope.at(sample=sample),
-            agents=workflow.pool,
+            agents=workflow.agents_by_id,
             act=self.act,
-            router=every,
+            router=route_to_all,
             workflow=workflow.fingerprint,
         )
         return await run_team(workflow.topology, run, config=DETACHED)
@@ -115,19 +115,19 @@ def _voted(samples: Sequence[Trajectory], *, cut: bool) -> Trajectory:
     answers = [sample.answer for sample in samples if sample.answer is not None]
     if not answers:
         return first.replace(steps=steps)
-    return first.replace(steps=steps, answer=vote(answers), error=None)
+    return first.replace(steps=steps, answer=choose_by_vote(answers), error=None)
 
 
-def vote(answers: Sequence[str]) -> str:
+def choose_by_vote(answers: Sequence[str]) -> str:
     """The answer given most often; ties go to the first.
 
-    Answers are the same if what they come to is; see `answers.ballot`.
+    Answers are the same if what they come to is; see `answers.to_ballot`.
 
     Raises:
         ValueError: there are no answers.
     """
     if not answers:
         raise ValueError("there are no answers to vote on")
-    plain = [ballot(answer) for answer in answers]
+    plain = [to_ballot(answer) for answer in answers]
     winner, _ = Counter(plain).most_common(1)[0]
     return answers[plain.index(winner)]

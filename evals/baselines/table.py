@@ -12,8 +12,8 @@ from selfwire.evals.baselines.config import RandomConfig, RefineConfig, Sampling
 from selfwire.evals.baselines.single import SingleAgent
 from selfwire.evals.baselines.teams import FixedTeam
 from selfwire.graphs.method_protocol import Solver
-from selfwire.graphs.method_registry import knobs
-from selfwire.nodes.agent import agent_act
+from selfwire.graphs.method_registry import parse_config
+from selfwire.nodes.agent import make_agent_runner
 from selfwire.runtime.offline.vocabulary import paraphrases
 
 Config = TypeVar("Config", RefineConfig, TeamConfig)
@@ -31,8 +31,8 @@ def _sampled(name: str, made: Callable[[Sequence[str]], Workflow]) -> Maker:
     """One agent that votes with itself."""
 
     def maker(model: Model, toolbox: Toolbox, calls: int | None, config: Mapping[str, Any]) -> Solver:
-        chosen = knobs(name, SamplingConfig, {"samples": SAMPLED[name], **config})
-        act = agent_act(model, toolbox, temperature=chosen.temperature)
+        chosen = parse_config(name, SamplingConfig, {"samples": SAMPLED[name], **config})
+        act = make_agent_runner(model, toolbox, temperature=chosen.temperature)
         most = float("inf") if chosen.samples and calls is None else float(calls or 1)
         return SingleAgent(act, calls=most, samples=chosen.samples, name=name, made=made)
 
@@ -43,28 +43,28 @@ def _fixed(name: str, schema: type[Config], team: Callable[[Config], Workflow], 
     """A fixed team."""
 
     def maker(model: Model, toolbox: Toolbox, calls: int | None, config: Mapping[str, Any]) -> Solver:
-        chosen = knobs(name, schema, {**defaults, **config})
-        act = agent_act(model, toolbox, temperature=chosen.temperature)
-        return FixedTeam(name, act, lambda tools: teams.holding(team(chosen), tools))
+        chosen = parse_config(name, schema, {**defaults, **config})
+        act = make_agent_runner(model, toolbox, temperature=chosen.temperature)
+        return FixedTeam(name, act, lambda tools: teams.with_tools(team(chosen), tools))
 
     return maker
 
 
 def _random(model: Model, toolbox: Toolbox, calls: int | None, config: Mapping[str, Any]) -> Solver:
-    chosen = knobs("random", RandomConfig, config)
+    chosen = parse_config("random", RandomConfig, config)
     instructions = tuple(text for texts in paraphrases().values() for text in texts)
-    act = agent_act(model, toolbox, temperature=chosen.temperature)
-    return FixedTeam("random", act, lambda tools: teams.randomly_rewired(chosen, tools, instructions))
+    act = make_agent_runner(model, toolbox, temperature=chosen.temperature)
+    return FixedTeam("random", act, lambda tools: teams.make_random_team(chosen, tools, instructions))
 
 
 SAMPLED: Mapping[str, int | None] = {"direct": None, "cot": None, "self-consistency": 5, "single": None}
 """Samples that a lone agent votes on by default; None for as many as its calls allow."""
 
 BASELINES: Mapping[str, Maker] = {
-    "direct": _sampled("direct", single.direct_workflow),
-    "cot": _sampled("cot", single.reasoned_workflow),
-    "self-consistency": _sampled("self-consistency", single.consistent_workflow),
-    "single": _sampled("single", single.single_workflow),
+    "direct": _sampled("direct", single.make_direct_workflow),
+    "cot": _sampled("cot", single.make_reasoning_workflow),
+    "self-consistency": _sampled("self-consistency", single.make_consistent_workflow),
+    "single": _sampled("single", single.make_single_workflow),
     "self-refine": _fixed("self-refine", RefineConfig, teams.self_refine),
     "debate": _fixed("debate", TeamConfig, teams.debate, rounds=3),
     "independent": _fixed("independent", TeamConfig, teams.independent),
@@ -76,7 +76,7 @@ BASELINES: Mapping[str, Maker] = {
 """What methods are compared with."""
 
 
-def baseline(
+def make_baseline(
     name: str, *, model: Model, toolbox: Toolbox, calls: int | None = None, config: Mapping[str, Any] = FrozenMap()
 ) -> Solver:
     """A baseline, wired, to put questions to.

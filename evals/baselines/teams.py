@@ -1,7 +1,7 @@
 """Fixed teams as topologies: self-refine, debate, and teams without, with one, or with only equals as leaders.
 
 A round is unrolled into nodes of its own, so a team is an ordinary topology that can be drawn, saved and run by
-any router. Two kinds of nodes call no model: `opening` lets everybody begin, `vote` counts answers.
+any router. Two kinds of nodes call no model: `opening` lets everybody begin, `choose_by_vote` counts answers.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,18 +10,18 @@ from itertools import pairwise
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ModelError
-from selfwire.core.protocols import Act
+from selfwire.core.protocols import AgentRunner
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.topology import Edge, Node, Topology, chain
+from selfwire.core.topology import Edge, Node, Topology, make_chain
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines.config import RandomConfig, RefineConfig, TeamConfig
-from selfwire.evals.baselines.single import prompt, vote
+from selfwire.evals.baselines.single import choose_by_vote, load_prompt
 from selfwire.evolvers.random_edits import edit_at_random
-from selfwire.graphs.agent_node import TeamRun
+from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.node_wrappers import DETACHED
-from selfwire.graphs.routers import every
+from selfwire.graphs.routers import route_to_all
 from selfwire.graphs.team import run_team
 
 OPENING, VOTE = "opening", "vote"
@@ -42,33 +42,33 @@ class FixedTeam:
     """
 
     name: str
-    act: Act
+    act: AgentRunner
     made: Callable[[Sequence[str]], Workflow]
 
-    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+    def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
         """The team with the tools."""
         return self.made(tools)
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Run the team once."""
-        run = TeamRun(
+        run = TeamContext(
             question=question,
             scope=scope.at(task=question.id),
-            agents=workflow.pool,
-            act=voting(self.act),
-            router=every,
+            agents=workflow.agents_by_id,
+            act=make_voting_runner(self.act),
+            router=route_to_all,
             workflow=workflow.fingerprint,
         )
         return await run_team(workflow.topology, run, config=DETACHED)
 
 
-def holding(team: Workflow, tools: Sequence[str]) -> Workflow:
+def with_tools(team: Workflow, tools: Sequence[str]) -> Workflow:
     """The team with its workers holding the tools; critics, leaders and who sums up hold none."""
     held = [agent.replace(tools=tuple(tools)) if agent.kind == "worker" else agent for agent in team.agents]
     return team.replace(agents=tuple(held))
 
 
-def voting(act: Act) -> Act:
+def make_voting_runner(act: AgentRunner) -> AgentRunner:
     """An act in which nodes of the two kinds without a model do their part; nobody reads an opening."""
 
     async def acted(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
@@ -77,7 +77,7 @@ def voting(act: Act) -> Act:
         if agent.kind == VOTE:
             if not inbox:
                 raise ModelError("nobody has given an answer to vote on")
-            return Step(node=scope.node, agent=agent.id, output=vote([message.text for message in inbox]))
+            return Step(node=scope.node, agent=agent.id, output=choose_by_vote([message.text for message in inbox]))
         return await act(agent, question, [message for message in inbox if message.text], scope=scope)
 
     return acted
@@ -130,7 +130,7 @@ def hybrid(config: TeamConfig) -> Workflow:
     return _led("hybrid", config, peers=True)
 
 
-def randomly_rewired(config: RandomConfig, tools: Sequence[str], instructions: Sequence[str]) -> Workflow:
+def make_random_team(config: RandomConfig, tools: Sequence[str], instructions: Sequence[str]) -> Workflow:
     """The pair worker -> summary after random legal rewirings: the control for teams that were evolved.
 
     Args:
@@ -139,7 +139,7 @@ def randomly_rewired(config: RandomConfig, tools: Sequence[str], instructions: S
         instructions: what prompts of newcomers and rewrites are drawn from.
     """
     agents = (_worker("worker").replace(tools=tuple(tools)), _worker("summary", kind="aggregator"))
-    pair = Workflow(method="random", agents=agents, topology=chain("worker", "summary"))
+    pair = Workflow(method="random", agents=agents, topology=make_chain("worker", "summary"))
     return edit_at_random(pair, config.edits, instructions, scope=Scope(seed=config.seed))[0]
 
 
@@ -177,7 +177,7 @@ def _workflow(
 
 
 def _worker(name: str, *, kind: str = "worker") -> Agent:
-    return Agent(id=name, role=ROLES[name], prompt=prompt(name), kind=kind)
+    return Agent(id=name, role=ROLES[name], prompt=load_prompt(name), kind=kind)
 
 
 def _opening() -> Agent:

@@ -20,10 +20,10 @@ from selfwire.core.execution import MEBIBYTE, Execution, Limits
 from selfwire.core.protocols import Sandbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.core.values import thawed
-from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
-from selfwire.evals.benchmarks.programs import CODE_FORM, complaint, program_in
-from selfwire.evals.benchmarks.sources import rows
+from selfwire.core.values import to_plain_json
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
+from selfwire.evals.benchmarks.programs import CODE_FORM, describe_error, find_program
+from selfwire.evals.benchmarks.sources import read_rows
 from selfwire.tools.python import PythonTool
 
 EACH = Limits(seconds=30, processor=12)
@@ -41,9 +41,9 @@ are, lists as Python writes them), and prints the function's result as Python's 
 
 
 @cache
-def tasks() -> tuple[Task, ...]:
+def load_tasks() -> tuple[Task, ...]:
     """The distinct tasks of the selection."""
-    found = {one["name"]: one for one in reversed(rows("apps/selected150.jsonl"))}
+    found = {one["name"]: one for one in reversed(read_rows("apps/selected150.jsonl"))}
     return tuple(_task(one) for one in reversed(found.values()))
 
 
@@ -79,24 +79,24 @@ class ProgramOutput:
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Score 1 if every test passes, else 0; hidden tests are not quoted.
 
         Raises:
             GradingError: the task has no tests.
             SandboxError: the sandbox failed.
         """
-        tests = thawed(task.reference)
+        tests = to_plain_json(task.reference)
         if not isinstance(tests, list) or not tests:
             raise GradingError(f"task {task.id!r} has no tests as its reference")
-        runs, whole = await self._runs(program_in(answer), [given for given, _ in tests])
-        right = [passes(done, expected) for done, (_, expected) in zip(runs, tests, strict=False)]
+        runs, whole = await self._runs(find_program(answer), [given for given, _ in tests])
+        right = [has_passed(done, expected) for done, (_, expected) in zip(runs, tests, strict=False)]
         passed = [*right, False].index(False)
         details = {"passed": passed, "tests": len(tests)}
         if passed == len(tests):
             return Feedback(score=1.0, solved=True, text="All tests pass.", details=details)
         failed = runs[passed] if passed < len(runs) else whole
-        why = "It printed something else than expected." if failed.exit_status == 0 else complaint(failed, EACH)
+        why = "It printed something else than expected." if failed.exit_status == 0 else describe_error(failed, EACH)
         told = f"Test {passed + 1} of {len(tests)} fails. {why}"
         return Feedback(score=0.0, solved=False, text=told, details=details)
 
@@ -119,12 +119,12 @@ class ProgramOutput:
 _REPORT: TypeAdapter[list[tuple[int | None, str, str]]] = TypeAdapter(list[tuple[int | None, str, str]])
 
 
-def passes(done: Execution, expected: str) -> bool:
+def has_passed(done: Execution, expected: str) -> bool:
     """Whether a program ended well and printed what was expected."""
-    return done.exit_status == 0 and same_output(done.stdout, expected)
+    return done.exit_status == 0 and is_same_output(done.stdout, expected)
 
 
-def same_output(printed: str, expected: str) -> bool:
+def is_same_output(printed: str, expected: str) -> bool:
     """Whether two outputs have the same words in the same lines; space at ends, and blank lines there, say nothing."""
     lines = [[line.split() for line in text.strip().splitlines()] for text in (printed, expected)]
     return [len(line) for line in lines[0]] == [len(line) for line in lines[1]] and all(
@@ -154,9 +154,9 @@ def apps(sandbox: Sandbox) -> Benchmark:
     return Benchmark(
         name="apps",
         description="Programs for standard input and output, introductory to competition, graded by hidden tests.",
-        load=lambda seed, train, gate, test: disjoint_splits(tasks(), seed, train, gate, test),
+        load=lambda seed, train, gate, test: make_disjoint_splits(load_tasks(), seed, train, gate, test),
         environment=ProgramOutput(sandbox),
         toolbox={"python": PythonTool(sandbox)},
         tools=("python",),
-        baseline=Baseline("echo", lambda question: ECHO),
+        baseline=TrivialRule("echo", lambda question: ECHO),
     )

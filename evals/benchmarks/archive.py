@@ -16,10 +16,10 @@ from functools import lru_cache
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.answers import final_answer
+from selfwire.evals.answers import find_final_answer
 from selfwire.evals.benchmarks.archive_questions import KINDS
 from selfwire.evals.benchmarks.archive_world import Names, documents, neighbourhood
-from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
 from selfwire.tools.browse import BrowseTool
 from selfwire.tools.search import Document, SearchTool
 
@@ -56,7 +56,7 @@ class Archive:
 
 
 @lru_cache(maxsize=4)
-def generated(size: int, seed: int = 0) -> Archive:
+def generate_archive(size: int, seed: int = 0) -> Archive:
     """Generate `size` tasks, and a corpus of ten documents for every two of them.
 
     Raises:
@@ -95,7 +95,7 @@ class ArchiveEnvironment:
 
     name = "archive"
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Score 1 for the reference, else 0 with what can be said without it.
 
         Raises:
@@ -103,15 +103,15 @@ class ArchiveEnvironment:
         """
         if not isinstance(task.reference, str):
             raise GradingError(f"archive task {task.id!r} has no text as reference: {task.reference!r}")
-        given = final_answer(answer)
+        given = find_final_answer(answer)
         if given is None:
             return _unsolved("Format fault: there is no line that starts with 'Answer:' and gives an answer.")
-        if normalised(given) == normalised(task.reference):
+        if normalise(given) == normalise(task.reference):
             return Feedback(score=1.0, solved=True, text="The answer is right.")
         return _unsolved(_complaint(task.input, given))
 
 
-def normalised(text: str) -> str:
+def normalise(text: str) -> str:
     """Lower case, without accents, punctuation, articles, thousands separators and double spaces."""
     plain = unicodedata.normalize("NFKD", text.lower()).encode("ascii", "ignore").decode()
     plain = re.sub(r"(?<=\d),(?=\d{3})", "", plain)
@@ -119,7 +119,7 @@ def normalised(text: str) -> str:
     return " ".join(word for word in words if word not in ("a", "an", "the"))
 
 
-def first_option(question: str) -> str:
+def choose_first_option(question: str) -> str:
     """The trivial baseline: the first of two options, and a fixed guess where there are none."""
     found = re.search(r", (.+?) or .+\?", question)
     guess = found[1] if found else "6" if question.lower().startswith(("how many", "for how many")) else "unknown"
@@ -133,15 +133,15 @@ def archive(size: int = 600, seed: int = 0) -> Benchmark:
         size: number of tasks to draw splits from.
         seed: seed of world and questions; splits have their own.
     """
-    made = generated(size, seed)
+    made = generate_archive(size, seed)
     return Benchmark(
         name="archive",
         description="Generated multi-hop questions over generated documents, with a search tool.",
-        load=lambda split_seed, train, gate, test: disjoint_splits(made.tasks, split_seed, train, gate, test),
+        load=lambda split_seed, train, gate, test: make_disjoint_splits(made.tasks, split_seed, train, gate, test),
         environment=ArchiveEnvironment(),
         toolbox={"search": SearchTool(made.documents), "browse": BrowseTool(made.documents)},
         tools=("search",),
-        baseline=Baseline("first option", first_option),
+        baseline=TrivialRule("first option", choose_first_option),
     )
 
 
@@ -151,7 +151,7 @@ def _unsolved(text: str) -> Feedback:
 
 def _complaint(question: str, given: str) -> str:
     """What is wrong with an answer, as far as question and answer alone tell."""
-    if normalised(given) in ("unknown", "not known", "i do not know", "n a", "none"):
+    if normalise(given) in ("unknown", "not known", "i do not know", "n a", "none"):
         return "The answer leaves the question open."
     if len(given.split()) > LONGEST:
         return "Format fault: the answer is longer than a name, number or year."

@@ -12,9 +12,9 @@ from functools import cache
 from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.answers import final_answer
-from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
-from selfwire.evals.benchmarks.sources import source, table
+from selfwire.evals.answers import find_final_answer
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
+from selfwire.evals.benchmarks.sources import find_source, list_sources
 from selfwire.tools.calculator import CalculatorTool
 
 FORM = "End with a line that starts with 'Answer:' and gives only the answer."
@@ -28,20 +28,20 @@ _BRACKETS = re.compile(r"[\s()\[\]{}<>]+")
 
 
 @cache
-def tasks() -> tuple[Task, ...]:
+def load_tasks() -> tuple[Task, ...]:
     """All questions; the kind is the name of the task that they belong to."""
-    return tuple(task for name in table() if name.startswith("bbh/") for task in _questions(name))
+    return tuple(task for name in list_sources() if name.startswith("bbh/") for task in _questions(name))
 
 
 def _questions(name: str) -> Iterator[Task]:
     kind = name.removeprefix("bbh/").removesuffix(".json")
-    for number, one in enumerate(json.loads(source(name).read_text(encoding="utf-8"))["examples"]):
+    for number, one in enumerate(json.loads(find_source(name).read_text(encoding="utf-8"))["examples"]):
         form = OPTION_FORM if "(A)" in one["input"] else FORM
         text = f"{one['input']}\n{form}"
         yield Task(id=f"bbh-{kind}-{number}", input=text, kind=kind, reference=one["target"])
 
 
-def normalised(answer: str, gold: str) -> str:
+def normalise(answer: str, gold: str) -> str:
     """The normal form of an answer, as the kind of the gold answer asks for it."""
     text = " ".join(answer.split()).strip(_DECORATION)
     if re.fullmatch(r"\([A-Z]\)", gold):
@@ -61,7 +61,7 @@ class BbhEnvironment:
 
     name = "bbh"
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Score 1 for the reference, else 0.
 
         Raises:
@@ -70,18 +70,18 @@ class BbhEnvironment:
         gold = task.reference
         if not isinstance(gold, str):
             raise GradingError(f"BBH task {task.id!r} has no text as reference: {gold!r}")
-        given = final_answer(answer)
+        given = find_final_answer(answer)
         if given is None:
             text = "Format fault: there is no line that starts with 'Answer:' and gives an answer."
             return Feedback(score=0.0, solved=False, text=text)
-        if normalised(given, gold) == normalised(gold, gold):
+        if normalise(given, gold) == normalise(gold, gold):
             return Feedback(score=1.0, solved=True, text="The answer is right.")
         if OPTION_FORM in task.input and not _LETTER.match(given.strip(_DECORATION)):
             return Feedback(score=0.0, solved=False, text="The answer is wrong, and it is no letter of an option.")
         return Feedback(score=0.0, solved=False, text="The answer is wrong.")
 
 
-def first_option(question: str) -> str:
+def choose_first_option(question: str) -> str:
     """The trivial baseline: the first of the options that the question names, else 0."""
     if OPTION_FORM in question:
         return "Answer: (A)"
@@ -97,9 +97,9 @@ def bbh() -> Benchmark:
     return Benchmark(
         name="bbh",
         description="27 tasks of reasoning, each answer compared in the normal form of its kind.",
-        load=lambda seed, train, gate, test: disjoint_splits(tasks(), seed, train, gate, test),
+        load=lambda seed, train, gate, test: make_disjoint_splits(load_tasks(), seed, train, gate, test),
         environment=BbhEnvironment(),
         toolbox={"calculator": CalculatorTool()},
         tools=("calculator",),
-        baseline=Baseline("first option", first_option),
+        baseline=TrivialRule("first option", choose_first_option),
     )

@@ -11,7 +11,7 @@ from selfwire.core.task import Splits, Task
 
 
 @dataclass(frozen=True)
-class Baseline:
+class TrivialRule:
     """What needs no team: always the same answer, or a rule on the question.
 
     Attributes:
@@ -54,7 +54,7 @@ class Benchmark:
     environment: Environment
     toolbox: Toolbox
     tools: tuple[str, ...]
-    baseline: Baseline
+    baseline: TrivialRule
     figures: tuple[str, ...] = ()
     aside: Callable[[], Coroutine[Any, Any, Sequence[str]]] | None = None
 
@@ -74,7 +74,7 @@ class Benchmark:
         return replace(self, environment=found.with_model(model)) if isinstance(found, NeedsModel) else self
 
 
-def disjoint_splits(tasks: Sequence[Task], seed: int, train: int, gate: int, test: int) -> Splits:
+def make_disjoint_splits(tasks: Sequence[Task], seed: int, train: int, gate: int, test: int) -> Splits:
     """Deal tasks out so that no question and no entity is on two sides.
 
     Tasks that share an entity or a text form a group; groups are dealt whole, the largest split first, in an
@@ -84,7 +84,7 @@ def disjoint_splits(tasks: Sequence[Task], seed: int, train: int, gate: int, tes
     Raises:
         ConfigError: there are not enough tasks.
     """
-    groups = _mixed(grouped(tasks), random.Random(f"splits {seed}"))
+    groups = _mixed(split_into_components(tasks), random.Random(f"splits {seed}"))
     dealt: dict[str, list[Task]] = {"train": [], "gate": [], "test": []}
     sizes = {"train": train, "gate": gate, "test": test}
     for name in sorted(sizes, key=lambda one: -sizes[one]):
@@ -98,7 +98,7 @@ def disjoint_splits(tasks: Sequence[Task], seed: int, train: int, gate: int, tes
     return Splits(**{name: tuple(found) for name, found in dealt.items()})
 
 
-def grouped(tasks: Sequence[Task]) -> list[list[Task]]:
+def split_into_components(tasks: Sequence[Task]) -> list[list[Task]]:
     """Tasks in groups that share no entity and no text with one another, in order of their first task."""
     parent = list(range(len(tasks)))
 

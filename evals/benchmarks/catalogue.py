@@ -6,8 +6,8 @@ from pathlib import Path
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.protocols import Embedder
 from selfwire.core.task import Splits, Task
-from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
-from selfwire.runtime.embedding_cache import KeptEmbedder
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
+from selfwire.runtime.embedding_cache import CachedEmbedder
 from selfwire.runtime.embeddings import MiniLMEmbedder
 
 NAMES = (
@@ -26,13 +26,13 @@ NAMES = (
 )
 
 
-def benchmark(
+def load_benchmark(
     name: str, *, seed: int = 0, size: int | None = None, grader: str = "exact", rubric: str | None = None
 ) -> Benchmark:
     """A benchmark.
 
     Args:
-        name: one of `NAMES`, or the path of a JSONL file with tasks of one's own; `hotpotqa` and `2wikimultihopqa`
+        name: one of `NAMES`, or the path of a JSONL file with tasks of one's own; `load_hotpotqa` and `2wikimultihopqa`
             search by words, or as `hotpotqa:dense` and `hotpotqa:hybrid` by MiniLM embeddings too.
         seed: of generated tasks.
         size: how many tasks to generate at least, where they are generated.
@@ -58,24 +58,24 @@ def benchmark(
 
         return PLANCRAFT
     if is_file(name):
-        return own_tasks(name, grader, rubric)
+        return load_own_tasks(name, grader, rubric)
     if name in (published := _published()):
         return published[name]()
     if name.partition(":")[0] in ("hotpotqa", "2wikimultihopqa"):
         from selfwire.evals.benchmarks.multihop import multihop
 
-        return multihop(*retrieving(name))
+        return multihop(*parse_retrieval_name(name))
     raise ConfigError(f"unknown benchmark {name!r}; choose {', '.join(NAMES)}, or give the path of a .jsonl file")
 
 
-def retrieving(name: str) -> tuple[str, str, Embedder | None]:
+def parse_retrieval_name(name: str) -> tuple[str, str, Embedder | None]:
     """A benchmark, its retriever and its embedder, out of a name such as `hotpotqa:hybrid`.
 
     MiniLM embeds whatever the machine has, so that a name means the same passages everywhere.
     """
     benchmark, _, retriever = name.partition(":")
     retriever = retriever or "bm25"
-    return benchmark, retriever, None if retriever == "bm25" else KeptEmbedder(MiniLMEmbedder())
+    return benchmark, retriever, None if retriever == "bm25" else CachedEmbedder(MiniLMEmbedder())
 
 
 def is_file(name: str) -> bool:
@@ -86,12 +86,12 @@ def is_file(name: str) -> bool:
 def _published() -> Mapping[str, Callable[[], Benchmark]]:
     """Benchmarks over published data, by name; programs run in the sandbox that works here."""
     from selfwire.evals.benchmarks import apps, bbh, deepresearcher, gsm8k, humaneval, math500, mbpp, workbench
-    from selfwire.runtime.sandbox import found_sandbox
+    from selfwire.runtime.sandbox import find_sandbox
 
     return {
-        "humaneval": lambda: humaneval.humaneval(found_sandbox()),
-        "mbpp": lambda: mbpp.mbpp(found_sandbox()),
-        "apps": lambda: apps.apps(found_sandbox()),
+        "humaneval": lambda: humaneval.humaneval(find_sandbox()),
+        "mbpp": lambda: mbpp.mbpp(find_sandbox()),
+        "apps": lambda: apps.apps(find_sandbox()),
         "math500": math500.math500,
         "gsm8k": gsm8k.gsm8k,
         "bbh": bbh.bbh,
@@ -100,7 +100,7 @@ def _published() -> Mapping[str, Callable[[], Benchmark]]:
     }
 
 
-def own_tasks(path: str, grader: str, rubric: str | None = None) -> Benchmark:
+def load_own_tasks(path: str, grader: str, rubric: str | None = None) -> Benchmark:
     """The user's own tasks, with a grader or a judge as the environment and no tools.
 
     Raises:
@@ -114,7 +114,7 @@ def own_tasks(path: str, grader: str, rubric: str | None = None) -> Benchmark:
     _check_references(path, tasks, grader, rubric)
 
     def load(seed: int, train: int, gate: int, test: int) -> Splits:
-        return disjoint_splits(tasks, seed, train, gate, test)
+        return make_disjoint_splits(tasks, seed, train, gate, test)
 
     return Benchmark(
         name=path,
@@ -123,14 +123,14 @@ def own_tasks(path: str, grader: str, rubric: str | None = None) -> Benchmark:
         environment=JudgeEnvironment(rubric) if grader == JUDGE else load_grader(grader),
         toolbox={},
         tools=(),
-        baseline=Baseline("empty answer", lambda question: "-"),
+        baseline=TrivialRule("empty answer", lambda question: "-"),
         figures=(HOLDS, AGREES) if grader == JUDGE else (),
     )
 
 
 def _check_references(path: str, tasks: Sequence[Task], grader: str, rubric: str | None) -> None:
     """Refuse tasks that cannot be graded, before their answers are paid for."""
-    from selfwire.evals.graders import NAMED, checked_references
+    from selfwire.evals.graders import NAMED, validate_references
     from selfwire.evals.judge import JUDGE
 
     if grader == JUDGE and rubric is None and (bare := [task.id for task in tasks if task.reference is None]):
@@ -140,6 +140,6 @@ def _check_references(path: str, tasks: Sequence[Task], grader: str, rubric: str
         )
     try:
         for task in tasks if grader in NAMED else ():
-            checked_references(grader, task)
+            validate_references(grader, task)
     except GradingError as error:
         raise ConfigError(f"{path}: {error}; mend the task, or choose another --grader") from None

@@ -27,6 +27,6 @@ class Collection:
     gold: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
-def asked(question: str) -> str:
+def strip_format_hint(question: str) -> str:
     """A task's input without the line that says which form its answer takes."""
     return question.removesuffix(FORM).strip()

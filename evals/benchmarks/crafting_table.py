@@ -55,7 +55,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Episode:
+class SimulationResult:
     """What the simulator made of an answer.
 
     Attributes:
@@ -73,7 +73,7 @@ class Episode:
     inventory: Slots
 
 
-def lines(answer: str) -> tuple[Line, ...]:
+def parse_lines(answer: str) -> tuple[Line, ...]:
     """The lines of an answer that are not empty; bullets, numbers and backticks around them do not count."""
     numbered = enumerate(answer.splitlines(), start=1)
     return tuple(_line(number, raw[:_LONGEST_LINE]) for number, raw in numbered if raw.strip(" \t`"))
@@ -152,7 +152,7 @@ def _blank() -> tuple[Any, _Table]:
     return PlancraftGymWrapper(empty, max_steps=MAX_STEPS), _Table()
 
 
-def simulator(example: Mapping[str, Any]) -> Any:
+def make_simulator(example: Mapping[str, Any]) -> Any:
     """A fresh simulator of an example, given as JSON; the example is copied, for the simulator changes its own."""
     wrapper, table = (copy.copy(one) for one in _blank())
     wrapper.example = PlancraftExample(**copy.deepcopy(dict(example)))
@@ -161,19 +161,19 @@ def simulator(example: Mapping[str, Any]) -> Any:
     return wrapper
 
 
-def first_observation(example: Mapping[str, Any]) -> str:
+def get_first_observation(example: Mapping[str, Any]) -> str:
     """Objective and inventory in the simulator's words."""
-    return str(simulator(example).step("")[0]["text"])
+    return str(make_simulator(example).step("")[0]["text"])
 
 
-def play(example: Mapping[str, Any], actions: tuple[Line, ...]) -> Episode:
+def run_actions(example: Mapping[str, Any], actions: tuple[Line, ...]) -> SimulationResult:
     """Run actions until the simulator ends the episode.
 
     Args:
         example: the task as the package stores it, as JSON.
         actions: lines with an action.
     """
-    run = simulator(example)
+    run = make_simulator(example)
     run.step("")
     faults: list[str] = []
     reward, steps = 0.0, 0
@@ -187,14 +187,14 @@ def play(example: Mapping[str, Any], actions: tuple[Line, ...]) -> Episode:
             break
         if _slots(run) == before:
             faults.append(f"line {line.number} ({line.text!r}) did nothing: {_why_idle(line, before)}")
-    return Episode(reward == 1.0, steps, tuple(faults), len(actions) - steps, _slots(run))
+    return SimulationResult(reward == 1.0, steps, tuple(faults), len(actions) - steps, _slots(run))
 
 
 def _slots(run: Any) -> Slots:
     return {slot: (str(item["type"]), int(item["quantity"])) for slot, item in sorted(run.environment.state.items())}
 
 
-def listed(slots: Slots) -> str:
+def format_slots(slots: Slots) -> str:
     """Slots and what is in them, as one line."""
     return ", ".join(f"{item} {_NAMES[slot]} quantity {count}" for slot, (item, count) in slots.items()) or "nothing"
 
@@ -225,4 +225,4 @@ def _why_empty(source: str, slots: Slots) -> str:
     if source != "[0]":
         return f"{source} is empty"
     grid = {slot: held for slot, held in slots.items() if slot < 10}
-    return f"[0] is empty, for the grid makes nothing; it holds {listed(grid)}"
+    return f"[0] is empty, for the grid makes nothing; it holds {format_slots(grid)}"

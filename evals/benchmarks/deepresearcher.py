@@ -13,32 +13,32 @@ from functools import cache
 from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.core.values import thawed
-from selfwire.evals.answers import final_answer
-from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
-from selfwire.evals.benchmarks.sources import rows
+from selfwire.core.values import to_plain_json
+from selfwire.evals.answers import find_final_answer
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
+from selfwire.evals.benchmarks.sources import read_rows
 
 FORM = "End with a line that starts with 'Answer:' and gives only the name, date, number or yes or no."
 _SPACED = str.maketrans(dict.fromkeys(string.punctuation, " "))
 
 
 @cache
-def tasks() -> tuple[Task, ...]:
+def load_tasks() -> tuple[Task, ...]:
     """All questions; the reference is the list of alternatives."""
     return tuple(
         Task(id=one["id"], input=f"{one['question']}\n{FORM}", kind=one["source"], reference=one["answers"])
-        for one in rows("deepresearcher/test.jsonl")
+        for one in read_rows("deepresearcher/test.jsonl")
     )
 
 
-def words(text: str) -> frozenset[str]:
+def split_words(text: str) -> frozenset[str]:
     """The set of lower-cased words, punctuation read as space."""
     return frozenset(text.lower().translate(_SPACED).split())
 
 
 def set_f1(answer: str, gold: str) -> float:
     """F1 over the two sets of words."""
-    said, wanted = words(answer), words(gold)
+    said, wanted = split_words(answer), split_words(gold)
     common = len(said & wanted)
     return 2 * common / (len(said) + len(wanted)) if common else 0.0
 
@@ -48,16 +48,16 @@ class SetF1Environment:
 
     name = "deepresearcher"
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Score the F1; solved at 1.
 
         Raises:
             GradingError: the task has no list of texts as its reference.
         """
-        golds = thawed(task.reference)
+        golds = to_plain_json(task.reference)
         if not (isinstance(golds, list) and golds and all(isinstance(gold, str) for gold in golds)):
             raise GradingError(f"task {task.id!r} has no list of texts as reference: {golds!r}")
-        given = final_answer(answer)
+        given = find_final_answer(answer)
         if given is None:
             text = "Format fault: there is no line that starts with 'Answer:' and gives an answer."
             return Feedback(score=0.0, solved=False, text=text)
@@ -71,9 +71,9 @@ def deepresearcher() -> Benchmark:
     return Benchmark(
         name="deepresearcher",
         description="Open questions of six sets, answered without a corpus, scored by a set F1 over alternatives.",
-        load=lambda seed, train, gate, test: disjoint_splits(tasks(), seed, train, gate, test),
+        load=lambda seed, train, gate, test: make_disjoint_splits(load_tasks(), seed, train, gate, test),
         environment=SetF1Environment(),
         toolbox={},
         tools=(),
-        baseline=Baseline("always yes", lambda question: "Answer: yes"),
+        baseline=TrivialRule("always yes", lambda question: "Answer: yes"),
     )

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 from selfwire.evals.benchmarks.errands_wordings import (
     COMPLAINTS,
     HELPERS,
@@ -35,7 +35,7 @@ RIGHT = np.array([tuple(HELPERS).index(situation.helper) for situation in SITUAT
 Integers = npt.NDArray[np.int64]
 
 
-class Errand(Value):
+class Errand(FrozenModel):
     """One task.
 
     Args:
@@ -66,7 +66,7 @@ class Errand(Value):
         )
 
 
-def errands(count: int, *, length: int, seed: int, held_out: bool = False) -> tuple[Errand, ...]:
+def generate_errands(count: int, *, length: int, seed: int, held_out: bool = False) -> tuple[Errand, ...]:
     """Generate tasks; equal arguments give equal tasks.
 
     Args:
@@ -104,12 +104,12 @@ class Standing(NamedTuple):
     failed: npt.NDArray[np.bool_]
 
 
-def begun(count: int) -> Standing:
+def start_errand(count: int) -> Standing:
     """B tasks before their first stage."""
     return Standing(np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_))
 
 
-def worked(situations: Integers, order: Integers, random: np.random.Generator) -> npt.NDArray[np.bool_]:
+def has_settled(situations: Integers, order: Integers, random: np.random.Generator) -> npt.NDArray[np.bool_]:
     """Whether layers settle situations: (B,) for (B,) situations and orders (B, L, K), -1 behind the last agent."""
     right = np.zeros(len(situations), dtype=np.bool_)
     for layer in range(order.shape[1]):
@@ -119,7 +119,7 @@ def worked(situations: Integers, order: Integers, random: np.random.Generator) -
     return right
 
 
-def settling_chances(layers: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
+def compute_settling_chances(layers: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
     """(situations,) probability that a stage with these layers settles each situation."""
     chance = np.zeros(len(SITUATIONS))
     for layer in layers:

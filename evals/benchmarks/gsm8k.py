@@ -9,16 +9,16 @@ from functools import cache
 from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.answers import marked_number, number
-from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
-from selfwire.evals.benchmarks.sources import rows
+from selfwire.evals.answers import find_marked_number, parse_number
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
+from selfwire.evals.benchmarks.sources import read_rows
 from selfwire.tools.calculator import CalculatorTool
 
 FORM = "End with a line that holds '#### ' and then only the number."
 
 
 @cache
-def tasks() -> tuple[Task, ...]:
+def load_tasks() -> tuple[Task, ...]:
     """The test set; the reference is the number behind the mark, as a text."""
     return tuple(
         Task(
@@ -27,7 +27,7 @@ def tasks() -> tuple[Task, ...]:
             kind="arithmetic",
             reference=one["answer"].rpartition("####")[2].strip(),
         )
-        for number, one in enumerate(rows("gsm8k/test.jsonl"))
+        for number, one in enumerate(read_rows("gsm8k/test.jsonl"))
     )
 
 
@@ -36,16 +36,16 @@ class Gsm8kEnvironment:
 
     name = "gsm8k"
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Score 1 for the right number, else 0.
 
         Raises:
             GradingError: the task has no number as its reference.
         """
-        gold = number(task.reference) if isinstance(task.reference, str) else None
+        gold = parse_number(task.reference) if isinstance(task.reference, str) else None
         if gold is None:
             raise GradingError(f"GSM8K task {task.id!r} has no number as reference: {task.reference!r}")
-        given = marked_number(answer)
+        given = find_marked_number(answer)
         if given is None:
             return Feedback(score=0.0, solved=False, text="Format fault: there is no number behind '####'.")
         if given == gold:
@@ -58,9 +58,9 @@ def gsm8k() -> Benchmark:
     return Benchmark(
         name="gsm8k",
         description="School arithmetic in words; the number behind '####' is compared.",
-        load=lambda seed, train, gate, test: disjoint_splits(tasks(), seed, train, gate, test),
+        load=lambda seed, train, gate, test: make_disjoint_splits(load_tasks(), seed, train, gate, test),
         environment=Gsm8kEnvironment(),
         toolbox={"calculator": CalculatorTool()},
         tools=("calculator",),
-        baseline=Baseline("always 5", lambda question: "#### 5"),
+        baseline=TrivialRule("always 5", lambda question: "#### 5"),
     )

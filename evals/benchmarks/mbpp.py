@@ -13,9 +13,9 @@ from typing import Any
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Sandbox
 from selfwire.core.task import Splits, Task
-from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.benchmarks.programs import CODE_FORM, UnitTests
-from selfwire.evals.benchmarks.sources import rows
+from selfwire.evals.benchmarks.sources import read_rows
 from selfwire.tools.python import PythonTool
 
 RANGES = {"train": (601, 974), "gate": (511, 600), "test": (11, 510)}
@@ -23,12 +23,12 @@ RANGES = {"train": (601, 974), "gate": (511, 600), "test": (11, 510)}
 
 
 @cache
-def problems() -> tuple[dict[str, Any], ...]:
+def load_problems() -> tuple[dict[str, Any], ...]:
     """The 974 problems: task_id, text, code, test_setup_code and test_list."""
-    return tuple(rows("mbpp/mbpp.jsonl"))
+    return tuple(read_rows("mbpp/mbpp.jsonl"))
 
 
-def task_of(problem: dict[str, Any]) -> Task:
+def to_task(problem: dict[str, Any]) -> Task:
     """A problem as a task."""
     setup = [problem["test_setup_code"]] if problem["test_setup_code"].strip() else []
     tests = "\n".join([*setup, *problem["test_list"]])
@@ -42,16 +42,16 @@ def task_of(problem: dict[str, Any]) -> Task:
 
 
 @cache
-def tasks(split: str) -> tuple[Task, ...]:
+def load_tasks(split: str) -> tuple[Task, ...]:
     """The tasks of a split; those of train and gate whose sentence stands in a later split too are left out."""
     first, last = RANGES[split]
-    found = tuple(task_of(one) for one in problems() if first <= one["task_id"] <= last)
+    found = tuple(to_task(one) for one in load_problems() if first <= one["task_id"] <= last)
     later = {"train": ("gate", "test"), "gate": ("test",), "test": ()}[split]
-    taken = {entity for other in later for task in tasks(other) for entity in task.entities}
+    taken = {entity for other in later for task in load_tasks(other) for entity in task.entities}
     return tuple(task for task in found if not taken.intersection(task.entities))
 
 
-def splits(seed: int, train: int, gate: int, test: int) -> Splits:
+def make_splits(seed: int, train: int, gate: int, test: int) -> Splits:
     """Tasks of the authors' splits, shuffled by the seed.
 
     Raises:
@@ -62,14 +62,14 @@ def splits(seed: int, train: int, gate: int, test: int) -> Splits:
 
 
 def _drawn(seed: int, split: str, size: int) -> tuple[Task, ...]:
-    shuffled = list(tasks(split))
+    shuffled = list(load_tasks(split))
     if size > len(shuffled):
         raise ConfigError(f"MBPP's split for {split!r} has {len(shuffled)} tasks, not {size}; ask for fewer")
     random.Random(f"mbpp {split} {seed}").shuffle(shuffled)
     return tuple(shuffled[:size])
 
 
-def empty_function(question: str) -> str:
+def make_empty_function(question: str) -> str:
     """The trivial baseline: a function of the name that the first test calls, with nothing in it."""
     test = re.search(r"^assert\b(.*)", question, re.MULTILINE)
     called = re.findall(r"([a-zA-Z_]\w*)\s*\(", test[1] if test else "")
@@ -82,9 +82,9 @@ def mbpp(sandbox: Sandbox) -> Benchmark:
     return Benchmark(
         name="mbpp",
         description="Short Python functions to write from a sentence and three unit tests, in the authors' splits.",
-        load=splits,
+        load=make_splits,
         environment=UnitTests("mbpp", sandbox),
         toolbox={"python": PythonTool(sandbox)},
         tools=("python",),
-        baseline=Baseline("empty function", empty_function),
+        baseline=TrivialRule("empty function", make_empty_function),
     )

@@ -16,15 +16,15 @@ from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.answers import final_answer
-from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
-from selfwire.evals.benchmarks.collection import FORM, Collection, asked
-from selfwire.evals.benchmarks.sources import source
-from selfwire.evals.graders import contains, em, f1, normalised, references
-from selfwire.evals.retrieval import lines, recall
+from selfwire.evals.answers import find_final_answer
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
+from selfwire.evals.benchmarks.collection import FORM, Collection, strip_format_hint
+from selfwire.evals.benchmarks.sources import find_source
+from selfwire.evals.graders import contains, em, f1, get_references, normalise
+from selfwire.evals.retrieval import format_recall, measure_recall
 from selfwire.tools.browse import BrowseTool
 from selfwire.tools.calculator import CalculatorTool
-from selfwire.tools.search import PER_STEP, Document, SearchTool, retriever
+from selfwire.tools.search import PER_STEP, Document, SearchTool, make_retriever
 
 NAMES = ("hotpotqa", "2wikimultihopqa")
 
@@ -56,7 +56,7 @@ class MultihopEnvironment:
             raise ConfigError(f"an answer is solved at an F1 above 0 and up to 1, not at {solved_at}")
         self.name, self.solved_at = name, solved_at
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Score an answer with its F1; without an answer line the whole text counts as the answer.
 
         `details` holds em, f1 and accuracy: whether the answer contains the reference as whole words (a reference
@@ -65,10 +65,10 @@ class MultihopEnvironment:
         Raises:
             GradingError: the task has no reference.
         """
-        golds = references(task)
+        golds = get_references(task)
         if not golds:
             raise GradingError(f"{self.name} task {task.id!r} has no answer as its reference: {task.reference!r}")
-        line = final_answer(answer)
+        line = find_final_answer(answer)
         given = answer if line is None else line
         details = {
             "em": max(em(given, gold) for gold in golds),
@@ -76,7 +76,7 @@ class MultihopEnvironment:
             "accuracy": max(accuracy(given, gold) for gold in golds),
         }
         solved = details["em"] == 1 or details["f1"] >= self.solved_at
-        said = "The answer is right." if solved else complaint(task.input, line, details["f1"])
+        said = "The answer is right." if solved else describe_error(task.input, line, details["f1"])
         return Feedback(score=details["f1"], solved=solved, text=said, details=details)
 
 
@@ -92,42 +92,42 @@ def multihop(name: str, retrieval: str = "bm25", embedder: Embedder | None = Non
     Raises:
         ConfigError: there is no such benchmark or retriever, or the data cannot be had.
     """
-    found = collection(name)
+    found = load_collection(name)
     told = "the paragraphs of all questions" if name == "hotpotqa" else f"{len(found.documents):,} passages"
-    search = SearchTool(found.documents, k=k, retriever=retriever(retrieval, found.documents, embedder))
+    search = SearchTool(found.documents, k=k, retriever=make_retriever(retrieval, found.documents, embedder))
     return Benchmark(
         name=name,
         description=f"{len(found.tasks)} multi-hop questions over {told}, with a search tool; scored by F1.",
-        load=partial(disjoint_splits, found.tasks),
+        load=partial(make_disjoint_splits, found.tasks),
         environment=MultihopEnvironment(name),
         toolbox={"search": search, "browse": BrowseTool(found.documents), "calculator": CalculatorTool()},
         tools=("search", "calculator"),
-        baseline=Baseline("first option", first_option),
+        baseline=TrivialRule("first option", choose_first_option),
         figures=("em", "f1", "accuracy"),
         aside=partial(_recall, found, retrieval, embedder),
     )
 
 
 async def _recall(found: Collection, retrieval: str, embedder: Embedder | None) -> list[str]:
-    return lines([await recall(found, retrieval, embedder)])
+    return format_recall([await measure_recall(found, retrieval, embedder)])
 
 
 @cache
-def collection(name: str) -> Collection:
+def load_collection(name: str) -> Collection:
     """The questions and passages of one of `NAMES`.
 
     Raises:
         ConfigError: there is no such benchmark, or the data cannot be had.
     """
     if name == "hotpotqa":
-        return hotpotqa(source("hotpotqa/validate_100.jsonl"))
+        return load_hotpotqa(find_source("hotpotqa/validate_100.jsonl"))
     if name == "2wikimultihopqa":
         folder = "2wikimultihopqa"
-        return two_wiki(source(f"{folder}/questions.json"), source(f"{folder}/corpus.json"))
+        return load_two_wiki(find_source(f"{folder}/questions.json"), find_source(f"{folder}/corpus.json"))
     raise ConfigError(f"there is no multi-hop benchmark {name!r}; choose {', '.join(NAMES)}")
 
 
-def hotpotqa(path: Path) -> Collection:
+def load_hotpotqa(path: Path) -> Collection:
     """HotpotQA from its JSON lines: the supporting facts name the paragraphs that a question needs."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     gold = {f"hotpotqa-{row['_id']}": frozenset(title for title, _ in row["supporting_facts"]) for row in rows}
@@ -136,31 +136,31 @@ def hotpotqa(path: Path) -> Collection:
     return Collection("hotpotqa", tuple(tasks), _documents(pooled), gold)
 
 
-def two_wiki(questions: Path, corpus: Path) -> Collection:
+def load_two_wiki(questions: Path, corpus: Path) -> Collection:
     """2WikiMultihopQA from its questions and the corpus of HippoRAG."""
     rows = json.loads(questions.read_text(encoding="utf-8"))
-    tasks = [_task("2wikimultihopqa", row["id"], row, form_of(row["question"]), frozenset()) for row in rows]
+    tasks = [_task("2wikimultihopqa", row["id"], row, get_question_form(row["question"]), frozenset()) for row in rows]
     passages = json.loads(corpus.read_text(encoding="utf-8"))
     return Collection("2wikimultihopqa", tuple(tasks), _documents({(p["title"], _flat(p["text"])) for p in passages}))
 
 
-def form_of(question: str) -> str:
+def get_question_form(question: str) -> str:
     """Comparison if a question sets two things side by side, else bridge."""
     return "comparison" if _options(question) or (_is_closed(question) and _COMPARED.search(question)) else "bridge"
 
 
 def accuracy(answer: str, reference: str) -> float:
     """1 if the answer contains the reference; yes and no must be the whole answer, as they occur in any text."""
-    return em(answer, reference) if normalised(reference) in _CLOSED else contains(answer, reference)
+    return em(answer, reference) if normalise(reference) in _CLOSED else contains(answer, reference)
 
 
-def complaint(question: str, given: str | None, score: float) -> str:
+def describe_error(question: str, given: str | None, score: float) -> str:
     """What is wrong with an answer, as far as question, answer and F1 tell."""
     if given is None:
         return "Format fault: there is no line that starts with 'Answer:' and gives an answer."
-    if normalised(given) in ("unknown", "not known", "i do not know", "na", "none", "noanswer"):
+    if normalise(given) in ("unknown", "not known", "i do not know", "na", "none", "noanswer"):
         return "The answer leaves the question open."
-    closed, wanted = normalised(given) in _CLOSED, _is_closed(asked(question))
+    closed, wanted = normalise(given) in _CLOSED, _is_closed(strip_format_hint(question))
     if closed != wanted:
         return f"The question {'asks' if wanted else 'does not ask'} for yes or no."
     if score:
@@ -168,9 +168,9 @@ def complaint(question: str, given: str | None, score: float) -> str:
     return "The answer is wrong."
 
 
-def first_option(question: str) -> str:
+def choose_first_option(question: str) -> str:
     """The trivial baseline: the first of two options, yes where the question asks for it, else a fixed guess."""
-    bare = asked(question)
+    bare = strip_format_hint(question)
     options = _options(bare)
     guess = options[0] if options else "yes" if _is_closed(bare) else "unknown"
     return f"Answer: {guess}"

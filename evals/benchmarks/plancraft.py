@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Splits, Task
-from selfwire.core.values import fingerprint, thawed
-from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark
+from selfwire.core.values import fingerprint, to_plain_json
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.tools.recipes import RecipeSearch
 
 if TYPE_CHECKING:
-    from selfwire.evals.benchmarks.crafting_table import Episode, Line
+    from selfwire.evals.benchmarks.crafting_table import Line, SimulationResult
 
 SPLITS = ("train", "val", "test", "val.small", "test.small")
 """The package's splits; the small ones are parts of val and test."""
@@ -44,7 +44,7 @@ _TROUBLE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeEr
 
 
 @cache
-def tasks(split: str) -> tuple[Task, ...]:
+def load_tasks(split: str) -> tuple[Task, ...]:
     """All tasks of a split of the package, in an order that says nothing of them.
 
     Ids and order are made from what a team may read, since the package numbers and sorts its
@@ -56,19 +56,19 @@ def tasks(split: str) -> tuple[Task, ...]:
     if split not in SPLITS:
         raise ConfigError(f"Plancraft has no split {split!r}; splits are {', '.join(SPLITS)}")
     stored = json.loads((files("plancraft") / "data" / f"{split}.json").read_text(encoding="utf-8"))
-    return tuple(sorted((task_of(example) for example in stored), key=lambda task: task.id))
+    return tuple(sorted((to_task(example) for example in stored), key=lambda task: task.id))
 
 
-def task_of(example: dict[str, object]) -> Task:
+def to_task(example: dict[str, object]) -> Task:
     """A task from an example as the package stores it."""
-    from selfwire.evals.benchmarks.crafting_table import first_observation
+    from selfwire.evals.benchmarks.crafting_table import get_first_observation
 
-    seen = first_observation(example)
+    seen = get_first_observation(example)
     text = f"{seen}\n\n{ANSWER_FORMAT}"
     return Task(id=f"plancraft-{fingerprint(seen)}", input=text, kind=KIND, reference=example)
 
 
-def splits(seed: int, train: int, gate: int, test: int) -> Splits:
+def make_splits(seed: int, train: int, gate: int, test: int) -> Splits:
     """Tasks of the package's train, val and test splits, shuffled by the seed.
 
     Raises:
@@ -80,7 +80,7 @@ def splits(seed: int, train: int, gate: int, test: int) -> Splits:
 
 def _drawn(seed: int, split: str, size: int) -> tuple[Task, ...]:
     """So many tasks of a split in an order of its own; a larger draw begins with the smaller one."""
-    shuffled = list(tasks(split))
+    shuffled = list(load_tasks(split))
     if size > len(shuffled):
         raise ConfigError(f"Plancraft's split {split!r} has {len(shuffled)} tasks, not {size}; ask for fewer")
     random.Random(f"plancraft {split} {seed}").shuffle(shuffled)
@@ -92,7 +92,7 @@ class PlancraftEnvironment:
 
     name = "plancraft"
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Score an answer: 1 if the simulator rewards it, else 0.
 
         The text says which lines are no actions, which did nothing and why, and what is in the
@@ -111,15 +111,15 @@ class PlancraftEnvironment:
 
 
 def _assessed(task: Task, answer: str) -> Feedback:
-    from selfwire.evals.benchmarks.crafting_table import lines, play
+    from selfwire.evals.benchmarks.crafting_table import parse_lines, run_actions
 
-    example = thawed(task.reference)
-    read = lines(answer)
+    example = to_plain_json(task.reference)
+    read = parse_lines(answer)
     actions = tuple(line for line in read if line.action)
     verbs = {line.verb for line in actions}
     if "impossible" in verbs and len(verbs) > 1:
         return _refused("the answer mixes actions with `impossible`; it must be either actions or that one line.")
-    episode = play(example, actions)
+    episode = run_actions(example, actions)
     skipped = [line for line in read if not line.action]
     if verbs == {"impossible"} and not episode.success:
         return _refused("the answer `impossible` was not accepted.", steps=episode.steps, skipped=len(skipped))
@@ -136,9 +136,9 @@ def _refused(why: str, *, steps: int = 0, skipped: int = 0) -> Feedback:
     return Feedback(score=0, solved=False, text=f"Not solved: {why}", details=details)
 
 
-def _told(target: str, episode: "Episode", skipped: "list[Line]") -> str:
+def _told(target: str, episode: "SimulationResult", skipped: "list[Line]") -> str:
     """What happened in an episode without success."""
-    from selfwire.evals.benchmarks.crafting_table import MAX_STEPS, listed
+    from selfwire.evals.benchmarks.crafting_table import MAX_STEPS, format_slots
 
     if not episode.steps:
         start = "Not solved: the answer has no action."
@@ -151,7 +151,7 @@ def _told(target: str, episode: "Episode", skipped: "list[Line]") -> str:
         said.append(f"The limit of {MAX_STEPS} actions was reached; {episode.left} more were not run.")
     if episode.inventory.get(0, ("", 0))[0] == target:
         said.append(f"{target} lies in [0] and was not moved into the inventory.")
-    said.append(f"At the end the slots hold {listed(episode.inventory)}.")
+    said.append(f"At the end the slots hold {format_slots(episode.inventory)}.")
     return " ".join(said) + _unread(skipped)
 
 
@@ -167,11 +167,11 @@ def _unread(skipped: "list[Line]") -> str:
 PLANCRAFT = Benchmark(
     name="plancraft",
     description="Craft an item out of an inventory, in the package's simulator.",
-    load=splits,
+    load=make_splits,
     environment=PlancraftEnvironment(),
     toolbox={"recipe_search": RecipeSearch()},
     tools=("recipe_search",),
-    baseline=Baseline(name="always impossible", answer=lambda question: "impossible: nobody tried"),
+    baseline=TrivialRule(name="always impossible", answer=lambda question: "impossible: nobody tried"),
 )
 """The benchmark; its baseline solves 100 of the 580 test tasks."""
 

@@ -23,7 +23,7 @@ from platformdirs import user_cache_path
 from pydantic import TypeAdapter
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
 VARIABLE = "SELFWIRE_DATA"
 """Environment variable that names a folder with the files of `sources.json`."""
@@ -35,7 +35,7 @@ Fetch = Callable[[str], bytes]
 """Brings the bytes at an address; raises OSError or HTTPException."""
 
 
-class Source(Value):
+class Source(FrozenModel):
     """One file of benchmark data.
 
     Args:
@@ -76,13 +76,13 @@ class Source(Value):
 
 
 @cache
-def table() -> dict[str, Source]:
+def list_sources() -> dict[str, Source]:
     """Every source by its path below the folder."""
     text = (files("selfwire.evals.benchmarks") / "sources.json").read_text(encoding="utf-8")
     return TypeAdapter(dict[str, Source]).validate_json(text)
 
 
-def downloaded(address: str) -> bytes:
+def download(address: str) -> bytes:
     """The bytes at an https address."""
     with urllib.request.urlopen(address, timeout=TIMEOUT) as answer:  # every address is https, see `Source.address`
         found: bytes = answer.read()
@@ -101,7 +101,7 @@ class Sources:
 
     folder: Path | None
     cache: Path
-    fetch: Fetch = downloaded
+    fetch: Fetch = download
 
     @classmethod
     def of_this_user(cls) -> "Sources":
@@ -120,9 +120,9 @@ class Sources:
 
     def find(self, name: str) -> Path:
         """A file that is on disk and has the hash of the table; see `source`."""
-        wanted = table().get(name)
+        wanted = list_sources().get(name)
         if wanted is None:
-            raise ConfigError(f"there is no source {name!r}; sources are {', '.join(table())}")
+            raise ConfigError(f"there is no source {name!r}; sources are {', '.join(list_sources())}")
         if self.folder is not None and (own := self.folder / name).is_file():
             return _checked(own, wanted, f"the folder that {VARIABLE} names")
         kept = self.cache / wanted.sha256[:16] / Path(name).name
@@ -148,7 +148,7 @@ class Sources:
         return made
 
 
-def source(name: str) -> Path:
+def find_source(name: str) -> Path:
     """The file of benchmark data at a path such as `gsm8k/test.jsonl`; downloads and caches it where it must.
 
     Raises:
@@ -192,10 +192,10 @@ def _write(path: Path, content: bytes) -> None:
         ) from error
 
 
-def rows(name: str) -> list[dict[str, Any]]:
+def read_rows(name: str) -> list[dict[str, Any]]:
     """The objects of a source of JSON lines, in order.
 
     Raises:
         ConfigError: as `source`.
     """
-    return [json.loads(line) for line in source(name).read_bytes().splitlines() if line.strip()]
+    return [json.loads(line) for line in find_source(name).read_bytes().splitlines() if line.strip()]

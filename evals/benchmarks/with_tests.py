@@ -30,7 +30,7 @@ KNOWN = frozenset(dir(builtins)) | sys.stdlib_module_names
 DUMPABLE, DIE_WITH_PARENT = 4, 1  # of prctl(2)
 
 
-class Gone(BaseException):
+class ConnectionClosed(BaseException):
     """The process at the other end has ended."""
 
 
@@ -101,7 +101,7 @@ ACTS: dict[str, Callable[..., Any]] = {
 }
 
 
-def packed(one: Any, wire: "Wire") -> Any:
+def pack(one: Any, wire: "Wire") -> Any:
     """A value as JSON; what is not plain, as the number that it has.
 
     A value whose class is made from a builtin one, such as a Counter or a named tuple, is taken as one of that.
@@ -117,7 +117,7 @@ def packed(one: Any, wire: "Wire") -> Any:
         return ["class", name]
     for base, pack in PACK.items():
         if isinstance(one, base):
-            return [PACK_NAMES[base], packed_parts(pack(one), wire)]
+            return [PACK_NAMES[base], pack_parts(pack(one), wire)]
     return ["pointer", wire.keep(one)]
 
 
@@ -125,9 +125,9 @@ def _class_name(one: object) -> str:
     return one.__name__ if isinstance(one, type) else ""
 
 
-def packed_parts(parts: Any, wire: "Wire") -> Any:
+def pack_parts(parts: Any, wire: "Wire") -> Any:
     """Items of a collection packed one by one; anything else is a text or a number already."""
-    return [packed(part, wire) for part in parts] if isinstance(parts, list) else parts
+    return [pack(part, wire) for part in parts] if isinstance(parts, list) else parts
 
 
 PACK: dict[type, Callable[[Any], Any]] = {
@@ -179,7 +179,7 @@ UNPACK: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def unpacked(told: Any, wire: "Wire") -> Any:
+def unpack(told: Any, wire: "Wire") -> Any:
     """The value that was packed: plain ones only, pointers, builtin classes, modules of the standard library."""
     if not isinstance(told, list):
         return told
@@ -190,7 +190,7 @@ def unpacked(told: Any, wire: "Wire") -> Any:
         return importlib.import_module(parts) if parts in sys.stdlib_module_names else None
     if kind == "class":
         return vars(builtins)[parts]
-    return UNPACK[kind]([unpacked(part, wire) for part in parts] if isinstance(parts, list) else parts)
+    return UNPACK[kind]([unpack(part, wire) for part in parts] if isinstance(parts, list) else parts)
 
 
 class Wire:
@@ -216,20 +216,20 @@ class Wire:
 
     def send(self, value: Any) -> None:
         """Tell the other end."""
-        body = json.dumps(packed(value, self)).encode()
+        body = json.dumps(pack(value, self)).encode()
         try:
             self._write.write(len(body).to_bytes(8, "big") + body)
             self._write.flush()
         except BrokenPipeError:
-            raise Gone from None
+            raise ConnectionClosed from None
 
     def receive(self) -> Any:
         """What the other end tells next."""
         size = int.from_bytes(self._read.read(8), "big")
         body = self._read.read(size)
         if not size or len(body) < size:
-            raise Gone
-        return unpacked(json.loads(body), self)
+            raise ConnectionClosed
+        return unpack(json.loads(body), self)
 
     def ask(self, *asked: Any) -> Any:
         """What the program gives for it; raises what it raised."""
@@ -256,17 +256,17 @@ def serve(wire: Wire) -> None:
         answer(wire, lambda: ACTS[act](it, *given, **named))  # noqa: B023  # called at once
 
 
-class Outcome:
+class ErrorRecorder:
     """Notes the name of whatever is raised inside, the end of a process apart."""
 
     def __init__(self) -> None:
         self.raised: str | None = None
 
-    def __enter__(self) -> "Outcome":
+    def __enter__(self) -> "ErrorRecorder":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: Any) -> bool:
-        if kind is None or isinstance(error, SystemExit | Gone):
+        if kind is None or isinstance(error, SystemExit | ConnectionClosed):
             return False
         self.raised = kind.__name__
         return True
@@ -274,27 +274,27 @@ class Outcome:
 
 def answer(wire: Wire, act: Callable[[], Any]) -> None:
     """Send what comes of an act."""
-    with Outcome() as outcome:
+    with ErrorRecorder() as outcome:
         wire.send(("gave", act()))
     if outcome.raised:
         wire.send(("raised", outcome.raised))
 
 
-def verdict(asked: dict[str, str], wire: Wire) -> str | None:
+def run_tests(asked: dict[str, str], wire: Wire) -> str | None:
     """None if every test passes, else the name of what was raised."""
     wire.send(asked["program"])
-    with Outcome() as outcome:
+    with ErrorRecorder() as outcome:
         kind, given = wire.receive()
         if kind == "raised":
             return str(given)
         place: dict[str, Any] = {"__name__": "tests"}
         exec(compile(asked["before"], "/before.py", "exec"), place)
-        place.update({name: given[name] for name in names(asked, given, place)})
+        place.update({name: given[name] for name in find_names(asked, given, place)})
         exec(compile(asked["tests"], "/tests.py", "exec"), place)
     return outcome.raised
 
 
-def names(asked: dict[str, str], given: dict[str, Any], before: dict[str, Any]) -> set[str]:
+def find_names(asked: dict[str, str], given: dict[str, Any], before: dict[str, Any]) -> set[str]:
     """What the tests take from the program: what they name, and nothing that stands before it but its function.
 
     A function that is called as a builtin one, or as a module, stands in for that only where the tests name nothing
@@ -323,13 +323,13 @@ def main() -> None:
     asked = json.load(sys.stdin)
     os.ftruncate(0, 0)  # it can be opened anew through /proc
     try:
-        why = verdict(asked, Wire(here[0], there[1], keeps=False))
-    except Gone:
-        why = ended(child)
+        why = run_tests(asked, Wire(here[0], there[1], keeps=False))
+    except ConnectionClosed:
+        why = format_exit(child)
     os.write(1, f"{asked['word']}{json.dumps(why)}".encode())  # at once, so that nothing stands in between
 
 
-def ended(child: int) -> str:
+def format_exit(child: int) -> str:
     """How the program's process has ended."""
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return "late" if status == -signal.SIGXCPU else "left" if status == 0 else "broken"

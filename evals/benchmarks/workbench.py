@@ -18,11 +18,11 @@ from functools import cache
 from selfwire.core.errors import ConfigError, GradingError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.core.values import thawed
+from selfwire.core.values import to_plain_json
 from selfwire.evals.answers import OPENING
-from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark, disjoint_splits
-from selfwire.evals.benchmarks.sources import source
-from selfwire.tools.workbench.calls import OPERATIONS, Call, parsed
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
+from selfwire.evals.benchmarks.sources import find_source
+from selfwire.tools.workbench.calls import OPERATIONS, Call, parse_call
 from selfwire.tools.workbench.desk import desk_tools
 from selfwire.tools.workbench.tables import NOW, Row, Tables
 
@@ -46,7 +46,7 @@ _DECORATION = re.compile(r"(?:[-*>]\s+|\d{1,3}[.)]\s+)?`*")
 
 
 @cache
-def office() -> Tables:
+def load_office() -> Tables:
     """The tables as every request finds them; copy before changing.
 
     Raises:
@@ -58,17 +58,17 @@ def office() -> Tables:
         tasks=_rows("processed/project_tasks.csv"),
         customers=_rows("processed/customer_relationship_manager_data.csv"),
         visits=tuple(_rows("processed/analytics_data.csv")),
-        directory=tuple(source("workbench/raw/email_addresses.csv").read_text(encoding="utf-8").split()),
+        directory=tuple(find_source("workbench/raw/email_addresses.csv").read_text(encoding="utf-8").split()),
     )
 
 
 def _rows(name: str) -> list[Row]:
-    with source(f"workbench/{name}").open(encoding="utf-8", newline="") as file:
+    with find_source(f"workbench/{name}").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 @cache
-def tasks() -> tuple[Task, ...]:
+def load_tasks() -> tuple[Task, ...]:
     """All requests of one domain; the reference is the list of right calls.
 
     Requests that ask the same in other words share an entity: template and what fills it.
@@ -78,7 +78,7 @@ def tasks() -> tuple[Task, ...]:
 
 def _requests(domain: str) -> Iterator[Task]:
     for number, row in enumerate(_rows(f"processed/queries_and_answers/{domain}_queries_and_answers.csv")):
-        calls = [str(parsed(text)) for text in ast.literal_eval(row["answer"])]
+        calls = [str(parse_call(text)) for text in ast.literal_eval(row["answer"])]
         yield Task(
             id=f"workbench-{domain}-{number}",
             input=f"{row['query']}\n\n{FORM}",
@@ -103,7 +103,7 @@ def _filling(template: str, query: str) -> dict[str, str]:
     return {name: found[f"_{index}"] for index, name in enumerate(names)} if found else {"": query}
 
 
-def listed_calls(answer: str) -> list[str] | None:
+def parse_calls(answer: str) -> list[str] | None:
     """The lines below the last "Calls:", or behind it; None if there is no such line."""
     *before, last = _CALLS.split(answer)
     if not before:
@@ -117,24 +117,24 @@ class WorkbenchEnvironment:
 
     name = "workbench"
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         """Score 1 if the tables are as the right calls leave them, else 0.
 
         Raises:
             GradingError: the task has no list of calls as its reference, or one of them cannot be run.
         """
         wanted = _right(task)
-        lines = listed_calls(answer)
+        lines = parse_calls(answer)
         if lines is None:
             return _unsolved('Format fault: there is no line "Calls:".')
         if len(lines) > MOST_CALLS:
             return _unsolved(f"Format fault: {len(lines)} calls are listed; no request needs more than {MOST_CALLS}.")
         try:
-            calls = [parsed(line) for line in lines]
+            calls = [parse_call(line) for line in lines]
         except ToolError as error:
             return _unsolved(f"Format fault: {error}.")
         tables, refusals = _after(calls)
-        if same_state(tables, wanted):
+        if has_same_state(tables, wanted):
             return Feedback(score=1.0, solved=True, text="The tables are as the request wants them.")
         told = "".join(f" {refusal}." for refusal in refusals[:3])
         changed = sum(OPERATIONS[one.name].changes for one in calls)
@@ -143,11 +143,11 @@ class WorkbenchEnvironment:
 
 def _right(task: Task) -> Tables:
     """The tables after the right calls."""
-    found = thawed(task.reference)
+    found = to_plain_json(task.reference)
     if not (isinstance(found, list) and all(isinstance(text, str) for text in found)):
         raise GradingError(f"WorkBench task {task.id!r} has no list of calls as reference: {found!r}")
     try:
-        tables, refusals = _after([parsed(text) for text in found])
+        tables, refusals = _after([parse_call(text) for text in found])
     except (ToolError, ConfigError) as error:
         raise GradingError(f"the right calls of WorkBench task {task.id!r} cannot be run: {error}") from error
     if refusals:
@@ -157,7 +157,7 @@ def _right(task: Task) -> Tables:
 
 def _after(calls: Sequence[Call]) -> tuple[Tables, list[str]]:
     """The tables after some calls, and what was refused."""
-    tables, refusals = office().copy(), list[str]()
+    tables, refusals = load_office().copy(), list[str]()
     for one in calls:
         try:
             one.run(tables)
@@ -166,7 +166,7 @@ def _after(calls: Sequence[Call]) -> tuple[Tables, list[str]]:
     return tables, refusals
 
 
-def same_state(tables: Tables, others: Tables) -> bool:
+def has_same_state(tables: Tables, others: Tables) -> bool:
     """Whether the tables that can be changed say the same, in the same order of rows."""
     return all(_same_rows(getattr(tables, name), getattr(others, name)) for name in COMPARED)
 
@@ -189,9 +189,9 @@ def workbench() -> Benchmark:
     return Benchmark(
         name="workbench",
         description="Requests of an office worker over real tables, graded by what they leave in them.",
-        load=lambda seed, train, gate, test: disjoint_splits(tasks(), seed, train, gate, test),
+        load=lambda seed, train, gate, test: make_disjoint_splits(load_tasks(), seed, train, gate, test),
         environment=WorkbenchEnvironment(),
-        toolbox=desk_tools(office),
+        toolbox=desk_tools(load_office),
         tools=tuple(OPERATIONS),
-        baseline=Baseline("do nothing", lambda question: "Calls: none"),
+        baseline=TrivialRule("do nothing", lambda question: "Calls: none"),
     )

@@ -15,13 +15,13 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenJson, FrozenMap, Value
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 
 CAPPED = "capped"
 """Name of the trajectory's note that says that the cap of calls ended it."""
 
 
-class TaskRow(Value):
+class TaskRow(FrozenModel):
     """What one contestant made of one task.
 
     Args:
@@ -62,7 +62,7 @@ class TaskRow(Value):
     trajectory: str = ""
 
 
-class Contestant(Value):
+class SystemInfo(FrozenModel):
     """Who was measured, as the header says.
 
     Args:
@@ -82,7 +82,7 @@ class Contestant(Value):
     evolution: Usage | None = None
 
 
-class Header(Value):
+class Header(FrozenModel):
     """What a file of results measures.
 
     Args:
@@ -109,13 +109,13 @@ class Header(Value):
     models: FrozenJson
     embedder: str
     calls_per_task: int | None
-    contestants: tuple[Contestant, ...]
+    contestants: tuple[SystemInfo, ...]
     oracle: bool
     stand_in: bool
     complete: bool
 
 
-def task_row(target: str, question: Question, done: Trajectory, spent: Usage, body: str) -> TaskRow:
+def make_task_row(target: str, question: Question, done: Trajectory, spent: Usage, body: str) -> TaskRow:
     """The row of a graded trajectory.
 
     Args:
@@ -142,14 +142,14 @@ def task_row(target: str, question: Question, done: Trajectory, spent: Usage, bo
         seconds=spent.seconds,
         answer=done.answer,
         rounds=None if rounds is None else len(rounds),
-        judged=opinion(done),
+        judged=get_own_opinion(done),
         oracle=bool(done.notes.get("oracle")),
         details=feedback.details if feedback else {},
         trajectory=body,
     )
 
 
-def opinion(done: Trajectory) -> bool | None:
+def get_own_opinion(done: Trajectory) -> bool | None:
     """Whether the team's own judge passed the answer that it gave; None if it has none or said nothing."""
     judged: bool | None = done.notes.get("figures", {}).get("judged")
     return judged

@@ -5,13 +5,19 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from selfwire.core.task import Task
-from selfwire.core.usage import Bill, Usage
-from selfwire.core.values import Value
-from selfwire.evals.evaluation.rows import Contestant, TaskRow
-from selfwire.evals.statistics import Estimate, cost_efficiency, paired, scored, wilson
+from selfwire.core.usage import Usage, UsageAccumulator
+from selfwire.core.values import FrozenModel
+from selfwire.evals.evaluation.rows import SystemInfo, TaskRow
+from selfwire.evals.statistics import (
+    IntervalEstimate,
+    compute_cost_efficiency,
+    compute_paired_interval,
+    compute_score_interval,
+    compute_wilson_interval,
+)
 
 
-class Line(Value):
+class SystemSummary(FrozenModel):
     """One contestant over all tasks.
 
     Args:
@@ -26,7 +32,7 @@ class Line(Value):
         fault: of the first task that ended as an error; "" if none did.
     """
 
-    contestant: Contestant
+    contestant: SystemInfo
     scores: Mapping[str, float | None]
     solved: int
     capped: int
@@ -48,9 +54,9 @@ class Line(Value):
         return len(self.scores) - len(self.graded)
 
     @property
-    def interval(self) -> Estimate | None:
+    def interval(self) -> IntervalEstimate | None:
         """The mean score with its 95 % interval; None if nothing was graded."""
-        return scored(self.graded) if self.graded else None
+        return compute_score_interval(self.graded) if self.graded else None
 
     @property
     def score(self) -> float | None:
@@ -58,14 +64,14 @@ class Line(Value):
         return sum(self.graded) / len(self.graded) if self.graded else None
 
     @property
-    def share(self) -> Estimate | None:
+    def share(self) -> IntervalEstimate | None:
         """The share of graded tasks that were solved, with Wilson's 95 % interval."""
-        return wilson(self.solved, len(self.graded)) if self.graded else None
+        return compute_wilson_interval(self.solved, len(self.graded)) if self.graded else None
 
     @property
     def efficiency(self) -> float | None:
         """S = 100 P / (C + 0.01), C in dollars per task; None at no dollars or an unknown price."""
-        return None if self.score is None else cost_efficiency(self.score, self.spend, len(self.scores))
+        return None if self.score is None else compute_cost_efficiency(self.score, self.spend, len(self.scores))
 
     @property
     def per_hundred_calls(self) -> float | None:
@@ -79,11 +85,11 @@ class Line(Value):
 class Tally:
     """Adds up the rows of a contestant."""
 
-    contestant: Contestant
+    contestant: SystemInfo
     scores: dict[str, float | None] = field(default_factory=dict)
     solved: int = 0
     capped: int = 0
-    spend: Bill = field(default_factory=Bill)
+    spend: UsageAccumulator = field(default_factory=UsageAccumulator)
     rounds: int | None = None
     figures: dict[str, list[float]] = field(default_factory=dict)
     judged: int = 0
@@ -106,10 +112,10 @@ class Tally:
             self.judged += 1
             self.agreed += row.judged == row.solved
 
-    def line(self, tasks: Sequence[Task]) -> Line:
+    def line(self, tasks: Sequence[Task]) -> SystemSummary:
         """The sum, its scores in the order of the tasks."""
         scores = {task.id: self.scores[task.id] for task in tasks if task.id in self.scores}
-        return Line(
+        return SystemSummary(
             contestant=self.contestant,
             scores=scores,
             solved=self.solved,
@@ -123,7 +129,7 @@ class Tally:
         )
 
 
-def difference(line: Line, against: Line) -> Estimate | None:
+def compute_difference(line: SystemSummary, against: SystemSummary) -> IntervalEstimate | None:
     """Mean of `line` - `against` over the tasks that both finished, with Student's interval over the pairs.
 
     Where all differences are equal that interval has no width, as if two tasks could tell everything. Then at most a
@@ -136,14 +142,14 @@ def difference(line: Line, against: Line) -> Estimate | None:
     ]
     if len(both) < 2:
         return None
-    found = paired([there for there, _ in both], [here for _, here in both])
+    found = compute_paired_interval([there for there, _ in both], [here for _, here in both])
     if found.low < found.high:
         return found
     unseen = 1 - 0.05 ** (1 / found.n)
     return found.replace(low=found.value - unseen * (1 + found.value), high=found.value + unseen * (1 - found.value))
 
 
-def reference(lines: Sequence[Line], against: str) -> Line:
+def choose_comparison(lines: Sequence[SystemSummary], against: str) -> SystemSummary:
     """The line that others are compared with: the named one, else the first after the benchmark's own rule."""
     return next((line for line in lines if line.contestant.name == against), lines[1])
 
@@ -165,10 +171,10 @@ HEAD = (
 )
 
 
-def cells(line: Line, against: Line) -> tuple[str, ...]:
+def format_cells(line: SystemSummary, against: SystemSummary) -> tuple[str, ...]:
     """A line of the table, as `HEAD` names its columns."""
     cost, n = line.spend, max(len(line.scores), 1)
-    versus = difference(line, against) if line is not against else None
+    versus = compute_difference(line, against) if line is not against else None
     return (
         line.contestant.target if not line.contestant.method else line.contestant.name,
         _told(line.interval),
@@ -186,17 +192,17 @@ def cells(line: Line, against: Line) -> tuple[str, ...]:
     )
 
 
-def _told(estimate: Estimate | None) -> str:
+def _told(estimate: IntervalEstimate | None) -> str:
     return "-" if estimate is None else str(estimate)
 
 
-def _efficiency(line: Line) -> str:
+def _efficiency(line: SystemSummary) -> str:
     if line.efficiency is not None:
         return f"{line.efficiency:.1f}"
     return "unknown" if line.spend.dollars is None else "n/a"
 
 
-def _evolution(contestant: Contestant) -> str:
+def _evolution(contestant: SystemInfo) -> str:
     if not contestant.learned:
         return "none"
     if contestant.evolution is None:

@@ -57,7 +57,7 @@ class Uploads(Client):
         """As the client's; nothing after LangSmith was lost."""
         return self._told(super().update_project, *args, **options)
 
-    def settle(self) -> None:
+    def wait_for_uploads(self) -> None:
         """Wait until all feedback and every run have gone out, `PATIENCE` seconds each at most. Blocks."""
         with self._change:
             self._change.wait_for(lambda: self._underway <= 0, PATIENCE)
@@ -76,7 +76,7 @@ class Uploads(Client):
             return None
 
 
-def langsmith_address() -> str:
+def get_langsmith_address() -> str:
     """Where the environment says that LangSmith is.
 
     Raises:
@@ -90,7 +90,7 @@ def langsmith_address() -> str:
     return next((found for name in ENDPOINTS if (found := os.environ.get(name, "").strip())), HOSTED)
 
 
-def silenced() -> bool:
+def silence_tracing() -> bool:
     """Turn tracing off in this process and its children where it is asked for and nobody is named to whom.
 
     LangChain would send its traces to the hosted service all the same, which refuses them.
@@ -112,23 +112,23 @@ def _named(*variables: str) -> bool:
 
 
 @contextmanager
-def uploading() -> Iterator[Uploads]:
+def open_uploads() -> Iterator[Uploads]:
     """A client of the LangSmith that the environment names; at the end it waits for what is on its way.
 
     Raises:
         ConfigError: the environment names neither a key nor an endpoint.
     """
-    langsmith_address()
+    get_langsmith_address()
     client = Uploads()
     try:
         yield client
-        client.settle()
+        client.wait_for_uploads()
     finally:
         client.close(timeout=PATIENCE)
 
 
 @contextmanager
-def local() -> Iterator[Uploads]:
+def open_local_client() -> Iterator[Uploads]:
     """A client that nothing leaves: it samples no run, and whoever uses it must upload no results."""
     info = {"instance_flags": {"zstd_compression_enabled": True}}  # else it would ask the server
     client = Uploads(api_url=NOWHERE, api_key="none", tracing_sampling_rate=0.0, info=info)
@@ -139,7 +139,7 @@ def local() -> Iterator[Uploads]:
 
 
 @contextmanager
-def reached(client: Client) -> Iterator[None]:
+def translate_errors(client: Client) -> Iterator[None]:
     """Say in our words that LangSmith refused or could not be reached.
 
     Raises:

@@ -13,13 +13,13 @@ from langsmith.utils import LangSmithNotFoundError
 from pydantic import Field
 
 from selfwire.core.task import Task
-from selfwire.core.values import Value, fingerprint, thawed
+from selfwire.core.values import FrozenModel, fingerprint, to_plain_json
 
 HERE = uuid.UUID(int=0)
 """Id of the dataset of examples that are not uploaded."""
 
 
-class TaskSet(Value):
+class TaskSet(FrozenModel):
     """Tasks of one split, and what of them may be uploaded.
 
     Args:
@@ -47,12 +47,12 @@ class TaskSet(Value):
         return f"selfwire-{self.benchmark}-{self.split}-{len(self.tasks)}{labels}-{self.content[:8]}"
 
 
-def local_examples(tasks: TaskSet) -> dict[str, Example]:
+def make_local_examples(tasks: TaskSet) -> dict[str, Example]:
     """Examples by task id that belong to no dataset."""
     return _examples(tasks, HERE)
 
 
-def uploaded_examples(client: Client, tasks: TaskSet) -> dict[str, Example]:
+def upload_examples(client: Client, tasks: TaskSet) -> dict[str, Example]:
     """Examples by task id, after the dataset was made, or found and completed. Blocks.
 
     They hold no outputs, whatever the dataset holds: nothing that runs has a use for references.
@@ -99,7 +99,7 @@ def _examples(tasks: TaskSet, dataset: uuid.UUID) -> dict[str, Example]:
 
 
 def _created(task: Task, example: Example, tasks: TaskSet) -> dict[str, Any]:
-    outputs = {"reference_outputs": {"reference": thawed(task.reference)}} if tasks.references else {}
+    outputs = {"reference_outputs": {"reference": to_plain_json(task.reference)}} if tasks.references else {}
     return {
         "id": example.id,
         "inputs": example.inputs,

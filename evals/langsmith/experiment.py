@@ -1,6 +1,7 @@
 """A contestant as a LangSmith experiment: its play as the target, the environment as the evaluator.
 
-`Experiment.roll_through` stands in for `rollouts.roll_through`: the same plays, grades, shares and journal, driven by
+`Experiment.roll_through` stands in for `rollouts.stream_rollouts`: the same plays, grades, shares and journal,
+driven by
 `aevaluate`. What it measures is what the local harness measures; LangSmith is only told.
 """
 
@@ -25,9 +26,17 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.evals.evaluation.rows import CAPPED
-from selfwire.evals.langsmith.connection import Uploads, reached
-from selfwire.evals.langsmith.measures import failure, measures
-from selfwire.graphs.rollouts import Ground, Keep, Play, Shares, around, graded, played
+from selfwire.evals.langsmith.connection import Uploads, translate_errors
+from selfwire.evals.langsmith.measures import get_failure, make_feedback
+from selfwire.graphs.rollouts import (
+    Keep,
+    RolloutContext,
+    RolloutFn,
+    TaskReservations,
+    grade_trajectory,
+    make_task_config,
+    run_rollout,
+)
 
 ORACLE = "oracle"
 """Name of the trajectory's note that says that labels of its task were used to answer it."""
@@ -52,9 +61,15 @@ class Experiment:
     facts: Mapping[str, Any] = field(default_factory=FrozenMap)
 
     async def roll_through(
-        self, ground: Ground, play: Play, workflow: Workflow, tasks: Sequence[Task], scope: Scope, keep: Keep
+        self,
+        ground: RolloutContext,
+        play: RolloutFn,
+        workflow: Workflow,
+        tasks: Sequence[Task],
+        scope: Scope,
+        keep: Keep,
     ) -> None:
-        """Run and grade tasks, and tell LangSmith; as `rollouts.roll_through` in all else.
+        """Run and grade tasks, and tell LangSmith; as `rollouts.stream_rollouts` in all else.
 
         Raises:
             BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
@@ -62,19 +77,21 @@ class Experiment:
         """
         if not tasks:
             return
-        expect = self.client.expect if self.upload else _nobody
-        rolling = _Rolling(ground, play, workflow, {task.id: task for task in tasks}, scope, keep, expect)
-        with reached(self.client):
+        expect = self.client.expect if self.upload else _skip_feedback
+        rolling = _ExperimentHandlers(ground, play, workflow, {task.id: task for task in tasks}, scope, keep, expect)
+        with translate_errors(self.client):
             experiment = await asyncio.to_thread(self._session, len(tasks)) if self.upload else None
             try:
                 await self._evaluated(rolling, experiment, ground.concurrency)
             finally:
                 await rolling.ended()
-            await asyncio.to_thread(self.client.settle)
+            await asyncio.to_thread(self.client.wait_for_uploads)
         if rolling.fault is not None:
             raise rolling.fault
 
-    async def _evaluated(self, rolling: "_Rolling", experiment: TracerSession | None, concurrency: int) -> None:
+    async def _evaluated(
+        self, rolling: "_ExperimentHandlers", experiment: TracerSession | None, concurrency: int
+    ) -> None:
         target = traceable(name=rolling.workflow.method or "rule", process_inputs=_question)(rolling.target)
         with _quietly():
             results = await aevaluate(
@@ -106,7 +123,7 @@ class Experiment:
         return made
 
 
-class _Rolling:
+class _ExperimentHandlers:
     """The target and the evaluator of one contestant, and what has to outlive a task's half in the target.
 
     `aevaluate` swallows what is raised in either, so what must stop the run is kept in `fault`, and no further task
@@ -115,8 +132,8 @@ class _Rolling:
 
     def __init__(
         self,
-        ground: Ground,
-        play: Play,
+        ground: RolloutContext,
+        play: RolloutFn,
         workflow: Workflow,
         tasks: Mapping[str, Task],
         scope: Scope,
@@ -124,7 +141,7 @@ class _Rolling:
         expect: Callable[[int], None],
     ) -> None:
         self.ground, self.play, self.workflow, self.tasks = ground, play, workflow, tasks
-        self.scope, self.keep, self.expect, self.shares = scope, keep, expect, Shares(ground)
+        self.scope, self.keep, self.expect, self.shares = scope, keep, expect, TaskReservations(ground)
         self.fault: BaseException | None = None
         self._found: dict[str, Sequence[Trajectory]] = {}
         self._held: dict[str, AsyncExitStack] = {}
@@ -141,13 +158,13 @@ class _Rolling:
         task = self.tasks[metadata["task"]]
         at = self.scope.at(task=task.id)
         self._hold_on()
-        told = around(self.workflow, at)
+        told = make_task_config(self.workflow, at)
         held = self._held[task.id] = AsyncExitStack()
         try:
             async with self._watched(task):
                 await held.enter_async_context(self.shares.of(at))
                 with tracing_context(tags=told["tags"], metadata=told["metadata"]):
-                    found = await played(self.play, self.workflow, task.question, at)
+                    found = await run_rollout(self.play, self.workflow, task.question, at)
         except SelfwireError:
             return {}
         self._found[task.id] = found
@@ -161,12 +178,12 @@ class _Rolling:
             return {"results": []}
         try:
             async with self._watched(task):
-                done = await asyncio.gather(*(graded(self.ground, task, one, at) for one in found))
+                done = await asyncio.gather(*(grade_trajectory(self.ground, task, one, at) for one in found))
                 await self._released(task)
                 await self.keep(task, done)
         except SelfwireError:
             return {"results": []}
-        told = measures(done[0])
+        told = make_feedback(done[0])
         self.expect(len(told))
         return {"results": told}
 
@@ -204,7 +221,7 @@ def _outcome(done: Trajectory, workflow: Workflow, told: RunnableConfig) -> dict
     if run := get_current_run_tree():
         run.add_tags([*told["tags"], f"workflow:{workflow.fingerprint}"])
         run.add_metadata(told["metadata"])
-        run.error = failure(done)
+        run.error = get_failure(done)
     noted = {name: bool(done.notes.get(name)) for name in (CAPPED, ORACLE)}
     return {"answer": done.answer, **noted, "usage": done.usage.model_dump(mode="json")}
 
@@ -215,7 +232,7 @@ def _task_of(example: Example | None) -> str:
     return str(example.metadata["task"])
 
 
-def _nobody(feedback: int) -> None:
+def _skip_feedback(feedback: int) -> None:
     """Nothing is on its way."""
 
 

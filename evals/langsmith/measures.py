@@ -7,20 +7,20 @@ from langsmith.evaluation import EvaluationResult
 
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.baselines.single import CUT
-from selfwire.evals.evaluation.rows import task_row
-from selfwire.graphs.rollouts import fault
+from selfwire.evals.evaluation.rows import make_task_row
+from selfwire.graphs.rollouts import get_fault
 
 SCORE, SOLVED, ERROR = "score", "solved", "error"
 """Keys of feedback; `error` is 1 for a task that ended as an error, which has no `score` then."""
 
 
-def measures(done: Trajectory) -> list[EvaluationResult]:
+def make_feedback(done: Trajectory) -> list[EvaluationResult]:
     """Feedback on a graded trajectory, with the scores of the local harness's rows.
 
     A task that ended as an error is neither solved nor unsolved, so it has no score that a mean could count as 0.
     What the environment said in words is the comment of the score; other figures of it are measures of their own.
     """
-    row, error, feedback = task_row("", done.question, done, done.usage, ""), failure(done), done.feedback
+    row, error, feedback = make_task_row("", done.question, done, done.usage, ""), get_failure(done), done.feedback
     told = [EvaluationResult(key=ERROR, score=float(error is not None), comment=error)]
     if row.score is None:
         return told
@@ -33,9 +33,9 @@ def measures(done: Trajectory) -> list[EvaluationResult]:
     return told + [EvaluationResult(key=name, score=figure) for name, figure in figures.items()]
 
 
-def failure(done: Trajectory) -> str | None:
+def get_failure(done: Trajectory) -> str | None:
     """Why a task ended as an error, in words that may be uploaded; None where its cap of calls ended it."""
-    return fault(done) if task_row("", done.question, done, done.usage, "").error else None
+    return get_fault(done) if make_task_row("", done.question, done, done.usage, "").error else None
 
 
 def _figures(details: Mapping[str, Any]) -> dict[str, float]:

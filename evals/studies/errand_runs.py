@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from selfwire.core.protocols import Embedder
-from selfwire.evals.benchmarks.errands import POOL, RIGHT, STAGES, Errand, settling_chances, worked
-from selfwire.evolvers.trained_router.choosers import Drawn, draw_layers
+from selfwire.evals.benchmarks.errands import POOL, RIGHT, STAGES, Errand, compute_settling_chances, has_settled
+from selfwire.evolvers.trained_router.choosers import DrawnLayers, draw_layers
 from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
-from selfwire.evolvers.trained_router.decisions import Decision, Episode, Layered, agent_text
+from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow, agent_text
 from selfwire.evolvers.trained_router.encoding import Vectors, row_texts
 from selfwire.evolvers.trained_router.sampling import draw
 
@@ -43,11 +43,11 @@ class Stage(NamedTuple):
     situations: Integers
 
 
-Choose = Callable[[Stage, np.random.Generator], Drawn]
+Choose = Callable[[Stage, np.random.Generator], DrawnLayers]
 
 
 @dataclass(frozen=True)
-class Seen:
+class ErrandEmbeddings:
     """Embeddings of everything that is read.
 
     Attributes:
@@ -64,25 +64,25 @@ class Seen:
         return dict(zip(IDS, self.agents, strict=True))
 
 
-async def seen(tasks: Sequence[Errand], embedder: Embedder, heads: Sequence[HeadConfig]) -> Seen:
+async def embed_errands(tasks: Sequence[Errand], embedder: Embedder, heads: Sequence[HeadConfig]) -> ErrandEmbeddings:
     """Embed all that tasks can say, in one batch."""
     states = {task.rows(done, bad) for task in tasks for done in range(len(task.texts)) for bad in (False, True)}
     texts = list(dict.fromkeys(text for one in sorted(states) for head in heads for text in row_texts(one, head)))
     agents = [agent_text(agent) for agent in POOL]
-    return Seen(dict(zip(texts, await embedder.embed(texts), strict=True)), await embedder.embed(agents))
+    return ErrandEmbeddings(dict(zip(texts, await embedder.embed(texts), strict=True)), await embedder.embed(agents))
 
 
-def by_head(head: "RoutingHead", known: Seen) -> Choose:
+def make_head_chooser(head: "RoutingHead", known: ErrandEmbeddings) -> Choose:
     """Draws from a head's probabilities."""
 
-    def choose(stage: Stage, random: np.random.Generator) -> Drawn:
-        rows, filled = padded([row_texts(one, head.config) for one in stage.rows], known.texts)
+    def choose(stage: Stage, random: np.random.Generator) -> DrawnLayers:
+        rows, filled = pad_texts([row_texts(one, head.config) for one in stage.rows], known.texts)
         return draw_layers(head, rows, filled, known.agents, sampling=SAMPLING, random=random)
 
     return choose
 
 
-def by_chance(stage: Stage, random: np.random.Generator) -> Drawn:
+def choose_by_chance(stage: Stage, random: np.random.Generator) -> DrawnLayers:
     """Draws by the same rule from a uniform p."""
     made = draw(
         np.zeros((len(stage.rows) * SAMPLING.layers, len(POOL))),
@@ -91,24 +91,24 @@ def by_chance(stage: Stage, random: np.random.Generator) -> Drawn:
         width=SAMPLING.width,
     )
     shape = (len(stage.rows), SAMPLING.layers)
-    return Drawn(
+    return DrawnLayers(
         made.order.reshape(*shape, -1),
         made.probabilities.reshape(*shape, -1),
         made.log_probability.reshape(shape).sum(1),
     )
 
 
-def by_agent(pick: Callable[[Stage], Integers]) -> Choose:
+def make_fixed_chooser(pick: Callable[[Stage], Integers]) -> Choose:
     """One agent, the same in every layer."""
 
-    def choose(stage: Stage, random: np.random.Generator) -> Drawn:
+    def choose(stage: Stage, random: np.random.Generator) -> DrawnLayers:
         order = np.repeat(pick(stage)[:, None, None], SAMPLING.layers, axis=1)
-        return Drawn(order, np.zeros((*order.shape[:2], len(POOL))), np.zeros(len(order)))
+        return DrawnLayers(order, np.zeros((*order.shape[:2], len(POOL))), np.zeros(len(order)))
 
     return choose
 
 
-def padded(texts: Sequence[Sequence[str]], vectors: Mapping[str, Vectors]) -> tuple[Vectors, npt.NDArray[np.bool_]]:
+def pad_texts(texts: Sequence[Sequence[str]], vectors: Mapping[str, Vectors]) -> tuple[Vectors, npt.NDArray[np.bool_]]:
     """Rows (B, M, d) and where there are any, (B, M)."""
     longest = max(map(len, texts))
     filled = np.array([[place < len(one) for place in range(longest)] for one in texts])
@@ -118,7 +118,7 @@ def padded(texts: Sequence[Sequence[str]], vectors: Mapping[str, Vectors]) -> tu
     return rows, filled
 
 
-def played(
+def run_errand(
     tasks: Sequence[Errand], choose: Choose, random: np.random.Generator
 ) -> tuple[npt.NDArray[np.bool_], list[Episode]]:
     """Run tasks, all at a time: which were solved, and what was decided, with rewards."""
@@ -134,10 +134,12 @@ def played(
         rows = [tasks[i].rows(int(settled[i]), bool(failed[i])) for i in open_]
         stage = Stage(number, rows, np.array([tasks[i].situations[settled[i]] for i in open_]))
         drawn = choose(stage, random)
-        right = worked(stage.situations, drawn.order, random)
+        right = has_settled(stage.situations, drawn.order, random)
         judged = right ^ (random.random(len(right)) < EVALUATOR_ERROR)
         for place, i in enumerate(open_):
-            plan = Layered(layers=tuple(tuple(IDS[one] for one in layer if one >= 0) for layer in drawn.order[place]))
+            plan = LayeredWorkflow(
+                layers=tuple(tuple(IDS[one] for one in layer if one >= 0) for layer in drawn.order[place])
+            )
             decisions[i].append(Decision(rows=rows[place], agents=IDS, layered=plan))
             process[i].append(float(judged[place]))
         settled[open_] += right
@@ -147,14 +149,14 @@ def played(
     return solved, [Episode(decisions=tuple(d), reward=float(s), process=tuple(p)) for d, s, p in made]
 
 
-def best_fixed(tasks: Sequence[Errand]) -> float:
+def find_best_fixed(tasks: Sequence[Errand]) -> float:
     """Expected share solved by the best of all fixed workflows, chosen on these very tasks.
 
     All of them: every set of up to `width` agents in each layer; worked out exactly, not sampled.
     """
     width = SAMPLING.width or len(POOL)
     sets = [one for size in range(1, width + 1) for one in combinations(range(len(POOL)), size)]
-    helping = np.stack([settling_chances([one]) for one in sets])
+    helping = np.stack([compute_settling_chances([one]) for one in sets])
     passing = np.array([(np.array(one) == IDS.index("relay")).mean() for one in sets])[:, None]
     kinds, counts = np.unique([sorted(task.situations) for task in tasks], axis=0, return_counts=True)
     best, chances = 0.0, helping
@@ -186,7 +188,7 @@ def _within(stage: npt.NDArray[np.float64], kinds: Integers) -> npt.NDArray[np.f
     return solved
 
 
-def best_constant(learned: Sequence[Errand], tasks: Sequence[Errand]) -> float:
+def find_best_constant(learned: Sequence[Errand], tasks: Sequence[Errand]) -> float:
     """Share solved by the best constant choice per stage, chosen on the tasks for learning.
 
     One agent per stage in all layers is enough: what is expected is linear in each stage's mixture of agents.
@@ -206,8 +208,8 @@ def _solved_by(plans: Integers, tasks: Sequence[Errand]) -> npt.NDArray[np.float
     return total / len(tasks)
 
 
-def look_up(
-    known: Seen, states: Sequence[Rows], agents: Sequence[int], values: Sequence[float], *, nearest: int
+def make_lookup_chooser(
+    known: ErrandEmbeddings, states: Sequence[Rows], agents: Sequence[int], values: Sequence[float], *, nearest: int
 ) -> Choose:
     """The agent of the highest mean value among the nearest states, by the mean embedding of their rows.
 
@@ -218,19 +220,19 @@ def look_up(
         values: what came of it.
         nearest: how many states are asked.
     """
-    table, chosen, worth = means(states, known), np.array(agents), np.array(values)
+    table, chosen, worth = compute_state_means(states, known), np.array(agents), np.array(values)
 
     def pick(stage: Stage) -> Integers:
-        near = np.argsort(-(means(stage.rows, known) @ table.T), axis=1, kind="stable")[:, :nearest]
+        near = np.argsort(-(compute_state_means(stage.rows, known) @ table.T), axis=1, kind="stable")[:, :nearest]
         sums, counts = _votes(chosen[near], worth[near])
         best: Integers = np.where(counts > 0, sums / np.maximum(counts, 1), -1.0).argmax(axis=1)
         return best
 
-    return by_agent(pick)
+    return make_fixed_chooser(pick)
 
 
-def sampled_look_up(
-    known: Seen,
+def make_sampled_lookup_chooser(
+    known: ErrandEmbeddings,
     states: Sequence[Rows],
     agents: Sequence[int],
     values: Sequence[float],
@@ -250,13 +252,13 @@ def sampled_look_up(
     """
     table, chosen, worth = _subtasks(states, known), np.array(agents), np.array(values)
 
-    def choose(stage: Stage, random: np.random.Generator) -> Drawn:
+    def choose(stage: Stage, random: np.random.Generator) -> DrawnLayers:
         near = np.argsort(-(_subtasks(stage.rows, known) @ table.T), axis=1, kind="stable")[:, :nearest]
         sums, counts = _votes(chosen[near], worth[near])
         shares = sums if softness is None else np.exp(sums / np.maximum(counts, 1) / softness)
         ends = np.cumsum(shares / shares.sum(axis=1, keepdims=True), axis=1)
         picked = (random.random(len(ends))[:, None] > ends).sum(axis=1).clip(max=len(POOL) - 1)
-        return by_agent(lambda _: picked)(stage, random)
+        return make_fixed_chooser(lambda _: picked)(stage, random)
 
     return choose
 
@@ -267,12 +269,12 @@ def _votes(agents: Integers, values: Vectors) -> tuple[Vectors, Integers]:
     return (mine * values[..., None]).sum(axis=1), mine.sum(axis=1)
 
 
-def means(states: Sequence[Rows], known: Seen) -> Vectors:
+def compute_state_means(states: Sequence[Rows], known: ErrandEmbeddings) -> Vectors:
     """The mean of a state's rows, as a unit vector: (B, d)."""
     return _units(np.stack([np.mean([known.texts[text] for text in one], axis=0) for one in states]))
 
 
-def _subtasks(states: Sequence[Rows], known: Seen) -> Vectors:
+def _subtasks(states: Sequence[Rows], known: ErrandEmbeddings) -> Vectors:
     return _units(np.stack([known.texts[one[0]] for one in states]))
 
 

@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from selfwire.core.values import Value
-from selfwire.evals.benchmarks.errands import RIGHT, Errand, errands
-from selfwire.evals.statistics import Estimate, student
+from selfwire.core.values import FrozenModel
+from selfwire.evals.benchmarks.errands import RIGHT, Errand, generate_errands
+from selfwire.evals.statistics import IntervalEstimate, compute_student_interval
 from selfwire.evals.studies.errand_runs import (
     IDS,
     SAMPLING,
     Choose,
+    ErrandEmbeddings,
     Rows,
-    Seen,
-    best_constant,
-    best_fixed,
-    by_agent,
-    by_chance,
-    by_head,
-    look_up,
-    played,
-    sampled_look_up,
-    seen,
+    choose_by_chance,
+    embed_errands,
+    find_best_constant,
+    find_best_fixed,
+    make_fixed_chooser,
+    make_head_chooser,
+    make_lookup_chooser,
+    make_sampled_lookup_chooser,
+    run_errand,
 )
 from selfwire.evolvers.trained_router.config import PAPER_HEAD, HeadConfig, TrainConfig, paper_training
 from selfwire.evolvers.trained_router.decisions import Episode
-from selfwire.runtime.embeddings import embedder
+from selfwire.runtime.embeddings import load_embedder
 
 if TYPE_CHECKING:
     from selfwire.evolvers.trained_router.head import RoutingHead
@@ -43,7 +43,7 @@ REPEATS = 4
 """Runs per held-out task, of contestants that draw."""
 
 
-class ErrandStudy(Value):
+class ErrandStudy(FrozenModel):
     """What is compared.
 
     Args:
@@ -63,7 +63,7 @@ class ErrandStudy(Value):
     sparse: bool = False
 
 
-class Curve(Value):
+class Curve(FrozenModel):
     """How a training went: mean reward, entropy and gradient norm after each update."""
 
     reward: tuple[float, ...]
@@ -71,7 +71,7 @@ class Curve(Value):
     gradient_norm: tuple[float, ...]
 
 
-class SeedResult(Value):
+class SeedResult(FrozenModel):
     """Share of held-out tasks solved by contestant, and how the head was trained."""
 
     seed: int
@@ -80,16 +80,16 @@ class SeedResult(Value):
     curve: Curve
 
 
-def studied(study: ErrandStudy, seeds: Sequence[int], workers: int = 2) -> list[SeedResult]:
+def run_study(study: ErrandStudy, seeds: Sequence[int], workers: int = 2) -> list[SeedResult]:
     """Run the study for each seed, in processes of one thread each: same numbers, however many there are."""
     if workers == 1:
-        return [one_seed(study, seed) for seed in seeds]
+        return [run_seed(study, seed) for seed in seeds]
     # a fork would inherit torch's threads
     with ProcessPoolExecutor(max_workers=workers, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(partial(one_seed, study), seeds))
+        return list(pool.map(partial(run_seed, study), seeds))
 
 
-def one_seed(study: ErrandStudy, seed: int) -> SeedResult:
+def run_seed(study: ErrandStudy, seed: int) -> SeedResult:
     """All contestants on one seed's tasks."""
     import torch
 
@@ -100,34 +100,36 @@ def one_seed(study: ErrandStudy, seed: int) -> SeedResult:
 async def _one_seed(study: ErrandStudy, seed: int) -> SeedResult:
     from selfwire.evolvers.trained_router.head import RoutingHead
 
-    learn, test = (errands(study.tasks, length=study.length, seed=seed, held_out=held) for held in (False, True))
+    learn, test = (
+        generate_errands(study.tasks, length=study.length, seed=seed, held_out=held) for held in (False, True)
+    )
     heads = (HeadConfig(),) if study.sparse else (HeadConfig(), PAPER_HEAD)
-    known = await seen((*learn, *test), embedder(study.embedder)[0], heads)
+    known = await embed_errands((*learn, *test), load_embedder(study.embedder)[0], heads)
     dimensions = known.agents.shape[1]
     solved: dict[str, float] = {}
 
     def tested(name: str, choose: Choose) -> None:
-        found, _ = played(list(test) * REPEATS, choose, np.random.default_rng([seed, 1]))
+        found, _ = run_errand(list(test) * REPEATS, choose, np.random.default_rng([seed, 1]))
         solved[name] = float(found.mean())
 
-    head, curve = trained(study, learn, known, seed, HeadConfig(), TrainConfig())
-    tested("trained", by_head(head, known))
+    head, curve = train_head(study, learn, known, seed, HeadConfig(), TrainConfig())
+    tested("trained", make_head_chooser(head, known))
     if study.sparse:
-        with_process, _ = trained(study, learn, known, seed, HeadConfig(), TrainConfig(), process=True)
-        tested("trained with process reward", by_head(with_process, known))
+        with_process, _ = train_head(study, learn, known, seed, HeadConfig(), TrainConfig(), process=True)
+        tested("trained with process reward", make_head_chooser(with_process, known))
     else:
-        printed, _ = trained(study, learn, known, seed, PAPER_HEAD, paper_training())
-        tested("trained, preset paper", by_head(printed, known))
-        plain, _ = trained(study, learn, known, seed, HeadConfig(), paper_training())
-        tested("trained, our head, the paper's REINFORCE", by_head(plain, known))
-    tested("untrained", by_head(RoutingHead(dimensions), known))
-    tested("random", by_chance)
+        printed, _ = train_head(study, learn, known, seed, PAPER_HEAD, paper_training())
+        tested("trained, preset paper", make_head_chooser(printed, known))
+        plain, _ = train_head(study, learn, known, seed, HeadConfig(), paper_training())
+        tested("trained, our head, the paper's REINFORCE", make_head_chooser(plain, known))
+    tested("untrained", make_head_chooser(RoutingHead(dimensions), known))
+    tested("random", choose_by_chance)
     if not study.sparse:
         _without_learning(study, seed, learn, test, known, tested, solved)
     solved["knows the truth"] = float(
-        played(test, by_agent(lambda s: RIGHT[s.situations]), np.random.default_rng(0))[0].mean()
+        run_errand(test, make_fixed_chooser(lambda s: RIGHT[s.situations]), np.random.default_rng(0))[0].mean()
     )
-    positive = float(played(list(learn) * 10, by_chance, np.random.default_rng([seed, 2]))[0].mean())
+    positive = float(run_errand(list(learn) * 10, choose_by_chance, np.random.default_rng([seed, 2]))[0].mean())
     return SeedResult(seed=seed, solved=solved, positive=positive, curve=curve)
 
 
@@ -136,21 +138,25 @@ def _without_learning(
     seed: int,
     learn: Sequence[Errand],
     test: Sequence[Errand],
-    known: Seen,
+    known: ErrandEmbeddings,
     tested: Callable[[str, Choose], None],
     solved: dict[str, float],
 ) -> None:
-    solved["best fixed workflow of all"] = best_fixed(test)
-    solved["best constant choice per stage"] = best_constant(learn, test)
-    _, episodes = played(_drawn(learn, study.updates * study.batch, seed), by_chance, np.random.default_rng([seed, 3]))
+    solved["best fixed workflow of all"] = find_best_fixed(test)
+    solved["best constant choice per stage"] = find_best_constant(learn, test)
+    _, episodes = run_errand(
+        _drawn(learn, study.updates * study.batch, seed), choose_by_chance, np.random.default_rng([seed, 3])
+    )
     paid = _paid(episodes)
-    tested("nearest neighbours, by the same rewards", look_up(known, *paid, nearest=NEAREST))
-    tested("the same, by the subtask alone, drawn", sampled_look_up(known, *paid, nearest=MANY, softness=SHARP))
+    tested("nearest neighbours, by the same rewards", make_lookup_chooser(known, *paid, nearest=NEAREST))
+    tested(
+        "the same, by the subtask alone, drawn", make_sampled_lookup_chooser(known, *paid, nearest=MANY, softness=SHARP)
+    )
     told = [(task.rows(place, False), int(RIGHT[one])) for task in learn for place, one in enumerate(task.situations)]
     states, agents = [rows for rows, _ in told], [agent for _, agent in told]
     right = (states, agents, [1.0] * len(told))
-    tested("nearest neighbour, told the right agents", look_up(known, *right, nearest=1))
-    tested("told them, by the subtask alone, drawn", sampled_look_up(known, *right, nearest=NEAREST))
+    tested("nearest neighbour, told the right agents", make_lookup_chooser(known, *right, nearest=1))
+    tested("told them, by the subtask alone, drawn", make_sampled_lookup_chooser(known, *right, nearest=NEAREST))
 
 
 def _paid(episodes: Sequence[Episode]) -> tuple[list[Rows], list[int], list[float]]:
@@ -166,10 +172,10 @@ def _paid(episodes: Sequence[Episode]) -> tuple[list[Rows], list[int], list[floa
     return [states[i] for i in kept], [agents[i] for i in kept], [values[i] for i in kept]
 
 
-def trained(
+def train_head(
     study: ErrandStudy,
     tasks: Sequence[Errand],
-    known: Seen,
+    known: ErrandEmbeddings,
     seed: int,
     head_config: HeadConfig,
     config: TrainConfig,
@@ -185,7 +191,7 @@ def trained(
     updates = []
     for number in range(study.updates):
         drawn = _drawn(tasks, study.batch, seed, number)
-        _, episodes = played(drawn, by_head(head, known), np.random.default_rng([seed, 4, number]))
+        _, episodes = run_errand(drawn, make_head_chooser(head, known), np.random.default_rng([seed, 4, number]))
         updates.append(learner.update(episodes, known.by_agent, known.texts))
     return head, Curve(
         reward=tuple(one.reward or 0.0 for one in updates),
@@ -199,11 +205,13 @@ def _drawn(tasks: Sequence[Errand], count: int, seed: int, number: int = 0) -> l
     return [tasks[int(place)] for place in places]
 
 
-def summary(results: Sequence[SeedResult]) -> list[tuple[str, Estimate, Estimate | None]]:
+def summarise_results(results: Sequence[SeedResult]) -> list[tuple[str, IntervalEstimate, IntervalEstimate | None]]:
     """Per contestant: share solved, and what the trained head solves more, paired over seeds; with intervals."""
-    rows: list[tuple[str, Estimate, Estimate | None]] = []
+    rows: list[tuple[str, IntervalEstimate, IntervalEstimate | None]] = []
     for name in results[0].solved:
         values = [one.solved[name] for one in results]
         gains = [one.solved["trained"] - one.solved[name] for one in results]
-        rows.append((name, student(values), None if name == "trained" else student(gains)))
+        rows.append(
+            (name, compute_student_interval(values), None if name == "trained" else compute_student_interval(gains))
+        )
     return rows

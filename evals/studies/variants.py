@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import FrozenJson, FrozenMap, Value, thawed
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, to_plain_json
 
 
-class Variant(Value):
+class Variant(FrozenModel):
     """One way to run a method.
 
     Args:
@@ -98,7 +98,7 @@ PREFIX = "no-"
 """Of the names of variants that switch a part off."""
 
 
-def without(method: str, parts: Sequence[str], config: Mapping[str, Any]) -> dict[str, Any]:
+def switch_off(method: str, parts: Sequence[str], config: Mapping[str, Any]) -> dict[str, Any]:
     """Knobs that switch parts of a method off, under knobs that were set by hand.
 
     Args:
@@ -116,15 +116,15 @@ def without(method: str, parts: Sequence[str], config: Mapping[str, Any]) -> dic
         if name not in known or not known[name].config:
             there = ", ".join(one.removeprefix(PREFIX) for one, variant in known.items() if variant.config)
             raise ConfigError(f"{method} has no part {part!r} to do without; it has {there or 'none'}")
-        found = merged(found, thawed(known[name].config))
-    return merged(found, config)
+        found = merge_knobs(found, to_plain_json(known[name].config))
+    return merge_knobs(found, config)
 
 
-def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merge_knobs(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Nested knobs laid over others."""
     both = {**under, **over}
     return {
-        name: merged(under[name], value)
+        name: merge_knobs(under[name], value)
         if isinstance(value, Mapping) and isinstance(under.get(name), Mapping)
         else value
         for name, value in both.items()

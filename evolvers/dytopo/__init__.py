@@ -9,12 +9,12 @@ the paper:
     embedding  q_i = Emb(s_q,i), k_i = Emb(s_k,i), one batch         induction.similarities    (Eq. 4)
     relevance  r_ij = cos(q_i, k_j)                                  induction.relevance       (Eq. 5)
     adjacency  A_j->i = 1 if r_ij > tau and i != j, K_in best        induction.adjacency       (Eq. 6, 7, Table 7)
-    reading    providers by decreasing r_ij                          induction.ordered_edges   (Sec. 3.4)
+    reading    providers by decreasing r_ij                          induction.order_edges     (Sec. 3.4)
     order      sigma: topological, else smallest in-degree first     induction.aggregation_order (Eq. 8-11)
-    global     S_global = [C_task; Sigma(m_pub)]                     team.global_state         (Eq. 12)
+    global     S_global = [C_task; Sigma(m_pub)]                     team.render_global_state  (Eq. 12)
     manager    <y, C_task'> = Pi(S_global)                           team.Team.manage          (Eq. 13)
-    halting    y = 1 if Phi(S_global) >= gamma                       halting.objection         (Eq. 14)
-    answer     from the last global state                            halting.answer            (Alg. 1)
+    halting    y = 1 if Phi(S_global) >= gamma                       halting.find_objection    (Eq. 14)
+    answer     from the last global state                            halting.choose_answer     (Alg. 1)
 
 Departures (a test is named after each):
     D1   Private messages are read by decreasing r, public ones by the manager in order sigma; the paper says both

@@ -4,12 +4,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
-Wiring = Literal["semantic", "random", "broadcast", "none"]
+TopologyMode = Literal["semantic", "random", "broadcast", "none"]
 
 
-class DytopoConfig(Value):
+class DytopoConfig(FrozenModel):
     """Knobs of DyTopo (Table 7).
 
     Args:
@@ -29,7 +29,7 @@ class DytopoConfig(Value):
             27 of the grid. Beyond the paper. Ours: near, for the bill.
     """
 
-    topology: Wiring = "semantic"
+    topology: TopologyMode = "semantic"
     threshold: float = Field(default=0.3, ge=-1, le=1)
     providers: int = Field(default=3, ge=1, le=1000)
     rounds: int = Field(default=10, ge=1, le=100)
@@ -46,10 +46,10 @@ BASELINES = ("single call", "single turn", "random", "broadcast", "no halting")
 """What `baseline` knows."""
 
 
-def baseline(name: str, config: DytopoConfig = DytopoConfig()) -> DytopoConfig:
+def apply_preset(name: str, config: DytopoConfig = DytopoConfig()) -> DytopoConfig:
     """The config of a baseline that runs in the same engine (App. B.2, D.1).
 
-    `single call` is to be run with one agent, see `seed.alone`; `single turn` is one round without messages.
+    `single call` is to be run with one agent, see `make_single_agent`; `single turn` is one round without messages.
 
     Raises:
         ValueError: there is no such baseline.

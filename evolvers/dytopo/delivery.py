@@ -6,12 +6,12 @@ from typing import Literal
 from pydantic import Field
 
 from selfwire.core.trajectory import Message, ToolUse
-from selfwire.core.values import Id, Value, canonical
-from selfwire.evolvers.dytopo.induction import Induced
-from selfwire.evolvers.dytopo.turns import Said
+from selfwire.core.values import FrozenModel, Id, to_canonical_json
+from selfwire.evolvers.dytopo.induction import RoundGraph
+from selfwire.evolvers.dytopo.turns import WorkerTurn
 
 
-class Entry(Value):
+class Entry(FrozenModel):
     """One entry of a worker's memory H_i.
 
     Args:
@@ -30,14 +30,14 @@ class Entry(Value):
 Memory = tuple[Entry, ...]
 
 
-class Dropped(Value):
+class DroppedEntry(FrozenModel):
     """An entry that a full memory let go."""
 
     worker: Id
     entry: Entry
 
 
-class Delivered(Value):
+class DeliveryResult(FrozenModel):
     """What the barrier did.
 
     Args:
@@ -48,17 +48,17 @@ class Delivered(Value):
 
     memories: Mapping[Id, Memory]
     messages: tuple[Message, ...] = ()
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[DroppedEntry, ...] = ()
 
 
 def deliver(
     memories: Mapping[Id, Memory],
-    said: Sequence[Said],
-    graph: Induced,
+    said: Sequence[WorkerTurn],
+    graph: RoundGraph,
     *,
     roles: Mapping[Id, str],
     limit: int,
-) -> Delivered:
+) -> DeliveryResult:
     """Equation 3 for all workers: H_i + own public message + routed private ones by decreasing relevance.
 
     Results of tools stand between the two (D5). A worker that failed said nothing and keeps its memory.
@@ -79,15 +79,15 @@ def deliver(
         and (text := spoken[edge.source].message_to(edge.target, roles.get(edge.target, "")))
     )
     after: dict[Id, Memory] = dict(memories)
-    dropped: list[Dropped] = []
+    dropped: list[DroppedEntry] = []
     for worker, one in spoken.items():
         routed = [message for message in messages if message.target == worker]
-        after[worker], gone = capped((*memories.get(worker, ()), *_entries(one, routed)), limit)
-        dropped += [Dropped(worker=worker, entry=entry) for entry in gone]
-    return Delivered(memories=after, messages=messages, dropped=tuple(dropped))
+        after[worker], gone = cap_memory((*memories.get(worker, ()), *_entries(one, routed)), limit)
+        dropped += [DroppedEntry(worker=worker, entry=entry) for entry in gone]
+    return DeliveryResult(memories=after, messages=messages, dropped=tuple(dropped))
 
 
-def capped(memory: Memory, limit: int) -> tuple[Memory, Memory]:
+def cap_memory(memory: Memory, limit: int) -> tuple[Memory, Memory]:
     """The newest entries that fit into `limit` characters, and those that went; the newest always stays."""
     size, kept = 0, 0
     for entry in reversed(memory):
@@ -99,15 +99,15 @@ def capped(memory: Memory, limit: int) -> tuple[Memory, Memory]:
     return memory[cut:], memory[:cut]
 
 
-def _entries(one: Said, routed: Sequence[Message]) -> list[Entry]:
+def _entries(one: WorkerTurn, routed: Sequence[Message]) -> list[Entry]:
     own = [Entry(round=one.round, source=one.worker, kind="own", text=one.public)] if one.public.strip() else []
     return [
         *own,
-        *(Entry(round=one.round, source=use.name, kind="tool", text=shown(use)) for use in one.tools),
+        *(Entry(round=one.round, source=use.name, kind="tool", text=format_tool_use(use)) for use in one.tools),
         *(Entry(round=one.round, source=mail.source, kind="routed", text=mail.text) for mail in routed),
     ]
 
 
-def shown(use: ToolUse) -> str:
+def format_tool_use(use: ToolUse) -> str:
     """A tool use as its user remembers it: the input on the first line, the result below."""
-    return f"{canonical(use.arguments)}\n{use.result}"
+    return f"{to_canonical_json(use.arguments)}\n{use.result}"

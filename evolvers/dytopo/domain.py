@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from selfwire.core.values import Id, Value, canonical
+from selfwire.core.values import FrozenModel, Id, to_canonical_json
 from selfwire.core.workflow import Workflow
 
 MEMORY = "dytopo"
@@ -14,7 +14,7 @@ MANAGER = "Manager"
 """Id of the manager: an agent of the workflow without a node."""
 
 
-class Domain(Value):
+class Domain(FrozenModel):
     """What kind of tasks a team is for.
 
     Args:
@@ -36,14 +36,14 @@ class Domain(Value):
         return self
 
 
-class Tuned(Value):
+class TunedSetting(FrozenModel):
     """What was learned on held-out tasks; None leaves it to the config."""
 
     threshold: float | None = Field(default=None, ge=-1, le=1)
     providers: int | None = Field(default=None, ge=1, le=1000)
 
 
-class Remembered(Value):
+class DytopoMemory(FrozenModel):
     """A workflow's memory under the name of the method.
 
     Args:
@@ -52,7 +52,7 @@ class Remembered(Value):
     """
 
     domain: Domain
-    tuned: Tuned = Tuned()
+    tuned: TunedSetting = TunedSetting()
 
     @classmethod
     def of(cls, workflow: Workflow) -> Self:
@@ -63,16 +63,14 @@ class Remembered(Value):
         """
         if workflow.method != MEMORY or MEMORY not in workflow.memory:
             raise ValueError(f"workflow {workflow.fingerprint} belongs to {workflow.method!r}, not to {MEMORY!r}")
-        found = cls.model_validate_json(canonical(workflow.memory[MEMORY]))
-        missing = {*found.domain.answerers, *found.domain.checkers} - set(workers(workflow))
+        found = cls.model_validate_json(to_canonical_json(workflow.memory[MEMORY]))
+        missing = {*found.domain.answerers, *found.domain.checkers} - set(get_workers(workflow))
         if missing:
-            there = ", ".join(workers(workflow))
+            there = ", ".join(get_workers(workflow))
             raise ValueError(f"domain {found.domain.name!r} needs {', '.join(sorted(missing))}; workers are {there}")
         return found
 
 
-def workers(workflow: Workflow) -> tuple[Id, ...]:
+def get_workers(workflow: Workflow) -> tuple[Id, ...]:
     """The agents that have a node, sorted by id: the agent order of every tie."""
     return tuple(sorted(set(workflow.topology.agents.values())))
-
-

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 
 from selfwire.core.values import Id
 from selfwire.evolvers.dytopo.domain import Domain
-from selfwire.evolvers.dytopo.turns import Said
+from selfwire.evolvers.dytopo.turns import WorkerTurn
 
 _BLOCK = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
-Rounds = Sequence[Sequence[Said]]
+Rounds = Sequence[Sequence[WorkerTurn]]
 """What was said, by round; within a round in order sigma."""
 
 
-def answer(domain: Domain, rounds: Rounds) -> str | None:
+def choose_answer(domain: Domain, rounds: Rounds) -> str | None:
     """The last one of the last global state: the last text or code block of an agent that answers; None if none."""
     for said in reversed(rounds):
         for one in reversed(said):
@@ -22,7 +22,7 @@ def answer(domain: Domain, rounds: Rounds) -> str | None:
     return None
 
 
-def objection(domain: Domain, rounds: Rounds) -> str:
+def find_objection(domain: Domain, rounds: Rounds) -> str:
     """Equation 14's acceptance, checked against what workers really produced: why the run is not complete.
 
     Complete takes an answer, and where the domain has checkers, their "pass" on it: on an answer that stood before
@@ -31,19 +31,19 @@ def objection(domain: Domain, rounds: Rounds) -> str:
     Returns:
         The objection; blank if there is none.
     """
-    current = answer(domain, rounds)
+    current = choose_answer(domain, rounds)
     if current is None:
         return f"none of {', '.join(domain.answerers)} has given {_FORMS[domain.form]}"
     for checker in domain.checkers:
         at, verdict = _last_verdict(checker, rounds)
         if verdict != "pass":
             return f"{checker} has not passed the answer: {verdict or 'no verdict'}"
-        if answer(domain, rounds[:at]) != current:
+        if choose_answer(domain, rounds[:at]) != current:
             return f"{checker} has passed another answer than the one that stands"
     return ""
 
 
-def code_blocks(text: str) -> tuple[str, ...]:
+def find_code_blocks(text: str) -> tuple[str, ...]:
     """The fenced code blocks of a text, without their fences."""
     return tuple(block.strip("\n") for block in _BLOCK.findall(text) if block.strip())
 
@@ -51,11 +51,11 @@ def code_blocks(text: str) -> tuple[str, ...]:
 _FORMS = {"text": "an answer", "code": "code in a fenced block"}
 
 
-def _given(domain: Domain, one: Said) -> str:
+def _given(domain: Domain, one: WorkerTurn) -> str:
     if domain.form == "text":
         return one.answer.strip()
     private = "\n".join(note.text for note in one.private)
-    found = code_blocks(one.public) or code_blocks(private)
+    found = find_code_blocks(one.public) or find_code_blocks(private)
     return found[-1] if found else ""
 
 

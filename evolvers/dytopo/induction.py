@@ -11,8 +11,8 @@ import numpy.typing as npt
 from pydantic import Field
 
 from selfwire.core.protocols import Embedder
-from selfwire.core.topology import greedy_order
-from selfwire.core.values import Id, Value
+from selfwire.core.topology import compute_greedy_order
+from selfwire.core.values import FrozenModel, Id
 
 Scores = npt.NDArray[np.float64]
 Adjacency = npt.NDArray[np.bool_]
@@ -21,14 +21,14 @@ DECIMALS = 6
 """To how many decimals a relevance is rounded, so that machines agree."""
 
 
-class Descriptors(Value):
+class Descriptors(FrozenModel):
     """What an agent needs and offers in a round; blank where it said nothing."""
 
     query: str = ""
     key: str = ""
 
 
-class ScoredEdge(Value):
+class ScoredEdge(FrozenModel):
     """An edge from a provider to a consumer, with its relevance if it was induced."""
 
     source: Id
@@ -36,7 +36,7 @@ class ScoredEdge(Value):
     score: float | None = None
 
 
-class Induced(Value):
+class RoundGraph(FrozenModel):
     """The graph of a round.
 
     Args:
@@ -85,7 +85,7 @@ def adjacency(scores: Scores, *, threshold: float, providers: int) -> Adjacency:
     return above
 
 
-def best_rejected(scores: Scores, edges: Adjacency) -> tuple[int, int] | None:
+def find_best_rejected(scores: Scores, edges: Adjacency) -> tuple[int, int] | None:
     """Provider and consumer of the most relevant pair without an edge; None if no such pair is comparable."""
     left = np.where(edges, -np.inf, _between_agents(scores))
     if not left.size or np.isneginf(left.max()):
@@ -94,7 +94,7 @@ def best_rejected(scores: Scores, edges: Adjacency) -> tuple[int, int] | None:
     return int(provider), int(consumer)
 
 
-def ordered_edges(scores: Scores, edges: Adjacency) -> list[tuple[int, int]]:
+def order_edges(scores: Scores, edges: Adjacency) -> list[tuple[int, int]]:
     """Section 3.4: (provider, consumer) by consumer; each consumer's by decreasing relevance, then agent order."""
     consumers, providers = np.nonzero(edges)
     place = np.lexsort((providers, -scores[consumers, providers], consumers))
@@ -105,10 +105,14 @@ def aggregation_order(size: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     """Equations 8 to 11: topological if acyclic, else greedily the agent with the smallest restricted in-degree."""
     width = len(str(size))
     names = [f"{agent:0{width}}" for agent in range(size)]  # as text they sort like the numbers
-    return [int(name) for name in greedy_order(names, [(names[source], names[target]) for source, target in edges])]
+    return [
+        int(name) for name in compute_greedy_order(names, [(names[source], names[target]) for source, target in edges])
+    ]
 
 
-def random_edges(able: Sequence[int], count: int, providers: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+def draw_random_edges(
+    able: Sequence[int], count: int, providers: int, rng: np.random.Generator
+) -> list[tuple[int, int]]:
     """The random baseline: `count` edges among the agents that can talk, at most `providers` into each.
 
     Returns:
@@ -124,7 +128,7 @@ def random_edges(able: Sequence[int], count: int, providers: int, rng: np.random
     return sorted(found, key=lambda pair: (pair[1], pair[0]))
 
 
-def induced(agents: Sequence[Id], scores: Scores, *, threshold: float, providers: int) -> Induced:
+def induce_graph(agents: Sequence[Id], scores: Scores, *, threshold: float, providers: int) -> RoundGraph:
     """The graph of a relevance matrix.
 
     Args:
@@ -133,25 +137,25 @@ def induced(agents: Sequence[Id], scores: Scores, *, threshold: float, providers
         threshold, providers: tau and K_in.
     """
     edges = adjacency(scores, threshold=threshold, providers=providers)
-    pair = best_rejected(scores, edges)
-    return wired(agents, ordered_edges(scores, edges), scores).replace(
+    pair = find_best_rejected(scores, edges)
+    return make_round_graph(agents, order_edges(scores, edges), scores).replace(
         best_rejected=_scored(agents, pair, scores) if pair else None
     )
 
 
-def wired(agents: Sequence[Id], edges: Sequence[tuple[int, int]], scores: Scores | None = None) -> Induced:
+def make_round_graph(
+    agents: Sequence[Id], edges: Sequence[tuple[int, int]], scores: Scores | None = None
+) -> RoundGraph:
     """The graph of given edges; without scores they are edges that nothing has induced."""
     pairs = len(agents) * (len(agents) - 1)
-    return Induced(
+    return RoundGraph(
         edges=tuple(_scored(agents, edge, scores) for edge in edges),
         order=tuple(agents[agent] for agent in aggregation_order(len(agents), edges)),
         density=len(edges) / pairs if pairs else 0.0,
     )
 
 
-async def similarities(
-    agents: Sequence[Id], descriptors: Mapping[Id, Descriptors], embedder: Embedder
-) -> Scores:
+async def similarities(agents: Sequence[Id], descriptors: Mapping[Id, Descriptors], embedder: Embedder) -> Scores:
     """Equations 4 and 5 for a round: one batch of all texts that are not blank, then relevance; shape (N, N)."""
     said = [descriptors.get(agent, Descriptors()) for agent in agents]
     texts = [text.strip() for text in (*(one.query for one in said), *(one.key for one in said))]

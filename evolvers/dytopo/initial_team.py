@@ -7,7 +7,7 @@ from selfwire.core.prompts import Prompts
 from selfwire.core.topology import Node, Topology
 from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.dytopo.domain import MANAGER, MEMORY, Domain, Remembered, workers
+from selfwire.evolvers.dytopo.domain import MANAGER, MEMORY, Domain, DytopoMemory, get_workers
 
 DOMAINS: Mapping[str, Domain] = {
     "code": Domain(name="code", answerers=("Developer",), checkers=("Tester",), form="code"),
@@ -36,7 +36,7 @@ _ROLES: Mapping[str, Mapping[Id, str]] = {
 }
 
 
-def seed(prompts: Prompts, domain: str = "general", *, tools: Sequence[Id] = ()) -> Workflow:
+def make_initial_workflow(prompts: Prompts, domain: str = "general", *, tools: Sequence[Id] = ()) -> Workflow:
     """A domain's team.
 
     Args:
@@ -53,10 +53,10 @@ def seed(prompts: Prompts, domain: str = "general", *, tools: Sequence[Id] = ())
         Agent(id=name, role=role, prompt=prompts.text(f"{domain}_{name.lower()}").strip(), tools=tuple(tools))
         for name, role in _ROLES[domain].items()
     ]
-    return team(roles, DOMAINS[domain], manager=prompts.text("role_manager").strip())
+    return make_team(roles, DOMAINS[domain], manager=prompts.text("role_manager").strip())
 
 
-def team(agents: Sequence[Agent], domain: Domain, *, manager: str) -> Workflow:
+def make_team(agents: Sequence[Agent], domain: Domain, *, manager: str) -> Workflow:
     """A team of one's own: workers with roles and prompts, and who of them answers and checks.
 
     The workflow's topology has the workers as nodes and no edges: these are induced round by round. The manager is
@@ -84,20 +84,20 @@ def team(agents: Sequence[Agent], domain: Domain, *, manager: str) -> Workflow:
         topology=Topology(
             nodes=tuple(Node(id=agent.id, agent=agent.id) for agent in agents), entry=answerer, sink=answerer
         ),
-        memory={MEMORY: Remembered(domain=domain).model_dump(mode="json")},
+        memory={MEMORY: DytopoMemory(domain=domain).model_dump(mode="json")},
     )
 
 
-def alone(workflow: Workflow) -> Workflow:
+def make_single_agent(workflow: Workflow) -> Workflow:
     """The first agent that answers, without its team: what a single call is made to (App. D.1)."""
-    remembered = Remembered.of(workflow)
+    remembered = DytopoMemory.of(workflow)
     answerer = remembered.domain.answerers[0]
     domain = remembered.domain.replace(answerers=(answerer,), checkers=())
     leader = next(agent for agent in workflow.agents if agent.id == MANAGER)
-    agent = workflow.pool[answerer]
-    return team([agent], domain, manager=leader.prompt)
+    agent = workflow.agents_by_id[answerer]
+    return make_team([agent], domain, manager=leader.prompt)
 
 
-def members(workflow: Workflow) -> tuple[Agent, ...]:
+def get_members(workflow: Workflow) -> tuple[Agent, ...]:
     """The workers in agent order."""
-    return tuple(workflow.pool[name] for name in workers(workflow))
+    return tuple(workflow.agents_by_id[name] for name in get_workers(workflow))

@@ -6,19 +6,25 @@ from pydantic import Field
 
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
-from selfwire.core.topology import Caps, Edge, Node, Topology
+from selfwire.core.topology import Edge, Node, Topology, TopologyLimits
 from selfwire.core.trajectory import Message
-from selfwire.core.usage import Usage, total
-from selfwire.core.values import Id, Value
+from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.dytopo.config import DytopoConfig
-from selfwire.evolvers.dytopo.delivery import Dropped
+from selfwire.evolvers.dytopo.delivery import DroppedEntry
 from selfwire.evolvers.dytopo.domain import Domain
-from selfwire.evolvers.dytopo.induction import Induced, induced, random_edges, similarities, wired
+from selfwire.evolvers.dytopo.induction import (
+    RoundGraph,
+    draw_random_edges,
+    induce_graph,
+    make_round_graph,
+    similarities,
+)
 from selfwire.evolvers.dytopo.tuning import Setting
-from selfwire.evolvers.dytopo.turns import Managed, Said
+from selfwire.evolvers.dytopo.turns import ManagerTurn, WorkerTurn
 
 
-class Round(Value):
+class Round(FrozenModel):
     """What happened in a round.
 
     Args:
@@ -33,11 +39,11 @@ class Round(Value):
 
     number: int = Field(ge=0)
     goal: str
-    said: tuple[Said, ...]
-    graph: Induced = Induced()
+    said: tuple[WorkerTurn, ...]
+    graph: RoundGraph = RoundGraph()
     messages: tuple[Message, ...] = ()
-    dropped: tuple[Dropped, ...] = ()
-    managed: Managed | None = None
+    dropped: tuple[DroppedEntry, ...] = ()
+    managed: ManagerTurn | None = None
 
     @property
     def failed(self) -> dict[Id, str]:
@@ -47,7 +53,7 @@ class Round(Value):
     @property
     def usage(self) -> Usage:
         """What the round cost, the manager included."""
-        workers = total(one.usage for one in self.said)
+        workers = sum_usages(one.usage for one in self.said)
         return workers + self.managed.usage if self.managed else workers
 
     @property
@@ -57,12 +63,12 @@ class Round(Value):
         return slowest + (self.managed.usage.seconds if self.managed else 0.0)
 
     @property
-    def in_order(self) -> tuple[Said, ...]:
+    def in_order(self) -> tuple[WorkerTurn, ...]:
         """What was said, in order sigma."""
         place = {agent: at for at, agent in enumerate(self.graph.order)}
         return tuple(sorted(self.said, key=lambda one: place.get(one.worker, len(place))))
 
-    def topology(self, domain: Domain) -> Topology:
+    def to_topology(self, domain: Domain) -> Topology:
         """The graph of the round as a topology, in which the first of those who answer is entry and sink."""
         answerer, size = domain.answerers[0], len(self.graph.order)
         return Topology(
@@ -70,19 +76,19 @@ class Round(Value):
             edges=tuple(Edge(source=edge.source, target=edge.target) for edge in self.graph.edges),
             entry=answerer,
             sink=answerer,
-            caps=Caps(nodes=size, successors=size),
+            caps=TopologyLimits(nodes=size, successors=size),
         )
 
-    def drawn(self) -> str:
+    def to_mermaid(self) -> str:
         """The graph of the round as Mermaid."""
         lines = [f"    {agent}" for agent in self.graph.order]
         lines += [f"    {edge.source} -->{_label(edge.score)} {edge.target}" for edge in self.graph.edges]
         return "\n".join(["graph LR", *lines])
 
 
-async def induce(
-    said: Sequence[Said], config: DytopoConfig, setting: Setting, embedder: Embedder, *, scope: Scope
-) -> Induced:
+async def induce_round_graph(
+    said: Sequence[WorkerTurn], config: DytopoConfig, setting: Setting, embedder: Embedder, *, scope: Scope
+) -> RoundGraph:
     """The graph of a round: induced, or a baseline's.
 
     Args:
@@ -95,15 +101,15 @@ async def induce(
     agents = [one.worker for one in said]
     able = [at for at, one in enumerate(said) if one.error is None]
     if config.topology == "none":
-        return wired(agents, [])
+        return make_round_graph(agents, [])
     if config.topology == "broadcast":
-        return wired(agents, [(source, target) for target in able for source in able if source != target])
+        return make_round_graph(agents, [(source, target) for target in able for source in able if source != target])
     scores = await similarities(agents, {one.worker: one.descriptors for one in said if one.error is None}, embedder)
-    graph = induced(agents, scores, threshold=setting.threshold, providers=setting.providers)
+    graph = induce_graph(agents, scores, threshold=setting.threshold, providers=setting.providers)
     if config.topology == "semantic":
         return graph
-    edges = random_edges(able, len(graph.edges), setting.providers, scope.random("topology"))
-    return wired(agents, edges)
+    edges = draw_random_edges(able, len(graph.edges), setting.providers, scope.random("topology"))
+    return make_round_graph(agents, edges)
 
 
 def _label(score: float | None) -> str:

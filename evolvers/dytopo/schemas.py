@@ -8,27 +8,27 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 Checked = Literal["pass", "fail", "open"]
 
 
-class Ask(BaseModel):
+class ReplySchema(BaseModel):
     """A reply with exactly these fields."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Note(Ask):
+class Note(ReplySchema):
     """One entry of the private channel; a list of them, as strict schemas allow no open objects."""
 
     to: str = Field(description="Role that it is meant for; empty for whoever needs it.")
     text: str = Field(description="The message.")
 
 
-class Call(Ask):
+class Call(ReplySchema):
     """A wish to use a tool."""
 
     tool: str = Field(description="Name of the tool.")
     arguments: str = Field(description="Its input as a JSON object.")
 
 
-class Turn(Ask):
+class Turn(ReplySchema):
     """What a worker says in a round: the four outputs of equation 2."""
 
     public: str = Field(description="Your contribution to the task, for the record.")
@@ -54,7 +54,7 @@ def turn_schema(*, answers: bool = False, checks: bool = False, tools: bool = Fa
     return create_model("".join(["Turn", *(f"With{name.title()}" for name in extras)]), __base__=Turn, **extras)
 
 
-class Verdict(Ask):
+class Verdict(ReplySchema):
     """The manager's policy of equation 13."""
 
     is_complete: bool = Field(description="Whether the task is done and the result has been verified.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import ModelError, ToolError
 from selfwire.core.prompts import Prompts
@@ -19,10 +19,10 @@ from selfwire.core.usage import Usage
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import Memory
 from selfwire.evolvers.dytopo.domain import Domain
-from selfwire.evolvers.dytopo.halting import Rounds, objection
+from selfwire.evolvers.dytopo.halting import Rounds, find_objection
 from selfwire.evolvers.dytopo.induction import Descriptors
 from selfwire.evolvers.dytopo.schemas import Call, Turn, Verdict, turn_schema
-from selfwire.evolvers.dytopo.turns import Managed, Private, Said
+from selfwire.evolvers.dytopo.turns import ManagerTurn, Private, WorkerTurn
 
 _HEAD = re.compile(r"^\[(?=(?:You|From [^\]\n]*|Result of [^\]\n]*), round \d+\])", re.MULTILINE)
 
@@ -45,7 +45,7 @@ class Team:
 
     async def turn(
         self, agent: Agent, question: Question, goal: str, memory: Memory, others: str, domain: Domain, *, scope: Scope
-    ) -> Said:
+    ) -> WorkerTurn:
         """Equations 1 and 2: one call over role, goal and memory; then the tools that it asked for (D5).
 
         A worker that fails after its retries leaves an error and the round goes on without it (D6).
@@ -71,15 +71,17 @@ class Team:
         asked = self._asked(agent, question, goal, memory, others, held)
         heat = self.config.temperature if agent.temperature is None else agent.temperature
         try:
-            turn, usage = await self.model.ask(schema, asked, scope=scope, role="agent", temperature=heat)
+            turn, usage = await self.model.generate_structured(
+                schema, asked, scope=scope, role="agent", temperature=heat
+            )
         except ModelError as error:
-            return Said(worker=agent.id, round=scope.visit, error=str(error), usage=cost_of(error))
+            return WorkerTurn(worker=agent.id, round=scope.visit, error=str(error), usage=get_error_cost(error))
         uses = await self._used(getattr(turn, "calls", ()), held, scope)
         return _said(agent, turn, uses, usage, scope.visit)
 
     async def manage(
         self, agent: Agent, question: Question, goal: str, rounds: Rounds, domain: Domain, *, scope: Scope
-    ) -> Managed:
+    ) -> ManagerTurn:
         """Equations 12 to 14: the verdict over goal and public messages in order sigma, checked against them (D4).
 
         A manager that fails leaves the goal as it is.
@@ -93,16 +95,18 @@ class Team:
             rule=_rule(domain),
             task=question.input.strip(),
             goal=goal.strip(),
-            trace=global_state(rounds[-1]) or "Nobody has said anything.",
+            trace=render_global_state(rounds[-1]) or "Nobody has said anything.",
         )
         heat = self.config.temperature if agent.temperature is None else agent.temperature
         try:
-            verdict, usage = await self.model.ask(Verdict, shown, scope=scope, role="meta", temperature=heat)
+            verdict, usage = await self.model.generate_structured(
+                Verdict, shown, scope=scope, role="meta", temperature=heat
+            )
         except ModelError as error:
-            return Managed(goal=goal, why=str(error), usage=cost_of(error))
-        why = objection(domain, rounds) if verdict.is_complete else ""
+            return ManagerTurn(goal=goal, why=str(error), usage=get_error_cost(error))
+        why = find_objection(domain, rounds) if verdict.is_complete else ""
         next_goal = verdict.next_goal.strip() or goal
-        return Managed(
+        return ManagerTurn(
             complete=verdict.is_complete and not why,
             claimed=verdict.is_complete,
             why=why,
@@ -122,7 +126,7 @@ class Team:
             goal=goal.strip(),
             team=others,
             tools="\n".join(_tool_line(tool) for tool in held.values()) or "none",
-            memory=remembered(memory) or "nothing yet",
+            memory=render_memory(memory) or "nothing yet",
         )
 
     async def _used(self, calls: Sequence[Call], held: Mapping[str, Tool], scope: Scope) -> tuple[ToolUse, ...]:
@@ -142,18 +146,18 @@ class Team:
         return ToolUse(name=call.tool, arguments=arguments, result=result)
 
 
-def remembered(memory: Memory) -> str:
+def render_memory(memory: Memory) -> str:
     """A memory as its owner reads it, oldest first."""
     shown = {"own": "You, round {0}", "routed": "From {1}, round {0}", "tool": "Result of {1}, round {0}"}
     return "\n\n".join(f"[{shown[one.kind].format(one.round, one.source)}]\n{_unheaded(one.text)}" for one in memory)
 
 
-def global_state(said: Sequence[Said]) -> str:
+def render_global_state(said: Sequence[WorkerTurn]) -> str:
     """Equation 12: public messages in the order given, with answers and verdicts; who failed is said."""
     return "\n\n".join(f"[{one.worker}]\n{_public(one)}" for one in said)
 
 
-def roster(agents: Sequence[Agent]) -> str:
+def render_roster(agents: Sequence[Agent]) -> str:
     """The team, one line per member."""
     return "\n".join(f"{agent.id}: {agent.role}" for agent in agents)
 
@@ -163,7 +167,7 @@ def _unheaded(text: str) -> str:
     return _HEAD.sub("(", text)
 
 
-def _public(one: Said) -> str:
+def _public(one: WorkerTurn) -> str:
     if one.error is not None:
         return "(failed in this round and said nothing)"
     lines = [one.public.strip()]
@@ -172,8 +176,8 @@ def _public(one: Said) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _said(agent: Agent, turn: Turn, uses: Sequence[ToolUse], usage: Usage, visit: int) -> Said:
-    return Said(
+def _said(agent: Agent, turn: Turn, uses: Sequence[ToolUse], usage: Usage, visit: int) -> WorkerTurn:
+    return WorkerTurn(
         worker=agent.id,
         round=visit,
         public=turn.public,

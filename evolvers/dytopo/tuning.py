@@ -8,10 +8,10 @@ from statistics import mean
 
 from pydantic import Field
 
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
-from selfwire.evolvers.dytopo.domain import MEMORY, Remembered, Tuned
+from selfwire.evolvers.dytopo.domain import MEMORY, DytopoMemory, TunedSetting
 
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """The paper's sweep (Table 3)."""
@@ -22,14 +22,14 @@ STEP = 0.1
 PROVIDERS = (1, 2, 3)
 
 
-class Setting(Value):
+class Setting(FrozenModel):
     """One choice of tau and K_in."""
 
     threshold: float = Field(ge=-1, le=1)
     providers: int = Field(ge=1, le=1000)
 
 
-class Trial(Value):
+class Trial(FrozenModel):
     """What a setting came to on held-out tasks.
 
     Args:
@@ -43,21 +43,21 @@ class Trial(Value):
     tokens: int = Field(default=0, ge=0)
 
 
-def current(workflow: Workflow, config: DytopoConfig) -> Setting:
+def get_current_setting(workflow: Workflow, config: DytopoConfig) -> Setting:
     """The setting that a workflow runs with: what was tuned, else the config's."""
-    tuned = Remembered.of(workflow).tuned
+    tuned = DytopoMemory.of(workflow).tuned
     return Setting(
         threshold=config.threshold if tuned.threshold is None else tuned.threshold,
         providers=config.providers if tuned.providers is None else tuned.providers,
     )
 
 
-def grid(thresholds: Sequence[float] = THRESHOLDS, providers: Sequence[int] = PROVIDERS) -> tuple[Setting, ...]:
+def make_grid(thresholds: Sequence[float] = THRESHOLDS, providers: Sequence[int] = PROVIDERS) -> tuple[Setting, ...]:
     """All combinations."""
     return tuple(Setting(threshold=tau, providers=most) for tau in thresholds for most in providers)
 
 
-def near(now: Setting) -> tuple[Setting, ...]:
+def find_neighbours(now: Setting) -> tuple[Setting, ...]:
     """The settings one step of the sweep away in tau or in K_in."""
     steps = [round(now.threshold + step, 6) for step in (-STEP, STEP)]
     taus = [Setting(threshold=tau, providers=now.providers) for tau in steps if -1 <= tau <= 1]
@@ -65,7 +65,7 @@ def near(now: Setting) -> tuple[Setting, ...]:
     return (*taus, *(Setting(threshold=now.threshold, providers=one) for one in most if 1 <= one <= max(PROVIDERS)))
 
 
-def best(trials: Sequence[Trial], now: Setting) -> Setting:
+def choose_best(trials: Sequence[Trial], now: Setting) -> Setting:
     """The setting with the highest mean score over the tasks that ended without an error in every trial.
 
     Among equal scores the present setting stays; else fewer tokens decide, then the higher tau, then the lower K_in.
@@ -89,5 +89,5 @@ def best(trials: Sequence[Trial], now: Setting) -> Setting:
 
 def with_setting(workflow: Workflow, setting: Setting) -> Workflow:
     """The workflow with a setting of its own; the config's no longer counts for it."""
-    tuned = Tuned(threshold=setting.threshold, providers=setting.providers)
-    return workflow.learned(**{MEMORY: Remembered.of(workflow).replace(tuned=tuned).model_dump(mode="json")})
+    tuned = TunedSetting(threshold=setting.threshold, providers=setting.providers)
+    return workflow.with_memory(**{MEMORY: DytopoMemory.of(workflow).replace(tuned=tuned).model_dump(mode="json")})

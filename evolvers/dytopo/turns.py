@@ -4,18 +4,18 @@ from typing import Literal
 
 from selfwire.core.trajectory import ToolUse
 from selfwire.core.usage import Usage
-from selfwire.core.values import Id, Value
+from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.dytopo.induction import Descriptors
 
 
-class Private(Value):
+class Private(FrozenModel):
     """One entry of the private channel; `to` is a role or an agent, blank for whoever is connected."""
 
     to: str = ""
     text: str
 
 
-class Said(Value):
+class WorkerTurn(FrozenModel):
     """One worker in one round.
 
     Args:
@@ -49,7 +49,7 @@ class Said(Value):
         return "\n".join(own or [_addressed(note) for note in self.private]).strip()
 
 
-class Managed(Value):
+class ManagerTurn(FrozenModel):
     """The manager in one round.
 
     Args:

@@ -4,11 +4,11 @@ Xu et al., "EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems". 
 
     s_t         objective, plan, artifacts, verdict, history; compact rows and    state.TaskState       (Sec. 3.1, B.3)
                 full text of it
-    plan        a model's, made valid by a pure function                      planner.plan          (B.1, C.1)
+    plan        a model's, made valid by a pure function                      planner.make_plan     (B.1, C.1)
     e_t         verdict, confidence, feedback from a binary reward            evaluator.evaluate    (Eq. 20, B.2)
-    mu          the next state, deterministic                                 updater.updated       (Eq. 7, B.3)
-    P           pool-4 and pool-7                                             pool.seed             (C.4, Table 4)
-    G_t         layers of agents of the pool, each layer joined to the next    plans.Layered         (Eq. 1, 8, 9)
+    mu          the next state, deterministic                                 updater.update_state  (Eq. 7, B.3)
+    P           pool-4 and pool-7                                             pool.make_initial_workflow (C.4, Table 4)
+    G_t         layers of agents of the pool, each layer joined to the next    decisions.LayeredWorkflow (Eq. 1, 8, 9)
     pi_wf       a choice of layers from the rows of the task state             plans.Chooser         (Eq. 3, 13)
     e_i         embedding of an agent's role, capabilities and tools           plans.agent_text      (Eq. 21)
     c^(l)       mean embedding of the agents of earlier layers, 0 at l = 1     head.RoutingHead      (Eq. 22)
@@ -18,7 +18,7 @@ Xu et al., "EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems". 
     alpha, p    cos(h, e_i); softmax(alpha / lambda)                           head.RoutingHead      (Eq. 10, 11)
     draw        without replacement, until the mass drawn reaches rho          sampling.draw         (Eq. 12, 29)
     log P(i)    sum_r log( p_{i_r} / (1 - sum_{q<r} p_{i_q}) )                 sampling              (Eq. 28)
-    log P(G_t)  sum over layers                                                plans.Layered         (Eq. 14)
+    log P(G_t)  sum over layers                                                decisions.LayeredWorkflow (Eq. 14)
     grad J      sum_t U grad log P(G_t | s_t)                                  reinforce.Learner     (Eq. 15, 16)
 
 Departures of the trained part (a test is named after each):

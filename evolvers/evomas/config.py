@@ -4,17 +4,17 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from selfwire.core.values import Id, Value
+from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.trained_router.config import HeadConfig, RouterConfig, SamplingConfig, TrainConfig
 
 
-class EvomasConfig(Value):
+class EvomasConfig(FrozenModel):
     """Knobs of a run, and the ablations (Sec. 4).
 
     Args:
         adapter: learned is the head with the workflow's weights; frozen is the head as it starts, never trained;
             random draws by the same rule from a uniform p; fixed runs `plan` at every stage.
-        plan: the layers of `fixed`, by agent id.
+        plan: the layers of `make_fixed_router`, by agent id.
         task_state: off is "no task state": plan, evaluation and history are not carried from stage to stage.
         pool: agents of the seed: 4 or 7 (Table 4).
         stages: T, most stages of a task. Paper and ours: 6.

@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from selfwire.core.budget import cost_of
-from selfwire.core.errors import ReplyError, ShareError
+from selfwire.core.budget import get_error_cost
+from selfwire.core.errors import ReplyError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer
-from selfwire.evolvers.evomas.state import ARTIFACT_LENGTH, FEEDBACK_LENGTH, Assessment, TaskState, full_text
-from selfwire.evolvers.prompted_model import Coach
-from selfwire.evolvers.trace_text import shortened
+from selfwire.evolvers.evomas.state import ARTIFACT_LENGTH, FEEDBACK_LENGTH, Assessment, TaskState, format_state
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.trace_text import shorten
 
 NOT_JUDGED = "The outcome could not be judged."
 NO_OUTCOME = "Nobody of the workflow answered"
 
 
-class Judged(NamedTuple):
+class AssessmentResult(NamedTuple):
     """An assessment, what it cost, and whether it is only the fallback."""
 
     assessment: Assessment
@@ -24,7 +24,9 @@ class Judged(NamedTuple):
     fell_back: bool = False
 
 
-async def evaluate(state: TaskState, outcome: str, coach: Coach, *, checks: str = "", scope: Scope) -> Judged:
+async def evaluate(
+    state: TaskState, outcome: str, coach: PromptedModel, *, checks: str = "", scope: Scope
+) -> AssessmentResult:
     """e_t: verdict, confidence and feedback on the active subtask.
 
     Without a valid reply the subtask is sent back (a reward of 0 that may be refined): nothing is passed unseen.
@@ -44,30 +46,34 @@ async def evaluate(state: TaskState, outcome: str, coach: Coach, *, checks: str 
             scope=scope.at(node="evaluator"),
             by="judge",
             task=state.objective,
-            state=full_text(state),
+            state=format_state(state),
             subtask=goal,
             outcome=outcome,
             checks=checks or "(nothing was looked up)",
         )
     except ReplyError as error:
-        return Judged(Assessment(verdict="refine", feedback=NOT_JUDGED), cost_of(error), fell_back=True)
-    return Judged(assessment(reply), usage)
+        return AssessmentResult(
+            Assessment(verdict="refine", feedback=NOT_JUDGED), get_error_cost(error), fell_back=True
+        )
+    return AssessmentResult(to_assessment(reply), usage)
 
 
-def assessment(reply: Assessed) -> Assessment:
+def to_assessment(reply: Assessed) -> Assessment:
     """The paper's verdict out of a binary reward: anything below 1 is a partial success, and so none."""
-    told = shortened(reply.feedback.strip(), FEEDBACK_LENGTH)
+    told = shorten(reply.feedback.strip(), FEEDBACK_LENGTH)
     if reply.reward >= 1:
         return Assessment(verdict="success", confidence=reply.confidence, feedback=told)
     return Assessment(verdict="refine" if reply.refine else "fail", confidence=reply.confidence, feedback=told)
 
 
-def nobody_answered(why: str) -> Assessment:
+def make_no_outcome_assessment(why: str) -> Assessment:
     """What is said of a stage without an outcome: it may be tried again."""
-    return Assessment(verdict="refine", feedback=shortened(f"{NO_OUTCOME}: {why}", FEEDBACK_LENGTH))
+    return Assessment(verdict="refine", feedback=shorten(f"{NO_OUTCOME}: {why}", FEEDBACK_LENGTH))
 
 
-async def last_answer(state: TaskState, attempts: Sequence[str], coach: Coach, *, scope: Scope) -> tuple[str, Usage]:
+async def compose_last_answer(
+    state: TaskState, attempts: Sequence[str], coach: PromptedModel, *, scope: Scope
+) -> tuple[str, Usage]:
     """The answer of a run in which no subtask succeeded, put together once out of what was tried.
 
     Without a valid reply, or a call that is left to the task, it is the last attempt as it stands.
@@ -79,18 +85,18 @@ async def last_answer(state: TaskState, attempts: Sequence[str], coach: Coach, *
         scope: place of the run.
     """
     share = 2 * ARTIFACT_LENGTH // len(attempts)
-    shown = [shortened(text, share) for text in attempts]
+    shown = [shorten(text, share) for text in attempts]
     try:
         reply, usage = await coach.ask(
             LastAnswer,
             "synthesis",
             scope=scope.at(node="synthesis"),
             task=state.objective,
-            state=full_text(state),
+            state=format_state(state),
             attempts="\n\n".join(f"[attempt {n}]\n{text}" for n, text in enumerate(shown, 1)),
         )
     except ReplyError as error:
-        return attempts[-1], cost_of(error)
-    except ShareError:
+        return attempts[-1], get_error_cost(error)
+    except TaskBudgetError:
         return attempts[-1], Usage()
     return reply.answer.strip() or attempts[-1], usage

@@ -7,7 +7,7 @@ may give one up. It completes none (the evaluator alone does), revives none that
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
@@ -18,14 +18,14 @@ from selfwire.evolvers.evomas.state import (
     SUBTASKS,
     Subtask,
     TaskState,
+    format_state,
     fresh_id,
-    full_text,
 )
-from selfwire.evolvers.prompted_model import Coach
-from selfwire.evolvers.trace_text import shortened
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.trace_text import shorten
 
 
-class Planned(NamedTuple):
+class PlanResult(NamedTuple):
     """The state with its new plan, what asking cost, and whether the planner's reply could not be used."""
 
     state: TaskState
@@ -33,8 +33,10 @@ class Planned(NamedTuple):
     fell_back: bool = False
 
 
-async def plan(state: TaskState, outcome: str, coach: Coach, *, tools: str, agents: str, scope: Scope) -> Planned:
-    """Ask the planner for an updated plan; without a valid reply the plan goes on as it is (`unplanned`).
+async def make_plan(
+    state: TaskState, outcome: str, coach: PromptedModel, *, tools: str, agents: str, scope: Scope
+) -> PlanResult:
+    """Ask the planner for an updated plan; without a valid reply the plan goes on as it is (`advance_plan`).
 
     Args:
         state: after the last stage.
@@ -53,21 +55,21 @@ async def plan(state: TaskState, outcome: str, coach: Coach, *, tools: str, agen
             "planner",
             scope=scope.at(node="planner"),
             task=state.objective,
-            state=full_text(state),
+            state=format_state(state),
             outcome=outcome or "(nothing was run yet)",
             assessment=assessment,
             agents=agents,
             tools=tools,
         )
     except ReplyError as error:
-        return Planned(unplanned(state), cost_of(error), fell_back=True)
-    return Planned(planned(state, reply), usage)
+        return PlanResult(advance_plan(state), get_error_cost(error), fell_back=True)
+    return PlanResult(apply_plan(state, reply), usage)
 
 
-def planned(state: TaskState, reply: Plan) -> TaskState:
+def apply_plan(state: TaskState, reply: Plan) -> TaskState:
     """The state with the plan of a reply, as far as it is legal; any reply leaves a valid state."""
     if not any(_goal(one.goal) or one.id.strip() for one in reply.subtasks):
-        return unplanned(state)
+        return advance_plan(state)
     by_id, by_goal = {one.id: one for one in state.subtasks}, {one.goal.lower(): one for one in state.subtasks}
     over = [one for one in state.subtasks if one.status != "pending"]
     pending: list[Subtask] = []
@@ -79,15 +81,17 @@ def planned(state: TaskState, reply: Plan) -> TaskState:
         (over if made.status == "failed" else pending).append(made)
     kept = _bounded(over, pending)
     told = {"summary": _told(reply.summary), "hint": _told(reply.hint)}
-    return _settled(state.replace(subtasks=kept, active=None, replan=False, **told), wanted=reply.active, had=state)
+    return _activate_subtask(
+        state.replace(subtasks=kept, active=None, replan=False, **told), wanted=reply.active, had=state
+    )
 
 
-def unplanned(state: TaskState) -> TaskState:
+def advance_plan(state: TaskState) -> TaskState:
     """The state where the planner says nothing of use: the next pending subtask, else the whole task as one."""
-    return _settled(state.replace(replan=False), wanted="", had=state)
+    return _activate_subtask(state.replace(replan=False), wanted="", had=state)
 
 
-def single(state: TaskState) -> TaskState:
+def plan_single_subtask(state: TaskState) -> TaskState:
     """The state of a run that does not plan: the task is its only subtask, whatever became of it before."""
     return TaskState(
         objective=state.objective,
@@ -96,7 +100,7 @@ def single(state: TaskState) -> TaskState:
     )
 
 
-def _settled(state: TaskState, *, wanted: str, had: TaskState) -> TaskState:
+def _activate_subtask(state: TaskState, *, wanted: str, had: TaskState) -> TaskState:
     """The state with an active subtask: the wanted one, else the one before, else the next; else the whole task."""
     pending = list(state.pending)
     if not pending:
@@ -144,8 +148,8 @@ def _split(over: Iterable[Subtask]) -> tuple[list[Subtask], list[Subtask]]:
 
 
 def _goal(text: str) -> str:
-    return shortened(" ".join(text.split()), GOAL_LENGTH)
+    return shorten(" ".join(text.split()), GOAL_LENGTH)
 
 
 def _told(text: str) -> str:
-    return shortened(text.strip(), FEEDBACK_LENGTH)
+    return shorten(text.strip(), FEEDBACK_LENGTH)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from selfwire.core.agent import Agent
 from selfwire.core.prompts import Prompts
-from selfwire.core.topology import Topology, chain
+from selfwire.core.topology import Topology, make_chain
 from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
@@ -41,12 +41,12 @@ FIXED = ("io", "web_search", "ensemble")
 _BROWSES = re.compile(r"brows|page|visit|open|fetch|url|navigat", re.IGNORECASE)
 
 
-def browsing(tools: Iterable[str]) -> tuple[str, ...]:
+def find_browsing_tools(tools: Iterable[str]) -> tuple[str, ...]:
     """Those of the tools that open pages, by their names."""
     return tuple(tool for tool in tools if _BROWSES.search(tool))
 
 
-def seed(
+def make_initial_workflow(
     prompts: Prompts, *, tools: Sequence[Id] = (), pages: Sequence[Id] = (), config: EvomasConfig = EvomasConfig()
 ) -> Workflow:
     """The pool as a workflow; its topology is the paper's fixed one.
@@ -57,7 +57,7 @@ def seed(
         pages: tools for the browser alone.
         config: says which pool.
     """
-    searching = tuple(tool for tool in tools if tool not in browsing(tools))
+    searching = tuple(tool for tool in tools if tool not in find_browsing_tools(tools))
     held = {"web_search": searching or tuple(tools), "web_browser": tuple(dict.fromkeys((*pages, *tools)))}
     names = FOUR if config.pool == 4 else SEVEN
     return Workflow(
@@ -72,16 +72,16 @@ def seed(
             )
             for name in names
         ),
-        topology=fixed_topology(),
+        topology=make_fixed_topology(),
     )
 
 
-def fixed_topology() -> Topology:
+def make_fixed_topology() -> Topology:
     """I/O, then search, then the ensemble."""
-    return chain(*FIXED)
+    return make_chain(*FIXED)
 
 
-def plan_of(topology: Topology) -> tuple[tuple[Id, ...], ...]:
+def to_layers(topology: Topology) -> tuple[tuple[Id, ...], ...]:
     """A topology's levels as layers of agents, each agent once per layer."""
     levels = [[topology.agents[node] for node in level] for level in topology.levels()]
     return tuple(tuple(dict.fromkeys(level)) for level in levels)

@@ -7,13 +7,13 @@ from pydantic import BaseModel, ConfigDict, Field
 Tag = Literal["TODO", "DONE", "FAILED", "NEED-REFINE"]
 
 
-class Ask(BaseModel):
+class ReplySchema(BaseModel):
     """A reply with exactly these fields."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class PlannedSubtask(Ask):
+class PlannedSubtask(ReplySchema):
     """One subtask of the updated plan."""
 
     id: str = Field(default="", description="Id of a subtask that is in the plan already; empty for a new one.")
@@ -21,7 +21,7 @@ class PlannedSubtask(Ask):
     status: Tag = Field(default="TODO", description="Where it stands.")
 
 
-class Plan(Ask):
+class Plan(ReplySchema):
     """The planner's reply (Prompt 1). Its list is not limited here: what exceeds the plan's length is dropped."""
 
     subtasks: list[PlannedSubtask]
@@ -30,7 +30,7 @@ class Plan(Ask):
     hint: str = Field(default="", description="What information, tools or agents the next stage may need.")
 
 
-class Assessed(Ask):
+class Assessed(ReplySchema):
     """The evaluator's reply (Prompt 2)."""
 
     feedback: str = Field(description="What was accomplished, what is missing, what is wrong.")
@@ -39,7 +39,7 @@ class Assessed(Ask):
     confidence: float = Field(default=0.5, ge=0, le=1, description="How sure you are.")
 
 
-class LastAnswer(Ask):
+class LastAnswer(ReplySchema):
     """The answer that is put together where no subtask succeeded."""
 
     answer: str = Field(description="The whole answer to the task, in the form that the task demands.")

@@ -6,16 +6,16 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from selfwire.core.usage import Usage
-from selfwire.core.values import Id, Value
+from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.evomas.pool import EARLY_EXIT
 from selfwire.evolvers.evomas.state import Assessment, TaskState
-from selfwire.evolvers.trained_router.decisions import Decision, Episode, Layered
+from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow
 
 Stop = Literal["done", "early_exit", "stages", "failure"]
 """Nothing is left to do; Early-exit was drawn; T stages are over; the planner or the evaluator failed."""
 
 
-class Stage(Value):
+class Stage(FrozenModel):
     """One stage of a run.
 
     Args:
@@ -38,7 +38,7 @@ class Stage(Value):
     goal: str = ""
     rows: tuple[str, ...] = ()
     agents: tuple[Id, ...] = ()
-    layered: Layered | None = None
+    layered: LayeredWorkflow | None = None
     outcome: str | None = None
     error: str | None = None
     assessment: Assessment | None = None
@@ -51,34 +51,34 @@ class Stage(Value):
     @property
     def exits(self) -> bool:
         """Whether Early-exit was drawn."""
-        return self.layered is not None and running(self.layered).exits
+        return self.layered is not None and get_runnable_part(self.layered).exits
 
 
-class Running(NamedTuple):
+class RunnablePart(NamedTuple):
     """The layers that are run, and whether the task ends after them."""
 
     layers: tuple[tuple[Id, ...], ...]
     exits: bool
 
 
-def running(layered: Layered) -> Running:
+def get_runnable_part(layered: LayeredWorkflow) -> RunnablePart:
     """What is run of a workflow: its layers up to the one with Early-exit, which itself does nothing (Alg. 1)."""
     kept: list[tuple[Id, ...]] = []
     for layer in layered.layers:
         working = tuple(agent for agent in layer if agent != EARLY_EXIT)
         kept += [working] if working else []
         if EARLY_EXIT in layer:
-            return Running(tuple(kept), exits=True)
-    return Running(tuple(kept), exits=False)
+            return RunnablePart(tuple(kept), exits=True)
+    return RunnablePart(tuple(kept), exits=False)
 
 
-def masked(state: TaskState, pool: Iterable[Id]) -> frozenset[Id]:
+def find_masked_agents(state: TaskState, pool: Iterable[Id]) -> frozenset[Id]:
     """Who must not be drawn: Early-exit, until a subtask is completed; never a whole pool."""
     others = set(pool) - {EARLY_EXIT}
     return frozenset() if state.completed or not others else frozenset({EARLY_EXIT}) & set(pool)
 
 
-def stop_reason(stages: Sequence[Stage], *, limit: int) -> Stop | None:
+def find_stop_reason(stages: Sequence[Stage], *, limit: int) -> Stop | None:
     """Why a run ends after its last stage; None if it goes on."""
     last = stages[-1]
     if last.fault is not None:
@@ -90,13 +90,13 @@ def stop_reason(stages: Sequence[Stage], *, limit: int) -> Stop | None:
     return "stages" if len(stages) >= limit else None
 
 
-def settled_answer(stages: Sequence[Stage]) -> str | None:
+def get_settled_answer(stages: Sequence[Stage]) -> str | None:
     """The artifact of the last subtask that succeeded; None if none did."""
     passed = [one.outcome for one in stages if one.assessment and one.assessment.verdict == "success" and one.outcome]
     return passed[-1] if passed else None
 
 
-def episode(stages: Sequence[Stage]) -> Episode | None:
+def to_episode(stages: Sequence[Stage]) -> Episode | None:
     """The decisions of a run with the evaluator's rewards, its utility open; None if nothing was decided."""
     decided = [(one, one.layered) for one in stages if one.layered is not None and one.rows]
     if not decided:
@@ -107,7 +107,7 @@ def episode(stages: Sequence[Stage]) -> Episode | None:
     )
 
 
-def change(before: TaskState, after: TaskState) -> tuple[str, ...]:
+def describe_change(before: TaskState, after: TaskState) -> tuple[str, ...]:
     """What a stage changed in the plan, one line per subtask that was passed, sent back or has failed."""
     had = {one.id: one for one in before.subtasks}
     lines = []

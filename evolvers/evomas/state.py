@@ -5,8 +5,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from selfwire.core.values import Id, Value
-from selfwire.evolvers.trace_text import shortened
+from selfwire.core.values import FrozenModel, Id
+from selfwire.evolvers.trace_text import shorten
 
 Status = Literal["pending", "completed", "failed"]
 Verdict = Literal["success", "fail", "refine"]
@@ -24,7 +24,7 @@ ROW_LENGTH = 600
 ROW_ARTIFACT_LENGTH = 80
 
 
-class Subtask(Value):
+class Subtask(FrozenModel):
     """One step of the plan, u_h (Eq. 18, 19).
 
     Args:
@@ -44,7 +44,7 @@ class Subtask(Value):
     trouble: str = Field(default="", max_length=FEEDBACK_LENGTH)
 
 
-class Assessment(Value):
+class Assessment(FrozenModel):
     """e_t of Eq. 20.
 
     Args:
@@ -63,7 +63,7 @@ class Assessment(Value):
         return float(self.verdict == "success")
 
 
-class Past(Value):
+class HistoryEntry(FrozenModel):
     """One stage as the history keeps it.
 
     Args:
@@ -81,7 +81,7 @@ class Past(Value):
         return f"{self.subtask}: {' > '.join('+'.join(layer) for layer in self.layers)}: {self.verdict}"
 
 
-class TaskState(Value):
+class TaskState(FrozenModel):
     """s_t.
 
     Args:
@@ -102,7 +102,7 @@ class TaskState(Value):
     subtasks: tuple[Subtask, ...] = Field(default=(), max_length=SUBTASKS)
     active: Id | None = None
     assessment: Assessment | None = None
-    history: tuple[Past, ...] = Field(default=(), max_length=HISTORY)
+    history: tuple[HistoryEntry, ...] = Field(default=(), max_length=HISTORY)
     summary: str = Field(default="", max_length=FEEDBACK_LENGTH)
     hint: str = Field(default="", max_length=FEEDBACK_LENGTH)
     replan: bool = False
@@ -149,7 +149,7 @@ def fresh_id(state: TaskState, more: Iterable[Subtask] = ()) -> str:
     return f"s{max(numbers, default=0) + 1}"
 
 
-def rows(state: TaskState, *, whole: bool = True) -> tuple[str, ...]:
+def to_rows(state: TaskState, *, whole: bool = True) -> tuple[str, ...]:
     """The compact serialisation for the router: one text per field that says something, active subtask first.
 
     Args:
@@ -175,13 +175,13 @@ def rows(state: TaskState, *, whole: bool = True) -> tuple[str, ...]:
     return tuple(_row(f"{name}: {text}") for name, text in fields.items() if text.strip())
 
 
-def full_text(state: TaskState) -> str:
+def format_state(state: TaskState) -> str:
     """The full state, as agents, planner and evaluator read it."""
     parts = [f"Overall objective: {state.objective}"]
-    parts += [f"Plan:\n{plan_text(state)}"] if state.subtasks else []
+    parts += [f"Plan:\n{format_plan(state)}"] if state.subtasks else []
     parts += [f"Active subtask: [{state.current.id}] {state.current.goal}"] if state.current else []
     share = ARTIFACTS_LENGTH // max(1, len(state.completed))
-    parts += [f"Result of [{one.id}]:\n{shortened(one.artifact, share)}" for one in state.completed]
+    parts += [f"Result of [{one.id}]:\n{shorten(one.artifact, share)}" for one in state.completed]
     if state.assessment:
         told = state.assessment
         parts.append(f"Last verdict: {told.verdict} (confidence {told.confidence:.2f})\n{told.feedback}".strip())
@@ -191,7 +191,7 @@ def full_text(state: TaskState) -> str:
     return "\n\n".join(parts)
 
 
-def plan_text(state: TaskState) -> str:
+def format_plan(state: TaskState) -> str:
     """The plan, one line per subtask."""
     return "\n".join(_planned(one) for one in state.subtasks) or "(there is no plan yet)"
 
@@ -202,8 +202,8 @@ def _planned(one: Subtask) -> str:
 
 
 def _short(text: str) -> str:
-    return shortened(" ".join(text.split()), ROW_ARTIFACT_LENGTH)
+    return shorten(" ".join(text.split()), ROW_ARTIFACT_LENGTH)
 
 
 def _row(text: str) -> str:
-    return shortened(" ".join(text.split()), ROW_LENGTH)
+    return shorten(" ".join(text.split()), ROW_LENGTH)

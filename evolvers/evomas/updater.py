@@ -15,14 +15,14 @@ from selfwire.evolvers.evomas.state import (
     FEEDBACK_LENGTH,
     HISTORY,
     Assessment,
-    Past,
+    HistoryEntry,
     Subtask,
     TaskState,
 )
-from selfwire.evolvers.trace_text import shortened
+from selfwire.evolvers.trace_text import shorten
 
 
-def updated(
+def update_state(
     state: TaskState,
     layers: Sequence[Sequence[str]],
     outcome: str | None,
@@ -42,10 +42,10 @@ def updated(
     current = state.current
     if current is None:
         return state
-    after = judged(current, outcome or "", assessment, refinements=refinements)
+    after = apply_assessment(current, outcome or "", assessment, refinements=refinements)
     subtasks = tuple(after if one.id == after.id else one for one in state.subtasks)
     pending = [one.id for one in subtasks if one.status == "pending"]
-    past = Past(subtask=current.id, layers=tuple(map(tuple, layers)), verdict=assessment.verdict)
+    past = HistoryEntry(subtask=current.id, layers=tuple(map(tuple, layers)), verdict=assessment.verdict)
     return state.replace(
         subtasks=subtasks,
         active=after.id if after.status == "pending" else next(iter(pending), None),
@@ -56,11 +56,11 @@ def updated(
     )
 
 
-def judged(subtask: Subtask, outcome: str, assessment: Assessment, *, refinements: int) -> Subtask:
+def apply_assessment(subtask: Subtask, outcome: str, assessment: Assessment, *, refinements: int) -> Subtask:
     """The subtask after a verdict; see the table above."""
     if assessment.verdict == "success":
-        return subtask.replace(status="completed", artifact=shortened(outcome, ARTIFACT_LENGTH), trouble="")
-    trouble = shortened(assessment.feedback, FEEDBACK_LENGTH) or "It was not done, and nobody said why."
+        return subtask.replace(status="completed", artifact=shorten(outcome, ARTIFACT_LENGTH), trouble="")
+    trouble = shorten(assessment.feedback, FEEDBACK_LENGTH) or "It was not done, and nobody said why."
     if assessment.verdict == "refine" and subtask.refinements < refinements:
         return subtask.replace(refinements=subtask.refinements + 1, trouble=trouble)
     return subtask.replace(status="failed", trouble=trouble)

@@ -4,13 +4,13 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
 Axis = Literal["efficiency", "thoroughness", "risk_sensitivity", "error_correction", "heuristic_injection"]
 """In which direction a prompt is varied: Alg. 5 names the first three, Sec. 3.4.1 the last two."""
 
 
-class LibraryConfig(Value):
+class LibraryConfig(FrozenModel):
     """Knobs of the experience library (Sec. 3.2, Alg. 3 and 4).
 
     Args:
@@ -28,7 +28,7 @@ class LibraryConfig(Value):
     proven: int = Field(default=3, ge=1, le=1000)
 
 
-class PromptConfig(Value):
+class PromptConfig(FrozenModel):
     """Knobs of role-aware prompt evolution (Sec. 3.4, Alg. 5).
 
     Args:
@@ -53,7 +53,7 @@ class PromptConfig(Value):
         return axes
 
 
-class HeraConfig(Value):
+class HeraConfig(FrozenModel):
     """Knobs of a run, and the ablations (Sec. 5.2).
 
     Args:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 from selfwire.evolvers.hera.groups import score
-from selfwire.evolvers.hera.topology_metrics import by_query
+from selfwire.evolvers.hera.topology_metrics import split_by_query
 
 
-class Point(Value):
+class Point(FrozenModel):
     """One query of training.
 
     Args:
@@ -32,7 +32,7 @@ class Point(Value):
     window_tokens: float | None
 
 
-def learning_curve(trajectories: Sequence[Trajectory], window: int) -> tuple[Point, ...]:
+def compute_learning_curve(trajectories: Sequence[Trajectory], window: int) -> tuple[Point, ...]:
     """A point per query.
 
     Args:
@@ -41,7 +41,7 @@ def learning_curve(trajectories: Sequence[Trajectory], window: int) -> tuple[Poi
     """
     if window < 1:
         raise ValueError(f"a window has at least 1 query, not {window}")
-    queries = by_query(trajectories)
+    queries = split_by_query(trajectories)
     graded = [[one for one in some if score(one) is not None] for some in queries]
     scores = [_mean([score(one) for one in some]) for some in graded]
     tokens = [_mean([float(one.usage.tokens) for one in some]) for some in graded]
@@ -59,7 +59,7 @@ def learning_curve(trajectories: Sequence[Trajectory], window: int) -> tuple[Poi
     )
 
 
-def curve_lines(curve: Sequence[Point], window: int) -> list[str]:
+def format_curve(curve: Sequence[Point], window: int) -> list[str]:
     """The curve as a table for people, one line per query."""
     rows = [
         f"{one.query:>5}  {_shown(one.score, 3):>7}  {_shown(one.tokens, 0):>8}  {_shown(one.window_score, 3):>12}  "

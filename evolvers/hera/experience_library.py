@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from selfwire.core.values import Value, fingerprint, thawed
+from selfwire.core.values import FrozenModel, fingerprint, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.config import LibraryConfig
 from selfwire.evolvers.hera.profile import Profile
@@ -20,14 +20,14 @@ MEMORY = "experience"
 """Name of the library in a workflow's memory."""
 IMPORTS = "imports"
 """Name of what was taken in from other libraries, there."""
-Evidence = Mapping[str, tuple[int, int]]
+UsageCounts = Mapping[str, tuple[int, int]]
 """(uses, successes) by the id of an insight."""
 TEXT_LENGTH = 400
 SOURCES = 16
 """Most trajectories that an insight names; the oldest go first."""
 
 
-class Source(Value):
+class Source(FrozenModel):
     """A trajectory that an insight came from.
 
     Args:
@@ -48,7 +48,7 @@ class Source(Value):
         return f"{self.run}/{place}" if self.run else place
 
 
-class Insight(Value):
+class Insight(FrozenModel):
     """An entry (c, z, u) of the library.
 
     Args:
@@ -91,60 +91,62 @@ class Insight(Value):
         """What orders retrieval: utility, and a bonus for rarely used insights, 0.1 / sqrt(1 + n)."""
         return self.utility + 0.1 / sqrt(1 + self.uses)
 
-    def used(self, uses: int, successes: int) -> "Insight":
+    def with_uses(self, uses: int, successes: int) -> "Insight":
         """The insight after further rollouts that were shown it."""
         return self.replace(uses=self.uses + uses, successes=self.successes + successes)
 
-    def merged(self, other: "Insight", text: str) -> "Insight":
+    def merge(self, other: "Insight", text: str) -> "Insight":
         """Both in one: counts are added, sources joined."""
-        return self.used(other.uses, other.successes).replace(text=text, sources=(*self.sources, *other.sources))
+        return self.with_uses(other.uses, other.successes).replace(text=text, sources=(*self.sources, *other.sources))
 
 
-Library = tuple[Insight, ...]
+ExperienceLibrary = tuple[Insight, ...]
 """Insights, each id once, in the order in which they came."""
 
 
-def library_of(workflow: Workflow) -> Library:
+def get_library(workflow: Workflow) -> ExperienceLibrary:
     """What the workflow remembers."""
-    return tuple(Insight.model_validate(thawed(one)) for one in workflow.memory.get(MEMORY, ()))
+    return tuple(Insight.model_validate(to_plain_json(one)) for one in workflow.memory.get(MEMORY, ()))
 
 
-def with_library(workflow: Workflow, library: Library) -> Workflow:
+def with_library(workflow: Workflow, library: ExperienceLibrary) -> Workflow:
     """The workflow with another library; one that is empty and was never there leaves no trace."""
     if not library and MEMORY not in workflow.memory:
         return workflow
-    return workflow.learned(**{MEMORY: [one.model_dump(mode="json") for one in library]})
+    return workflow.with_memory(**{MEMORY: [one.model_dump(mode="json") for one in library]})
 
 
-def insight(profile: Profile, text: str, sources: Iterable[Source] = ()) -> Insight | None:
+def make_insight(profile: Profile, text: str, sources: Iterable[Source] = ()) -> Insight | None:
     """A fresh insight out of a model's words; None where they are blank."""
     flat = " ".join(text.split())[:TEXT_LENGTH]
     return Insight(profile=profile, text=flat, sources=tuple(sources)) if flat else None
 
 
-def added(library: Library, new: Insight, size: int) -> Library:
+def add_insight(library: ExperienceLibrary, new: Insight, size: int) -> ExperienceLibrary:
     """ADD; an insight that is there already gets the new one's evidence. The worst goes where there are too many."""
     if any(one.id == new.id for one in library):
-        return tuple(one.merged(new, one.text) if one.id == new.id else one for one in library)
-    return bounded((*library, new), size)
+        return tuple(one.merge(new, one.text) if one.id == new.id else one for one in library)
+    return limit_size((*library, new), size)
 
 
-def merged(library: Library, new: Insight, targets: Sequence[str], text: str, size: int) -> Library:
+def merge_insights(
+    library: ExperienceLibrary, new: Insight, targets: Sequence[str], text: str, size: int
+) -> ExperienceLibrary:
     """MERGE: the targets and the new insight become one, in the place of the first target."""
     into = [one for one in library if one.id in targets]
     if not into:
-        return added(library, new, size)
+        return add_insight(library, new, size)
     whole = into[0]
     for other in (*into[1:], new):
-        whole = whole.merged(other, text)
+        whole = whole.merge(other, text)
     kept = tuple(whole if one is into[0] else one for one in library if one is into[0] or one.id not in targets)
     twin = next((one for one in kept if one is not whole and one.id == whole.id), None)
     if twin is not None:  # the merged text says word for word what another entry says
-        kept = tuple(one.merged(whole, one.text) if one is twin else one for one in kept if one is not whole)
+        kept = tuple(one.merge(whole, one.text) if one is twin else one for one in kept if one is not whole)
     return kept
 
 
-def prunable(library: Library, matches: Sequence[Insight], config: LibraryConfig) -> Library:
+def find_prunable(library: ExperienceLibrary, matches: Sequence[Insight], config: LibraryConfig) -> ExperienceLibrary:
     """Matching entries that may be pruned: used often enough, and of lower utility than what they conflict with.
 
     They conflict with a new insight, whose utility without evidence is 1/2, and maybe with better entries.
@@ -153,13 +155,13 @@ def prunable(library: Library, matches: Sequence[Insight], config: LibraryConfig
     return tuple(one for one in library if one in matches and one.uses >= config.proven and one.utility < best)
 
 
-def without(library: Library, ids: Iterable[str]) -> Library:
+def remove_insights(library: ExperienceLibrary, ids: Iterable[str]) -> ExperienceLibrary:
     """PRUNE."""
     gone = set(ids)
     return tuple(one for one in library if one.id not in gone)
 
 
-def bounded(library: Library, size: int) -> Library:
+def limit_size(library: ExperienceLibrary, size: int) -> ExperienceLibrary:
     """At most `size` insights: the lowest utilities go first, among equals the oldest."""
     excess = len(library) - size
     if excess <= 0:
@@ -168,24 +170,26 @@ def bounded(library: Library, size: int) -> Library:
     return tuple(one for place, one in enumerate(library) if place not in worst)
 
 
-def evidenced(library: Library, shown: Mapping[str, tuple[int, int]]) -> Library:
+def update_utilities(library: ExperienceLibrary, shown: Mapping[str, tuple[int, int]]) -> ExperienceLibrary:
     """Utilities after rollouts: (uses, successes) by the id of each insight that they were shown."""
-    return tuple(one.used(*shown[one.id]) if one.id in shown else one for one in library)
+    return tuple(one.with_uses(*shown[one.id]) if one.id in shown else one for one in library)
 
 
-def taken_of(workflow: Workflow, origin: str) -> Evidence:
+def load_import_counts(workflow: Workflow, origin: str) -> UsageCounts:
     """What the workflow has taken in from another library before."""
     taken = workflow.memory.get(IMPORTS, {}).get(origin, {})
     return {id: (uses, successes) for id, (uses, successes) in taken.items()}
 
 
-def with_taken(workflow: Workflow, origin: str, taken: Evidence) -> Workflow:
+def with_import_counts(workflow: Workflow, origin: str, taken: UsageCounts) -> Workflow:
     """The workflow that remembers what it has taken in from another library."""
-    known = thawed(workflow.memory.get(IMPORTS, {}))
-    return workflow.learned(**{IMPORTS: {**known, origin: {id: list(counts) for id, counts in taken.items()}}})
+    known = to_plain_json(workflow.memory.get(IMPORTS, {}))
+    return workflow.with_memory(**{IMPORTS: {**known, origin: {id: list(counts) for id, counts in taken.items()}}})
 
 
-def imported(library: Library, others: Library, size: int, taken: Evidence) -> tuple[Library, Evidence]:
+def import_insights(
+    library: ExperienceLibrary, others: ExperienceLibrary, size: int, taken: UsageCounts
+) -> tuple[ExperienceLibrary, UsageCounts]:
     """One library taken into another; what both hold has the evidence of both, each counted once.
 
     Args:
@@ -205,11 +209,11 @@ def imported(library: Library, others: Library, size: int, taken: Evidence) -> t
         if one.id in taken and not more:
             continue
         fresh = one.replace(uses=more, successes=min(more, max(0, one.successes - successes)))
-        library = added(library, fresh, size)
+        library = add_insight(library, fresh, size)
         now[one.id] = (max(one.uses, uses), max(one.successes, successes))
     return library, now
 
 
-def as_json(library: Library) -> list[dict[str, Any]]:
+def to_json(library: ExperienceLibrary) -> list[dict[str, Any]]:
     """The library as it is shown and exported."""
     return [{"id": one.id, "utility": round(one.utility, 6), **one.model_dump(mode="json")} for one in library]

@@ -4,26 +4,26 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import Value, thawed
+from selfwire.core.values import FrozenModel, to_plain_json
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.planning import written
-from selfwire.evolvers.hera.reflection import topology_of
+from selfwire.evolvers.hera.planning import render_topology
+from selfwire.evolvers.hera.reflection import get_topology
 from selfwire.evolvers.hera.schemas import FailedAgent
-from selfwire.evolvers.hera.steps import plain_name
-from selfwire.evolvers.prompted_model import Coach
-from selfwire.evolvers.trace_text import shortened, trace, work
+from selfwire.evolvers.hera.steps import to_plain_name
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.trace_text import format_step, format_trace, shorten
 
 MEMORY = "failures"
 """Name of the buffers in a workflow's memory."""
 TEXT_LENGTH = 1200
 
 
-class Blame(Value):
+class Blame(FrozenModel):
     """The primary cause of a failure.
 
     Args:
@@ -37,7 +37,7 @@ class Blame(Value):
     place: int = Field(ge=0)
 
 
-class Failure(Value):
+class Failure(FrozenModel):
     """A failed trajectory as an agent's buffer keeps it.
 
     Args:
@@ -60,8 +60,8 @@ class Failure(Value):
         return f"task: {self.asked}\n{self.did}\nfeedback: {self.feedback}\nblamed for: {self.cause or '(not said)'}"
 
 
-async def blamed(
-    place: int, done: Trajectory, workflow: Workflow, orchestrator: Coach, *, scope: Scope
+async def identify_failed_agent(
+    place: int, done: Trajectory, workflow: Workflow, orchestrator: PromptedModel, *, scope: Scope
 ) -> tuple[Blame | None, Usage]:
     """IdentifyFailedAgents: the one agent that is the primary cause; None where no valid name comes.
 
@@ -76,53 +76,55 @@ async def blamed(
         BudgetError: the run must stop.
     """
     ran = list(dict.fromkeys(step.agent for step in done.steps))
-    topology = topology_of(done)
+    topology = get_topology(done)
     try:
         found, usage = await orchestrator.ask(
             FailedAgent,
             "blame",
             scope=scope.at(task=done.question.id, node="blame", sample=done.sample),
             task=done.question.input,
-            plan=written(topology) if topology else ", ".join(ran),
-            agents="\n".join(f"{name}: {workflow.pool[name].role}" for name in ran if name in workflow.pool),
-            trace=trace(done),
-            feedback=told(done),
+            plan=render_topology(topology) if topology else ", ".join(ran),
+            agents="\n".join(
+                f"{name}: {workflow.agents_by_id[name].role}" for name in ran if name in workflow.agents_by_id
+            ),
+            trace=format_trace(done),
+            feedback=render_feedback(done),
         )
     except ModelError as error:
-        return None, cost_of(error)
-    names = {plain_name(step.node): step.agent for step in done.steps} | {plain_name(name): name for name in ran}
-    agent = names.get(plain_name(found.agent))  # of an agent, or of one of its nodes
+        return None, get_error_cost(error)
+    names = {to_plain_name(step.node): step.agent for step in done.steps} | {to_plain_name(name): name for name in ran}
+    agent = names.get(to_plain_name(found.agent))  # of an agent, or of one of its nodes
     if agent is None:
         return None, usage
     return Blame(agent=agent, cause=" ".join(found.cause.split())[:300], place=place), usage
 
 
-def told(done: Trajectory) -> str:
+def render_feedback(done: Trajectory) -> str:
     """What the environment said of an answer, and its score."""
     return f"score {done.feedback.score:.2f}: {done.feedback.text}" if done.feedback else "(nothing)"
 
 
-def failure(done: Trajectory, blame: Blame) -> Failure:
+def make_failure(done: Trajectory, blame: Blame) -> Failure:
     """A failed trajectory for the buffer of the agent that is to blame."""
-    own = "\n".join(f"[{s.node}] {work(s, TEXT_LENGTH // 2)}" for s in done.steps if s.agent == blame.agent)
+    own = "\n".join(f"[{s.node}] {format_step(s, TEXT_LENGTH // 2)}" for s in done.steps if s.agent == blame.agent)
     others = ", ".join(step.node for step in done.steps)
-    answer = shortened((done.answer or "").strip(), TEXT_LENGTH // 4)
+    answer = shorten((done.answer or "").strip(), TEXT_LENGTH // 4)
     return Failure(
         question=done.question.id,
-        asked=shortened(done.question.input, TEXT_LENGTH // 2),
-        did=shortened(f"who ran: {others}\n{own}\nfinal answer: {answer}", TEXT_LENGTH),
-        feedback=shortened(told(done), TEXT_LENGTH // 4),
+        asked=shorten(done.question.input, TEXT_LENGTH // 2),
+        did=shorten(f"who ran: {others}\n{own}\nfinal answer: {answer}", TEXT_LENGTH),
+        feedback=shorten(render_feedback(done), TEXT_LENGTH // 4),
         cause=blame.cause,
     )
 
 
-def buffers_of(workflow: Workflow) -> dict[str, tuple[Failure, ...]]:
+def get_buffers(workflow: Workflow) -> dict[str, tuple[Failure, ...]]:
     """Recent failures by agent, oldest first."""
     kept = workflow.memory.get(MEMORY, {})
-    return {agent: tuple(Failure.model_validate(thawed(one)) for one in some) for agent, some in kept.items()}
+    return {agent: tuple(Failure.model_validate(to_plain_json(one)) for one in some) for agent, some in kept.items()}
 
 
-def buffered(
+def add_failure(
     buffers: Mapping[str, Sequence[Failure]], agent: str, fresh: Failure, size: int
 ) -> dict[str, tuple[Failure, ...]]:
     """The buffers with one more failure; the agent's oldest goes where there are too many."""
@@ -134,4 +136,4 @@ def with_buffers(workflow: Workflow, buffers: Mapping[str, Sequence[Failure]]) -
     if not buffers and MEMORY not in workflow.memory:
         return workflow
     kept = {agent: [one.model_dump(mode="json") for one in some] for agent, some in sorted(buffers.items())}
-    return workflow.learned(**{MEMORY: kept})
+    return workflow.with_memory(**{MEMORY: kept})

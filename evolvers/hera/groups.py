@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import total
-from selfwire.core.values import Value
+from selfwire.core.usage import sum_usages
+from selfwire.core.values import FrozenModel
 
-Outcome = Literal["mixed", "zero", "other"]
+GroupKind = Literal["mixed", "zero", "other"]
 """Success and failure are both there; every score is 0; neither."""
 
 
-class Group(Value):
+class Group(FrozenModel):
     """The graded trajectories of one question.
 
     Args:
@@ -23,7 +23,7 @@ class Group(Value):
 
     question: str
     order: tuple[int, ...]
-    outcome: Outcome
+    outcome: GroupKind
     failed: int | None = None
 
 
@@ -34,10 +34,10 @@ def score(done: Trajectory) -> float | None:
 
 def tokens(done: Trajectory) -> int:
     """Tokens sent and received by all agents; what the orchestrator spends is not theirs."""
-    return total(step.usage for step in done.steps).tokens
+    return sum_usages(step.usage for step in done.steps).tokens
 
 
-def ranking(trajectories: Sequence[Trajectory], places: Sequence[int]) -> tuple[int, ...]:
+def rank_trajectories(trajectories: Sequence[Trajectory], places: Sequence[int]) -> tuple[int, ...]:
     """Places by score, then by fewer tokens; ties by sample.
 
     Args:
@@ -52,14 +52,14 @@ def ranking(trajectories: Sequence[Trajectory], places: Sequence[int]) -> tuple[
     return tuple(sorted(places, key=key))
 
 
-def outcome(scores: Sequence[float], success_at: float) -> Outcome:
+def classify_group(scores: Sequence[float], success_at: float) -> GroupKind:
     """What a group's scores teach; an empty group teaches nothing."""
     if any(one >= success_at for one in scores) and any(one < success_at for one in scores):
         return "mixed"
     return "zero" if scores and all(one == 0 for one in scores) else "other"
 
 
-def groups(trajectories: Sequence[Trajectory], success_at: float) -> tuple[Group, ...]:
+def make_groups(trajectories: Sequence[Trajectory], success_at: float) -> tuple[Group, ...]:
     """The groups of a batch, in the order of their questions; ungraded trajectories are left out."""
     places: dict[str, list[int]] = {}
     for place, done in enumerate(trajectories):
@@ -69,13 +69,13 @@ def groups(trajectories: Sequence[Trajectory], success_at: float) -> tuple[Group
 
 
 def _group(question: str, places: Sequence[int], trajectories: Sequence[Trajectory], success_at: float) -> Group:
-    order = ranking(trajectories, places)
+    order = rank_trajectories(trajectories, places)
     scores = [score(trajectories[place]) or 0.0 for place in order]
     failed = next((place for place, one in zip(order, scores, strict=True) if one < success_at), None)
-    return Group(question=question, order=order, outcome=outcome(scores, success_at), failed=failed)
+    return Group(question=question, order=order, outcome=classify_group(scores, success_at), failed=failed)
 
 
-def uses(trajectories: Sequence[Trajectory], success_at: float) -> Mapping[str, tuple[int, int]]:
+def count_uses(trajectories: Sequence[Trajectory], success_at: float) -> Mapping[str, tuple[int, int]]:
     """(uses, successes) of every insight that graded rollouts were shown, by its id."""
     counted: dict[str, tuple[int, int]] = {}
     for done in trajectories:

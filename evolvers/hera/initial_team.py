@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
 from selfwire.core.prompts import Prompts
-from selfwire.core.topology import chain
+from selfwire.core.topology import make_chain
 from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 
@@ -27,7 +27,7 @@ CHAIN = ("query_decomposer", "retriever", "evidence_selector", "answer_generator
 """What runs where a plan cannot be used."""
 
 
-def seed(prompts: Prompts, *, tools: Sequence[Id] = ()) -> Workflow:
+def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = ()) -> Workflow:
     """The pool of eight and the calculator, around the default chain.
 
     Args:
@@ -49,5 +49,5 @@ def seed(prompts: Prompts, *, tools: Sequence[Id] = ()) -> Workflow:
             )
             for name, role in ROLES.items()
         ),
-        topology=chain(*CHAIN),
+        topology=make_chain(*CHAIN),
     )

@@ -3,29 +3,29 @@
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.edits import AddAgent, Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import Value, is_id
+from selfwire.core.values import FrozenModel, is_id
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.failures import Blame, told
-from selfwire.evolvers.hera.planning import described, listed, written
-from selfwire.evolvers.hera.rules import plain
+from selfwire.evolvers.hera.failures import Blame, render_feedback
+from selfwire.evolvers.hera.planning import render_agents, render_lines, render_topology
+from selfwire.evolvers.hera.rules import to_plain_line
 from selfwire.evolvers.hera.schemas import Mutation
-from selfwire.evolvers.hera.steps import plain_name
-from selfwire.evolvers.prompted_model import Coach
-from selfwire.evolvers.trace_text import trace
+from selfwire.evolvers.hera.steps import to_plain_name
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.trace_text import format_trace
 
 MEMORY = "mutated"
 """Name of the list of questions that had their second group, in a workflow's memory."""
 REMEMBERED = 500
 
 
-class Candidate(Value):
+class Candidate(FrozenModel):
     """A mutated topology.
 
     Args:
@@ -41,12 +41,12 @@ class Candidate(Value):
     why: str = ""
 
 
-async def mutations(
+async def propose_mutations(
     done: Trajectory,
     topology: Topology,
     blame: Blame,
     workflow: Workflow,
-    orchestrator: Coach,
+    orchestrator: PromptedModel,
     *,
     tools: Sequence[str],
     pool: int,
@@ -74,32 +74,32 @@ async def mutations(
             "mutate",
             scope=scope.at(node="mutate"),
             task=done.question.input,
-            plan=written(topology),
+            plan=render_topology(topology),
             agent=blame.agent,
-            agents=described(workflow.agents),
-            trace=trace(done),
-            feedback=told(done),
-            tools=listed(list(tools)),
+            agents=render_agents(workflow.agents),
+            trace=format_trace(done),
+            feedback=render_feedback(done),
+            tools=render_lines(list(tools)),
         )
     except ModelError as error:
-        reply, usage = None, cost_of(error)
+        reply, usage = None, get_error_cost(error)
     found = []
-    names = {plain_name(name): name for name in others}
-    alternative = names.get(plain_name(reply.alternative), "") if reply else ""
+    names = {to_plain_name(name): name for name in others}
+    alternative = names.get(to_plain_name(reply.alternative), "") if reply else ""
     if not alternative and others:
         alternative = others[int(scope.at(node="mutate").random("alternative").integers(len(others)))]
     if alternative in others:
         why = f"{alternative} in the place of {blame.agent}"
-        found.append(Candidate(kind="replace", topology=replaced(topology, blame.agent, alternative), why=why))
+        found.append(Candidate(kind="replace", topology=replace_agent(topology, blame.agent, alternative), why=why))
     newcomer = _created(reply, workflow, tools) if reply and len(workflow.agents) < pool else None
     if newcomer is not None:
-        inside = inserted(topology, blame.agent, newcomer.id)
+        inside = insert_agent(topology, blame.agent, newcomer.id)
         why = f"{newcomer.id} after {blame.agent}: {newcomer.role}"
         found.append(Candidate(kind="insert", topology=inside, newcomer=newcomer, why=why))
     return tuple(found), usage
 
 
-def replaced(topology: Topology, agent: str, alternative: str) -> Topology:
+def replace_agent(topology: Topology, agent: str, alternative: str) -> Topology:
     """The topology with another agent on every node of one; nodes that carry the agent's name are renamed."""
     taken = set(topology.agents)
     names: dict[str, str] = {}
@@ -116,7 +116,7 @@ def replaced(topology: Topology, agent: str, alternative: str) -> Topology:
     )
 
 
-def inserted(topology: Topology, agent: str, newcomer: str) -> Topology:
+def insert_agent(topology: Topology, agent: str, newcomer: str) -> Topology:
     """The topology with a new agent after the last node of one: it reads that node and writes to its successors."""
     after = [node for node in topology.order() if topology.agents[node] == agent][-1]
     name = _free(newcomer, set(topology.agents))
@@ -128,7 +128,7 @@ def inserted(topology: Topology, agent: str, newcomer: str) -> Topology:
     )
 
 
-def joining(candidate: Candidate, score: float) -> Rewiring | None:
+def propose_joining(candidate: Candidate, score: float) -> Rewiring | None:
     """What takes a newcomer into the pool that has helped (D8)."""
     if candidate.newcomer is None:
         return None
@@ -136,7 +136,7 @@ def joining(candidate: Candidate, score: float) -> Rewiring | None:
     return Rewiring(AddAgent(candidate.newcomer), why=why, operation="MUTATE", by="mutate_topology")
 
 
-def mutated_of(workflow: Workflow) -> tuple[str, ...]:
+def get_mutated(workflow: Workflow) -> tuple[str, ...]:
     """Questions that had their second group."""
     return tuple(workflow.memory.get(MEMORY, ()))
 
@@ -145,18 +145,18 @@ def with_mutated(workflow: Workflow, questions: Sequence[str]) -> Workflow:
     """The workflow that remembers further questions; the oldest are forgotten where there are too many."""
     if not questions:
         return workflow
-    known = dict.fromkeys((*mutated_of(workflow), *questions))
-    return workflow.learned(**{MEMORY: list(known)[-REMEMBERED:]})
+    known = dict.fromkeys((*get_mutated(workflow), *questions))
+    return workflow.with_memory(**{MEMORY: list(known)[-REMEMBERED:]})
 
 
 def _created(reply: Mutation, workflow: Workflow, tools: Sequence[str]) -> Agent | None:
     """CreateNewAgent; None where name or prompt are unusable."""
     base = "_".join("".join(c if c.isalnum() and c.isascii() else " " for c in reply.name.lower()).split())[:40]
-    name = _free(base, set(workflow.pool)) if base else ""
+    name = _free(base, set(workflow.agents_by_id)) if base else ""
     if not is_id(name) or not reply.instruction.strip():
         return None
     held = tuple(dict.fromkeys(tool for tool in reply.tools if tool in tools))
-    return Agent(id=name, role=plain(reply.role), prompt=reply.instruction.strip()[:4000], tools=held)
+    return Agent(id=name, role=to_plain_line(reply.role), prompt=reply.instruction.strip()[:4000], tools=held)
 
 
 def _free(name: str, taken: set[str]) -> str:

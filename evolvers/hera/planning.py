@@ -7,25 +7,25 @@ answers, fifty steps. What cannot be repaired is replaced by the workflow's own 
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.usage import Usage
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.experience_library import Library
+from selfwire.evolvers.hera.experience_library import ExperienceLibrary
 from selfwire.evolvers.hera.profile import Profile
 from selfwire.evolvers.hera.schemas import TopologyPlan
-from selfwire.evolvers.hera.steps import Draft, acyclic, drafted, joined_up, resolved
-from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.hera.steps import Draft, connect_ends, draft_steps, resolve_steps, sort_steps
+from selfwire.evolvers.prompted_model import PromptedModel
 
 ANSWERS = "aggregator"
 """Kind of the agents that a plan may end with, beside the one that the default chain ends with."""
 
 
-class Plan(Value):
+class Plan(FrozenModel):
     """A plan that can run.
 
     Args:
@@ -41,12 +41,12 @@ class Plan(Value):
     profile: str = ""
 
 
-async def sampled(
+async def sample_topology(
     question: Question,
     workflow: Workflow,
     profile: Profile,
-    insights: Library,
-    orchestrator: Coach,
+    insights: ExperienceLibrary,
+    orchestrator: PromptedModel,
     *,
     steps: int,
     scope: Scope,
@@ -72,34 +72,34 @@ async def sampled(
             scope=scope.at(task=question.id, node="plan"),
             task=question.input,
             profile=profile.text,
-            agents=described(workflow.agents),
-            insights=shown(insights),
+            agents=render_agents(workflow.agents),
+            insights=render_insights(insights),
             limits=f"at most {steps} steps",
         )
     except ReplyError as error:
-        return default_plan(workflow, f"no valid plan: {error}"), cost_of(error)
-    return planned(reply, workflow, steps=steps), usage
+        return make_default_plan(workflow, f"no valid plan: {error}"), get_error_cost(error)
+    return resolve_plan(reply, workflow, steps=steps), usage
 
 
-def planned(reply: TopologyPlan, workflow: Workflow, *, steps: int) -> Plan:
+def resolve_plan(reply: TopologyPlan, workflow: Workflow, *, steps: int) -> Plan:
     """A plan's topology, repaired where it has to be."""
     repairs: list[str] = []
-    known = resolved(reply.execution_order, workflow.agents, repairs)
+    known = resolve_steps(reply.execution_order, workflow.agents, repairs)
     if len(known) > steps:
         repairs.append(f"{len(known)} steps are more than {steps}; the first {steps} are kept")
         known = known[:steps]
     if not known:
-        return default_plan(workflow, *repairs, "no step is left")
+        return make_default_plan(workflow, *repairs, "no step is left")
     try:
-        topology = _topology(drafted(known, repairs), workflow, repairs)
+        topology = _topology(draft_steps(known, repairs), workflow, repairs)
     except ValueError as error:
-        return default_plan(workflow, *repairs, f"it cannot be made a topology: {error}")
+        return make_default_plan(workflow, *repairs, f"it cannot be made a topology: {error}")
     if problems := topology.problems():
-        return default_plan(workflow, *repairs, *map(str, problems))
+        return make_default_plan(workflow, *repairs, *map(str, problems))
     return Plan(topology=topology, repairs=tuple(repairs), profile=reply.query_profile[:300])
 
 
-def default_plan(workflow: Workflow, *repairs: str) -> Plan:
+def make_default_plan(workflow: Workflow, *repairs: str) -> Plan:
     """The default chain, and why."""
     return Plan(topology=workflow.topology, repairs=(*repairs, "the default chain took its place"), default=True)
 
@@ -109,7 +109,7 @@ def _topology(steps: Sequence[Draft], workflow: Workflow, repairs: list[str]) ->
     default = workflow.topology
     first, last = default.agents[default.entry], default.agents[default.sink]
     answering = {last, *(agent.id for agent in workflow.agents if agent.kind == ANSWERS)}
-    steps = joined_up(acyclic(steps, repairs), first, last, answering, repairs)
+    steps = connect_ends(sort_steps(steps, repairs), first, last, answering, repairs)
     nodes = _named([step.agent for step in steps])
     return Topology(
         nodes=tuple(Node(id=node, agent=step.agent) for node, step in zip(nodes, steps, strict=True)),
@@ -135,22 +135,22 @@ def _named(agents: Sequence[str]) -> list[str]:
     return names
 
 
-def described(agents: Sequence[Agent]) -> str:
+def render_agents(agents: Sequence[Agent]) -> str:
     """Agents as the orchestrator sees them, one per line."""
     return "\n".join(f"{agent.id}: {agent.role}" for agent in agents)
 
 
-def shown(insights: Library) -> str:
+def render_insights(insights: ExperienceLibrary) -> str:
     """Insights as the orchestrator sees them (App. B)."""
-    return listed([f"- ({one.profile.type}, utility {one.utility:.2f}) {one.text}" for one in insights])
+    return render_lines([f"- ({one.profile.type}, utility {one.utility:.2f}) {one.text}" for one in insights])
 
 
-def listed(texts: Sequence[str]) -> str:
+def render_lines(texts: Sequence[str]) -> str:
     """Texts as lines, or that there are none."""
     return "\n".join(texts) or "(none)"
 
 
-def written(topology: Topology) -> str:
+def render_topology(topology: Topology) -> str:
     """A topology as models read it: one node per line with what it reads."""
     rows = []
     for node in topology.order():

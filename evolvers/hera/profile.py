@@ -1,18 +1,18 @@
 """What sort of question it is: the profile by which experience is found again (Alg. 4, line 2; App. D.1)."""
 
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import Usage
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 from selfwire.evolvers.hera.schemas import Difficulty, QueryProfile, QueryType
-from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.prompted_model import PromptedModel
 
 SUMMARY_LENGTH = 300
 
 
-class Profile(Value):
+class Profile(FrozenModel):
     """A query's characteristics c.
 
     Args:
@@ -31,7 +31,7 @@ class Profile(Value):
         return f"{self.type} question, {self.difficulty}. {self.summary}".strip()
 
 
-async def characterized(question: Question, orchestrator: Coach, *, scope: Scope) -> tuple[Profile, Usage]:
+async def characterize_query(question: Question, orchestrator: PromptedModel, *, scope: Scope) -> tuple[Profile, Usage]:
     """CharacterizeQuery: a question without a valid profile is one of no particular type.
 
     Raises:
@@ -41,12 +41,12 @@ async def characterized(question: Question, orchestrator: Coach, *, scope: Scope
     try:
         found, usage = await orchestrator.ask(QueryProfile, "characterize", scope=place, task=question.input)
     except ReplyError as error:
-        return Profile(), cost_of(error)
+        return Profile(), get_error_cost(error)
     summary = " ".join(found.summary.split())[:SUMMARY_LENGTH]
     return Profile(type=found.query_type, difficulty=found.difficulty, summary=summary), usage
 
 
-def query_type(text: str) -> QueryType | None:
+def parse_query_type(text: str) -> QueryType | None:
     """The type that a model's words mean; None where they name none."""
     types: dict[str, QueryType] = {
         "bridge": "bridge",

@@ -2,40 +2,40 @@
 
 from collections.abc import Sequence
 
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ModelError
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import Value, thawed
+from selfwire.core.values import FrozenModel, to_plain_json
 from selfwire.evolvers.hera.config import LibraryConfig
 from selfwire.evolvers.hera.experience_library import (
     TEXT_LENGTH,
+    ExperienceLibrary,
     Insight,
-    Library,
     Source,
-    added,
-    insight,
-    merged,
-    prunable,
-    without,
+    add_insight,
+    find_prunable,
+    make_insight,
+    merge_insights,
+    remove_insights,
 )
 from selfwire.evolvers.hera.groups import Group, score, tokens
-from selfwire.evolvers.hera.planning import listed, written
-from selfwire.evolvers.hera.profile import Profile, query_type
-from selfwire.evolvers.hera.retrieval import matching
+from selfwire.evolvers.hera.planning import render_lines, render_topology
+from selfwire.evolvers.hera.profile import Profile, parse_query_type
+from selfwire.evolvers.hera.retrieval import find_matching
 from selfwire.evolvers.hera.schemas import LibraryOperation, LibraryOperations, Operation, Reflection
-from selfwire.evolvers.prompted_model import Coach
-from selfwire.evolvers.trace_text import shortened, work
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.trace_text import format_step, shorten
 
 STEP_LENGTH = 500
 INSIGHTS = 5
 """Most insights that one group may teach."""
 
 
-class Change(Value):
+class Change(FrozenModel):
     """What became of one new insight.
 
     Args:
@@ -51,19 +51,19 @@ class Change(Value):
     why: str = ""
 
 
-def profile_of(done: Trajectory) -> Profile:
+def get_profile(done: Trajectory) -> Profile:
     """The profile that was noted of a trajectory's question."""
-    return Profile.model_validate(thawed(done.notes["profile"])) if "profile" in done.notes else Profile()
+    return Profile.model_validate(to_plain_json(done.notes["profile"])) if "profile" in done.notes else Profile()
 
 
-def topology_of(done: Trajectory) -> Topology | None:
+def get_topology(done: Trajectory) -> Topology | None:
     """The topology that a trajectory ran; None where it was not noted."""
     noted = done.notes.get("topology")
-    return Topology.model_validate(thawed(noted)) if noted else None
+    return Topology.model_validate(to_plain_json(noted)) if noted else None
 
 
 async def reflect(
-    group: Group, trajectories: Sequence[Trajectory], orchestrator: Coach, *, iteration: int, scope: Scope
+    group: Group, trajectories: Sequence[Trajectory], orchestrator: PromptedModel, *, iteration: int, scope: Scope
 ) -> tuple[tuple[Insight, ...], Usage]:
     """The insights of a mixed group; a group on which no valid reply comes teaches nothing.
 
@@ -78,7 +78,7 @@ async def reflect(
         BudgetError: the run must stop.
     """
     best = trajectories[group.order[0]]
-    profile = profile_of(best)
+    profile = get_profile(best)
     try:
         found, usage = await orchestrator.ask(
             Reflection,
@@ -86,43 +86,43 @@ async def reflect(
             scope=scope.at(task=group.question, node="reflect"),
             task=best.question.input,
             profile=profile.text,
-            group="\n\n".join(account(trajectories[at], rank) for rank, at in enumerate(group.order, 1)),
+            group="\n\n".join(render_trajectory(trajectories[at], rank) for rank, at in enumerate(group.order, 1)),
         )
     except ModelError as error:
-        return (), cost_of(error)
+        return (), get_error_cost(error)
     sources = [
         Source(question=group.question, sample=trajectories[at].sample, iteration=iteration)
         for at in sorted(group.order)
     ]
     made = []
     for one in found.insights[:INSIGHTS]:
-        kind = query_type(one.query_type) or profile.type
-        fresh = insight(profile.replace(type=kind), one.insight, sources)
+        kind = parse_query_type(one.query_type) or profile.type
+        fresh = make_insight(profile.replace(type=kind), one.insight, sources)
         made += [fresh] if fresh else []
     return tuple(made), usage
 
 
-def account(done: Trajectory, rank: int) -> str:
+def render_trajectory(done: Trajectory, rank: int) -> str:
     """One trajectory as the orchestrator compares it: topology, what each agent did, score and tokens."""
-    topology = topology_of(done)
-    told = written(topology).replace("\n", "; ") if topology else ", ".join(step.node for step in done.steps)
-    steps = "\n".join(f"[{step.node}] {work(step, STEP_LENGTH)}" for step in done.steps)
-    answer = shortened((done.answer or "").strip(), STEP_LENGTH)
+    topology = get_topology(done)
+    told = render_topology(topology).replace("\n", "; ") if topology else ", ".join(step.node for step in done.steps)
+    steps = "\n".join(f"[{step.node}] {format_step(step, STEP_LENGTH)}" for step in done.steps)
+    answer = shorten((done.answer or "").strip(), STEP_LENGTH)
     return (
         f"trajectory {rank}: score {score(done) or 0.0:.2f}, {tokens(done)} tokens\ntopology: {told}\n"
         f"{steps}\nfinal answer: {answer}"
     )
 
 
-async def consolidated(
-    library: Library,
+async def consolidate_insights(
+    library: ExperienceLibrary,
     new: Sequence[Insight],
-    orchestrator: Coach,
+    orchestrator: PromptedModel,
     embedder: Embedder,
     config: LibraryConfig,
     *,
     scope: Scope,
-) -> tuple[Library, tuple[Change, ...], Usage]:
+) -> tuple[ExperienceLibrary, tuple[Change, ...], Usage]:
     """ExperienceLibraryUpdate: ADD what matches nothing; the model decides about the rest.
 
     Args:
@@ -136,7 +136,7 @@ async def consolidated(
     Raises:
         BudgetError: the run must stop.
     """
-    matches = {one.id: await matching(library, one, embedder, config) for one in new}
+    matches = {one.id: await find_matching(library, one, embedder, config) for one in new}
     met = [one for one in new if matches[one.id]]
     wanted, usage = await _operations(met, matches, orchestrator, scope) if met else ({}, Usage())
     changes = []
@@ -144,14 +144,18 @@ async def consolidated(
         if not matches[one.id]:
             library, change = _added(library, one, "it matches no entry", config)
         else:
-            library, change = applied(library, one, matches[one.id], wanted.get(one.text), config)
+            library, change = apply_operation(library, one, matches[one.id], wanted.get(one.text), config)
         changes.append(change)
     return library, tuple(changes), usage
 
 
-def applied(
-    library: Library, new: Insight, matches: Library, wanted: LibraryOperation | None, config: LibraryConfig
-) -> tuple[Library, Change]:
+def apply_operation(
+    library: ExperienceLibrary,
+    new: Insight,
+    matches: ExperienceLibrary,
+    wanted: LibraryOperation | None,
+    config: LibraryConfig,
+) -> tuple[ExperienceLibrary, Change]:
     """One operation as far as it is legal; without a valid one the new insight is added beside the others.
 
     PRUNE removes only matching entries that were used often enough and did worse; the new insight takes their
@@ -163,10 +167,12 @@ def applied(
     why = " ".join(wanted.rationale.split())[:300] if wanted else "no valid operation came; added"
     operation = wanted.operation if wanted else "ADD"
     if any(one.id == new.id for one in library):
-        return added(library, new, config.size), Change(operation="KEEP", insight=new.text, why="it is there already")
+        return add_insight(library, new, config.size), Change(
+            operation="KEEP", insight=new.text, why="it is there already"
+        )
     if operation == "MERGE" and targets:
         text = " ".join(((wanted.merged_insight if wanted else "") or targets[0].text).split())[:TEXT_LENGTH]
-        whole = merged(library, new, ids, text or targets[0].text, config.size)
+        whole = merge_insights(library, new, ids, text or targets[0].text, config.size)
         return whole, Change(operation="MERGE", insight=new.text, targets=ids, why=why)
     if operation == "PRUNE" and targets:
         return _pruned(library, new, targets, why, config)
@@ -175,29 +181,31 @@ def applied(
     return _added(library, new, why, config)
 
 
-def _added(library: Library, new: Insight, why: str, config: LibraryConfig) -> tuple[Library, Change]:
+def _added(
+    library: ExperienceLibrary, new: Insight, why: str, config: LibraryConfig
+) -> tuple[ExperienceLibrary, Change]:
     """ADD; a library that is full of better ones stays as it is, and the change says so."""
-    more = added(library, new, config.size)
+    more = add_insight(library, new, config.size)
     if any(one.id == new.id for one in more):
         return more, Change(operation="ADD", insight=new.text, why=why)
     return more, Change(operation="KEEP", insight=new.text, why=f"{why}; {config.size} better ones fill the library")
 
 
 def _pruned(
-    library: Library, new: Insight, targets: Sequence[Insight], why: str, config: LibraryConfig
-) -> tuple[Library, Change]:
-    gone = {one.id for one in prunable(library, targets, config)}
-    left = without(library, gone)
+    library: ExperienceLibrary, new: Insight, targets: Sequence[Insight], why: str, config: LibraryConfig
+) -> tuple[ExperienceLibrary, Change]:
+    gone = {one.id for one in find_prunable(library, targets, config)}
+    left = remove_insights(library, gone)
     if stays := [one.id for one in targets if one.id not in gone]:
         told = f"{why}; {', '.join(stays)} is not proven worse, so it stays and the new one is left out"
         operation: Operation = "PRUNE" if gone else "KEEP"
         return left, Change(operation=operation, insight=new.text, targets=tuple(sorted(gone)), why=told)
     ids = tuple(one.id for one in targets)
-    return added(left, new, config.size), Change(operation="PRUNE", insight=new.text, targets=ids, why=why)
+    return add_insight(left, new, config.size), Change(operation="PRUNE", insight=new.text, targets=ids, why=why)
 
 
 async def _operations(
-    new: Sequence[Insight], matches: dict[str, Library], orchestrator: Coach, scope: Scope
+    new: Sequence[Insight], matches: dict[str, ExperienceLibrary], orchestrator: PromptedModel, scope: Scope
 ) -> tuple[dict[str, LibraryOperation], Usage]:
     """Operations by the text of the new insight."""
     entries = {one.id: one for found in matches.values() for one in found}
@@ -206,11 +214,11 @@ async def _operations(
             LibraryOperations,
             "consolidate",
             scope=scope.at(node="consolidate"),
-            library=listed([_entry(one) for one in entries.values()]),
-            new=listed([f"- ({one.profile.type}) {one.text}" for one in new]),
+            library=render_lines([_entry(one) for one in entries.values()]),
+            new=render_lines([f"- ({one.profile.type}) {one.text}" for one in new]),
         )
     except ModelError as error:
-        return {}, cost_of(error)
+        return {}, get_error_cost(error)
     by_text = {" ".join(one.new_insight.split()): one for one in reply.operations}
     return {one.text: by_text[one.text] for one in new if one.text in by_text}, usage
 

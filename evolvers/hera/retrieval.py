@@ -7,16 +7,18 @@ import numpy.typing as npt
 
 from selfwire.core.protocols import Embedder
 from selfwire.evolvers.hera.config import LibraryConfig
-from selfwire.evolvers.hera.experience_library import Insight, Library
+from selfwire.evolvers.hera.experience_library import ExperienceLibrary, Insight
 from selfwire.evolvers.hera.profile import Profile
 
 
-def ranked(library: Library) -> Library:
+def rank_insights(library: ExperienceLibrary) -> ExperienceLibrary:
     """By descending rank (utility, and a bonus for the rarely used); ties by id."""
     return tuple(sorted(library, key=lambda one: (-round(one.rank, 6), one.id)))
 
 
-async def retrieved(library: Library, profile: Profile, embedder: Embedder, config: LibraryConfig) -> Library:
+async def retrieve_insights(
+    library: ExperienceLibrary, profile: Profile, embedder: Embedder, config: LibraryConfig
+) -> ExperienceLibrary:
     """The best insights that are similar to c and not redundant with those taken before.
 
     Args:
@@ -25,8 +27,8 @@ async def retrieved(library: Library, profile: Profile, embedder: Embedder, conf
         embedder: compares profiles and insights.
         config: how many, and the thresholds.
     """
-    found = await similar(library, profile, embedder, config)
-    order = ranked(found)
+    found = await find_similar(library, profile, embedder, config)
+    order = rank_insights(found)
     cosines = await _cosines([one.text for one in order], embedder)
     taken: list[int] = []
     for place in range(len(order)):
@@ -35,7 +37,9 @@ async def retrieved(library: Library, profile: Profile, embedder: Embedder, conf
     return tuple(order[place] for place in taken)
 
 
-async def similar(library: Library, profile: Profile, embedder: Embedder, config: LibraryConfig) -> Library:
+async def find_similar(
+    library: ExperienceLibrary, profile: Profile, embedder: Embedder, config: LibraryConfig
+) -> ExperienceLibrary:
     """Insights of the same type of question, or with a summary of what it takes that is close to this one's.
 
     "other" is no type: two questions that are none of the paper's sorts need not have anything in common (D13).
@@ -50,7 +54,9 @@ async def similar(library: Library, profile: Profile, embedder: Embedder, config
     )
 
 
-async def matching(library: Library, new: Insight, embedder: Embedder, config: LibraryConfig) -> Library:
+async def find_matching(
+    library: ExperienceLibrary, new: Insight, embedder: Embedder, config: LibraryConfig
+) -> ExperienceLibrary:
     """What a new insight may complement or contradict, which the model decides: the closest on similar questions.
 
     Args:
@@ -59,7 +65,7 @@ async def matching(library: Library, new: Insight, embedder: Embedder, config: L
         embedder: compares insights.
         config: at most as many as are shown, at least one.
     """
-    found = await similar(library, new.profile, embedder, config)
+    found = await find_similar(library, new.profile, embedder, config)
     if not found:
         return ()
     cosines = (await _cosines([new.text, *(one.text for one in found)], embedder))[0][1:]

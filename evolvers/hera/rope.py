@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 from selfwire.evolvers.hera.config import Axis, PromptConfig
-from selfwire.evolvers.hera.failures import Blame, Failure, told
+from selfwire.evolvers.hera.failures import Blame, Failure, render_feedback
 from selfwire.evolvers.hera.groups import score, tokens
-from selfwire.evolvers.hera.planning import listed
-from selfwire.evolvers.hera.rules import Diff, Prompt, plain, projected
+from selfwire.evolvers.hera.planning import render_lines
+from selfwire.evolvers.hera.rules import Prompt, PromptChange, apply_prompt_diff, to_plain_line
 from selfwire.evolvers.hera.schemas import Contrast, PromptDiff, PromptVariant
-from selfwire.evolvers.prompted_model import Coach
-from selfwire.evolvers.trace_text import shortened, work
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.trace_text import format_step, shorten
 
 ADDED = 3
 """Most instructions that a variant adds."""
@@ -35,7 +35,7 @@ AXES: dict[Axis, str] = {
 """What each axis means, as the model is told."""
 
 
-class Variant(Value):
+class Variant(FrozenModel):
     """One prompt variant.
 
     Args:
@@ -49,7 +49,7 @@ class Variant(Value):
     prompt: str
 
 
-class Lesson(Value):
+class Lesson(FrozenModel):
     """Delta rho of one agent: operational rules and behavioural principles.
 
     Args:
@@ -63,7 +63,7 @@ class Lesson(Value):
     derived_from: tuple[str, ...] = ()
 
 
-def chosen(blames: Sequence[Blame], most: int) -> tuple[Blame, ...]:
+def choose_blames(blames: Sequence[Blame], most: int) -> tuple[Blame, ...]:
     """Whose prompts evolve: the agents that are blamed most, each by its last failure (D7); ties by id."""
     last = {blame.agent: blame for blame in blames}
     counts = {agent: sum(blame.agent == agent for blame in blames) for agent in last}
@@ -71,8 +71,8 @@ def chosen(blames: Sequence[Blame], most: int) -> tuple[Blame, ...]:
     return tuple(last[agent] for agent in order[:most])
 
 
-async def variant(
-    agent: Agent, axis: Axis, failures: Sequence[Failure], orchestrator: Coach, *, scope: Scope
+async def generate_variant(
+    agent: Agent, axis: Axis, failures: Sequence[Failure], orchestrator: PromptedModel, *, scope: Scope
 ) -> tuple[Variant | None, Usage]:
     """GenerateVariant: the prompt with some instructions more; None where no valid reply comes.
 
@@ -98,21 +98,21 @@ async def variant(
             failures="\n\n".join(one.text for one in failures),
         )
     except ModelError as error:
-        return None, cost_of(error)
-    fresh = tuple(text for text in map(plain, reply.instructions[:ADDED]) if text)
+        return None, get_error_cost(error)
+    fresh = tuple(text for text in map(to_plain_line, reply.instructions[:ADDED]) if text)
     if not fresh:
         return None, usage
     prompt = Prompt.of(agent.prompt)
     return Variant(axis=axis, instructions=fresh, prompt=prompt.replace(rules=(*prompt.rules, *fresh)).text), usage
 
 
-async def contrast(
+async def extract_lesson(
     agent: Agent,
     original: Trajectory,
     control: Trajectory,
     replays: Sequence[tuple[Variant, Trajectory]],
     failures: Sequence[Failure],
-    orchestrator: Coach,
+    orchestrator: PromptedModel,
     *,
     scope: Scope,
 ) -> tuple[Lesson, Usage]:
@@ -146,7 +146,7 @@ async def contrast(
                     f"original prompt: {_result(original, agent.id)}",
                     *([f"original prompt, repeated: {_result(control, agent.id)}"] if control.feedback else []),
                     *(
-                        f"variant {varied.axis}\n{listed([f'adds: {one}' for one in varied.instructions])}\n"
+                        f"variant {varied.axis}\n{render_lines([f'adds: {one}' for one in varied.instructions])}\n"
                         f"{_result(done, agent.id)}"
                         for varied, done in graded
                     ),
@@ -155,18 +155,21 @@ async def contrast(
             failures="\n\n".join(one.text for one in failures),
         )
     except ModelError as error:
-        return Lesson(), cost_of(error)
+        return Lesson(), get_error_cost(error)
     rules, principles = reply.operational_rules[:PROPOSED], reply.behavioral_principles[:PROPOSED]
     return Lesson(
-        rules=tuple(plain(one.rule) for one in rules),
-        principles=tuple(plain(one.principle) for one in principles),
-        derived_from=(*(plain(one.derived_from) for one in rules), *(plain(one.derived_from) for one in principles)),
+        rules=tuple(to_plain_line(one.rule) for one in rules),
+        principles=tuple(to_plain_line(one.principle) for one in principles),
+        derived_from=(
+            *(to_plain_line(one.derived_from) for one in rules),
+            *(to_plain_line(one.derived_from) for one in principles),
+        ),
     ), usage
 
 
-async def integrated(
-    agent: Agent, lesson: Lesson, orchestrator: Coach, config: PromptConfig, *, scope: Scope
-) -> tuple[Rewiring | None, Diff, Usage]:
+async def integrate_lesson(
+    agent: Agent, lesson: Lesson, orchestrator: PromptedModel, config: PromptConfig, *, scope: Scope
+) -> tuple[Rewiring | None, PromptChange, Usage]:
     """Prompt consolidation: the model integrates, Pi_C holds it to the limits; None where nothing changes.
 
     Without a valid reply the proposals are added as they are.
@@ -182,22 +185,22 @@ async def integrated(
         BudgetError: the run must stop.
     """
     if not (lesson.rules or lesson.principles):
-        return None, Diff(), Usage()
+        return None, PromptChange(), Usage()
     try:
         wanted, usage = await orchestrator.ask(
             PromptDiff,
             "integrate",
             scope=scope.at(node=f"integrate {agent.id}"),
             prompt=agent.prompt,
-            proposed=listed(
+            proposed=render_lines(
                 [*(f"rule: {one}" for one in lesson.rules), *(f"principle: {one}" for one in lesson.principles)]
             ),
             limits=f"at most {config.rules} rules, at most {config.length} characters",
         )
     except ModelError as error:
-        usage = cost_of(error)
+        usage = get_error_cost(error)
         wanted = PromptDiff(added_rules=list(lesson.rules), added_principles=list(lesson.principles))
-    after, diff = projected(Prompt.of(agent.prompt), wanted, rules=config.rules, length=config.length)
+    after, diff = apply_prompt_diff(Prompt.of(agent.prompt), wanted, rules=config.rules, length=config.length)
     if not diff:
         return None, diff, usage
     why = f"{diff} (from {'; '.join(dict.fromkeys(lesson.derived_from)) or 'replays with prompt variants'})"
@@ -205,6 +208,6 @@ async def integrated(
 
 
 def _result(done: Trajectory, agent: str) -> str:
-    own = "\n".join(f"[{step.node}] {work(step, STEP_LENGTH)}" for step in done.steps if step.agent == agent)
-    answer = shortened((done.answer or "").strip(), STEP_LENGTH)
-    return f"{told(done)} ({tokens(done)} tokens)\n{own}\nfinal answer: {answer}"
+    own = "\n".join(f"[{step.node}] {format_step(step, STEP_LENGTH)}" for step in done.steps if step.agent == agent)
+    answer = shorten((done.answer or "").strip(), STEP_LENGTH)
+    return f"{render_feedback(done)} ({tokens(done)} tokens)\n{own}\nfinal answer: {answer}"

@@ -7,13 +7,14 @@ and edit.
 
 from collections.abc import Iterable, Sequence
 
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 from selfwire.evolvers.hera.schemas import PromptDiff
 
 RULES, PRINCIPLES = "Rules learned from failures:", "Principles:"
 LINE_LENGTH = 300
 
-class Prompt(Value):
+
+class Prompt(FrozenModel):
     """A prompt taken apart.
 
     Args:
@@ -40,7 +41,7 @@ class Prompt(Value):
         return "\n\n".join([self.core, *(f"{head}\n{_bullets(some)}" for head, some in parts if some)])
 
 
-class Diff(Value):
+class PromptChange(FrozenModel):
     """What differs between two prompts, as instructions.
 
     Args:
@@ -64,12 +65,12 @@ class Diff(Value):
         return "; ".join([*parts, *(f"{old} -> {new}" for old, new in self.replaced)])
 
 
-def plain(text: str) -> str:
+def to_plain_line(text: str) -> str:
     """An instruction as one line without a bullet."""
     return " ".join(text.split()).lstrip("-* ").strip()[:LINE_LENGTH].strip()
 
 
-def projected(prompt: Prompt, wanted: PromptDiff, *, rules: int, length: int) -> tuple[Prompt, Diff]:
+def apply_prompt_diff(prompt: Prompt, wanted: PromptDiff, *, rules: int, length: int) -> tuple[Prompt, PromptChange]:
     """Rho' = Pi_C(rho + delta rho): the wanted diff as far as C allows it.
 
     The core stays. Principles may be reworded within `length`, but go for no rule. Of rules the oldest go where there
@@ -97,7 +98,7 @@ def _reworded(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[st
     """Replacements and deletions; a principle grows no further than core and principles fit."""
     rules, principles = list(prompt.rules), list(prompt.principles)
     for one in wanted.replaced:
-        old, new = plain(one.old), plain(one.new)
+        old, new = to_plain_line(one.old), to_plain_line(one.new)
         place = next((some for some in (rules, principles) if old in some), None)
         if place is None or not new or new in (*rules, *principles):
             left_out.append(f"{old} -> {new}: there is nothing to replace, or nothing to put in its place")
@@ -107,7 +108,7 @@ def _reworded(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[st
             left_out.append(f"{old} -> {new}: no room for it")
         else:
             place[:] = reworded
-    for text in map(plain, wanted.deleted):
+    for text in map(to_plain_line, wanted.deleted):
         if text in rules:
             rules.remove(text)
         else:
@@ -133,12 +134,12 @@ def _lasting(prompt: Prompt, principles: Sequence[str]) -> int:
     return len(prompt.replace(principles=tuple(principles), rules=()).text)
 
 
-def _difference(before: Prompt, after: Prompt, wanted: PromptDiff, left_out: Sequence[str]) -> Diff:
+def _difference(before: Prompt, after: Prompt, wanted: PromptDiff, left_out: Sequence[str]) -> PromptChange:
     old, new = (*before.principles, *before.rules), (*after.principles, *after.rules)
-    pairs = [(plain(one.old), plain(one.new)) for one in wanted.replaced]
+    pairs = [(to_plain_line(one.old), to_plain_line(one.new)) for one in wanted.replaced]
     replaced = tuple((a, b) for a, b in pairs if a in old and a not in new and b in new and b not in old)
     moved = {text for pair in replaced for text in pair}
-    return Diff(
+    return PromptChange(
         added=tuple(text for text in new if text not in old and text not in moved),
         deleted=tuple(text for text in old if text not in new and text not in moved),
         replaced=replaced,
@@ -148,7 +149,7 @@ def _difference(before: Prompt, after: Prompt, wanted: PromptDiff, left_out: Seq
 
 def _new(texts: Iterable[str], there: Sequence[str]) -> list[str]:
     known = {text.lower() for text in there}
-    return [text for text in dict.fromkeys(map(plain, texts)) if text and text.lower() not in known]
+    return [text for text in dict.fromkeys(map(to_plain_line, texts)) if text and text.lower() not in known]
 
 
 def _cut(text: str, heading: str) -> tuple[str, tuple[str, ...]]:

@@ -10,13 +10,13 @@ Difficulty = Literal["easy", "medium", "hard"]
 Operation = Literal["ADD", "MERGE", "PRUNE", "KEEP"]
 
 
-class Ask(BaseModel):
+class ReplySchema(BaseModel):
     """A reply with exactly these fields."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class QueryProfile(Ask):
+class QueryProfile(ReplySchema):
     """What sort of question it is (Alg. 4, CharacterizeQuery)."""
 
     query_type: QueryType
@@ -24,7 +24,7 @@ class QueryProfile(Ask):
     summary: str = Field(description="What it takes to answer such a question, in one sentence without its names.")
 
 
-class PlanStep(Ask):
+class PlanStep(ReplySchema):
     """One step of a plan. Types are loose, as every plan is repaired anyway."""
 
     step: int = Field(description="Its number, from 1.")
@@ -33,7 +33,7 @@ class PlanStep(Ask):
     mode: str = Field(default="sequential", description="sequential or parallel.")
 
 
-class TopologyPlan(Ask):
+class TopologyPlan(ReplySchema):
     """A topology as the orchestrator writes it (App. B, topology sampling)."""
 
     query_profile: str = Field(default="", description="What sort of question it is, in one sentence.")
@@ -41,14 +41,14 @@ class TopologyPlan(Ask):
     execution_order: list[PlanStep]
 
 
-class NewInsight(Ask):
+class NewInsight(ReplySchema):
     """One thing that a comparison taught."""
 
     query_type: str = Field(description="The type of question that it applies to.")
     insight: str = Field(min_length=1, description="What to do for such questions, without names of this one.")
 
 
-class Reflection(Ask):
+class Reflection(ReplySchema):
     """A group compared (App. B, semantic advantage extraction)."""
 
     success_factors: list[str] = []
@@ -56,7 +56,7 @@ class Reflection(Ask):
     insights: list[NewInsight] = []
 
 
-class LibraryOperation(Ask):
+class LibraryOperation(ReplySchema):
     """What to do with one new insight."""
 
     operation: Operation
@@ -66,20 +66,20 @@ class LibraryOperation(Ask):
     rationale: str = ""
 
 
-class LibraryOperations(Ask):
+class LibraryOperations(ReplySchema):
     """Consolidation of the library (App. B, experience library operations)."""
 
     operations: list[LibraryOperation]
 
 
-class FailedAgent(Ask):
+class FailedAgent(ReplySchema):
     """Who is the primary cause of a failure (Alg. 1, IdentifyFailedAgents)."""
 
     agent: str = Field(description="Name of one agent that ran.")
     cause: str = Field(default="", description="What it did wrong or left out, in one sentence.")
 
 
-class Mutation(Ask):
+class Mutation(ReplySchema):
     """Two ways to change a topology that keeps failing (Alg. 6)."""
 
     alternative: str = Field(description="Name of the agent that could take the failed agent's place.")
@@ -89,41 +89,41 @@ class Mutation(Ask):
     tools: list[str] = Field(default=[], description="Names out of the tools on offer.")
 
 
-class PromptVariant(Ask):
+class PromptVariant(ReplySchema):
     """A prompt varied along one axis (Alg. 5, GenerateVariant)."""
 
     instructions: list[str] = Field(description="One to three instructions that the variant adds to the prompt.")
 
 
-class Rule(Ask):
+class Rule(ReplySchema):
     """A short-term correction."""
 
     rule: str
     derived_from: str = ""
 
 
-class Principle(Ask):
+class Principle(ReplySchema):
     """A long-term strategy."""
 
     principle: str
     derived_from: str = ""
 
 
-class Contrast(Ask):
+class Contrast(ReplySchema):
     """What re-executions with prompt variants show (App. B, contrastive analysis)."""
 
     operational_rules: list[Rule] = []
     behavioral_principles: list[Principle] = []
 
 
-class Replacement(Ask):
+class Replacement(ReplySchema):
     """An instruction in the place of another one."""
 
     old: str
     new: str
 
 
-class PromptDiff(Ask):
+class PromptDiff(ReplySchema):
     """How to integrate proposals into a prompt (App. B, prompt integration)."""
 
     added_rules: list[str] = []

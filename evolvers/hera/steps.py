@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from selfwire.core.agent import Agent
-from selfwire.core.topology import greedy_order
+from selfwire.core.topology import compute_greedy_order
 from selfwire.evolvers.hera.schemas import PlanStep
 
 
@@ -23,7 +23,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Known:
+class ResolvedStep:
     """A step whose agent is in the pool; what it depends on is as the plan says it."""
 
     number: int
@@ -32,26 +32,26 @@ class Known:
     parallel: bool
 
 
-def resolved(steps: Sequence[PlanStep], agents: Sequence[Agent], repairs: list[str]) -> list[Known]:
+def resolve_steps(steps: Sequence[PlanStep], agents: Sequence[Agent], repairs: list[str]) -> list[ResolvedStep]:
     """The steps of agents that exist; whoever depends on another step depends on what that one depended on."""
-    names = {plain_name(agent.id): agent.id for agent in agents}
+    names = {to_plain_name(agent.id): agent.id for agent in agents}
     inherited: dict[int, tuple[int | str, ...]] = {}
-    known: list[Known] = []
+    known: list[ResolvedStep] = []
     for step in steps:
         wanted: list[int | str] = []
         for one in step.depends_on:
             wanted += inherited.get(one, (one,)) if isinstance(one, int) else (one,)
         wanted = list(dict.fromkeys(wanted))  # or steps that are left out double what the next one inherits
-        if plain_name(step.agent) in names:
-            agent = names[plain_name(step.agent)]
-            known.append(Known(step.step, agent, tuple(wanted), step.mode.strip().lower() == "parallel"))
+        if to_plain_name(step.agent) in names:
+            agent = names[to_plain_name(step.agent)]
+            known.append(ResolvedStep(step.step, agent, tuple(wanted), step.mode.strip().lower() == "parallel"))
         else:
             repairs.append(f"step {step.step}: there is no agent {step.agent[:60]!r}; the step is left out")
             inherited[step.step] = tuple(wanted)
     return known
 
 
-def drafted(steps: Sequence[Known], repairs: list[str]) -> list[Draft]:
+def draft_steps(steps: Sequence[ResolvedStep], repairs: list[str]) -> list[Draft]:
     """Dependencies as places in the list; those on steps that do not exist are left out.
 
     A sequential step that names no dependency follows the step before it.
@@ -76,12 +76,12 @@ def drafted(steps: Sequence[Known], repairs: list[str]) -> list[Draft]:
     return found
 
 
-def acyclic(steps: Sequence[Draft], repairs: list[str]) -> list[Draft]:
+def sort_steps(steps: Sequence[Draft], repairs: list[str]) -> list[Draft]:
     """The steps in an order in which each comes after what it reads; an edge that closes a circle is left out."""
     width = len(str(len(steps)))
     names = [str(place).zfill(width) for place in range(len(steps))]  # ties go to the earlier step
     edges = [(names[source], names[place]) for place, step in enumerate(steps) for source in step.after]
-    order = [int(name) for name in greedy_order(names, edges)]
+    order = [int(name) for name in compute_greedy_order(names, edges)]
     place_of = {old: new for new, old in enumerate(order)}
     found = []
     for old in order:
@@ -93,7 +93,7 @@ def acyclic(steps: Sequence[Draft], repairs: list[str]) -> list[Draft]:
     return found
 
 
-def joined_up(
+def connect_ends(
     steps: Sequence[Draft], first: str, last: str, answering: Collection[str], repairs: list[str]
 ) -> list[Draft]:
     """The steps with one entry, the first, and one sink, the last, which answers.
@@ -146,20 +146,18 @@ def _moved(steps: Sequence[Draft], order: Sequence[int]) -> list[Draft]:
     return [replace(steps[old], after=frozenset(place_of[one] for one in steps[old].after)) for old in order]
 
 
-def _place(
-    wanted: int | str, here: int, steps: Sequence[Known], numbers: Mapping[int, int]
-) -> int | None:
+def _place(wanted: int | str, here: int, steps: Sequence[ResolvedStep], numbers: Mapping[int, int]) -> int | None:
     """The place of a step that is named by number or by agent; of several with that agent the last one before."""
     if isinstance(wanted, str):
-        name = plain_name(wanted)
+        name = to_plain_name(wanted)
         if (digits := re.fullmatch(r"(?:step)?(\d+)", name)) is not None:
             return numbers.get(int(digits[1]))
-        same = [place for place, step in enumerate(steps) if plain_name(step.agent) == name]
+        same = [place for place, step in enumerate(steps) if to_plain_name(step.agent) == name]
         before = [place for place in same if place < here]
         return before[-1] if before else same[0] if same else None
     return numbers.get(wanted)
 
 
-def plain_name(name: str) -> str:
+def to_plain_name(name: str) -> str:
     """A name as names are compared: letters and digits only, lower case, as models spell them in many ways."""
     return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -23,7 +23,7 @@ import networkx as nx
 from pydantic import Field
 
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
 WINDOW = 20
 """Queries of a window of the transition entropy."""
@@ -38,7 +38,7 @@ Transition = tuple[str, str]
 """The agents that sent and received a message."""
 
 
-class Measured(Value):
+class TrajectoryMetrics(FrozenModel):
     """The measures of one trajectory.
 
     Args:
@@ -71,7 +71,7 @@ class Measured(Value):
         return None if self.f1 is None or not self.agents else self.f1 / self.agents
 
 
-class Group(Value):
+class MetricsRow(FrozenModel):
     """Means over the trajectories of a phase of training or a sort of question; None where nothing can be averaged.
 
     Args:
@@ -96,7 +96,7 @@ class Group(Value):
     tokens: float | None
 
 
-class RunMeasures(Value):
+class RunMetrics(FrozenModel):
     """A run's measures.
 
     Args:
@@ -109,21 +109,21 @@ class RunMeasures(Value):
 
     window: int
     entropies: tuple[float, ...]
-    phases: tuple[Group, ...]
-    kinds: tuple[Group, ...]
-    whole: Group
+    phases: tuple[MetricsRow, ...]
+    kinds: tuple[MetricsRow, ...]
+    whole: MetricsRow
 
 
-def measured(trajectory: Trajectory) -> Measured:
+def compute_metrics(trajectory: Trajectory) -> TrajectoryMetrics:
     """The measures of one trajectory."""
-    found = transitions(trajectory)
+    found = list_transitions(trajectory)
     acted = {step.agent for step in trajectory.steps}
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(sorted(acted))
     graph.add_edges_from((a, b) for a, b in found if a != b)
-    return Measured(
+    return TrajectoryMetrics(
         question=trajectory.question.id,
-        kind=kind_of(trajectory),
+        kind=get_query_kind(trajectory),
         transitions=found,
         agents=len(acted),
         steps=len(trajectory.steps),
@@ -135,7 +135,7 @@ def measured(trajectory: Trajectory) -> Measured:
     )
 
 
-def transitions(trajectory: Trajectory) -> tuple[Transition, ...]:
+def list_transitions(trajectory: Trajectory) -> tuple[Transition, ...]:
     """Messages as pairs of agents, in order; those to or from a node that never acted are left out."""
     agents = {step.node: step.agent for step in trajectory.steps}
     return tuple((agents[a], agents[b]) for a, b in trajectory.edges if a in agents and b in agents)
@@ -153,7 +153,7 @@ def diameter(graph: "nx.DiGraph[str]") -> int:
     return max((max(lengths.values()) for _, lengths in nx.all_pairs_shortest_path_length(graph)), default=0)
 
 
-def kind_of(trajectory: Trajectory) -> str:
+def get_query_kind(trajectory: Trajectory) -> str:
     """The profile that the method noted, as type and difficulty; else the benchmark's kind; else "any"."""
     profile = trajectory.notes.get("profile")
     if isinstance(profile, dict) and profile.get("type"):
@@ -161,9 +161,11 @@ def kind_of(trajectory: Trajectory) -> str:
     return trajectory.question.kind or "any"
 
 
-def run_measures(
-    trajectories: Sequence[Trajectory], window: int = WINDOW, kind: Callable[[Measured], str] = lambda one: one.kind
-) -> RunMeasures:
+def compute_run_metrics(
+    trajectories: Sequence[Trajectory],
+    window: int = WINDOW,
+    kind: Callable[[TrajectoryMetrics], str] = lambda one: one.kind,
+) -> RunMetrics:
     """A run's measures, by quarter of training and by sort of question.
 
     Args:
@@ -173,13 +175,13 @@ def run_measures(
     """
     if window < 1:
         raise ValueError(f"a window has at least 1 query, not {window}")
-    queries = [tuple(map(measured, some)) for some in by_query(trajectories)]
+    queries = [tuple(map(compute_metrics, some)) for some in split_by_query(trajectories)]
     every = [one for some in queries for one in some]
     windows = sliding_entropies(queries, window)
     kinds = [_group(name, _of_kind(queries, kind, name)) for name in sorted({kind(one) for one in every})]
     told = tuple(value for value in windows.values() if value is not None)
     whole = _group("all", queries)
-    return RunMeasures(
+    return RunMetrics(
         window=window,
         entropies=told or (() if whole.entropy is None else (whole.entropy,)),
         phases=_phases(queries, windows),
@@ -188,7 +190,7 @@ def run_measures(
     )
 
 
-def by_query(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
+def split_by_query(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
     """Trajectories by the query that they answer: one begins with another question, or where samples begin anew.
 
     Args:
@@ -204,13 +206,13 @@ def by_query(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
     return found
 
 
-def sliding_entropies(queries: Sequence[Sequence[Measured]], window: int) -> dict[int, float | None]:
+def sliding_entropies(queries: Sequence[Sequence[TrajectoryMetrics]], window: int) -> dict[int, float | None]:
     """Transition entropy of each full window, by the place of the query that ends it."""
     ends = range(window - 1, len(queries))
     return {end: entropy(_transitions(queries[end - window + 1 : end + 1])) for end in ends}
 
 
-def lines(found: RunMeasures) -> list[str]:
+def format_metrics(found: RunMetrics) -> list[str]:
     """The measures as a table for people, one line per phase and sort of question."""
     head = ("", "queries", "entropy", "agents", "F1/|V|", "self-loops", "cycles", "diameter", "F1", "tokens")
     rows = [head, *(_row(group) for group in (*found.phases, *found.kinds, found.whole))]
@@ -222,7 +224,9 @@ def lines(found: RunMeasures) -> list[str]:
     return [*shown, f"entropy: of agent-to-agent transitions in nats, over windows of {found.window} queries"]
 
 
-def _phases(queries: Sequence[Sequence[Measured]], windows: Mapping[int, float | None]) -> tuple[Group, ...]:
+def _phases(
+    queries: Sequence[Sequence[TrajectoryMetrics]], windows: Mapping[int, float | None]
+) -> tuple[MetricsRow, ...]:
     """Quarters; their entropies come from windows only if one ends in each, or they could not be compared."""
     bounds = [len(queries) * quarter // len(PHASES) for quarter in range(len(PHASES) + 1)]
     quarters = [(name, *ends) for name, ends in zip(PHASES, pairwise(bounds), strict=True) if ends[0] < ends[1]]
@@ -234,9 +238,9 @@ def _phases(queries: Sequence[Sequence[Measured]], windows: Mapping[int, float |
     )
 
 
-def _group(name: str, queries: Sequence[Sequence[Measured]], windowed: float | None = None) -> Group:
+def _group(name: str, queries: Sequence[Sequence[TrajectoryMetrics]], windowed: float | None = None) -> MetricsRow:
     every = [one for some in queries for one in some]
-    return Group(
+    return MetricsRow(
         name=name,
         queries=len(queries),
         trajectories=len(every),
@@ -252,13 +256,13 @@ def _group(name: str, queries: Sequence[Sequence[Measured]], windowed: float | N
 
 
 def _of_kind(
-    queries: Sequence[Sequence[Measured]], kind: Callable[[Measured], str], name: str
-) -> list[list[Measured]]:
+    queries: Sequence[Sequence[TrajectoryMetrics]], kind: Callable[[TrajectoryMetrics], str], name: str
+) -> list[list[TrajectoryMetrics]]:
     found = [[one for one in some if kind(one) == name] for some in queries]
     return [some for some in found if some]
 
 
-def _transitions(queries: Iterable[Sequence[Measured]]) -> list[Transition]:
+def _transitions(queries: Iterable[Sequence[TrajectoryMetrics]]) -> list[Transition]:
     return [pair for some in queries for one in some for pair in one.transitions]
 
 
@@ -273,7 +277,7 @@ def _f1(trajectory: Trajectory) -> float | None:
     return float(trajectory.feedback.details.get("f1", trajectory.feedback.score))
 
 
-def _row(group: Group) -> tuple[str, ...]:
+def _row(group: MetricsRow) -> tuple[str, ...]:
     means = (
         group.entropy, group.agents, group.efficiency, group.self_loops, group.cycles, group.diameter, group.f1,
     )  # fmt: skip

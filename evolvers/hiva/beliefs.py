@@ -5,13 +5,13 @@ from itertools import permutations
 
 from pydantic import Field
 
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
 SYNERGY_BOUNDS = (1.0, 2.0)
 """At 0 nobody could ever be chosen; without an upper bound no newcomer would beat an incumbent (D5)."""
 
 
-class Belief(Value):
+class Belief(FrozenModel):
     """Beta(alpha, beta) over an agent's or edge's success; (1, 1) is the prior."""
 
     alpha: float = Field(default=1.0, gt=0, allow_inf_nan=False)
@@ -23,7 +23,7 @@ class Belief(Value):
         return self.alpha / (self.alpha + self.beta)
 
 
-class Observation(Value):
+class Observation(FrozenModel):
     """What one run says of an agent that was selected.
 
     Args:
@@ -35,13 +35,13 @@ class Observation(Value):
     match: float = Field(default=0.0, ge=0, le=1)
 
 
-def decayed(belief: Belief, *, decay: float, iterations: int) -> Belief:
+def decay_belief(belief: Belief, *, decay: float, iterations: int) -> Belief:
     """The belief after some iterations without news: gamma^dt of its distance from the prior is kept (D1)."""
     kept = decay**iterations
     return Belief(alpha=1 + kept * (belief.alpha - 1), beta=1 + kept * (belief.beta - 1))
 
 
-def updated_belief(
+def update_belief(
     belief: Belief,
     observations: Sequence[Observation],
     *,
@@ -58,14 +58,14 @@ def updated_belief(
         match_weight: delta >= 0.
         iterations: dt, iterations since the last update (D9).
     """
-    old = decayed(belief, decay=decay, iterations=iterations)
+    old = decay_belief(belief, decay=decay, iterations=iterations)
     return Belief(
         alpha=old.alpha + sum(o.reward + match_weight * o.match for o in observations),
         beta=old.beta + sum(1 - o.reward + match_weight * (1 - o.match) for o in observations),
     )
 
 
-def updated_synergy(synergy: float, edge: Belief, *, traffic: int, rate: float) -> float:
+def update_synergy(synergy: float, edge: Belief, *, traffic: int, rate: float) -> float:
     """Equation `synergy`: C' = C + gamma' * mean(edge) * R, kept within the bounds (D5).
 
     Args:

@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 from selfwire.evolvers.trained_router.config import TrainConfig
 
 
-class KabbConfig(Value):
+class KabbConfig(FrozenModel):
     """Knobs of the routing bandit (Sec. 3.4, App. D.2).
 
     Args:
@@ -33,7 +33,7 @@ class KabbConfig(Value):
     mismatch_limit: float = Field(default=0.75, ge=0, le=1)
 
 
-class HivaConfig(Value):
+class HivaConfig(FrozenModel):
     """Knobs of HiVA's evolution (App. B.3, G.1) and its five ablations (App. F.1).
 
     Args:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
 Indicators = tuple[float, float, float, float]
 """Psi_1 to Psi_4, each in [0, 1]: semantic, dependency, history and tool mismatch."""
@@ -19,7 +19,7 @@ NOISE = 2.5
 """Standard errors of a correlation of 0, 1/sqrt(n), that fitted weights must exceed (D20)."""
 
 
-class Evidence(Value):
+class WeightSample(FrozenModel):
     """What one held-out task says of the weights.
 
     Args:
@@ -77,14 +77,14 @@ def distance(depth: int, indicators: Indicators, weights: Indicators) -> float:
     return log1p(depth) * mismatch(indicators, weights)
 
 
-class Fit(Value):
+class Fit(FrozenModel):
     """Fitted weights and the correlation of -Dist with success that they reach."""
 
     weights: Indicators
     correlation: float = Field(ge=-1.000001, le=1.000001)
 
 
-def fitted_weights(evidence: Sequence[Evidence], weights: Indicators = UNIFORM) -> Fit | None:
+def fit_weights(evidence: Sequence[WeightSample], weights: Indicators = UNIFORM) -> Fit | None:
     """Weights half way to those on the simplex that maximise the correlation of -Dist with success (App. D.5).
 
     An indicator that is the same in all tasks says nothing and keeps its share. The best of many weights

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ReplyError
-from selfwire.core.protocols import Embedder, Instruct
+from selfwire.core.protocols import Embedder, InstructionWriter
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Step
@@ -22,10 +22,10 @@ from selfwire.evolvers.hiva.distance import (
 )
 from selfwire.evolvers.hiva.kabb import TaskMatch
 from selfwire.evolvers.hiva.knowledge import Knowledge, TaskConcepts, concept_names, expertise
-from selfwire.evolvers.hiva.memory import Learned
+from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.evolvers.hiva.schemas import Instruction, TaskProfile
-from selfwire.evolvers.prompted_model import Coach
-from selfwire.evolvers.trace_text import work
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.trace_text import format_step
 
 SHOWN_CONCEPTS = 60
 PROFILE = "@profile"
@@ -33,10 +33,10 @@ PROFILE = "@profile"
 INPUT_LENGTH = 6_000
 
 
-async def profile(
+async def characterize_task(
     question: Question,
     workflow: Workflow,
-    coach: Coach,
+    coach: PromptedModel,
     *,
     tools: Sequence[ToolSpec] = (),
     scope: Scope,
@@ -47,7 +47,7 @@ async def profile(
     gives no valid profile. Tools that are not offered are dropped.
 
     Raises:
-        ModelError, BudgetError: as `Model.ask`.
+        ModelError, BudgetError: as `Model.generate_structured`.
     """
     try:
         asked, usage = await coach.ask(
@@ -56,10 +56,10 @@ async def profile(
             scope=scope.at(task=question.id, node=PROFILE),
             task=question.input,
             tools="\n".join(f"{tool.name}: {tool.description}" for tool in tools),
-            known_concepts="\n".join(Learned.of(workflow).familiar(SHOWN_CONCEPTS)),
+            known_concepts="\n".join(HivaMemory.of(workflow).get_familiar_concepts(SHOWN_CONCEPTS)),
         )
     except ReplyError as error:
-        return TaskConcepts(main=next(iter(concept_names([question.kind])), "")), cost_of(error)
+        return TaskConcepts(main=next(iter(concept_names([question.kind])), "")), get_error_cost(error)
     offered = {tool.name for tool in tools}
     return _concepts(asked, offered), usage
 
@@ -75,13 +75,13 @@ def _concepts(asked: TaskProfile, offered: set[str]) -> TaskConcepts:
     )
 
 
-async def match(concepts: TaskConcepts, workflow: Workflow, embedder: Embedder) -> TaskMatch:
+async def match_task(concepts: TaskConcepts, workflow: Workflow, embedder: Embedder) -> TaskMatch:
     """Psi_1 to Psi_4 and KM of every agent for a task; all texts are embedded in one batch.
 
     Similarities are rounded to six decimals, so that a batch's size does not change a decision.
     """
-    learned = Learned.of(workflow)
-    known = learned.knowledge.grown(concepts).with_agents(workflow.agents)
+    learned = HivaMemory.of(workflow)
+    known = learned.knowledge.with_task(concepts).with_agents(workflow.agents)
     texts = [" ".join((concepts.main, *concepts.skills)).strip() or "task", *map(expertise, workflow.agents)]
     vectors = await embedder.embed(texts)
     cosines = [round(float(vector @ vectors[0]), 6) for vector in vectors[1:]]
@@ -92,20 +92,22 @@ async def match(concepts: TaskConcepts, workflow: Workflow, embedder: Embedder) 
             agent.id: _indicators(agent, concepts, known, learned, cosine)
             for agent, cosine in zip(workflow.agents, cosines, strict=True)
         },
-        matches={agent.id: knowledge_match(known.concepts_of(agent.id), concepts.all) for agent in workflow.agents},
+        matches={agent.id: knowledge_match(known.get_concepts(agent.id), concepts.all) for agent in workflow.agents},
     )
 
 
-def _indicators(agent: Agent, concepts: TaskConcepts, known: Knowledge, learned: Learned, cosine: float) -> Indicators:
+def _indicators(
+    agent: Agent, concepts: TaskConcepts, known: Knowledge, learned: HivaMemory, cosine: float
+) -> Indicators:
     return (
-        semantic_mismatch(known.concepts_of(agent.id), concepts.all, cosine),
+        semantic_mismatch(known.get_concepts(agent.id), concepts.all, cosine),
         dependency_mismatch(known.path(agent.id, concepts.main)),
         history_mismatch(*learned.similar_runs(agent.id, concepts)),
         tool_mismatch(agent.tools, concepts.tools),
     )
 
 
-def instructor(workflow: Workflow, coach: Coach) -> Instruct:
+def make_instructor(workflow: Workflow, coach: PromptedModel) -> InstructionWriter:
     """Writes x_j = LLM(x_i, y_i, p_j) for each chosen successor; the aggregator gets y_i itself (D6).
 
     Hands on the output itself where the model gives no valid instruction.
@@ -123,11 +125,11 @@ def instructor(workflow: Workflow, coach: Coach) -> Instruct:
                 scope=scope,
                 task=question.input,
                 input=received[:INPUT_LENGTH],
-                output=work(step, INPUT_LENGTH),
+                output=format_step(step, INPUT_LENGTH),
                 successor=successor.prompt,
             )
         except ReplyError as error:
-            return step.output, cost_of(error)
+            return step.output, get_error_cost(error)
         return asked.instruction.strip() or step.output, usage
 
     return instruct

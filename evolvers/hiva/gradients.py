@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from selfwire.core.budget import cost_of, having_paid
+from selfwire.core.budget import add_cost_on_error, get_error_cost
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Usage, total
-from selfwire.core.values import Id, Value
+from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.values import FrozenModel, Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism, Sentiment
-from selfwire.evolvers.prompted_model import Coach
-from selfwire.evolvers.trace_text import together, trace, work
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.trace_text import format_step, format_trace, gather_all
 
 
-class Gradient(Value):
+class Gradient(FrozenModel):
     """The textual gradient dL/dv at one node for one task.
 
     Args:
@@ -48,7 +48,7 @@ class Gradient(Value):
         return "\n".join(f"{name}: {part.strip()}" for name, part in parts if part.strip())
 
 
-class Loss(Value):
+class Loss(FrozenModel):
     """What an answer was worth.
 
     Args:
@@ -64,7 +64,7 @@ class Loss(Value):
     error: str | None = None
 
 
-class Backward(Value):
+class Backward(FrozenModel):
     """The gradients of one trajectory, aggregator first, then in reverse topological order.
 
     Args:
@@ -78,7 +78,7 @@ class Backward(Value):
     error: str | None = None
 
 
-def fault(trajectory: Trajectory) -> str | None:
+def get_fault(trajectory: Trajectory) -> str | None:
     """The infrastructure error that keeps a trajectory from teaching anything; None if there is none (D13)."""
     if trajectory.error is not None:
         return trajectory.error
@@ -87,7 +87,9 @@ def fault(trajectory: Trajectory) -> str | None:
     return next((f"{step.node}: {step.error}" for step in trajectory.steps if step.error is not None), None)
 
 
-async def loss(trajectory: Trajectory, workflow: Workflow, coach: Coach, *, environment: bool, scope: Scope) -> Loss:
+async def compute_loss(
+    trajectory: Trajectory, workflow: Workflow, coach: PromptedModel, *, environment: bool, scope: Scope
+) -> Loss:
     """L(E_env(y)) as text, and its gradient at the aggregator; nothing is asked where the task is solved.
 
     Args:
@@ -100,7 +102,7 @@ async def loss(trajectory: Trajectory, workflow: Workflow, coach: Coach, *, envi
     Raises:
         BudgetError: the run must stop. Other failures of the model make the trajectory teach nothing.
     """
-    error = fault(trajectory)
+    error = get_fault(trajectory)
     if error is None and environment and trajectory.feedback is None:
         error = "the environment gave no feedback"
     if error is not None:
@@ -113,10 +115,10 @@ async def loss(trajectory: Trajectory, workflow: Workflow, coach: Coach, *, envi
             return await _diagnosis(trajectory, workflow, coach, place)
         return await _self_criticism(trajectory, workflow, coach, place)
     except ModelError as failure:
-        return Loss(solved=None, usage=cost_of(failure), error=f"no gradient at the aggregator: {failure}")
+        return Loss(solved=None, usage=get_error_cost(failure), error=f"no gradient at the aggregator: {failure}")
 
 
-async def _diagnosis(trajectory: Trajectory, workflow: Workflow, coach: Coach, scope: Scope) -> Loss:
+async def _diagnosis(trajectory: Trajectory, workflow: Workflow, coach: PromptedModel, scope: Scope) -> Loss:
     feedback = trajectory.feedback
     asked, usage = await coach.ask(
         GlobalGradient,
@@ -124,29 +126,29 @@ async def _diagnosis(trajectory: Trajectory, workflow: Workflow, coach: Coach, s
         scope=scope,
         task=trajectory.question.input,
         answer=trajectory.answer or "",
-        trace=trace(trajectory),
+        trace=format_trace(trajectory),
         feedback=f"score {feedback.score:.2f} of 1\n{feedback.text}" if feedback else "",
         role=workflow.agent_at(workflow.topology.sink).prompt,
     )
     found = _at_sink(trajectory, workflow, asked.feedback, asked.sentiment)
-    with having_paid(usage):
+    with add_cost_on_error(usage):
         gradient, more = await _parsed(found, coach, scope)
     return Loss(solved=False, gradient=gradient, usage=usage + more)
 
 
-async def _self_criticism(trajectory: Trajectory, workflow: Workflow, coach: Coach, scope: Scope) -> Loss:
+async def _self_criticism(trajectory: Trajectory, workflow: Workflow, coach: PromptedModel, scope: Scope) -> Loss:
     asked, usage = await coach.ask(
         SelfCriticism,
         "criticism",
         scope=scope,
         task=trajectory.question.input,
         answer=trajectory.answer or "",
-        trace=trace(trajectory),
+        trace=format_trace(trajectory),
     )
     if asked.good_enough:
         return Loss(solved=True, usage=usage)
     criticism = asked.criticism.strip() or "The answer was not good enough."
-    with having_paid(usage):
+    with add_cost_on_error(usage):
         gradient, more = await _parsed(_at_sink(trajectory, workflow, criticism, "critical"), coach, scope)
     return Loss(solved=False, gradient=gradient, usage=usage + more)
 
@@ -163,7 +165,7 @@ def _at_sink(trajectory: Trajectory, workflow: Workflow, feedback: str, sentimen
     )
 
 
-def agreement(trajectories: Sequence[Trajectory], losses: Sequence[Loss]) -> dict[str, int]:
+def count_agreement(trajectories: Sequence[Trajectory], losses: Sequence[Loss]) -> dict[str, int]:
     """How often the aggregator's own opinion was the environment's: `judged` answers, `agreed` among them."""
     pairs = [
         (judged.solved, done.feedback.solved)
@@ -173,8 +175,8 @@ def agreement(trajectories: Sequence[Trajectory], losses: Sequence[Loss]) -> dic
     return {"judged": len(pairs), "agreed": sum(mine == its for mine, its in pairs)}
 
 
-async def backward(
-    trajectory: Trajectory, workflow: Workflow, at_sink: Gradient, coach: Coach, *, scope: Scope
+async def propagate_gradients(
+    trajectory: Trajectory, workflow: Workflow, at_sink: Gradient, coach: PromptedModel, *, scope: Scope
 ) -> Backward:
     """The textual chain rule: dL/dv_i = LLM({dL/dv_j of executed successors j}, y_i), level by level.
 
@@ -197,16 +199,16 @@ async def backward(
     spent: list[Usage] = []
     for level in reversed(topology.levels()):
         ready = [n for n in level if n in steps and n not in gradients and _received(steps[n], gradients)]
-        found = await together(
+        found = await gather_all(
             _localised(trajectory, steps[n], workflow, _received(steps[n], gradients), coach, scope) for n in ready
         )
         spent += (usage for _, usage in found)
         for gradient, _ in found:
             if isinstance(gradient, ModelError):
-                return Backward(usage=total(spent), error=str(gradient))
+                return Backward(usage=sum_usages(spent), error=str(gradient))
             if gradient is not None:
                 gradients[gradient.node] = gradient
-    return Backward(gradients=tuple(gradients.values()), usage=total(spent))
+    return Backward(gradients=tuple(gradients.values()), usage=sum_usages(spent))
 
 
 def _received(step: Step, gradients: dict[Id, Gradient]) -> list[Gradient]:
@@ -218,16 +220,16 @@ async def _localised(
     step: Step,
     workflow: Workflow,
     received: Sequence[Gradient],
-    coach: Coach,
+    coach: PromptedModel,
     scope: Scope,
 ) -> tuple[Gradient | ModelError | None, Usage]:
     """The gradient, None where no valid reply came, or why the model failed; the cost is told in any case."""
     try:
         return await _gradient(trajectory, step, workflow, received, coach, scope)
     except ReplyError as error:
-        return None, cost_of(error)
+        return None, get_error_cost(error)
     except ModelError as error:
-        return error, cost_of(error)
+        return error, get_error_cost(error)
 
 
 async def _gradient(
@@ -235,7 +237,7 @@ async def _gradient(
     step: Step,
     workflow: Workflow,
     received: Sequence[Gradient],
-    coach: Coach,
+    coach: PromptedModel,
     scope: Scope,
 ) -> tuple[Gradient, Usage]:
     agent, place = workflow.agent_at(step.node), _place(scope, trajectory, "backward").at(node=step.node)
@@ -246,7 +248,7 @@ async def _gradient(
         task=trajectory.question.input,
         role=agent.prompt,
         tools="\n".join(agent.tools),
-        output=work(step),
+        output=format_step(step),
         successor_feedback="\n".join(f"[{g.node}] {g.overall.strip() or g.text}" for g in received),
     )
     found = Gradient(
@@ -258,12 +260,12 @@ async def _gradient(
         overall=asked.overall_feedback,
         sentiment=asked.sentiment,
     )
-    with having_paid(usage):
+    with add_cost_on_error(usage):
         gradient, more = await _parsed(found, coach, place)
     return gradient, usage + more
 
 
-async def _parsed(gradient: Gradient, coach: Coach, scope: Scope) -> tuple[Gradient, Usage]:
+async def _parsed(gradient: Gradient, coach: PromptedModel, scope: Scope) -> tuple[Gradient, Usage]:
     """The textual gradient parser; praise concerns nothing (D18), an invalid verdict counts as none."""
     if gradient.sentiment == "positive" or not gradient.text:
         return gradient, Usage()
@@ -272,7 +274,7 @@ async def _parsed(gradient: Gradient, coach: Coach, scope: Scope) -> tuple[Gradi
             ParsedGradient, "parse", scope=scope.at(phase=f"{scope.phase}/parse"), gradient=gradient.text
         )
     except ReplyError as error:
-        return gradient, cost_of(error)
+        return gradient, get_error_cost(error)
     return gradient.replace(concerns=asked.concerns), usage
 
 

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
 from selfwire.core.prompts import Prompts
-from selfwire.core.topology import Caps, chain
+from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.hiva.memory import MEMORY_KEY, Learned
+from selfwire.evolvers.hiva.memory import MEMORY_KEY, HivaMemory
 
 METHOD = "hiva"
 SOURCE, AGGREGATOR = "source", "aggregator"
 
 
-def seed(prompts: Prompts, *, tools: Sequence[Id] = (), config: HivaConfig = HivaConfig()) -> Workflow:
+def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = (), config: HivaConfig = HivaConfig()) -> Workflow:
     """One agent that works and an aggregator that answers.
 
     Args:
@@ -35,12 +35,12 @@ def seed(prompts: Prompts, *, tools: Sequence[Id] = (), config: HivaConfig = Hiv
                 kind="aggregator",
             ),
         ),
-        topology=chain(SOURCE, AGGREGATOR, caps=_caps(config)),
+        topology=make_chain(SOURCE, AGGREGATOR, caps=_caps(config)),
     )
-    return Learned().fitting(workflow).into(workflow)
+    return HivaMemory().restrict_to(workflow).save_to(workflow)
 
 
-def adopted(workflow: Workflow, config: HivaConfig) -> Workflow:
+def adopt_workflow(workflow: Workflow, config: HivaConfig) -> Workflow:
     """A team that there is already, as evolution may start from it: with the config's caps, and tools if it has any.
 
     Raises:
@@ -56,13 +56,13 @@ def adopted(workflow: Workflow, config: HivaConfig) -> Workflow:
     return capped if config.tools else _without_tools(capped)
 
 
-def _caps(config: HivaConfig) -> Caps:
-    return Caps(nodes=config.nodes, successors=config.successors)
+def _caps(config: HivaConfig) -> TopologyLimits:
+    return TopologyLimits(nodes=config.nodes, successors=config.successors)
 
 
 def _without_tools(workflow: Workflow) -> Workflow:
     bare = workflow.replace(agents=tuple(agent.replace(tools=()) for agent in workflow.agents))
     if bare == workflow or MEMORY_KEY not in workflow.memory:
         return bare
-    learned = Learned.of(workflow)
-    return learned.replace(knowledge=learned.knowledge.with_agents(bare.agents)).into(bare)
+    learned = HivaMemory.of(workflow)
+    return learned.replace(knowledge=learned.knowledge.with_agents(bare.agents)).save_to(bare)

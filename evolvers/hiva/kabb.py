@@ -6,20 +6,20 @@ from math import exp, log
 
 from pydantic import Field
 
-from selfwire.core.protocols import Known, Router
+from selfwire.core.protocols import Router, RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Routing
-from selfwire.core.values import Id, Value
+from selfwire.core.values import FrozenModel, Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.distance import Indicators, distance, mismatch
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
-from selfwire.evolvers.hiva.memory import Learned
+from selfwire.evolvers.hiva.memory import HivaMemory
 
 _BEYOND = "beyond mismatch"
 
 
-class TaskMatch(Value):
+class TaskMatch(FrozenModel):
     """How a task meets the team's agents; made once per task, before the team runs.
 
     Args:
@@ -44,7 +44,7 @@ def score(theta: float, dist: float, zeta: float, *, distance_weight: float, syn
     return float(theta * exp(-distance_weight * dist) * zeta**synergy_weight)
 
 
-def kabb_router(workflow: Workflow, learned: Learned, match: TaskMatch, config: KabbConfig) -> Router:
+def make_kabb_router(workflow: Workflow, learned: HivaMemory, match: TaskMatch, config: KabbConfig) -> Router:
     """A pure router that keeps the k best arms of a node.
 
     Its draws are keyed by node and candidate, so that no decision depends on what was decided before
@@ -52,7 +52,7 @@ def kabb_router(workflow: Workflow, learned: Learned, match: TaskMatch, config: 
     """
     sink = workflow.topology.sink
 
-    def weighed(arm: Id, node: Id, known: Known) -> float:
+    def weighed(arm: Id, node: Id, known: RouterInput) -> float:
         agent = workflow.topology.agents[arm]
         members = [member for member in (*known.selected, node, arm) if member != sink]
         return score(
@@ -63,7 +63,7 @@ def kabb_router(workflow: Workflow, learned: Learned, match: TaskMatch, config: 
             synergy_weight=config.synergy_weight,
         )
 
-    def route(node: Id, successors: tuple[Id, ...], known: Known) -> Routing:
+    def route(node: Id, successors: tuple[Id, ...], known: RouterInput) -> Routing:
         arms = [successor for successor in successors if successor != sink]
         fit = _fit_arms(arms, workflow, learned, match, config)
         scores = {arm: weighed(arm, node, known) for arm in fit}
@@ -79,25 +79,25 @@ def kabb_router(workflow: Workflow, learned: Learned, match: TaskMatch, config: 
     return route
 
 
-def every_successor(node: Id, successors: tuple[Id, ...], known: Known) -> Routing:
+def route_to_all(node: Id, successors: tuple[Id, ...], known: RouterInput) -> Routing:
     """The router without KABB: every successor is activated (App. F.1)."""
     return Routing(chosen=successors, why="every successor is activated")
 
 
-def router_for(workflow: Workflow, match: TaskMatch, config: HivaConfig) -> Router:
+def make_router(workflow: Workflow, match: TaskMatch, config: HivaConfig) -> Router:
     """The router of a run: KABB over what the workflow has learned, or every successor without it."""
     if not config.kabb:
-        return every_successor
-    return kabb_router(workflow, Learned.of(workflow), match, config.routing)
+        return route_to_all
+    return make_kabb_router(workflow, HivaMemory.of(workflow), match, config.routing)
 
 
-def left_out(routing: Routing) -> int:
-    """How many arms the mismatch limit left out of a decision, by the reason that `kabb_router` gives."""
+def count_left_out(routing: Routing) -> int:
+    """How many arms the mismatch limit left out of a decision, by the reason that `make_kabb_router` gives."""
     found = re.search(rf"(\d+) {_BEYOND}", routing.why)
     return int(found[1]) if found else 0
 
 
-def _theta(learned: Learned, agent: Id, scope: Scope, arm: Id, config: KabbConfig) -> float:
+def _theta(learned: HivaMemory, agent: Id, scope: Scope, arm: Id, config: KabbConfig) -> float:
     belief = learned.belief(agent)
     if config.exploration == "gumbel":
         return belief.mean
@@ -108,7 +108,9 @@ def _perturbed(scores: Mapping[Id, float], scope: Scope) -> dict[Id, float]:
     return {arm: log(max(p, 1e-300)) + float(scope.random(f"kabb/{arm}").gumbel()) for arm, p in scores.items()}
 
 
-def _fit_arms(arms: list[Id], workflow: Workflow, learned: Learned, match: TaskMatch, config: KabbConfig) -> list[Id]:
+def _fit_arms(
+    arms: list[Id], workflow: Workflow, learned: HivaMemory, match: TaskMatch, config: KabbConfig
+) -> list[Id]:
     agents = workflow.topology.agents
     near = [arm for arm in arms if mismatch(match.of(agents[arm]), learned.weights) <= config.mismatch_limit + 1e-9]
     return near or arms

@@ -12,7 +12,7 @@ import networkx as nx
 from pydantic import Field
 
 from selfwire.core.agent import Agent
-from selfwire.core.values import Id, Value
+from selfwire.core.values import FrozenModel, Id
 
 ROOT = "Task"
 NAME_LENGTH = 60
@@ -20,7 +20,7 @@ NAME_LENGTH = 60
 _Pair = tuple[str, str]
 
 
-class TaskConcepts(Value):
+class TaskConcepts(FrozenModel):
     """What a task is about, in normalised concept names.
 
     Args:
@@ -43,7 +43,7 @@ class TaskConcepts(Value):
         return frozenset(concept for concept in (self.main, *self.skills) if concept)
 
 
-class Knowledge(Value):
+class Knowledge(FrozenModel):
     """The graph as three sets of (from, to) pairs over names `concept:x`, `agent:x`, `tool:x` and the root.
 
     Args:
@@ -75,7 +75,7 @@ class Knowledge(Value):
         """Names of all concepts, sorted."""
         return tuple(sorted(_name(node) for node in self.parent))
 
-    def grown(self, task: TaskConcepts) -> "Knowledge":
+    def with_task(self, task: TaskConcepts) -> "Knowledge":
         """The graph with a task's concepts; a concept that is known keeps its place in the tree."""
         parent = dict(self.parent)
         chain = [_concept(name) for name in dict.fromkeys((task.main, *task.broader)) if name]
@@ -92,11 +92,11 @@ class Knowledge(Value):
         skills = [pair for pair in self.requires_skill if not pair[0].startswith("agent:")]
         tools: list[_Pair] = []
         for agent in agents:
-            skills += [(_agent(agent.id), _concept(name)) for name in self.named_in(expertise(agent))]
+            skills += [(_agent(agent.id), _concept(name)) for name in self.find_named(expertise(agent))]
             tools += [(_agent(agent.id), f"tool:{tool}") for tool in agent.tools]
         return self.replace(requires_skill=_sorted(set(skills)), has_tool=_sorted(set(tools)))
 
-    def named_in(self, text: str) -> tuple[str, ...]:
+    def find_named(self, text: str) -> tuple[str, ...]:
         """Known concepts all of whose words occur in a text."""
         words = set(_words(text))
         return tuple(name for name, needed in self._words.items() if words >= needed)
@@ -105,7 +105,7 @@ class Knowledge(Value):
     def _words(self) -> dict[str, frozenset[str]]:
         return {name: frozenset(_words(name)) for name in self.concepts}
 
-    def concepts_of(self, agent: Id) -> frozenset[str]:
+    def get_concepts(self, agent: Id) -> frozenset[str]:
         """concepts(A): what the agent is joined to."""
         return frozenset(_name(concept) for owner, concept in self.requires_skill if owner == _agent(agent))
 
@@ -124,7 +124,7 @@ class Knowledge(Value):
         if _concept(main) not in self._between_concepts:
             return None
         steps = nx.single_source_shortest_path_length(self._between_concepts, _concept(main))
-        known = [steps[node] for name in self.concepts_of(agent) if (node := _concept(name)) in steps]
+        known = [steps[node] for name in self.get_concepts(agent) if (node := _concept(name)) in steps]
         return 1 + min(known) if known else None
 
     @cached_property

@@ -9,11 +9,11 @@ from typing import Any
 from pydantic import Field
 
 from selfwire.core.topology import Topology
-from selfwire.core.values import Id, Value
+from selfwire.core.values import FrozenModel, Id
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hiva.beliefs import Belief, Observation, team_synergy, updated_belief, updated_synergy
+from selfwire.evolvers.hiva.beliefs import Belief, Observation, team_synergy, update_belief, update_synergy
 from selfwire.evolvers.hiva.config import KabbConfig
-from selfwire.evolvers.hiva.distance import UNIFORM, Evidence, Indicators, fitted_weights
+from selfwire.evolvers.hiva.distance import UNIFORM, Indicators, WeightSample, fit_weights
 from selfwire.evolvers.hiva.knowledge import Knowledge, TaskConcepts
 
 MEMORY_KEY = "hiva"
@@ -27,7 +27,7 @@ SIMILAR = 0.5
 """Overlap of concepts at which two tasks count as similar."""
 
 
-class EdgeRecord(Value):
+class EdgeRecord(FrozenModel):
     """What is known of an edge.
 
     Args:
@@ -47,7 +47,7 @@ class EdgeRecord(Value):
         return (self.solved + 1) / (self.runs + 2)
 
 
-class PastTask(Value):
+class PastTask(FrozenModel):
     """A task of the past: its concepts, and the reward of each agent that ran."""
 
     main: str
@@ -55,7 +55,7 @@ class PastTask(Value):
     rewards: Mapping[Id, int]
 
 
-class Outcome(Value):
+class TrajectoryLesson(FrozenModel):
     """What one trajectory teaches; there is none for a trajectory with an infrastructure error (D13).
 
     Args:
@@ -79,14 +79,14 @@ class Outcome(Value):
     left_out: int = Field(default=0, ge=0)
 
 
-class Retired(Value):
+class Retired(FrozenModel):
     """Beliefs by agent, and records by edge, of what a workflow does not have any more."""
 
     beliefs: Mapping[Id, Belief] = Field(default_factory=dict)
     edges: Mapping[str, EdgeRecord] = Field(default_factory=dict)
 
 
-class Learned(Value):
+class HivaMemory(FrozenModel):
     """All that HiVA has learned.
 
     Args:
@@ -109,20 +109,20 @@ class Learned(Value):
     knowledge: Knowledge = Knowledge()
     weights: Indicators = UNIFORM
     history: tuple[PastTask, ...] = ()
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[WeightSample, ...] = ()
     solved: int = Field(default=0, ge=0)
     runs: int = Field(default=0, ge=0)
     left_out: int = Field(default=0, ge=0)
     retired: Retired = Retired()
 
     @staticmethod
-    def of(workflow: Workflow) -> "Learned":
+    def of(workflow: Workflow) -> "HivaMemory":
         """What a workflow remembers; nothing for one that HiVA has not taught."""
         return _remembered(_Memory(workflow.fingerprint, workflow.memory.get(MEMORY_KEY, {})))
 
-    def into(self, workflow: Workflow) -> Workflow:
+    def save_to(self, workflow: Workflow) -> Workflow:
         """The workflow with this as HiVA's memory."""
-        return workflow.learned(**{MEMORY_KEY: self.model_dump(mode="json")})
+        return workflow.with_memory(**{MEMORY_KEY: self.model_dump(mode="json")})
 
     def belief(self, agent: Id) -> Belief:
         """The belief about an agent; the prior for one that is new."""
@@ -146,12 +146,12 @@ class Learned(Value):
         rewards = [past.rewards[agent] for past in self.history if agent in past.rewards and _similar(past, task)]
         return sum(rewards), len(rewards)
 
-    def familiar(self, most: int) -> tuple[str, ...]:
+    def get_familiar_concepts(self, most: int) -> tuple[str, ...]:
         """At most so many known concepts: those of the most past tasks first, then by name."""
         tasks = Counter(concept for past in self.history for concept in past.concepts)
         return tuple(sorted(self.knowledge.concepts, key=lambda name: (-tasks[name], name))[:most])
 
-    def after(self, outcomes: Sequence[Outcome], *, config: KabbConfig) -> "Learned":
+    def update(self, outcomes: Sequence[TrajectoryLesson], *, config: KabbConfig) -> "HivaMemory":
         """Everything updated once by the outcomes of a batch; agents that did not run decay (D1, D9)."""
         if not outcomes:
             return self
@@ -166,33 +166,33 @@ class Learned(Value):
             left_out=self.left_out + sum(o.left_out for o in outcomes),
         )
 
-    def _beliefs_after(self, outcomes: Sequence[Outcome], config: KabbConfig) -> dict[Id, Belief]:
+    def _beliefs_after(self, outcomes: Sequence[TrajectoryLesson], config: KabbConfig) -> dict[Id, Belief]:
         seen: dict[Id, list[Observation]] = {agent: [] for agent in self.beliefs}
         for outcome in outcomes:
             for agent, reward in outcome.rewards.items():
                 observed = Observation(reward=reward, match=outcome.matches.get(agent, 0.0))
                 seen.setdefault(agent, []).append(observed)
         return {
-            agent: updated_belief(self.belief(agent), observed, decay=config.decay, match_weight=config.match_weight)
+            agent: update_belief(self.belief(agent), observed, decay=config.decay, match_weight=config.match_weight)
             for agent, observed in sorted(seen.items())
         }
 
-    def _edges_after(self, outcomes: Sequence[Outcome], config: KabbConfig) -> dict[str, EdgeRecord]:
-        used: dict[tuple[Id, Id], list[Outcome]] = {}
+    def _edges_after(self, outcomes: Sequence[TrajectoryLesson], config: KabbConfig) -> dict[str, EdgeRecord]:
+        used: dict[tuple[Id, Id], list[TrajectoryLesson]] = {}
         for outcome in outcomes:
             for pair in dict.fromkeys(outcome.edges):
                 used.setdefault(pair, []).append(outcome)
         changed = {edge_key(*pair): _edge_after(self.edge(*pair), pair[1], runs, config) for pair, runs in used.items()}
         return dict(sorted({**self.edges, **changed}.items()))
 
-    def _knowledge_after(self, outcomes: Sequence[Outcome]) -> Knowledge:
+    def _knowledge_after(self, outcomes: Sequence[TrajectoryLesson]) -> Knowledge:
         known = self.knowledge
         for outcome in outcomes:
-            grown = known.grown(outcome.concepts) if outcome.concepts else known
+            grown = known.with_task(outcome.concepts) if outcome.concepts else known
             known = grown if len(grown.parent) <= CONCEPTS else known
         return known
 
-    def fitting(self, workflow: Workflow) -> "Learned":
+    def restrict_to(self, workflow: Workflow) -> "HivaMemory":
         """What holds for a rewired workflow: the entries of what is gone go, newcomers get their start (D5)."""
         edges = {key: record for key, record in self.edges.items() if key in _keys(workflow.topology)}
         for edge in workflow.topology.edges:
@@ -208,9 +208,9 @@ class Learned(Value):
             retired=Retired(),
         )
 
-    def rewired(self, workflow: Workflow) -> "Learned":
+    def adapt_to(self, workflow: Workflow) -> "HivaMemory":
         """What holds for a rewired workflow, with what is gone set aside until the gate has decided (D19)."""
-        fitted = self.fitting(workflow)
+        fitted = self.restrict_to(workflow)
         return fitted.replace(
             retired=Retired(
                 beliefs={agent: belief for agent, belief in self.beliefs.items() if agent not in fitted.beliefs},
@@ -218,10 +218,10 @@ class Learned(Value):
             )
         )
 
-    def refitted(self, evidence: Iterable[Evidence]) -> "Learned":
+    def refit(self, evidence: Iterable[WeightSample]) -> "HivaMemory":
         """The weights fitted anew to held-out tasks, where there is enough that they say (D14, D20)."""
         kept = (*self.evidence, *evidence)[-HISTORY:]
-        fit = fitted_weights(kept, self.weights)
+        fit = fit_weights(kept, self.weights)
         return self.replace(evidence=kept, weights=fit.weights if fit else self.weights)
 
 
@@ -234,12 +234,12 @@ def _keys(topology: Topology) -> set[str]:
     return {edge_key(edge.source, edge.target) for edge in topology.edges}
 
 
-def _edge_after(record: EdgeRecord, target: Id, runs: Sequence[Outcome], config: KabbConfig) -> EdgeRecord:
+def _edge_after(record: EdgeRecord, target: Id, runs: Sequence[TrajectoryLesson], config: KabbConfig) -> EdgeRecord:
     judged = [o.rewards.get(o.receivers.get(target, target)) for o in runs]
     seen = [Observation(reward=reward, match=0.0) for reward in judged if reward is not None]
     return EdgeRecord(
-        belief=updated_belief(record.belief, seen, decay=1.0, match_weight=0.0),
-        synergy=updated_synergy(record.synergy, record.belief, traffic=len(runs), rate=config.synergy_rate),
+        belief=update_belief(record.belief, seen, decay=1.0, match_weight=0.0),
+        synergy=update_synergy(record.synergy, record.belief, traffic=len(runs), rate=config.synergy_rate),
         solved=record.solved + sum(o.solved for o in runs),
         runs=record.runs + len(runs),
     )
@@ -252,7 +252,7 @@ def _similar(past: PastTask, task: TaskConcepts) -> bool:
     return bool(union) and len(task.all & set(past.concepts)) / len(union) >= SIMILAR
 
 
-def _past(outcome: Outcome) -> PastTask:
+def _past(outcome: TrajectoryLesson) -> PastTask:
     concepts = outcome.concepts or TaskConcepts()
     return PastTask(main=concepts.main, concepts=tuple(sorted(concepts.all)), rewards=outcome.rewards)
 
@@ -266,5 +266,5 @@ class _Memory:
 
 
 @lru_cache(maxsize=64)
-def _remembered(memory: _Memory) -> Learned:
-    return Learned.model_validate(memory.body)
+def _remembered(memory: _Memory) -> HivaMemory:
+    return HivaMemory.model_validate(memory.body)

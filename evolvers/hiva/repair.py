@@ -3,43 +3,43 @@
 from collections.abc import Iterator
 
 from selfwire.core.edits import AddEdge, Edit, RemoveAgent, RemoveEdge, RemoveNode, Rewiring
-from selfwire.core.topology import Edge, Topology, cuts_sink, dead_nodes, find_cycle, reachable
-from selfwire.core.values import Value
+from selfwire.core.topology import Edge, Topology, cuts_sink, find_cycle, find_dead_nodes, find_reachable
+from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.hiva.memory import EdgeRecord, Learned
-from selfwire.evolvers.operations import dead_removed, source_rejoined
+from selfwire.evolvers.hiva.memory import EdgeRecord, HivaMemory
+from selfwire.evolvers.operations import rejoin_source, remove_dead
 
 
-class Repaired(Value):
+class RepairResult(FrozenModel):
     """A repaired workflow, and the rewirings that it took; its lineage lists what came before and these."""
 
     workflow: Workflow
     rewirings: tuple[Rewiring, ...] = ()
 
 
-def repair(workflow: Workflow, config: HivaConfig = HivaConfig()) -> Repaired:
+def repair(workflow: Workflow, config: HivaConfig = HivaConfig()) -> RepairResult:
     """Revert what closes a cycle, prune dead nodes and failing edges, restore source -> sink; idempotent.
 
     Args:
         workflow: any workflow; the edits of its lineage say which edges are newest.
         config: thresholds of the pruning.
     """
-    learned = Learned.of(workflow)
+    learned = HivaMemory.of(workflow)
     now, done = workflow, list[Rewiring]()
     while (step := _next_step(now, workflow, learned, config)) is not None:
         now = now.apply(step)
         done.append(step)
     if not done:
-        return Repaired(workflow=workflow)
+        return RepairResult(workflow=workflow)
     history = (*workflow.lineage.rewirings, *done)
-    return Repaired(
+    return RepairResult(
         workflow=now.replace(lineage=workflow.lineage.replace(rewirings=history)),
         rewirings=tuple(done),
     )
 
 
-def _next_step(now: Workflow, given: Workflow, learned: Learned, config: HivaConfig) -> Rewiring | None:
+def _next_step(now: Workflow, given: Workflow, learned: HivaMemory, config: HivaConfig) -> Rewiring | None:
     return (
         _one_way_ends(now.topology)
         or _reverted_edge(now.topology, given)
@@ -59,7 +59,7 @@ def _reverted_edge(topology: Topology, given: Workflow) -> Rewiring | None:
     """The newest edge on a cycle goes; in a cycle that no known edit made, one that runs against the order (D17)."""
     if not find_cycle(topology):
         return None
-    on_cycle = [e for e in topology.edges if e.source in reachable(topology.successors, [e.target])]
+    on_cycle = [e for e in topology.edges if e.source in find_reachable(topology.successors, [e.target])]
     added = [Edge(source=e.source, target=e.target) for e in _edits(given) if isinstance(e, AddEdge)]
     newest = [edge for edge in reversed(added) if edge in on_cycle]
     edge = newest[0] if newest else next(e for e in on_cycle if e in topology.closing_edges)
@@ -72,16 +72,16 @@ def _edits(workflow: Workflow) -> Iterator[Edit]:
 
 
 def _dead_pruned(now: Workflow) -> Rewiring | None:
-    edits = dead_removed(now)
-    return _repairing(f"nothing leads to or from {', '.join(dead_nodes(now.topology))}", *edits) if edits else None
+    edits = remove_dead(now)
+    return _repairing(f"nothing leads to or from {', '.join(find_dead_nodes(now.topology))}", *edits) if edits else None
 
 
 def _restored(topology: Topology) -> Rewiring | None:
-    edits = source_rejoined(topology)
+    edits = rejoin_source(topology)
     return _repairing("the source lost its last successor", *edits) if edits else None
 
 
-def _failing_pruned(topology: Topology, learned: Learned, config: HivaConfig) -> Rewiring | None:
+def _failing_pruned(topology: Topology, learned: HivaMemory, config: HivaConfig) -> Rewiring | None:
     """The worst edge that fails, and whose end does not cut the sink off (D10)."""
     records = [(learned.edge(edge.source, edge.target), edge) for edge in topology.edges]
     failing = sorted((r.rate, str(e), r, e) for r, e in records if is_failing(r, learned, config))
@@ -92,12 +92,12 @@ def _failing_pruned(topology: Topology, learned: Learned, config: HivaConfig) ->
     return None
 
 
-def least_helpful(workflow: Workflow) -> Rewiring | None:
+def propose_least_helpful_removal(workflow: Workflow) -> Rewiring | None:
     """The rewiring that removes the inner node whose agent has the lowest belief; None if none can go.
 
     Neighbours that the node alone joined are joined directly.
     """
-    topology, learned = workflow.topology, Learned.of(workflow)
+    topology, learned = workflow.topology, HivaMemory.of(workflow)
     inner = [node for node in topology.nodes if node.id not in (topology.entry, topology.sink)]
     for node in sorted(inner, key=lambda n: (learned.belief(n.agent).mean, n.id)):
         rewiring = _contracted(workflow, node.id)
@@ -118,11 +118,11 @@ def _contracted(workflow: Workflow, node: str) -> Rewiring:
     ]
     alone = sum(n.agent == agent for n in topology.nodes) == 1
     edits: list[Edit] = [RemoveNode(node), *([RemoveAgent(agent)] if alone else []), *bridges]
-    belief = Learned.of(workflow).belief(agent)
+    belief = HivaMemory.of(workflow).belief(agent)
     return Rewiring(*edits, why=f"{node} helps least: belief {belief.mean:.2f}", operation="PRUNE", by="gate")
 
 
-def is_failing(record: EdgeRecord, learned: Learned, config: HivaConfig) -> bool:
+def is_failing(record: EdgeRecord, learned: HivaMemory, config: HivaConfig) -> bool:
     """Whether an edge's smoothed success rate is below the threshold and below the team's own (D10)."""
     return record.runs >= config.prune_after and record.rate < min(config.prune_below, learned.rate)
 

@@ -7,19 +7,19 @@ from pydantic import BaseModel, ConfigDict, Field
 Sentiment = Literal["positive", "neutral", "critical"]
 
 
-class Ask(BaseModel):
+class ReplySchema(BaseModel):
     """A reply with exactly these fields."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Instruction(Ask):
+class Instruction(ReplySchema):
     """What an agent tells a chosen successor to do (Fig. 6)."""
 
     instruction: str = Field(description="What the successor should do, with all context that it needs.")
 
 
-class TaskProfile(Ask):
+class TaskProfile(ReplySchema):
     """What a task is about (App. D.3), and whether its parts can be worked on side by side."""
 
     main_concept: str = Field(description="The most specific concept that names this sort of task.")
@@ -29,14 +29,14 @@ class TaskProfile(Ask):
     parallelizability: float = Field(ge=0, le=1, description="0: strictly one step after another; 1: fully parallel.")
 
 
-class GlobalGradient(Ask):
+class GlobalGradient(ReplySchema):
     """The aggregator's diagnosis of the environment's feedback (Fig. 7)."""
 
     feedback: str = Field(description="What was wrong or right with the final answer, and what to change.")
     sentiment: Sentiment = Field(description="critical if the aggregator itself must change.")
 
 
-class AgentGradient(Ask):
+class AgentGradient(ReplySchema):
     """One agent's share of the blame, out of its successors' gradients (Fig. 8)."""
 
     system_prompt_feedback: str = Field(description="How its role or prompt should change; empty if it should not.")
@@ -45,19 +45,19 @@ class AgentGradient(Ask):
     sentiment: Sentiment = Field(description="critical if this agent caused or passed on a fault.")
 
 
-class ParsedGradient(Ask):
+class ParsedGradient(ReplySchema):
     """The textual gradient parser's verdict: what a gradient concerns (Sec. 3.1)."""
 
     concerns: Literal["semantics", "topology", "both", "none"]
 
 
-class PromptRewrite(Ask):
+class PromptRewrite(ReplySchema):
     """A rewritten prompt, whole (Fig. 9)."""
 
     prompt: str = Field(min_length=1, description="The whole improved prompt.")
 
 
-class TopologyDecision(Ask):
+class TopologyDecision(ReplySchema):
     """One change around an agent (Fig. 10)."""
 
     operation: Literal["ADD_PARALLEL", "ADD_SERIAL", "REMOVE_SUCCESSOR", "CONNECT_TO_AGGREGATOR", "NO_CHANGE"]
@@ -66,7 +66,7 @@ class TopologyDecision(Ask):
     reason: str = Field(default="", description="Why, in one sentence.")
 
 
-class SelfCriticism(Ask):
+class SelfCriticism(ReplySchema):
     """The aggregator's opinion of its own answer, where there is no environment."""
 
     criticism: str = Field(description="What is doubtful or missing in the answer; empty if nothing.")

@@ -3,24 +3,24 @@
 from collections.abc import Iterable, Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
-from selfwire.core.usage import Usage, total
-from selfwire.core.values import Value
+from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.schemas import PromptRewrite
-from selfwire.evolvers.prompted_model import Coach
-from selfwire.evolvers.trace_text import shortened, together
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.trace_text import gather_all, shorten
 
 ROLE_WEIGHT, TOOL_WEIGHT = 0.7, 0.3
 GRADIENTS_LENGTH = 8_000
 
 
-class Declined(Value):
+class DeclinedProposal(FrozenModel):
     """A proposal of the model that became no rewiring, or a rewiring that was refused, and why."""
 
     by: str
@@ -28,7 +28,7 @@ class Declined(Value):
     reason: str
 
 
-class Rewritten(Value):
+class RewriteResult(FrozenModel):
     """What f_P proposes.
 
     Args:
@@ -38,18 +38,18 @@ class Rewritten(Value):
     """
 
     rewirings: tuple[Rewiring, ...] = ()
-    declined: tuple[Declined, ...] = ()
+    declined: tuple[DeclinedProposal, ...] = ()
     usage: Usage = Usage()
 
 
 async def evolve_semantics(
     workflow: Workflow,
     gradients: Sequence[Gradient],
-    coach: Coach,
+    coach: PromptedModel,
     config: HivaConfig,
     *,
     scope: Scope,
-) -> Rewritten:
+) -> RewriteResult:
     """f_P: one call per agent over all its gradients that concern semantics (D11), the aggregator's included.
 
     Feedback on the role weighs 0.7, on tools 0.3; the prompt says so. Tools stay as they are: what
@@ -67,16 +67,18 @@ async def evolve_semantics(
         BudgetError: the run must stop.
     """
     if not config.semantic_evolution:
-        return Rewritten()
+        return RewriteResult()
     concerned = {
         agent.id: [g for g in gradients if g.agent == agent.id and _concerns_prompt(g)] for agent in workflow.agents
     }
-    asks = [_rewrite(workflow.pool[agent], mine, coach, config, scope) for agent, mine in concerned.items() if mine]
-    found = await together(asks)
-    return Rewritten(
+    asks = [
+        _rewrite(workflow.agents_by_id[agent], mine, coach, config, scope) for agent, mine in concerned.items() if mine
+    ]
+    found = await gather_all(asks)
+    return RewriteResult(
         rewirings=tuple(result for result, _ in found if isinstance(result, Rewiring)),
-        declined=tuple(result for result, _ in found if isinstance(result, Declined)),
-        usage=total(usage for _, usage in found),
+        declined=tuple(result for result, _ in found if isinstance(result, DeclinedProposal)),
+        usage=sum_usages(usage for _, usage in found),
     )
 
 
@@ -86,25 +88,25 @@ def _concerns_prompt(gradient: Gradient) -> bool:
 
 
 async def _rewrite(
-    agent: Agent, gradients: Sequence[Gradient], coach: Coach, config: HivaConfig, scope: Scope
-) -> tuple[Rewiring | Declined, Usage]:
+    agent: Agent, gradients: Sequence[Gradient], coach: PromptedModel, config: HivaConfig, scope: Scope
+) -> tuple[Rewiring | DeclinedProposal, Usage]:
     try:
         asked, usage = await coach.ask(
             PromptRewrite,
             "rewrite",
             scope=scope.at(phase="rewrite", node=agent.id),
             prompt=agent.prompt,
-            gradients=shown_gradients(gradients),
+            gradients=render_gradients(gradients),
             tools="\n".join(agent.tools),
             length=str(config.prompt_length),
         )
     except ModelError as failure:
-        return Declined(by=agent.id, operation="REWRITE_PROMPT", reason=str(failure)), cost_of(failure)
+        return DeclinedProposal(by=agent.id, operation="REWRITE_PROMPT", reason=str(failure)), get_error_cost(failure)
     prompt = asked.prompt.strip()
     reason = _objection(prompt, agent, config)
     if reason:
-        return Declined(by=agent.id, operation="REWRITE_PROMPT", reason=reason), usage
-    why = shortened(" ".join(g.system_prompt or g.tool for g in gradients), 300)
+        return DeclinedProposal(by=agent.id, operation="REWRITE_PROMPT", reason=reason), usage
+    why = shorten(" ".join(g.system_prompt or g.tool for g in gradients), 300)
     return Rewiring(RewritePrompt(agent.id, prompt), why=why, operation="REWRITE_PROMPT", by=agent.id), usage
 
 
@@ -116,11 +118,11 @@ def _objection(prompt: str, agent: Agent, config: HivaConfig) -> str:
     return "the new prompt equals the old one" if prompt == agent.prompt.strip() else ""
 
 
-def shown_gradients(gradients: Iterable[Gradient]) -> str:
+def render_gradients(gradients: Iterable[Gradient]) -> str:
     """An agent's gradients, one block per task, with the weight of each part; bounded evenly."""
     mine = list(gradients)
     share = max(GRADIENTS_LENGTH // max(len(mine), 1), 200)
-    return "\n".join(f"[{g.task}, {g.sentiment}]\n{shortened(_weighted(g), share)}" for g in mine)
+    return "\n".join(f"[{g.task}, {g.sentiment}]\n{shorten(_weighted(g), share)}" for g in mine)
 
 
 def _weighted(gradient: Gradient) -> str:

@@ -3,34 +3,34 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, total
-from selfwire.core.values import Id, Value
+from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.values import FrozenModel, Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.schemas import TopologyDecision
-from selfwire.evolvers.hiva.semantics import Declined, shown_gradients
+from selfwire.evolvers.hiva.semantics import DeclinedProposal, render_gradients
 from selfwire.evolvers.operations import (
-    added_after,
-    added_beside,
-    connected_to_sink,
-    legal_operations,
-    newcomer,
-    successor_removed,
+    add_parallel,
+    add_serial,
+    connect_to_sink,
+    list_legal_operations,
+    make_newcomer,
+    remove_successor,
 )
-from selfwire.evolvers.prompted_model import Coach
-from selfwire.evolvers.trace_text import shortened, together
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.trace_text import gather_all, shorten
 
 Traffic = Mapping[tuple[Id, Id], int]
 """R: how many runs of the batch used an edge."""
 
 
-class Restructured(Value):
+class StructureResult(FrozenModel):
     """What f_G did.
 
     Args:
@@ -42,11 +42,11 @@ class Restructured(Value):
 
     workflow: Workflow
     applied: tuple[Rewiring, ...] = ()
-    declined: tuple[Declined, ...] = ()
+    declined: tuple[DeclinedProposal, ...] = ()
     usage: Usage = Usage()
 
 
-def traffic(trajectories: Sequence[Trajectory]) -> Traffic:
+def count_traffic(trajectories: Sequence[Trajectory]) -> Traffic:
     """R over a batch; it starts at 0 in every iteration (Alg. 2)."""
     return Counter(edge for trajectory in trajectories for edge in dict.fromkeys(trajectory.edges))
 
@@ -54,13 +54,13 @@ def traffic(trajectories: Sequence[Trajectory]) -> Traffic:
 async def evolve_topology(
     workflow: Workflow,
     gradients: Sequence[Gradient],
-    coach: Coach,
+    coach: PromptedModel,
     config: HivaConfig,
     *,
     used: Traffic,
     parallelizability: Mapping[str, float],
     scope: Scope,
-) -> Restructured:
+) -> StructureResult:
     """f_G: one decision per node over all its gradients that concern topology (D11), then all are applied (D12).
 
     Args:
@@ -76,61 +76,67 @@ async def evolve_topology(
         BudgetError: the run must stop.
     """
     if not config.topology_evolution:
-        return Restructured(workflow=workflow)
+        return StructureResult(workflow=workflow)
     backwards = [node for node in reversed(workflow.topology.order()) if node != workflow.topology.sink]
     concerned = {node: [g for g in gradients if g.node == node and _concerns_topology(g)] for node in backwards}
     asked = {node: mine for node, mine in concerned.items() if mine}
     parallel = {node: _mean([parallelizability.get(g.task, 0.0) for g in mine]) for node, mine in asked.items()}
-    found = await together(
+    found = await gather_all(
         _decide(workflow, node, mine, parallel[node], used, coach, config, scope) for node, mine in asked.items()
     )
     decisions = dict(zip(asked, (decision for decision, _ in found), strict=True))
     changed, applied, declined = apply_decisions(workflow, decisions, parallel, config)
-    return Restructured(workflow=changed, applied=applied, declined=declined, usage=total(cost for _, cost in found))
+    return StructureResult(
+        workflow=changed, applied=applied, declined=declined, usage=sum_usages(cost for _, cost in found)
+    )
 
 
-def offered(workflow: Workflow, node: Id, parallel: float, config: HivaConfig) -> tuple[str, ...]:
+def list_operations(workflow: Workflow, node: Id, parallel: float, config: HivaConfig) -> tuple[str, ...]:
     """The operations that a node may choose from; ADD_PARALLEL only from the threshold on."""
-    legal = legal_operations(workflow, node)
+    legal = list_legal_operations(workflow, node)
     return (*(o for o in legal if o != "ADD_PARALLEL" or parallel >= config.parallel_threshold), "NO_CHANGE")
 
 
 def apply_decisions(
     workflow: Workflow,
-    decisions: Mapping[Id, TopologyDecision | Declined],
+    decisions: Mapping[Id, TopologyDecision | DeclinedProposal],
     parallel: Mapping[Id, float],
     config: HivaConfig,
-) -> tuple[Workflow, tuple[Rewiring, ...], tuple[Declined, ...]]:
+) -> tuple[Workflow, tuple[Rewiring, ...], tuple[DeclinedProposal, ...]]:
     """Turn decisions into rewirings one by one, in the order given, each against the workflow as it is by then."""
-    now, applied, declined = workflow, list[Rewiring](), list[Declined]()
+    now, applied, declined = workflow, list[Rewiring](), list[DeclinedProposal]()
     for node, decision in decisions.items():
-        built = rewiring(now, node, decision, offered(now, node, parallel.get(node, 0.0), config), config)
-        if isinstance(built, Declined):
+        built = to_rewiring(now, node, decision, list_operations(now, node, parallel.get(node, 0.0), config), config)
+        if isinstance(built, DeclinedProposal):
             declined.append(built)
         elif built is not None:
             now, refused = now.apply_legal([built])
             applied += [built] if not refused else []
-            declined += [Declined(by=node, operation=built.operation, reason=r.reason) for r in refused]
-    return (now.descended_from(workflow, applied) if applied else workflow), tuple(applied), tuple(declined)
+            declined += [DeclinedProposal(by=node, operation=built.operation, reason=r.reason) for r in refused]
+    return (now.with_lineage(workflow, applied) if applied else workflow), tuple(applied), tuple(declined)
 
 
-def rewiring(
-    workflow: Workflow, node: Id, decision: TopologyDecision | Declined, legal: Sequence[str], config: HivaConfig
-) -> Rewiring | Declined | None:
+def to_rewiring(
+    workflow: Workflow,
+    node: Id,
+    decision: TopologyDecision | DeclinedProposal,
+    legal: Sequence[str],
+    config: HivaConfig,
+) -> Rewiring | DeclinedProposal | None:
     """A decision as a rewiring; None for NO_CHANGE. What a model says of ids and descriptions is not trusted."""
-    if isinstance(decision, Declined) or decision.operation == "NO_CHANGE":
-        return decision if isinstance(decision, Declined) else None
+    if isinstance(decision, DeclinedProposal) or decision.operation == "NO_CHANGE":
+        return decision if isinstance(decision, DeclinedProposal) else None
     objection = _objection(workflow, node, decision, legal, config)
     if objection:
-        return Declined(by=node, operation=decision.operation, reason=objection)
-    why = shortened(decision.reason.strip() or "the gradients ask for it", 300)
+        return DeclinedProposal(by=node, operation=decision.operation, reason=objection)
+    why = shorten(decision.reason.strip() or "the gradients ask for it", 300)
     if decision.operation == "ADD_PARALLEL":
-        return added_beside(workflow, node, newcomer(workflow, node, decision.description), why=why)
+        return add_parallel(workflow, node, make_newcomer(workflow, node, decision.description), why=why)
     if decision.operation == "ADD_SERIAL":
-        return added_after(workflow, node, newcomer(workflow, node, decision.description), why=why)
+        return add_serial(workflow, node, make_newcomer(workflow, node, decision.description), why=why)
     if decision.operation == "REMOVE_SUCCESSOR":
-        return successor_removed(node, decision.successor, why=why)
-    return connected_to_sink(workflow, node, why=why)
+        return remove_successor(node, decision.successor, why=why)
+    return connect_to_sink(workflow, node, why=why)
 
 
 def _objection(
@@ -155,10 +161,10 @@ async def _decide(
     gradients: Sequence[Gradient],
     parallel: float,
     used: Traffic,
-    coach: Coach,
+    coach: PromptedModel,
     config: HivaConfig,
     scope: Scope,
-) -> tuple[TopologyDecision | Declined, Usage]:
+) -> tuple[TopologyDecision | DeclinedProposal, Usage]:
     targets = workflow.topology.successors[node]
     try:
         return await coach.ask(
@@ -166,18 +172,18 @@ async def _decide(
             "decision",
             scope=scope.at(phase="decide", node=node),
             role=workflow.agent_at(node).prompt,
-            gradients=shown_gradients(gradients),
+            gradients=render_gradients(gradients),
             successors="\n".join(f"{t}: {_purpose(workflow, t)}" for t in targets),
             routing="\n".join(f"{t}: {used.get((node, t), 0)}" for t in targets),
             parallelizability=f"{parallel:.2f}",
-            operations="\n".join(offered(workflow, node, parallel, config)),
+            operations="\n".join(list_operations(workflow, node, parallel, config)),
         )
     except ModelError as failure:
-        return Declined(by=node, operation="NO_CHANGE", reason=str(failure)), cost_of(failure)
+        return DeclinedProposal(by=node, operation="NO_CHANGE", reason=str(failure)), get_error_cost(failure)
 
 
 def _purpose(workflow: Workflow, node: Id) -> str:
-    return shortened(" ".join(workflow.agent_at(node).prompt.split()), 240)
+    return shorten(" ".join(workflow.agent_at(node).prompt.split()), 240)
 
 
 def _concerns_topology(gradient: Gradient) -> bool:

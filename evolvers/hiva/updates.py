@@ -7,18 +7,18 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import KabbConfig
-from selfwire.evolvers.hiva.distance import Evidence
-from selfwire.evolvers.hiva.gradients import Backward, Loss, fault
-from selfwire.evolvers.hiva.kabb import TaskMatch, left_out
-from selfwire.evolvers.hiva.memory import Learned, Outcome
+from selfwire.evolvers.hiva.distance import WeightSample
+from selfwire.evolvers.hiva.gradients import Backward, Loss, get_fault
+from selfwire.evolvers.hiva.kabb import TaskMatch, count_left_out
+from selfwire.evolvers.hiva.memory import HivaMemory, TrajectoryLesson
 
 
-def outcome(
+def make_lesson(
     trajectory: Trajectory,
     judged: Loss,
     passed: Backward | None = None,
     match: TaskMatch | None = None,
-) -> Outcome | None:
+) -> TrajectoryLesson | None:
     """What a trajectory teaches about agents and edges; None after an infrastructure error (D13).
 
     On success every agent that ran has r = 1 (D2); else r is the sentiment of its own gradient, and an
@@ -30,7 +30,7 @@ def outcome(
         passed: its backward pass; None if it was solved.
         match: how the task met the agents; None where it was not characterised.
     """
-    if judged.solved is None or fault(trajectory) is not None or (passed is not None and passed.error is not None):
+    if judged.solved is None or get_fault(trajectory) is not None or (passed is not None and passed.error is not None):
         return None
     rewards: dict[Id, int] = {}
     if judged.solved:
@@ -38,7 +38,7 @@ def outcome(
     for gradient in passed.gradients if passed is not None and not judged.solved else ():
         rewards[gradient.agent] = min(gradient.reward, rewards.get(gradient.agent, 1))
     edges = tuple(dict.fromkeys(trajectory.edges))
-    return Outcome(
+    return TrajectoryLesson(
         task=trajectory.question.id,
         solved=judged.solved,
         rewards=dict(sorted(rewards.items())),
@@ -46,11 +46,11 @@ def outcome(
         receivers={step.node: step.agent for step in trajectory.steps},
         matches={agent: match.matches.get(agent, 0.0) for agent in rewards} if match else {},
         concepts=match.concepts if match else None,
-        left_out=sum(left_out(step.routing) for step in trajectory.steps if step.routing),
+        left_out=sum(count_left_out(step.routing) for step in trajectory.steps if step.routing),
     )
 
 
-def update_beliefs(workflow: Workflow, outcomes: Sequence[Outcome | None], *, config: KabbConfig) -> Workflow:
+def update_beliefs(workflow: Workflow, outcomes: Sequence[TrajectoryLesson | None], *, config: KabbConfig) -> Workflow:
     """One update per iteration, then the memory is fitted to the topology as it is now.
 
     Args:
@@ -59,31 +59,31 @@ def update_beliefs(workflow: Workflow, outcomes: Sequence[Outcome | None], *, co
         config: decay and rates.
     """
     lessons = [o for o in outcomes if o is not None]
-    return Learned.of(workflow).after(lessons, config=config).rewired(workflow).into(workflow)
+    return HivaMemory.of(workflow).update(lessons, config=config).adapt_to(workflow).save_to(workflow)
 
 
-def kept_learning(kept: Workflow, candidate: Workflow) -> Workflow:
+def carry_over_learning(kept: Workflow, candidate: Workflow) -> Workflow:
     """The kept agents and topology with what a rejected candidate has learned about them."""
-    old, new = Learned.of(kept), Learned.of(candidate)
+    old, new = HivaMemory.of(kept), HivaMemory.of(candidate)
     both = new.replace(
         beliefs={**old.beliefs, **new.retired.beliefs, **new.beliefs},
         edges={**old.edges, **new.retired.edges, **new.edges},
     )
-    return both.fitting(kept).into(kept)
+    return both.restrict_to(kept).save_to(kept)
 
 
-def evidence(trajectory: Trajectory, workflow: Workflow, match: TaskMatch) -> Evidence | None:
+def make_weight_sample(trajectory: Trajectory, workflow: Workflow, match: TaskMatch) -> WeightSample | None:
     """What a held-out run says of the weights: the terms of Dist, averaged over its agents but the aggregator."""
-    if fault(trajectory) is not None or trajectory.feedback is None:
+    if get_fault(trajectory) is not None or trajectory.feedback is None:
         return None
     sink = workflow.topology.sink
     ran = [match.of(step.agent) for step in trajectory.steps if step.node != sink]
     if not ran:
         return None
     one, two, three, four = (log1p(match.depth) * sum(psi) / len(ran) for psi in zip(*ran, strict=True))
-    return Evidence(terms=(one, two, three, four), solved=trajectory.feedback.solved)
+    return WeightSample(terms=(one, two, three, four), solved=trajectory.feedback.solved)
 
 
-def refit_weights(workflow: Workflow, held_out: Sequence[Evidence | None]) -> Workflow:
+def refit_weights(workflow: Workflow, held_out: Sequence[WeightSample | None]) -> Workflow:
     """The weights omega fitted to held-out tasks, where there are enough of mixed outcome (D14)."""
-    return Learned.of(workflow).refitted(e for e in held_out if e is not None).into(workflow)
+    return HivaMemory.of(workflow).refit(e for e in held_out if e is not None).save_to(workflow)

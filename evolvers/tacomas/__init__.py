@@ -3,16 +3,16 @@
 Xu et al., "Test-Time Co-Evolution of Topology and Capability in LLM-based Multi-Agent Systems". In the order
 of the paper:
 
-    initial    G_0 of five roles; the checklist from the question alone    seed, judge.drafted_checklist (Sec. 3.4, 5.1)
+    initial    G_0 of five roles; the checklist from the question alone    seed, judge.draft_checklist (Sec. 3.4, 5.1)
     fast       Phi_{t+1} = F^C(Phi_t; T_t, xi_t), every round              fast                   (Eq. 1, Sec. 3.3)
-    c_v        meta-judge: rubric 0, 0.3, 0.5, 0.7, 1, evidence precheck   judge.contributions    (D.3, Listing 7)
-    refine     errors, a plan, one capability update per agent             fast.refinements       (Sec. 3.3, D.2)
-    Eq. 2      w_v proportional to w_v * exp(eta * (c_v - mean c))         fast.replicated        (Sec. 3.3)
+    c_v        meta-judge: rubric 0, 0.3, 0.5, 0.7, 1, evidence precheck   judge.assess_contributions (D.3, Listing 7)
+    refine     errors, a plan, one capability update per agent             fast.refine_agents     (Sec. 3.3, D.2)
+    Eq. 2      w_v proportional to w_v * exp(eta * (c_v - mean c))         fast.update_weights    (Sec. 3.3)
     s_t        share of the checklist that passes                          judge.checklist_score  (Alg. 1, Sec. 5.1)
-    slow       T_{t+K} = F^T(T_t; Phi, xi), every K rounds while s < tau   meta.slow_update       (Eq. 1, Sec. 3.4)
-    Eq. 4      |dV| <= B_V, |dE| <= B_E, |V| <= 20                         slow.enforced          (Sec. 3.4)
-    stop       s_t >= tau, or t = R - 1, or the meta-model says so         rounds.stop_reason     (Sec. 3.4)
-    m_t        mean contribution per round and its changes                 rounds.figures         (App. C.3)
+    slow       T_{t+K} = F^T(T_t; Phi, xi), every K rounds while s < tau   meta.propose_slow_update (Eq. 1, Sec. 3.4)
+    Eq. 4      |dV| <= B_V, |dE| <= B_E, |V| <= 20                         slow.enforce_budgets   (Sec. 3.4)
+    stop       s_t >= tau, or t = R - 1, or the meta-model says so         rounds.find_stop_reason (Sec. 3.4)
+    m_t        mean contribution per round and its changes                 rounds.compute_figures (App. C.3)
 
 Beyond the paper, off by default:
     lessons    what kinds of structural change did to s, kept across questions   lessons

@@ -2,10 +2,10 @@
 
 from pydantic import Field
 
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
 
-class FastConfig(Value):
+class FastConfig(FrozenModel):
     """Knobs of the capability loop F^C (Sec. 3.3).
 
     Args:
@@ -23,7 +23,7 @@ class FastConfig(Value):
     inbox_length: int = Field(default=12_000, ge=100, le=1_000_000)
 
 
-class SlowConfig(Value):
+class SlowConfig(FrozenModel):
     """Knobs of the topology loop F^T (Sec. 3.4, Eq. 4).
 
     Args:
@@ -44,7 +44,7 @@ class SlowConfig(Value):
     prompt_length: int = Field(default=4000, ge=100, le=100_000)
 
 
-class TacomasConfig(Value):
+class TacomasConfig(FrozenModel):
     """Knobs of a run, and the ablations (Sec. 5.3).
 
     Args:

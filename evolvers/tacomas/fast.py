@@ -4,16 +4,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import exp
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.judge import Contribution
 from selfwire.evolvers.tacomas.schemas import Refinement
-from selfwire.evolvers.trace_text import shortened, together, work
+from selfwire.evolvers.trace_text import format_step, gather_all, shorten
 
 NOTE_LENGTH = 600
 INBOX_LENGTH = 4_000
@@ -22,13 +22,13 @@ Notes = Mapping[str, Sequence[str]]
 """Refinements by agent, oldest first."""
 
 
-def members(workflow: Workflow) -> tuple[Agent, ...]:
+def get_members(workflow: Workflow) -> tuple[Agent, ...]:
     """The agents that have a place in the team."""
     placed = set(workflow.topology.agents.values())
     return tuple(agent for agent in workflow.agents if agent.id in placed)
 
 
-def replicated(
+def update_weights(
     weights: Mapping[str, float], contributions: Mapping[str, float], *, rate: float, floor: float
 ) -> dict[str, float]:
     """Eq. 2: w_v proportional to w_v * exp(eta * (c_v - mean c)), then w <- (1 - floor) * w + floor / n.
@@ -46,13 +46,13 @@ def replicated(
     return {agent: (1 - floor) * w / whole + floor / len(grown) for agent, w in grown.items()}
 
 
-def uniform(agents: Iterable[str]) -> dict[str, float]:
+def make_uniform_weights(agents: Iterable[str]) -> dict[str, float]:
     """Equal weights."""
     names = list(agents)
     return {agent: 1 / len(names) for agent in names}
 
 
-def succeeded(weights: Mapping[str, float], agents: Iterable[str]) -> dict[str, float]:
+def inherit_weights(weights: Mapping[str, float], agents: Iterable[str]) -> dict[str, float]:
     """Weights after births and deaths: a newborn starts with the survivors' mean.
 
     Args:
@@ -67,7 +67,7 @@ def succeeded(weights: Mapping[str, float], agents: Iterable[str]) -> dict[str, 
     return {agent: weight / whole for agent, weight in now.items()}
 
 
-def note_of(refinement: Refinement, number: int) -> str:
+def to_note(refinement: Refinement, number: int) -> str:
     """A refinement as a note for its agent; "" if it says nothing.
 
     Args:
@@ -76,10 +76,12 @@ def note_of(refinement: Refinement, number: int) -> str:
     """
     parts = (("Fault", refinement.errors), ("Next", refinement.plan), (refinement.kind.capitalize(), refinement.update))
     told = " ".join(f"{name}: {' '.join(text.split())}" for name, text in parts if text.strip())
-    return shortened(f"Round {number}. {told}", NOTE_LENGTH) if told else ""
+    return shorten(f"Round {number}. {told}", NOTE_LENGTH) if told else ""
 
 
-def noted(notes: Notes, fresh: Mapping[str, str], agents: Iterable[str], *, keep: int) -> dict[str, tuple[str, ...]]:
+def append_notes(
+    notes: Notes, fresh: Mapping[str, str], agents: Iterable[str], *, keep: int
+) -> dict[str, tuple[str, ...]]:
     """The last `keep` notes of every living agent, the fresh ones among them."""
     return {
         agent: (*notes.get(agent, ()), *([fresh[agent]] if fresh.get(agent) else ()))[-keep:]
@@ -88,11 +90,11 @@ def noted(notes: Notes, fresh: Mapping[str, str], agents: Iterable[str], *, keep
     }
 
 
-async def refinements(
+async def refine_agents(
     done: Trajectory,
     workflow: Workflow,
     scores: Sequence[Contribution],
-    coach: Coach,
+    coach: PromptedModel,
     *,
     number: int,
     goal: str,
@@ -121,20 +123,20 @@ async def refinements(
                 "refine",
                 scope=scope.at(node=f"refine-{score.agent}"),
                 task=done.question.input,
-                role=workflow.pool[score.agent].prompt,
+                role=workflow.agents_by_id[score.agent].prompt,
                 work="\n".join(_experience(step) for step in steps),
                 contribution=f"{score.score:g}: {score.reason}",
                 goal=goal,
             )
         except ReplyError as error:
-            return score.agent, "", cost_of(error)
-        return score.agent, note_of(asked, number), usage
+            return score.agent, "", get_error_cost(error)
+        return score.agent, to_note(asked, number), usage
 
     acted = {step.agent for step in done.steps if step.error is None}
-    found = await together(refined(score) for score in scores if score.agent in acted)
-    return {agent: note for agent, note, _ in found if note}, total(usage for _, _, usage in found)
+    found = await gather_all(refined(score) for score in scores if score.agent in acted)
+    return {agent: note for agent, note, _ in found if note}, sum_usages(usage for _, _, usage in found)
 
 
 def _experience(step: Step) -> str:
     read = "\n".join(f"from {message.source}: {message.text}" for message in step.inbox)
-    return f"It read:\n{shortened(read, INBOX_LENGTH) or '(nothing but the task)'}\nIt did:\n{work(step)}"
+    return f"It read:\n{shorten(read, INBOX_LENGTH) or '(nothing but the task)'}\nIt did:\n{format_step(step)}"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
 from selfwire.core.prompts import Prompts
-from selfwire.core.topology import Caps, Edge, Node, Topology
+from selfwire.core.topology import Edge, Node, Topology, TopologyLimits
 from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.config import TacomasConfig
@@ -28,7 +28,9 @@ EDGES = (
 )
 
 
-def seed(prompts: Prompts, *, tools: Sequence[Id] = (), config: TacomasConfig = TacomasConfig()) -> Workflow:
+def make_initial_workflow(
+    prompts: Prompts, *, tools: Sequence[Id] = (), config: TacomasConfig = TacomasConfig()
+) -> Workflow:
     """The initial team of five.
 
     Args:
@@ -53,6 +55,6 @@ def seed(prompts: Prompts, *, tools: Sequence[Id] = (), config: TacomasConfig = 
             edges=tuple(Edge(source=source, target=target) for source, target in EDGES),
             entry="planner",
             sink=SINK,
-            caps=Caps(nodes=max(config.slow.nodes, len(ROLES))),
+            caps=TopologyLimits(nodes=max(config.slow.nodes, len(ROLES))),
         ),
     )

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from selfwire.core.budget import cost_of, having_paid
+from selfwire.core.budget import add_cost_on_error, get_error_cost
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.usage import Usage, total
-from selfwire.core.values import Value
-from selfwire.evolvers.prompted_model import Coach
+from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.values import FrozenModel
+from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, Contributions, Operator, Verdict
-from selfwire.evolvers.trace_text import shortened, together, trace, work
+from selfwire.evolvers.trace_text import format_step, format_trace, gather_all, shorten
 
 WEAK = 0.3
 """The most that an agent without evidence can contribute: weak but partly relevant."""
@@ -25,7 +25,7 @@ CRITERION_LENGTH = 500
 REASON_LENGTH = 500
 
 
-class Item(Value):
+class Item(FrozenModel):
     """One item of the checklist; a contradiction item passes where its criterion is false."""
 
     criterion: str
@@ -41,7 +41,7 @@ DEFAULT_CHECKLIST = (
 """What is checked where the meta-model drafts nothing valid."""
 
 
-class Judgement(Value):
+class Judgement(FrozenModel):
     """What the judge says of a round's answer.
 
     Args:
@@ -57,7 +57,7 @@ class Judgement(Value):
     usage: Usage = Usage()
 
 
-class Contribution(Value):
+class Contribution(FrozenModel):
     """c_v of one agent in one round.
 
     Args:
@@ -88,25 +88,25 @@ def checklist_score(items: Sequence[Item], results: Sequence[bool]) -> float:
     return sum(passes(item, result) for item, result in zip(items, results, strict=False)) / len(items)
 
 
-def failed_items(items: Sequence[Item], results: Sequence[bool]) -> tuple[str, ...]:
+def list_failed_items(items: Sequence[Item], results: Sequence[bool]) -> tuple[str, ...]:
     """Criteria of the items that do not pass."""
     judged = [passes(item, result) for item, result in zip(items, results, strict=False)]
     return tuple(item.criterion for n, item in enumerate(items) if n >= len(judged) or not judged[n])
 
 
-async def drafted_checklist(question: Question, coach: Coach, *, scope: Scope) -> tuple[tuple[Item, ...], Usage]:
+async def draft_checklist(question: Question, coach: PromptedModel, *, scope: Scope) -> tuple[tuple[Item, ...], Usage]:
     """4 to 6 items out of the question alone; `DEFAULT_CHECKLIST` where no valid draft comes back."""
     try:
         asked, usage = await coach.ask(Checklist, "checklist", scope=scope.at(node="checklist"), task=question.input)
     except ReplyError as error:
-        return DEFAULT_CHECKLIST, cost_of(error)
+        return DEFAULT_CHECKLIST, get_error_cost(error)
     told = ((" ".join(one.criterion.split())[:CRITERION_LENGTH], one.operator) for one in asked.items)
     items = tuple(Item(criterion=text, operator=operator) for text, operator in dict.fromkeys(told) if text)
     return items or DEFAULT_CHECKLIST, usage
 
 
 async def judge(
-    done: Trajectory, items: Sequence[Item], coach: Coach, *, threshold: float, scope: Scope
+    done: Trajectory, items: Sequence[Item], coach: PromptedModel, *, threshold: float, scope: Scope
 ) -> Judgement:
     """s_t of a round; a score that would end the run is confirmed by a second judgement (D5).
 
@@ -120,11 +120,11 @@ async def judge(
     results, usage = await _verdict(done, items, coach, scope.at(node="judge"))
     if results is None:
         return Judgement(usage=usage)
-    score, failed = checklist_score(items, results), failed_items(items, results)
+    score, failed = checklist_score(items, results), list_failed_items(items, results)
     if score < threshold:
         return Judgement(score=score, failed=failed, usage=usage)
     turned = tuple(reversed(items))
-    with having_paid(usage):
+    with add_cost_on_error(usage):
         again, more = await _verdict(done, turned, coach, scope.at(node="judge-again"))
     second = 0.0 if again is None else checklist_score(turned, again)
     return Judgement(
@@ -136,7 +136,7 @@ async def judge(
 
 
 async def _verdict(
-    done: Trajectory, items: Sequence[Item], coach: Coach, scope: Scope
+    done: Trajectory, items: Sequence[Item], coach: PromptedModel, scope: Scope
 ) -> tuple[list[bool] | None, Usage]:
     try:
         verdict, usage = await coach.ask(
@@ -147,10 +147,10 @@ async def _verdict(
             task=done.question.input,
             answer=done.answer or "",
             checklist="\n".join(f"{n}. ({item.operator}) {item.criterion}" for n, item in enumerate(items, 1)),
-            trace=trace(done),
+            trace=format_trace(done),
         )
     except ReplyError as error:
-        return None, cost_of(error)
+        return None, get_error_cost(error)
     return verdict.results, usage
 
 
@@ -159,13 +159,13 @@ def has_evidence(steps: Sequence[Step]) -> bool:
     return any(step.output.strip() and not any(use.error for use in step.tools) for step in steps)
 
 
-def gated(score: float, *, evidence: bool) -> float:
+def gate_score(score: float, *, evidence: bool) -> float:
     """c_v after the precheck."""
     return score if evidence else min(score, WEAK)
 
 
-async def contributions(
-    done: Trajectory, agents: Sequence[tuple[str, str]], coach: Coach, *, each: bool = False, scope: Scope
+async def assess_contributions(
+    done: Trajectory, agents: Sequence[tuple[str, str]], coach: PromptedModel, *, each: bool = False, scope: Scope
 ) -> tuple[tuple[Contribution, ...], Usage]:
     """c_v of every agent whose model did not fail.
 
@@ -182,22 +182,22 @@ async def contributions(
     steps = {agent: [step for step in done.steps if step.agent == agent] for agent, _ in agents}
     shown = {a: _shown(a, role, steps[a]) for a, role in agents if not any(step.error for step in steps[a])}
     groups = [{agent: text} for agent, text in shown.items()] if each else [shown]
-    asked = await together(_scores(done, group, coach, scope) for group in groups if group)
+    asked = await gather_all(_scores(done, group, coach, scope) for group in groups if group)
     given = {agent: one for scores, _ in asked for agent, one in scores.items()}
     return tuple(
         Contribution(
             agent=agent,
-            score=gated(given[agent].score, evidence=has_evidence(steps[agent])),
+            score=gate_score(given[agent].score, evidence=has_evidence(steps[agent])),
             reason=" ".join(given[agent].reason.split())[:REASON_LENGTH],
             evidence=has_evidence(steps[agent]),
         )
         for agent in shown
         if agent in given
-    ), total(usage for _, usage in asked)
+    ), sum_usages(usage for _, usage in asked)
 
 
 async def _scores(
-    done: Trajectory, shown: Mapping[str, str], coach: Coach, scope: Scope
+    done: Trajectory, shown: Mapping[str, str], coach: PromptedModel, scope: Scope
 ) -> tuple[dict[str, AgentScore], Usage]:
     """One ask about some agents, by id; the first score of an agent counts."""
     place = f"contributions-{next(iter(shown))}" if len(shown) == 1 else "contributions"
@@ -212,7 +212,7 @@ async def _scores(
             agents="\n\n".join(shown.values()),
         )
     except ReplyError as error:
-        return {}, cost_of(error)
+        return {}, get_error_cost(error)
     return {one.agent.strip(): one for one in reversed(asked.scores) if one.agent.strip() in shown}, usage
 
 
@@ -223,5 +223,5 @@ def mean_contribution(scores: Sequence[Contribution]) -> float | None:
 
 def _shown(agent: str, role: str, steps: Sequence[Step]) -> str:
     check = "PASS" if has_evidence(steps) else "FAIL"
-    done = "\n".join(work(step) for step in steps) or "(it was not reached in this round)"
-    return f"[{agent}] {shortened(' '.join(role.split()), 200)}\nevidence precheck: {check}\n{done}"
+    done = "\n".join(format_step(step) for step in steps) or "(it was not reached in this round)"
+    return f"[{agent}] {shorten(' '.join(role.split()), 200)}\nevidence precheck: {check}\n{done}"

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from selfwire.core.edits import AddAgent, AddEdge, Edit, RemoveAgent, RemoveEdge, ReplaceAgent, Rewiring
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.values import Value, thawed
+from selfwire.core.values import FrozenModel, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.initial_team import ROLES
 from selfwire.evolvers.tacomas.rounds import Round
@@ -22,7 +22,7 @@ MOST = 50
 SHOWN = 5
 
 
-class Lesson(Value):
+class Lesson(FrozenModel):
     """What one kind of change did.
 
     Args:
@@ -41,9 +41,9 @@ class Lesson(Value):
         return self.gain / (self.times + 1)
 
 
-def lessons_of(workflow: Workflow) -> tuple[Lesson, ...]:
+def get_lessons(workflow: Workflow) -> tuple[Lesson, ...]:
     """What the workflow remembers."""
-    return tuple(Lesson.model_validate(thawed(one)) for one in workflow.memory.get(MEMORY, ()))
+    return tuple(Lesson.model_validate(to_plain_json(one)) for one in workflow.memory.get(MEMORY, ()))
 
 
 def with_lessons(workflow: Workflow, trajectories: Iterable[Trajectory], *, tools: Sequence[str]) -> Workflow:
@@ -54,37 +54,39 @@ def with_lessons(workflow: Workflow, trajectories: Iterable[Trajectory], *, tool
         trajectories: results of `solve`, whose notes hold the rounds.
         tools: names of tools that lessons may mention.
     """
-    known = {one.change: one for one in lessons_of(workflow)}
+    known = {one.change: one for one in get_lessons(workflow)}
     for done in trajectories:
         if done.error is None and "rounds" in done.notes:
-            for change, gain in lessons_from([Round.model_validate(thawed(r)) for r in done.notes["rounds"]], tools):
+            for change, gain in derive_lessons(
+                [Round.model_validate(to_plain_json(r)) for r in done.notes["rounds"]], tools
+            ):
                 old = known.get(change)
                 times, whole = (old.times, old.gain) if old else (0, 0.0)
                 known[change] = Lesson(change=change, times=times + 1, gain=round(whole + gain, 6))
     if not known:
         return workflow
     kept = sorted(known.values(), key=lambda one: (-one.times, -one.gain, one.change))[:MOST]
-    return workflow.learned(**{MEMORY: [one.model_dump(mode="json") for one in kept]})
+    return workflow.with_memory(**{MEMORY: [one.model_dump(mode="json") for one in kept]})
 
 
-def lessons_from(rounds: Sequence[Round], tools: Sequence[str]) -> list[tuple[str, float]]:
+def derive_lessons(rounds: Sequence[Round], tools: Sequence[str]) -> list[tuple[str, float]]:
     """(change, change of s) of every slow update between two scored rounds; each change once per update."""
     found = []
     for before, after in pairwise(rounds):
         if before.score is not None and after.score is not None:
-            changes = (described(rewiring, tools) for rewiring in before.applied)
+            changes = (describe_changes(rewiring, tools) for rewiring in before.applied)
             found += [(change, after.score - before.score) for change in dict.fromkeys(changes) if change]
     return found
 
 
-def described(rewiring: Rewiring, tools: Sequence[str]) -> str:
+def describe_changes(rewiring: Rewiring, tools: Sequence[str]) -> str:
     """A structural change in words of this module; "" for any other."""
     if rewiring.operation in ("FEEDBACK", "UNDO_BIRTH"):
         return ""
     return "; ".join(text for edit in rewiring.edits if (text := _edit_text(edit, tools)))
 
 
-def shown_lessons(lessons: Sequence[Lesson]) -> str:
+def render_lessons(lessons: Sequence[Lesson]) -> str:
     """The most and the least helpful changes, for the meta-model."""
     ranked = sorted(lessons, key=lambda one: (-abs(one.mean_gain), one.change))[:SHOWN]
     lines = [f"{one.change}: {one.times} times, mean change of the score {one.gain / one.times:+.2f}" for one in ranked]

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from math import floor
 
 from selfwire.core.trajectory import Message
-from selfwire.evolvers.trace_text import shortened
+from selfwire.evolvers.trace_text import shorten
 
 
-def message_order(inbox: Sequence[Message], weights: Mapping[str, float]) -> tuple[Message, ...]:
+def order_messages(inbox: Sequence[Message], weights: Mapping[str, float]) -> tuple[Message, ...]:
     """The messages by their senders' weights, the heaviest first; equal weights keep their order.
 
     Args:
@@ -17,7 +17,7 @@ def message_order(inbox: Sequence[Message], weights: Mapping[str, float]) -> tup
     return tuple(sorted(inbox, key=lambda message: -weights.get(message.source, 0.0)))
 
 
-def message_shares(lengths: Sequence[int], weights: Sequence[float], budget: int) -> tuple[int, ...]:
+def share_budget(lengths: Sequence[int], weights: Sequence[float], budget: int) -> tuple[int, ...]:
     """Characters of each message that fit a budget, shared by weight.
 
     A message shorter than its share leaves the rest to the others, again by weight.
@@ -42,11 +42,11 @@ def message_shares(lengths: Sequence[int], weights: Sequence[float], budget: int
     return tuple(shares)
 
 
-def weighed(inbox: Sequence[Message], weights: Mapping[str, float], budget: int) -> tuple[Message, ...]:
+def weigh_messages(inbox: Sequence[Message], weights: Mapping[str, float], budget: int) -> tuple[Message, ...]:
     """The messages in order of weight, each cut in its middle to its share of the budget."""
-    ordered = message_order(inbox, weights)
-    shares = message_shares([len(m.text) for m in ordered], [weights.get(m.source, 0.0) for m in ordered], budget)
+    ordered = order_messages(inbox, weights)
+    shares = share_budget([len(m.text) for m in ordered], [weights.get(m.source, 0.0) for m in ordered], budget)
     return tuple(
-        message if len(message.text) <= share else message.replace(text=shortened(message.text, share)[:share])
+        message if len(message.text) <= share else message.replace(text=shorten(message.text, share)[:share])
         for message, share in zip(ordered, shares, strict=True)
     )

@@ -2,28 +2,28 @@
 
 from collections.abc import Mapping, Sequence
 
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ReplyError
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.tacomas.config import TacomasConfig
-from selfwire.evolvers.tacomas.fast import members
-from selfwire.evolvers.tacomas.lessons import Lesson, shown_lessons
+from selfwire.evolvers.tacomas.fast import get_members
+from selfwire.evolvers.tacomas.lessons import Lesson, render_lessons
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.evolvers.tacomas.schemas import SlowUpdate
-from selfwire.evolvers.tacomas.slow import Delta, Refusal, enforced, place_names
-from selfwire.evolvers.trace_text import shortened
+from selfwire.evolvers.tacomas.slow import Delta, Refusal, enforce_budgets, name_nodes
+from selfwire.evolvers.trace_text import shorten
 
 TRACE_LENGTH = 12_000
 
 
-async def slow_update(
+async def propose_slow_update(
     workflow: Workflow,
     rounds: Sequence[Round],
-    coach: Coach,
+    coach: PromptedModel,
     *,
     question: Question,
     trace: str,
@@ -51,18 +51,18 @@ async def slow_update(
             "birth_death",
             scope=scope.at(node="birth-death"),
             task=question.input,
-            graph=shown_graph(workflow),
-            agents=shown_agents(workflow, rounds, config),
-            scores=shown_scores(rounds),
-            trace=shortened(trace, TRACE_LENGTH),
-            lessons=shown_lessons(lessons),
+            graph=render_graph(workflow),
+            agents=render_agents(workflow, rounds, config),
+            scores=render_scores(rounds),
+            trace=shorten(trace, TRACE_LENGTH),
+            lessons=render_lessons(lessons),
             tools="\n".join(f"{name}: {tool.spec.description}" for name, tool in tools.items()) or "(none)",
-            limits=shown_limits(config),
+            limits=render_limits(config),
         )
     except ReplyError as error:
         nothing = Refusal(change="slow update", reason=f"no valid reply: {error}")
-        return Delta(workflow=workflow, refused=(nothing,), usage=cost_of(error))
-    delta = enforced(
+        return Delta(workflow=workflow, refused=(nothing,), usage=get_error_cost(error))
+    delta = enforce_budgets(
         workflow,
         update,
         config=config.slow,
@@ -73,7 +73,7 @@ async def slow_update(
     return delta.replace(usage=usage)
 
 
-def death_candidates(history: Sequence[Mapping[str, float]], *, interval: int, below: float) -> tuple[str, ...]:
+def find_death_candidates(history: Sequence[Mapping[str, float]], *, interval: int, below: float) -> tuple[str, ...]:
     """Agents whose mean contribution over the last K rounds is below a limit: advice, not a gate.
 
     Args:
@@ -87,33 +87,33 @@ def death_candidates(history: Sequence[Mapping[str, float]], *, interval: int, b
     return tuple(agent for agent, scores in known.items() if sum(scores) / len(scores) < below)
 
 
-def shown_graph(workflow: Workflow) -> str:
+def render_graph(workflow: Workflow) -> str:
     """The team as lines of edges, with entry and sink."""
-    names = place_names(workflow)
+    names = name_nodes(workflow)
     topology = workflow.topology
     ends = f"entry: {names[topology.entry]}\nsink: {names[topology.sink]}"
     lines = [f"{names[node]} -> {', '.join(names[t] for t in topology.successors[node]) or 'nobody'}" for node in names]
     return "\n".join([ends, *lines])
 
 
-def shown_agents(workflow: Workflow, rounds: Sequence[Round], config: TacomasConfig) -> str:
+def render_agents(workflow: Workflow, rounds: Sequence[Round], config: TacomasConfig) -> str:
     """A block per agent: what it is for, its contributions and weight, what the meta-judge said last."""
     history = [{one.agent: one.score for one in done.contributions} for done in rounds]
-    marked = death_candidates(history, interval=config.interval, below=config.slow.death_below)
+    marked = find_death_candidates(history, interval=config.interval, below=config.slow.death_below)
     blocks = []
-    for agent in members(workflow):
+    for agent in get_members(workflow):
         scores = ", ".join(f"{scores[agent.id]:g}" for scores in history if agent.id in scores) or "not scored"
         reasons = [one.reason for done in rounds for one in done.contributions if one.agent == agent.id]
         weight = rounds[-1].weights.get(agent.id, 0.0)
         blocks.append(
             f"[{agent.id}] {agent.role}\ntools: {', '.join(agent.tools) or 'none'}\nweight: {weight:.2f}\n"
             f"contributions, oldest first: {scores}{' (a candidate for death)' if agent.id in marked else ''}\n"
-            f"last remark: {reasons[-1] if reasons else 'none'}\nprompt: {shortened(agent.prompt, 1000)}"
+            f"last remark: {reasons[-1] if reasons else 'none'}\nprompt: {shorten(agent.prompt, 1000)}"
         )
     return "\n\n".join(blocks)
 
 
-def shown_scores(rounds: Sequence[Round]) -> str:
+def render_scores(rounds: Sequence[Round]) -> str:
     """The judge's score per round, and what failed last."""
     scores = "\n".join(
         f"round {done.number}: {'no verdict' if done.score is None else f'{done.score:.2f}'}"
@@ -123,7 +123,7 @@ def shown_scores(rounds: Sequence[Round]) -> str:
     return f"{scores}\nfailed in the last round: {'; '.join(rounds[-1].failed) or 'nothing'}"
 
 
-def shown_limits(config: TacomasConfig) -> str:
+def render_limits(config: TacomasConfig) -> str:
     """Budgets and caps in words."""
     if not config.slow.budgeted:
         return f"Any number of pairs and edge edits. At most {config.slow.nodes} agents in the team."

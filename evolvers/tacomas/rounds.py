@@ -11,7 +11,7 @@ from selfwire.core.edits import Rewiring
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenJson, FrozenMap, Value
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.evolvers.tacomas.judge import Contribution
 from selfwire.evolvers.tacomas.schemas import TimeControl
 from selfwire.evolvers.tacomas.slow import Delta, Refusal
@@ -21,7 +21,7 @@ StopReason = Literal["threshold", "rounds", "stop", "failure", "stopped"]
 or an outage has stopped the run."""
 
 
-class Round(Value):
+class Round(FrozenModel):
     """One round of a run.
 
     Args:
@@ -75,7 +75,7 @@ class Round(Value):
     usage: Usage = Usage()
 
 
-class Figures(Value):
+class Figures(FrozenModel):
     """What a run came to.
 
     Args:
@@ -112,7 +112,7 @@ class Figures(Value):
     oracle: Literal[False] = False
 
 
-def rewired(last: Round, delta: Delta, lost: Sequence[Message]) -> Round:
+def with_slow_update(last: Round, delta: Delta, lost: Sequence[Message]) -> Round:
     """The last round with the slow update that followed it.
 
     Args:
@@ -133,7 +133,7 @@ def rewired(last: Round, delta: Delta, lost: Sequence[Message]) -> Round:
     )
 
 
-def best_round(rounds: Sequence[Round]) -> int | None:
+def find_best_round(rounds: Sequence[Round]) -> int | None:
     """Number of the answered round with the highest score, ties to the latest (D4); None if none has an answer.
 
     A confirmed round comes before all others: a score whose second verdict was not valid is doubtful.
@@ -144,7 +144,7 @@ def best_round(rounds: Sequence[Round]) -> int | None:
     return max(answered, key=lambda one: (one.confirmed, -1.0 if one.score is None else one.score, one.number)).number
 
 
-def stop_reason(rounds: Sequence[Round], *, limit: int) -> StopReason | None:
+def find_stop_reason(rounds: Sequence[Round], *, limit: int) -> StopReason | None:
     """Why a run ends after its last round; None if it goes on.
 
     Args:
@@ -184,10 +184,10 @@ def changes(means: Sequence[float | None]) -> tuple[float | None, float | None]:
     return mean, sqrt(variance / len(steps))
 
 
-def figures(rounds: Sequence[Round], *, stop: StopReason, calls: int) -> Figures:
+def compute_figures(rounds: Sequence[Round], *, stop: StopReason, calls: int) -> Figures:
     """The figures of a finished run."""
     means = tuple(done.mean for done in rounds)
-    best = best_round(rounds)
+    best = find_best_round(rounds)
     mean, error = changes(means)
     return Figures(
         rounds=len(rounds),
@@ -207,7 +207,7 @@ def figures(rounds: Sequence[Round], *, stop: StopReason, calls: int) -> Figures
     )
 
 
-def agreement(trajectories: Iterable[Trajectory]) -> dict[str, int]:
+def count_agreement(trajectories: Iterable[Trajectory]) -> dict[str, int]:
     """How often the judge's word on the answer given was the environment's, where both have spoken.
 
     Args:

@@ -8,33 +8,33 @@ Operator = Literal["correctness", "contradiction"]
 TimeControl = Literal["continue", "slow_again", "stop"]
 
 
-class Ask(BaseModel):
+class ReplySchema(BaseModel):
     """A reply with exactly these fields."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class ChecklistItem(Ask):
+class ChecklistItem(ReplySchema):
     """One thing to check in an answer."""
 
     criterion: str = Field(min_length=1, description="A statement that is either true or false of an answer.")
     operator: Operator = Field(description="contradiction if a good answer must not be what the criterion says.")
 
 
-class Checklist(Ask):
+class Checklist(ReplySchema):
     """What a good answer must satisfy, drafted from the question alone."""
 
     items: list[ChecklistItem] = Field(min_length=4, max_length=6)
 
 
-class Verdict(Ask):
+class Verdict(ReplySchema):
     """The judge's finding on every item (Listing 6)."""
 
     results: list[bool] = Field(description="One per item, in its order: whether the criterion is true of the answer.")
     reason: str = Field(default="", description="Why, in a sentence or two.")
 
 
-class AgentScore(Ask):
+class AgentScore(ReplySchema):
     """How much one agent contributed (Listing 7)."""
 
     agent: str = Field(description="Its id.")
@@ -42,13 +42,13 @@ class AgentScore(Ask):
     reason: str = Field(description="Why, in one sentence.")
 
 
-class Contributions(Ask):
+class Contributions(ReplySchema):
     """The meta-judge's scores, one per agent."""
 
     scores: list[AgentScore]
 
 
-class Refinement(Ask):
+class Refinement(ReplySchema):
     """The coach's diagnosis of one agent's work in a round (Listing 5)."""
 
     errors: str = Field(description="What it did wrong; empty if nothing.")
@@ -57,7 +57,7 @@ class Refinement(Ask):
     update: str = Field(description="One concrete update; empty if none is needed.")
 
 
-class NewAgent(Ask):
+class NewAgent(ReplySchema):
     """The agent that is to be born."""
 
     role: str = Field(description="A name of one to four words.")
@@ -65,7 +65,7 @@ class NewAgent(Ask):
     tools: list[str] = Field(default=[], description="Names out of the tools on offer.")
 
 
-class BirthDeathPair(Ask):
+class BirthDeathPair(ReplySchema):
     """A replacement, a birth (v_dead null) or a death (v_new null)."""
 
     v_dead: str | None = Field(default=None, description="Id of the agent that goes.")
@@ -77,7 +77,7 @@ class BirthDeathPair(Ask):
         return (v_dead and v_dead.strip()) or None  # models that must fill every field write "" for nobody
 
 
-class EdgeEdit(Ask):
+class EdgeEdit(ReplySchema):
     """One edge more or less."""
 
     op: Literal["edge_add", "edge_remove"]
@@ -85,7 +85,7 @@ class EdgeEdit(Ask):
     target: str = Field(description="Id of the agent that reads.")
 
 
-class AgentFeedback(Ask):
+class AgentFeedback(ReplySchema):
     """What one agent keeps of a slow update."""
 
     agent: str
@@ -93,7 +93,7 @@ class AgentFeedback(Ask):
     memory_seed: str = Field(default="", description="Added to its notes; empty if nothing.")
 
 
-class SlowUpdate(Ask):
+class SlowUpdate(ReplySchema):
     """A structural delta (Listing 12). Its lists are not limited here: what exceeds a budget is dropped and told."""
 
     birth_death_pairs: list[BirthDeathPair] = []

@@ -20,34 +20,34 @@ from selfwire.core.edits import (
     ReplaceAgent,
     Rewiring,
     RewritePrompt,
-    shown,
+    format_edit,
 )
 from selfwire.core.prompts import Prompts
-from selfwire.core.topology import Policy
+from selfwire.core.topology import ToleratedProblems
 from selfwire.core.usage import Usage
-from selfwire.core.values import Id, Value
+from selfwire.core.values import FrozenModel, Id
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.operations import ROLE_LENGTH, fresh_id
+from selfwire.evolvers.operations import ROLE_LENGTH, make_fresh_id
 from selfwire.evolvers.tacomas.config import SlowConfig
 from selfwire.evolvers.tacomas.schemas import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate, TimeControl
-from selfwire.evolvers.trace_text import shortened
+from selfwire.evolvers.trace_text import shorten
 
 BY = "meta"
 GOAL_LENGTH = 2_000
 SEED_LENGTH = 600
 WHY_LENGTH = 500
 
-_RUNNABLE = Policy(cycles=True, loose=True)
+_RUNNABLE = ToleratedProblems(cycles=True, loose=True)
 
 
-class Refusal(Value):
+class Refusal(FrozenModel):
     """A proposed change that was not made, and why."""
 
     change: str
     reason: str
 
 
-class Delta(Value):
+class Delta(FrozenModel):
     """What a slow update came to.
 
     Args:
@@ -72,7 +72,7 @@ class Delta(Value):
     usage: Usage = Usage()
 
 
-def enforced(
+def enforce_budgets(
     workflow: Workflow,
     update: SlowUpdate,
     *,
@@ -93,7 +93,7 @@ def enforced(
         tools: names of the tools that newborns may hold.
         feedback: whether agent_feedback is taken; off where capabilities are frozen.
     """
-    why = shortened(" ".join(update.global_rationale.split()), WHY_LENGTH)
+    why = shorten(" ".join(update.global_rationale.split()), WHY_LENGTH)
     draft = _Draft(workflow, config, prompts, tuple(tools), why or "no reason given")
     if update.time_control == "stop":
         for text in _proposed(update):
@@ -106,7 +106,7 @@ def enforced(
     return draft.delta(update.time_control, why)
 
 
-def place_names(workflow: Workflow) -> dict[Id, str]:
+def name_nodes(workflow: Workflow) -> dict[Id, str]:
     """Node id to the name that the meta-model knows it by: its agent's, where the agent has no other node."""
     agents = list(workflow.topology.agents.values())
     return {n.id: n.agent if agents.count(n.agent) == 1 else n.id for n in workflow.topology.nodes}
@@ -131,7 +131,7 @@ class _Draft:
         self.before = self.workflow
 
     def refuse(self, change: str, reason: str) -> None:
-        self.refused.append(Refusal(change=shortened(change, 200), reason=shortened(reason, 500)))
+        self.refused.append(Refusal(change=shorten(change, 200), reason=shorten(reason, 500)))
 
     def attempt(self, *edits: Edit, operation: str) -> bool:
         """Apply a rewiring if it fits and leaves the sink within reach."""
@@ -140,7 +140,7 @@ class _Draft:
         problems = () if illegal else now.topology.problems(_RUNNABLE)
         if illegal or problems:
             reason = illegal[0].reason if illegal else f"it would leave the team unable to run: {problems[0]}"
-            self.refuse(f"{operation} {'; '.join(map(shown, edits))}", reason)
+            self.refuse(f"{operation} {'; '.join(map(format_edit, edits))}", reason)
             return False
         self.workflow = now
         self.applied.append(rewiring)
@@ -161,7 +161,9 @@ class _Draft:
         text = _pair_text(pair)
         dead = self.agent_called(pair.v_dead) if pair.v_dead is not None else None
         if pair.v_dead is not None and dead is None:
-            return self.refuse(text, f"there is no agent {pair.v_dead!r}; agents are {', '.join(self.workflow.pool)}")
+            return self.refuse(
+                text, f"there is no agent {pair.v_dead!r}; agents are {', '.join(self.workflow.agents_by_id)}"
+            )
         if dead == self.workflow.agent_at(self.workflow.topology.sink).id:
             return self.refuse(text, f"agent {dead!r} is the sink, which never dies")
         if pair.v_new is None:
@@ -188,13 +190,13 @@ class _Draft:
 
     def newborn(self, new: NewAgent) -> Agent:
         role = " ".join(new.role.split())[:ROLE_LENGTH]
-        goal = shortened(new.goal.strip() or role, GOAL_LENGTH)
+        goal = shorten(new.goal.strip() or role, GOAL_LENGTH)
         for name in dict.fromkeys(new.tools):
             if name not in self.tools:
                 self.refuse(f"tool {name!r} for {role}", f"tools on offer are {', '.join(self.tools) or 'none'}")
         return Agent(
-            id=fresh_id(self.workflow, role),
-            role=shortened(f"{role}: {' '.join(goal.split())}", ROLE_LENGTH),
+            id=make_fresh_id(self.workflow, role),
+            role=shorten(f"{role}: {' '.join(goal.split())}", ROLE_LENGTH),
             prompt=self.prompts.text("newborn", role=role, goal=goal).strip(),
             tools=tuple(name for name in self.tools if name in new.tools),
         )
@@ -207,7 +209,7 @@ class _Draft:
             source, target = self.node_called(edit.source), self.node_called(edit.target)
             if source is None or target is None:
                 missing = edit.source if source is None else edit.target
-                there = ", ".join(place_names(self.workflow).values())
+                there = ", ".join(name_nodes(self.workflow).values())
                 self.refuse(text, f"there is no agent {missing!r} with a place in the team; agents are {there}")
             elif edit.op == "edge_add":
                 self.edges += self.attempt(AddEdge(source, target), operation="EDGE_ADD")
@@ -240,21 +242,21 @@ class _Draft:
                 self.refuse(f"feedback for {one.agent}", "there is no such agent")
                 continue
             if delta := one.prompt_delta.strip():
-                prompt = f"{self.workflow.pool[agent].prompt}\n\n{delta}"
+                prompt = f"{self.workflow.agents_by_id[agent].prompt}\n\n{delta}"
                 if len(prompt) > self.config.prompt_length:
                     self.refuse(f"prompt_delta for {agent}", f"the prompt would exceed {self.config.prompt_length}")
                 else:
                     self.attempt(RewritePrompt(agent, prompt), operation="FEEDBACK")
             if seed := one.memory_seed.strip():
-                self.attempt(Remember(agent, shortened(seed, SEED_LENGTH)), operation="FEEDBACK")
+                self.attempt(Remember(agent, shorten(seed, SEED_LENGTH)), operation="FEEDBACK")
 
     def agent_called(self, name: str) -> Id | None:
         """An agent by id, by the role of a newborn, or by its node."""
         name = name.strip()
-        if name in self.workflow.pool:
+        if name in self.workflow.agents_by_id:
             return name
         newborn = self.called.get(_key(name))
-        if newborn in self.workflow.pool:
+        if newborn in self.workflow.agents_by_id:
             return newborn
         return self.workflow.topology.agents.get(name)
 
@@ -265,8 +267,8 @@ class _Draft:
         return name.strip() if name.strip() in found else found[0] if found else None
 
     def delta(self, control: TimeControl, why: str) -> Delta:
-        before, after = self.before.pool, self.workflow.pool
-        now = self.workflow.descended_from(self.before, self.applied) if self.applied else self.before
+        before, after = self.before.agents_by_id, self.workflow.agents_by_id
+        now = self.workflow.with_lineage(self.before, self.applied) if self.applied else self.before
         return Delta(
             workflow=now,
             applied=tuple(self.applied),

@@ -11,8 +11,8 @@ from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.values import Id
 from selfwire.evolvers.trained_router.config import SamplingConfig
-from selfwire.evolvers.trained_router.decisions import Layered, candidates
-from selfwire.evolvers.trained_router.encoding import Vectors, contexts_of, embedded, pool_vectors, row_texts
+from selfwire.evolvers.trained_router.decisions import LayeredWorkflow, candidates
+from selfwire.evolvers.trained_router.encoding import Vectors, compute_contexts, embed_pool, embed_texts, row_texts
 from selfwire.evolvers.trained_router.sampling import draw
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ DIGITS = 6
 """Cosines are rounded to so many decimals, so that the size of a batch changes no draw."""
 
 
-class Drawn(NamedTuple):
+class DrawnLayers(NamedTuple):
     """Layers for B decisions.
 
     Attributes:
@@ -47,7 +47,7 @@ def draw_layers(
     sampling: SamplingConfig,
     random: np.random.Generator,
     free: npt.NDArray[np.bool_] | None = None,
-) -> Drawn:
+) -> DrawnLayers:
     """Draw L layers for each of B states, one after another, as each layer is part of what the next one sees.
 
     Args:
@@ -71,13 +71,13 @@ def draw_layers(
     with torch.no_grad():
         read = head.read(*given)
         for layer in range(sampling.layers):
-            context = torch.as_tensor(contexts_of(order[:, : layer + 1], agents)[:, -1:]).to(device)
+            context = torch.as_tensor(compute_contexts(order[:, : layer + 1], agents)[:, -1:]).to(device)
             logits = np.round(head.scores(read, context)[:, 0].double().cpu().numpy(), DIGITS) / sampling.softness
             made = draw(logits, mass=sampling.mass, random=random, width=sampling.width, free=open_to)
             order[:, layer, : made.order.shape[1]] = made.order
             layers.append(made)
     probabilities = np.stack([made.probabilities for made in layers], axis=1)
-    return Drawn(order, probabilities, np.sum([made.log_probability for made in layers], axis=0))
+    return DrawnLayers(order, probabilities, np.sum([made.log_probability for made in layers], axis=0))
 
 
 class LearnedChooser:
@@ -94,22 +94,22 @@ class LearnedChooser:
 
     async def __call__(
         self, rows: Sequence[str], pool: Sequence[Agent], *, masked: frozenset[Id], scope: Scope
-    ) -> Layered:
+    ) -> LayeredWorkflow:
         """Draw layers from the head's probabilities; see `Chooser`."""
         candidates(pool, masked)
         texts = row_texts(rows, self.head.config)
-        vectors = await embedded(texts, self.embedder)
+        vectors = await embed_texts(texts, self.embedder)
         state = np.stack([vectors[text] for text in texts])[None]
         drawn = draw_layers(
             self.head,
             state,
             np.ones(state.shape[:2], dtype=np.bool_),
-            await pool_vectors(pool, self.embedder),
+            await embed_pool(pool, self.embedder),
             sampling=self.sampling,
             random=scope.random(PURPOSE),
             free=_free(pool, masked),
         )
-        return layered(drawn, pool, masked)
+        return to_layered_workflow(drawn, pool, masked)
 
 
 class RandomChooser:
@@ -124,7 +124,7 @@ class RandomChooser:
 
     async def __call__(
         self, rows: Sequence[str], pool: Sequence[Agent], *, masked: frozenset[Id], scope: Scope
-    ) -> Layered:
+    ) -> LayeredWorkflow:
         """Draw layers from a uniform p; see `Chooser`."""
         candidates(pool, masked)
         logits = np.zeros((self.sampling.layers, len(pool)))
@@ -135,8 +135,8 @@ class RandomChooser:
             width=self.sampling.width,
             free=_free(pool, masked),
         )
-        drawn = Drawn(made.order[None], made.probabilities[None], made.log_probability.sum(keepdims=True))
-        return layered(drawn, pool, masked)
+        drawn = DrawnLayers(made.order[None], made.probabilities[None], made.log_probability.sum(keepdims=True))
+        return to_layered_workflow(drawn, pool, masked)
 
 
 class FixedChooser:
@@ -150,11 +150,11 @@ class FixedChooser:
     """
 
     def __init__(self, plan: Sequence[Sequence[Id]]) -> None:
-        self.plan = Layered(layers=tuple(tuple(layer) for layer in plan)).layers
+        self.plan = LayeredWorkflow(layers=tuple(tuple(layer) for layer in plan)).layers
 
     async def __call__(
         self, rows: Sequence[str], pool: Sequence[Agent], *, masked: frozenset[Id], scope: Scope
-    ) -> Layered:
+    ) -> LayeredWorkflow:
         """The plan; see `Chooser`.
 
         Raises:
@@ -167,13 +167,15 @@ class FixedChooser:
         layers = tuple(left for layer in self.plan if (left := tuple(one for one in layer if one not in masked)))
         if not layers:
             raise ValueError(f"every agent of the plan is masked ({', '.join(sorted(masked))})")
-        return Layered(layers=layers, masked=tuple(sorted(masked & known)))
+        return LayeredWorkflow(layers=layers, masked=tuple(sorted(masked & known)))
 
 
-def layered(drawn: Drawn, pool: Sequence[Agent], masked: frozenset[Id], index: int = 0) -> Layered:
+def to_layered_workflow(
+    drawn: DrawnLayers, pool: Sequence[Agent], masked: frozenset[Id], index: int = 0
+) -> LayeredWorkflow:
     """One decision of a batch by the agents' ids."""
     ids = [agent.id for agent in pool]
-    return Layered(
+    return LayeredWorkflow(
         layers=tuple(tuple(ids[one] for one in layer if one >= 0) for layer in drawn.order[index]),
         probabilities=tuple(
             {name: float(p) for name, p in zip(ids, layer, strict=True) if name not in masked}

@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
 
-class SamplingConfig(Value):
+class SamplingConfig(FrozenModel):
     """How a stage's layers are drawn (Sec. 3.2).
 
     Args:
@@ -23,7 +23,7 @@ class SamplingConfig(Value):
     width: int | None = Field(default=3, ge=1)
 
 
-class HeadConfig(Value):
+class HeadConfig(FrozenModel):
     """What the routing head is (Sec. 3.2, App. D.1).
 
     Args:
@@ -39,7 +39,7 @@ class HeadConfig(Value):
     seed: int = Field(default=0, ge=0)
 
 
-class TrainConfig(Value):
+class TrainConfig(FrozenModel):
     """How the head is trained (Sec. 3.3).
 
     Args:
@@ -67,7 +67,7 @@ class TrainConfig(Value):
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
 
-class RouterConfig(Value):
+class RouterConfig(FrozenModel):
     """What a training has to know of the runs that it learns from.
 
     Args:

@@ -7,13 +7,13 @@ from pydantic import Field, model_validator
 
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
-from selfwire.core.values import Id, Value, fingerprint
+from selfwire.core.values import FrozenModel, Id, fingerprint
 
 PROMPT_SHOWN = 400
 """Characters of an agent's prompt that are part of what is embedded; small embedders read no more anyway."""
 
 
-class Layered(Value):
+class LayeredWorkflow(FrozenModel):
     """One stage's workflow, G_t: layers of agents, every agent of a layer joined to every agent of the next.
 
     Args:
@@ -44,7 +44,7 @@ class Layered(Value):
         return tuple((source, target) for one, following in pairs for source in one for target in following)
 
 
-class Decision(Value):
+class Decision(FrozenModel):
     """One stage as training sees it.
 
     Args:
@@ -58,7 +58,7 @@ class Decision(Value):
 
     rows: tuple[str, ...] = Field(min_length=1)
     agents: tuple[Id, ...] = Field(min_length=1)
-    layered: Layered
+    layered: LayeredWorkflow
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -69,7 +69,7 @@ class Decision(Value):
         return self
 
 
-class Episode(Value):
+class Episode(FrozenModel):
     """One task from the first stage to the last.
 
     Args:
@@ -88,7 +88,7 @@ class Chooser(Protocol):
 
     async def __call__(
         self, rows: Sequence[str], pool: Sequence[Agent], *, masked: frozenset[Id], scope: Scope
-    ) -> Layered:
+    ) -> LayeredWorkflow:
         """Choose; equal input at an equal scope gives equal layers.
 
         Args:

@@ -31,14 +31,14 @@ def row_texts(rows: Sequence[str], config: HeadConfig) -> tuple[str, ...]:
     return kept if config.state == "rows" else tuple(re.findall(r"\S+", " ".join(kept)))[:WORDS]
 
 
-async def embedded(texts: Sequence[str], embedder: Embedder) -> dict[str, Vectors]:
+async def embed_texts(texts: Sequence[str], embedder: Embedder) -> dict[str, Vectors]:
     """Vectors by text, each embedded by itself: in a batch its last bits would hang on its neighbours."""
     return {text: (await embedder.embed([text]))[0] for text in dict.fromkeys(texts)}
 
 
-async def pool_vectors(pool: Sequence[Agent], embedder: Embedder) -> Vectors:
+async def embed_pool(pool: Sequence[Agent], embedder: Embedder) -> Vectors:
     """E of shape (N, d), in the order of the pool."""
-    found = await embedded([agent_text(agent) for agent in pool], embedder)
+    found = await embed_texts([agent_text(agent) for agent in pool], embedder)
     return np.stack([found[agent_text(agent)] for agent in pool])
 
 
@@ -62,7 +62,7 @@ class Batch(NamedTuple):
     order: npt.NDArray[np.int64]
 
 
-def batched(
+def make_batch(
     decisions: Sequence[Decision], agents: Mapping[Id, Vectors], vectors: Mapping[str, Vectors], config: HeadConfig
 ) -> Batch:
     """Pad decisions to one batch.
@@ -86,10 +86,10 @@ def batched(
     present = np.array([[name in decision.agents for name in names] for decision in decisions])
     masked = np.array([[name in decision.layered.masked for name in names] for decision in decisions])
     order = _padded_orders(decisions, {name: index for index, name in enumerate(names)})
-    return Batch(rows, filled, table, present, present & ~masked, contexts_of(order, table), order)
+    return Batch(rows, filled, table, present, present & ~masked, compute_contexts(order, table), order)
 
 
-def contexts_of(order: npt.NDArray[np.int64], agents: Vectors) -> Vectors:
+def compute_contexts(order: npt.NDArray[np.int64], agents: Vectors) -> Vectors:
     """Eq. 22: c of shape (B, L, d), the mean over the set of agents in earlier layers, for orders (B, L, K)."""
     chosen = (order[..., None] == np.arange(len(agents))).any(axis=2)
     seen = np.logical_or.accumulate(chosen, axis=1)[:, :-1]

@@ -19,7 +19,7 @@ from torch.nn import functional
 from selfwire.evolvers.trained_router.config import HeadConfig
 
 
-class Read(NamedTuple):
+class EncodedInputs(NamedTuple):
     """What a head has made of states and agents, for all layers.
 
     Attributes:
@@ -59,7 +59,7 @@ class RoutingHead(nn.Module):
         """Cosines alpha of shape (B, L, N) for workflows that are drawn already; arguments as in `Batch`."""
         return self.scores(self.read(rows, filled, agents, present), contexts)
 
-    def read(self, rows: Tensor, filled: Tensor, agents: Tensor, present: Tensor) -> Read:
+    def read(self, rows: Tensor, filled: Tensor, agents: Tensor, present: Tensor) -> EncodedInputs:
         """The part that all layers share.
 
         Args:
@@ -70,9 +70,11 @@ class RoutingHead(nn.Module):
         seen = self._normalised(agents)
         keys, values = seen @ self.key, seen @ self.value
         heard = torch.where(filled[..., None], self._attention(rows, keys, present), 0.0)
-        return Read(agents, keys, values, present, heard.sum(dim=1, keepdim=True), filled.sum(dim=1)[:, None, None])
+        return EncodedInputs(
+            agents, keys, values, present, heard.sum(dim=1, keepdim=True), filled.sum(dim=1)[:, None, None]
+        )
 
-    def scores(self, read: Read, contexts: Tensor) -> Tensor:
+    def scores(self, read: EncodedInputs, contexts: Tensor) -> Tensor:
         """Cosines alpha of shape (B, L, N), to be divided by the softness.
 
         Args:
@@ -121,7 +123,7 @@ def entropy(logits: Tensor) -> Tensor:
     return -torch.where(finite, shares.exp() * shares, 0.0).sum(dim=-1)
 
 
-def device_for(name: str) -> torch.device:
+def get_device(name: str) -> torch.device:
     """The device that a config names.
 
     Raises:

@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from selfwire.core.agent import Agent
 from selfwire.core.protocols import Embedder
-from selfwire.core.values import Id, Value
+from selfwire.core.values import FrozenModel, Id
 from selfwire.evolvers.trained_router.config import SamplingConfig, TrainConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode, candidates
-from selfwire.evolvers.trained_router.encoding import Batch, Vectors, batched, embedded, pool_vectors, row_texts
+from selfwire.evolvers.trained_router.encoding import Batch, Vectors, embed_pool, embed_texts, make_batch, row_texts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,7 +30,7 @@ EQUAL = 1e-12
 Floats = npt.NDArray[np.float64]
 
 
-class Update(Value):
+class Update(FrozenModel):
     """What one update saw and did.
 
     Args:
@@ -54,7 +54,7 @@ class Update(Value):
     skipped: bool
 
 
-def returns(episodes: Sequence[Episode], *, stages: int, weight: float = 0.0) -> list[list[float]]:
+def compute_returns(episodes: Sequence[Episode], *, stages: int, weight: float = 0.0) -> list[list[float]]:
     """The return from each stage of each episode (D9).
 
     Args:
@@ -132,11 +132,9 @@ class Learner:
             pool: every agent that the episodes chose from.
             embedder: the one that the head was built for.
         """
-        agents = dict(
-            zip([a.id for a in candidates(pool, frozenset())], await pool_vectors(pool, embedder), strict=True)
-        )
-        seen = [text for d in decisions_of(episodes) for text in row_texts(d.rows, self.head.config)]
-        return self.update(episodes, agents, await embedded(seen, embedder))
+        agents = dict(zip([a.id for a in candidates(pool, frozenset())], await embed_pool(pool, embedder), strict=True))
+        seen = [text for d in get_decisions(episodes) for text in row_texts(d.rows, self.head.config)]
+        return self.update(episodes, agents, await embed_texts(seen, embedder))
 
     def update(
         self, episodes: Sequence[Episode], agents: Mapping[Id, Vectors], vectors: Mapping[str, Vectors]
@@ -155,9 +153,9 @@ class Learner:
         self.updates += 1
         if not taught:
             return self._told(taught, [], len(episodes), entropy=0.0, norm=0.0, skipped=True)
-        found = returns(taught, stages=self.stages, weight=self.weight)
+        found = compute_returns(taught, stages=self.stages, weight=self.weight)
         weights = advantages(found, baseline=self.config.baseline)
-        batch = batched(decisions_of(taught), agents, vectors, self.head.config)
+        batch = make_batch(get_decisions(taught), agents, vectors, self.head.config)
         flat = [one for episode in weights for one in episode]
         skipped = self.config.skip_equal and (max(map(abs, flat)) < EQUAL or _are_equal(found))
         score, entropy = self.objective(batch, np.array(flat), len(taught))
@@ -232,6 +230,6 @@ def _are_equal(found: Sequence[Sequence[float]]) -> bool:
     return max(every) - min(every) < EQUAL
 
 
-def decisions_of(episodes: Sequence[Episode]) -> list[Decision]:
+def get_decisions(episodes: Sequence[Episode]) -> list[Decision]:
     """All stages of all episodes, in order."""
     return [decision for episode in episodes for decision in episode.decisions]

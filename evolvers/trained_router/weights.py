@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import Id, Value, canonical, fingerprint
+from selfwire.core.values import FrozenModel, Id, fingerprint, to_canonical_json
 from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
 from selfwire.evolvers.trained_router.decisions import agent_text, pool_fingerprint
 
@@ -38,7 +38,7 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 Tensors = Mapping[str, npt.NDArray[np.float32]]
 
 
-class Card(Value):
+class WeightsMetadata(FrozenModel):
     """What a file of weights says of itself.
 
     Args:
@@ -68,10 +68,10 @@ class Card(Value):
 class Weights:
     """A card with its tensors, checked against each other."""
 
-    card: Card
+    card: WeightsMetadata
     tensors: Tensors
 
-    def head(self) -> "RoutingHead":
+    def make_head(self) -> "RoutingHead":
         """The head; imports torch."""
         import torch
 
@@ -97,7 +97,7 @@ class Weights:
         }
         learner.optimiser.load_state_dict({**learner.optimiser.state_dict(), "state": state})
 
-    def slim(self) -> "Weights":
+    def without_optimiser(self) -> "Weights":
         """The weights without the optimiser's state: what routes needs no more."""
         return Weights(card=self.card.replace(steps=None), tensors={name: self.tensors[name] for name in NAMES})
 
@@ -106,10 +106,10 @@ class Weights:
         """As a safetensors file."""
         from safetensors.numpy import save
 
-        return save(dict(sorted(self.tensors.items())), metadata={"selfwire": canonical(self.card)})
+        return save(dict(sorted(self.tensors.items())), metadata={"selfwire": to_canonical_json(self.card)})
 
 
-def weights_of(learner: "Learner", pool: Sequence[Agent], embedder: str) -> Weights:
+def get_weights(learner: "Learner", pool: Sequence[Agent], embedder: str) -> Weights:
     """The weights of a learner, with its optimiser's state.
 
     Args:
@@ -125,7 +125,7 @@ def weights_of(learner: "Learner", pool: Sequence[Agent], embedder: str) -> Weig
         if kept:
             steps = int(kept["step"])
             tensors |= {f"adam.{moment}.{name}": kept[moment].cpu().numpy().copy() for moment in MOMENTS}
-    card = Card(
+    card = WeightsMetadata(
         head=head.config,
         sampling=learner.sampling,
         embedder=embedder,
@@ -138,7 +138,7 @@ def weights_of(learner: "Learner", pool: Sequence[Agent], embedder: str) -> Weig
     return Weights(card=card, tensors=tensors)
 
 
-def unpacked(data: bytes, where: str) -> Weights:
+def unpack_weights(data: bytes, where: str) -> Weights:
     """Weights out of a safetensors file.
 
     Args:
@@ -154,7 +154,7 @@ def unpacked(data: bytes, where: str) -> Weights:
     try:
         told = _told(data)
         _refuse_other_schema(told["schema_number"], where)
-        tensors, card = load(data), Card.model_validate(told)
+        tensors, card = load(data), WeightsMetadata.model_validate(told)
     except (SafetensorError, KeyError, ValueError, ValidationError, TypeError, RecursionError) as error:
         why = " ".join(str(error).split())[:200]
         raise ConfigError(
@@ -164,13 +164,13 @@ def unpacked(data: bytes, where: str) -> Weights:
     return Weights(card=card, tensors=tensors)
 
 
-def router_entry(card: Card, reference: str) -> dict[str, Any]:
+def make_router_entry(card: WeightsMetadata, reference: str) -> dict[str, Any]:
     """What a workflow's memory holds of a router: JSON, the bytes by reference."""
     told = card.model_dump(mode="json", include={"head", "sampling", "embedder", "pool", "updates"})
     return {"weights": reference, **told}
 
 
-def refuse_other_pool(card: Card, pool: Sequence[Agent], embedder: str, *, transfer: bool = False) -> None:
+def refuse_other_pool(card: WeightsMetadata, pool: Sequence[Agent], embedder: str, *, transfer: bool = False) -> None:
     """Check that weights were trained for a pool; one that has only grown since needs no new weights.
 
     Args:
@@ -226,7 +226,7 @@ def read_weights(path: Path) -> Weights:
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"weights {path} cannot be read: {error.strerror}") from None
-    return unpacked(data, str(path))
+    return unpack_weights(data, str(path))
 
 
 def _told(data: bytes) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def _refuse_other_schema(number: Any, where: str) -> None:
         )
 
 
-def _refuse_misfit(card: Card, tensors: Tensors, where: str) -> None:
+def _refuse_misfit(card: WeightsMetadata, tensors: Tensors, where: str) -> None:
     wanted = set(NAMES)
     if card.steps is not None:
         wanted |= {f"adam.{moment}.{name}" for moment in MOMENTS for name in NAMES}

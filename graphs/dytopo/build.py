@@ -16,12 +16,12 @@ from selfwire.evolvers.dytopo.domain import MEMORY
 from selfwire.evolvers.dytopo.initial_team import DOMAINS
 from selfwire.graphs.dytopo.method import Dytopo
 from selfwire.graphs.dytopo.state import DytopoContext, DytopoState
-from selfwire.graphs.dytopo.state_graph import machine
-from selfwire.graphs.method_factory import Wiring
-from selfwire.runtime.workflow_library import Library
-from selfwire.tools.langchain import toolbox
+from selfwire.graphs.dytopo.state_graph import build_state_graph
+from selfwire.graphs.method_factory import MethodFactory
+from selfwire.runtime.workflow_library import WorkflowLibrary
+from selfwire.tools.langchain import make_toolbox
 
-DytopoWiring = Wiring[Dytopo, DytopoConfig]
+DytopoWiring = MethodFactory[Dytopo, DytopoConfig]
 
 DytopoGraph = StateGraph[DytopoState, Any, Any, Any]
 """Takes a `DytopoInput` and a `DytopoContext`, both also as plain dicts; gives a `DytopoState`."""
@@ -32,9 +32,9 @@ def build(
     *,
     meta: str | BaseChatModel | None = None,
     tools: Sequence[BaseTool | Tool] = (),
-    seed: Workflow | str | Path | None = None,
+    initial: Workflow | str | Path | None = None,
     name: str = MEMORY,
-    library: Library | None = None,
+    library: WorkflowLibrary | None = None,
     config: DytopoConfig = DytopoConfig(),
     budget: Budget = Budget(),
     embedder: str | Embedder = "auto",
@@ -44,10 +44,10 @@ def build(
     `Report.of(state)` reads what happened off the final state; its `text` is for people.
 
     Args:
-        model: plays the workers; a name as for `chat_model`, or a ready model.
+        model: plays the workers; a name as for `make_chat_model`, or a ready model.
         meta: plays the manager; by default `model`.
         tools: what the workers of a domain's team hold, and those of other teams may.
-        seed: the team: a domain (general, code, math), a workflow (see `evolvers.dytopo.seed.team`), a reference in
+        initial: the team: a domain (general, code, math), a workflow (see `evolvers.dytopo.seed.team`), a reference in
             the library or the path of an exported one. By default the head of `name` in the library, else general.
         name: of the team in the library.
         library: where runs may choose a saved team, if given.
@@ -60,16 +60,16 @@ def build(
         ConfigError: a model, a tool or the team cannot be used.
         LibraryError: the seed is not to be found or corrupt.
     """
-    wiring = DytopoWiring(MEMORY, Dytopo, config, model, meta, None, toolbox(tools), budget, embedder)
-    if isinstance(seed, str) and (seed in DOMAINS or (library is None and not seed.endswith(".json"))):
-        seed = wiring.method.seed(tuple(wiring.toolbox), seed)
-    start = wiring.start(seed, name, library)
+    wiring = DytopoWiring(MEMORY, Dytopo, config, model, meta, None, make_toolbox(tools), budget, embedder)
+    if isinstance(initial, str) and (initial in DOMAINS or (library is None and not initial.endswith(".json"))):
+        initial = wiring.method.make_initial_workflow(tuple(wiring.toolbox), initial)
+    start = wiring.start(initial, name, library)
 
     async def begins(context: DytopoContext) -> Workflow:
-        if saved := await wiring.looked_up(context, library):
+        if saved := await wiring.load_workflow(context, library):
             return saved
         if context.domain is None:
             return start
-        return wiring.check(wiring.method.seed(tuple(wiring.toolbox), context.domain))
+        return wiring.check(wiring.method.make_initial_workflow(tuple(wiring.toolbox), context.domain))
 
-    return machine(wiring.method, start, wiring, begins)
+    return build_state_graph(wiring.method, start, wiring, begins)

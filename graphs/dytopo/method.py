@@ -15,11 +15,11 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
-from selfwire.evolvers.dytopo.domain import MEMORY, Remembered
-from selfwire.evolvers.dytopo.initial_team import seed
+from selfwire.evolvers.dytopo.domain import MEMORY, DytopoMemory
+from selfwire.evolvers.dytopo.initial_team import make_initial_workflow
 from selfwire.evolvers.dytopo.team import Team
 from selfwire.graphs.dytopo.state import DytopoState, Report
-from selfwire.graphs.method_protocol import Evolved, Grade, Method
+from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader
 from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
 
@@ -53,34 +53,34 @@ class Dytopo(Method):
     @cached_property
     def machine(self) -> CompiledStateGraph[DytopoState, Any, Any, Any]:
         """The state machine, compiled once."""
-        from selfwire.graphs.dytopo.state_graph import solver  # the machine is made of this method's steps
+        from selfwire.graphs.dytopo.state_graph import make_solver  # the machine is made of this method's steps
 
-        return solver(self)
+        return make_solver(self)
 
-    def seed(self, tools: Sequence[str] = (), domain: str | None = None) -> Workflow:
+    def make_initial_workflow(self, tools: Sequence[str] = (), domain: str | None = None) -> Workflow:
         """A domain's team (code, math or general, by default the config's), its workers holding these tools.
 
         Raises:
             ConfigError: there is no such domain.
         """
         try:
-            return seed(load_prompts("evolvers", "dytopo"), domain or self.config.domain, tools=tools)
+            return make_initial_workflow(load_prompts("evolvers", "dytopo"), domain or self.config.domain, tools=tools)
         except ValueError as error:
             raise ConfigError(str(error)) from None
 
-    def adopted(self, workflow: Workflow) -> Workflow:
+    def prepare_workflow(self, workflow: Workflow) -> Workflow:
         """A team of one's own, or one whose setting was tuned, as it is.
 
         Raises:
             ConfigError: it does not say who answers and who checks.
         """
         try:
-            Remembered.of(workflow)
+            DytopoMemory.of(workflow)
         except ValueError as error:
             raise ConfigError(str(error)) from None
         return workflow
 
-    def configured(self, config: DytopoConfig) -> "Dytopo":
+    def with_config(self, config: DytopoConfig) -> "Dytopo":
         """The same models with other knobs."""
         return replace(self, config=config)
 
@@ -95,17 +95,19 @@ class Dytopo(Method):
         return report.trajectory(question, workflow.fingerprint, scope.sample)
 
     async def evolve(
-        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
-    ) -> Evolved:
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
+    ) -> EvolveResult:
         """Fit tau and K_in: other settings are tried on the same questions; the gate has the last word."""
-        from selfwire.graphs.dytopo.tuning import tuned  # the tuner runs this method
+        from selfwire.graphs.dytopo.tuning import tune_workflow  # the tuner runs this method
 
-        found = await tuned(self, workflow, trajectories, grade, scope=scope)
+        found = await tune_workflow(self, workflow, trajectories, grade, scope=scope)
         notes = {
             "chosen": found.chosen.model_dump(mode="json"),
             "trials": [one.model_dump(mode="json") for one in found.trials],
         }
-        return Evolved(workflow=found.workflow, notes=notes, gated=found.workflow.fingerprint != workflow.fingerprint)
+        return EvolveResult(
+            workflow=found.workflow, notes=notes, gated=found.workflow.fingerprint != workflow.fingerprint
+        )
 
     async def run(
         self, workflow: Workflow, question: Question, *, scope: Scope, within: RunnableConfig | None = DETACHED

@@ -14,7 +14,7 @@ from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY
 from selfwire.graphs.dytopo.build import DytopoWiring
 from selfwire.graphs.dytopo.method import Dytopo
-from selfwire.graphs.dytopo.state_graph import machine
+from selfwire.graphs.dytopo.state_graph import build_state_graph
 from selfwire.graphs.serving import Current, Served, Service
 
 
@@ -28,11 +28,11 @@ def _wired(model: str, tools: Toolbox) -> DytopoWiring:
 
 
 def _seed(wiring: DytopoWiring, config: RunnableConfig) -> Workflow:
-    return wiring.method.seed(tuple(wiring.toolbox), config.get("configurable", {}).get("domain"))
+    return wiring.method.make_initial_workflow(tuple(wiring.toolbox), config.get("configurable", {}).get("domain"))
 
 
 def _compiled(wiring: DytopoWiring, current: Current) -> Served:
-    return machine(wiring.method, wiring.check(current.workflow), wiring).compile(name=MEMORY)
+    return build_state_graph(wiring.method, wiring.check(current.workflow), wiring).compile(name=MEMORY)
 
 
 SERVICE = Service(MEMORY, _wired, _compiled, _seed, frozenset({"domain"}))

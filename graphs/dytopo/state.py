@@ -9,15 +9,15 @@ from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.
 from selfwire.core.task import Question
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
-from selfwire.core.usage import Usage, total
-from selfwire.core.values import Value
+from selfwire.core.usage import Usage, sum_usages
+from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.dytopo.domain import Remembered
+from selfwire.evolvers.dytopo.domain import DytopoMemory
 from selfwire.evolvers.dytopo.rounds import Round
-from selfwire.graphs.run_context import Choices
+from selfwire.graphs.run_context import RunContext
 
 
-class DytopoContext(Choices):
+class DytopoContext(RunContext):
     """What can be chosen per run; each field's description says what it does."""
 
     rounds: int | None = Field(default=None, ge=1, le=100, description="Most rounds; empty for the graph's own.")
@@ -64,7 +64,7 @@ class DytopoState(TypedDict, total=False):
     stopped: str
 
 
-class Report(Value):
+class Report(FrozenModel):
     """What a run came to.
 
     Args:
@@ -91,18 +91,20 @@ class Report(Value):
             error=state["error"],
             stopped=state["stopped"],
             rounds=rounds,
-            topology=rounds[-1].topology(Remembered.of(Workflow.model_validate(state["workflow"])).domain),
+            topology=rounds[-1].to_topology(DytopoMemory.of(Workflow.model_validate(state["workflow"])).domain),
         )
 
     @property
     def usage(self) -> Usage:
         """What workers and manager cost together."""
-        return total(one.usage for one in self.rounds)
+        return sum_usages(one.usage for one in self.rounds)
 
     @property
     def text(self) -> str:
         """The run for people: per round goal, edges with scores, order, density, failures, tokens."""
-        titled = ([f"Round {one.number + 1}: {one.goal}", *told(_noted(one), nearest=True)] for one in self.rounds)
+        titled = (
+            [f"Round {one.number + 1}: {one.goal}", *format_round(_noted(one), nearest=True)] for one in self.rounds
+        )
         return "\n\n".join(map("\n".join, titled))
 
     def trajectory(self, question: Question, workflow: str, sample: int = 0) -> Trajectory:
@@ -124,7 +126,7 @@ class Report(Value):
             answer=self.answer,
             error=self.error,
             sample=sample,
-            overhead=total(one.managed.usage for one in self.rounds if one.managed),
+            overhead=sum_usages(one.managed.usage for one in self.rounds if one.managed),
             notes={
                 "stopped": self.stopped,
                 "rounds": [_noted(one) for one in self.rounds],
@@ -169,7 +171,7 @@ def _noted(one: Round) -> dict[str, Any]:
     }
 
 
-def told(noted: Mapping[str, Any], *, nearest: bool) -> list[str]:
+def format_round(noted: Mapping[str, Any], *, nearest: bool) -> list[str]:
     """A round for people, below its title: edges with scores, order, density, tokens, who failed, the manager's word.
 
     Args:

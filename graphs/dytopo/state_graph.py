@@ -24,21 +24,21 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.dytopo.delivery import Delivered, deliver
-from selfwire.evolvers.dytopo.domain import MANAGER, Domain, Remembered, workers
-from selfwire.evolvers.dytopo.halting import answer
-from selfwire.evolvers.dytopo.induction import Induced
-from selfwire.evolvers.dytopo.rounds import Round, induce
-from selfwire.evolvers.dytopo.tuning import current
-from selfwire.evolvers.dytopo.turns import Said
+from selfwire.evolvers.dytopo.delivery import DeliveryResult, deliver
+from selfwire.evolvers.dytopo.domain import MANAGER, Domain, DytopoMemory, get_workers
+from selfwire.evolvers.dytopo.halting import choose_answer
+from selfwire.evolvers.dytopo.induction import RoundGraph
+from selfwire.evolvers.dytopo.rounds import Round, induce_round_graph
+from selfwire.evolvers.dytopo.tuning import get_current_setting
+from selfwire.evolvers.dytopo.turns import WorkerTurn
 from selfwire.graphs.dytopo.method import Dytopo
 from selfwire.graphs.dytopo.state import DytopoContext, DytopoInput, DytopoState, Report
 from selfwire.graphs.dytopo.worker_graph import RoundRun, compile_workers, run_workers
-from selfwire.graphs.node_wrappers import both_forms, choice
-from selfwire.graphs.run_context import chosen, context_schema, edited
+from selfwire.graphs.node_wrappers import make_condition, make_node
+from selfwire.graphs.run_context import apply_prompt_edits, context_schema, get_run_context
 from selfwire.graphs.run_end import run_to_end
-from selfwire.graphs.run_start import new_question, place_in, thread
-from selfwire.graphs.team import embedded
+from selfwire.graphs.run_start import get_run_name, get_scope, new_question
+from selfwire.graphs.team import make_team_node
 from selfwire.runtime.ledger import Ledger
 
 Wire = Callable[[DytopoContext, Usage], Awaitable[tuple[Dytopo, Ledger]]]
@@ -64,7 +64,7 @@ class Given(DytopoContext):
 
 
 @dataclass(frozen=True)
-class Steps:
+class DytopoNodes:
     """The machine's nodes.
 
     Attributes:
@@ -96,34 +96,34 @@ class Steps:
     async def workers(self, state: DytopoState) -> DytopoState:
         """Every worker speaks once (phase 1)."""
         workflow = _workflow(state)
-        memories = Delivered.model_validate({"memories": state["memories"]}).memories
+        memories = DeliveryResult.model_validate({"memories": state["memories"]}).memories
         run = RoundRun(
             team=self.dytopo.team,
             workflow=workflow,
             question=new_question(state),
             goal=state["goal"],
             memories=memories,
-            domain=Remembered.of(workflow).domain,
+            domain=DytopoMemory.of(workflow).domain,
             scope=_scope(state),
         )
         return {"said": await run_workers(run)}
 
     async def induce_topology(self, state: DytopoState) -> DytopoState:
         """The graph of the round (phases 2 and 3)."""
-        setting = current(_workflow(state), self.dytopo.config)
-        graph = await induce(
+        setting = get_current_setting(_workflow(state), self.dytopo.config)
+        graph = await induce_round_graph(
             _said(state), self.dytopo.config, setting, self.dytopo.embedder, scope=_scope(state).at(node="topology")
         )
         return {"graph": graph.model_dump(mode="json")}
 
     async def deliver(self, state: DytopoState) -> DytopoState:
         """The barrier: private messages along the graph, memories for the next round (phase 4)."""
-        graph, workflow, said = Induced.model_validate(state["graph"]), _workflow(state), _said(state)
+        graph, workflow, said = RoundGraph.model_validate(state["graph"]), _workflow(state), _said(state)
         done = deliver(
-            Delivered.model_validate({"memories": state["memories"]}).memories,
+            DeliveryResult.model_validate({"memories": state["memories"]}).memories,
             said,
             graph,
-            roles={name: workflow.pool[name].role for name in workers(workflow)},
+            roles={name: workflow.agents_by_id[name].role for name in get_workers(workflow)},
             limit=self.dytopo.config.memory,
         )
         record = Round(
@@ -145,11 +145,11 @@ class Steps:
         *before, last = [Round.model_validate(one) for one in state["rounds"]]
         workflow = _workflow(state)
         managed = await self.dytopo.team.manage(
-            workflow.pool[MANAGER],
+            workflow.agents_by_id[MANAGER],
             new_question(state),
             state["goal"],
             [one.in_order for one in (*before, last)],
-            Remembered.of(workflow).domain,
+            DytopoMemory.of(workflow).domain,
             scope=_scope(state).at(node=MANAGER, visit=last.number),
         )
         if managed.complete and not self.dytopo.config.halting:
@@ -167,8 +167,8 @@ class Steps:
             TaskError: nobody gave one, in a graph that people use; `solve` says so in its trajectory.
         """
         rounds = [Round.model_validate(one) for one in state["rounds"]]
-        domain = Remembered.of(_workflow(state)).domain
-        found = answer(domain, [one.in_order for one in rounds])
+        domain = DytopoMemory.of(_workflow(state)).domain
+        found = choose_answer(domain, [one.in_order for one in rounds])
         error = None if found else _why_no_answer(domain, rounds)
         if error and not isinstance(_context(), Given):
             raise TaskError(f"{error}; ask again, allow more rounds or choose another model")
@@ -181,8 +181,8 @@ class Steps:
         team = await self.begins(context) if self.begins else self.start
         if team is None:
             raise ConfigError("there is no team; build the graph with one")
-        run = thread()
-        return edited(team, context), Scope(run=run, seed=context.seed, phase="run", task=question.id)
+        run = get_run_name()
+        return apply_prompt_edits(team, context), Scope(run=run, seed=context.seed, phase="run", task=question.id)
 
     @property
     def rounds(self) -> int:
@@ -202,14 +202,14 @@ def after_manager(state: DytopoState) -> Literal["workers", "conclude"]:
     return "conclude" if state["stopped"] else "workers"
 
 
-Step = Callable[[Steps, DytopoState], Awaitable[DytopoState]]
+Step = Callable[[DytopoNodes, DytopoState], Awaitable[DytopoState]]
 
 
-def machine(
+def build_state_graph(
     dytopo: Dytopo, start: Workflow, wire: Wire, begins: Begin | None = None
 ) -> StateGraph[DytopoState, Any, Any, Any]:
     """The whole machine around a team, ready to compile; nodes that call models are wired as their run has chosen."""
-    steps = Steps(dytopo, start, begins)
+    steps = DytopoNodes(dytopo, start, begins)
 
     def paid(step: Step) -> Callable[[DytopoState], Awaitable[DytopoState]]:
         async def run(state: DytopoState) -> DytopoState:
@@ -219,20 +219,20 @@ def machine(
 
         return run
 
-    working = paid(Steps.workers)
+    working = paid(DytopoNodes.workers)
 
     async def in_parallel(state: DytopoState, _: Any) -> DytopoState:
         return await working(state)
 
-    drawn: Any = compile_workers(workers(start))
+    drawn: Any = compile_workers(get_workers(start))
     schema = context_schema(DytopoContext, start, {MANAGER: "manager"})
-    return _assembled(steps, embedded(drawn, in_parallel), both_forms(paid(Steps.manager)), schema)
+    return _assembled(steps, make_team_node(drawn, in_parallel), make_node(paid(DytopoNodes.manager)), schema)
 
 
-def solver(dytopo: Dytopo) -> CompiledStateGraph[DytopoState, Any, Any, Any]:
+def make_solver(dytopo: Dytopo) -> CompiledStateGraph[DytopoState, Any, Any, Any]:
     """The machine for runs that are `Given` team and place, paid for by whoever pays for the method's model."""
-    steps = Steps(dytopo)
-    working, managing = (both_forms(partial(step, steps)) for step in (Steps.workers, Steps.manager))
+    steps = DytopoNodes(dytopo)
+    working, managing = (make_node(partial(step, steps)) for step in (DytopoNodes.workers, DytopoNodes.manager))
     return _assembled(steps, working, managing).compile(name="dytopo")
 
 
@@ -241,36 +241,36 @@ async def run(
 ) -> Report:
     """One question from START to END."""
     given = Given(seed=scope.seed, place=scope.at(task=question.id), start=workflow)
-    limit: RunnableConfig = {"recursion_limit": recursion_limit(dytopo.config.rounds)}
+    limit: RunnableConfig = {"recursion_limit": get_recursion_limit(dytopo.config.rounds)}
     state: Any = await run_to_end(
         dytopo.machine,
         {"question": question.input},
         {**(within or {}), **limit},
-        so_far=lambda state: _so_far(state, question, workflow, scope),
+        so_far=lambda state: _build_partial_result(state, question, workflow, scope),
         context=given,
     )
     return Report.of(state)
 
 
-def _so_far(
+def _build_partial_result(
     state: Mapping[str, Any], question: Question, workflow: Workflow, scope: Scope
 ) -> Trajectory | None:
     """What the rounds of a run that was stopped have come to."""
     rounds = [Round.model_validate(one) for one in state["rounds"]]
-    found = answer(Remembered.of(workflow).domain, [one.in_order for one in rounds])
+    found = choose_answer(DytopoMemory.of(workflow).domain, [one.in_order for one in rounds])
     if not found:
         return None
     report = Report.of({**state, "answer": found, "error": None, "stopped": "stopped"})  # type: ignore[typeddict-item]
     return report.trajectory(question, workflow.fingerprint, scope.sample)
 
 
-def recursion_limit(rounds: int) -> int:
+def get_recursion_limit(rounds: int) -> int:
     """How many steps LangGraph must allow for so many rounds."""
     return rounds * STEPS_PER_ROUND + 4
 
 
 def _assembled(
-    steps: Steps,
+    steps: DytopoNodes,
     working: Runnable[DytopoState, Any],
     managing: Runnable[DytopoState, Any],
     schema: type[DytopoContext] = DytopoContext,
@@ -278,36 +278,36 @@ def _assembled(
     graph: StateGraph[DytopoState, Any, Any, Any] = StateGraph(
         DytopoState, context_schema=schema, input_schema=DytopoInput
     )
-    graph.add_node("begin", both_forms(steps.begin))
+    graph.add_node("begin", make_node(steps.begin))
     graph.add_node("workers", working)
-    graph.add_node("induce_topology", both_forms(steps.induce_topology))
-    graph.add_node("deliver", both_forms(steps.deliver))
+    graph.add_node("induce_topology", make_node(steps.induce_topology))
+    graph.add_node("deliver", make_node(steps.deliver))
     graph.add_node("manager", managing)
-    graph.add_node("conclude", both_forms(steps.conclude))
+    graph.add_node("conclude", make_node(steps.conclude))
     graph.add_edge(START, "begin")
     graph.add_edge("begin", "workers")
     graph.add_edge("workers", "induce_topology")
     graph.add_edge("induce_topology", "deliver")
-    graph.add_conditional_edges("deliver", choice(steps.after_delivery), ["manager", "workers", "conclude"])
-    graph.add_conditional_edges("manager", choice(after_manager), ["workers", "conclude"])
+    graph.add_conditional_edges("deliver", make_condition(steps.after_delivery), ["manager", "workers", "conclude"])
+    graph.add_conditional_edges("manager", make_condition(after_manager), ["workers", "conclude"])
     graph.add_edge("conclude", END)
     return graph
 
 
 def _context() -> DytopoContext:
-    return chosen(DytopoContext)
+    return get_run_context(DytopoContext)
 
 
 def _scope(state: DytopoState) -> Scope:
-    return place_in(state, len(state["rounds"]))
+    return get_scope(state, len(state["rounds"]))
 
 
 def _workflow(state: DytopoState) -> Workflow:
     return Workflow.model_validate(state["workflow"])
 
 
-def _said(state: DytopoState) -> tuple[Said, ...]:
-    return tuple(Said.model_validate(one) for one in state["said"])
+def _said(state: DytopoState) -> tuple[WorkerTurn, ...]:
+    return tuple(WorkerTurn.model_validate(one) for one in state["said"])
 
 
 def _why_no_answer(domain: Domain, rounds: list[Round]) -> str:

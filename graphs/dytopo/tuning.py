@@ -6,16 +6,24 @@ from collections.abc import Sequence
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import total
-from selfwire.core.values import Value
+from selfwire.core.usage import sum_usages
+from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.dytopo.tuning import Setting, Trial, best, current, grid, near, with_setting
-from selfwire.evolvers.trace_text import together
+from selfwire.evolvers.dytopo.tuning import (
+    Setting,
+    Trial,
+    choose_best,
+    find_neighbours,
+    get_current_setting,
+    make_grid,
+    with_setting,
+)
+from selfwire.evolvers.trace_text import gather_all
 from selfwire.graphs.dytopo.method import Dytopo
-from selfwire.graphs.method_protocol import Grade
+from selfwire.graphs.method_protocol import TrajectoryGrader
 
 
-class Tuning(Value):
+class Tuning(FrozenModel):
     """What tuning came to.
 
     Args:
@@ -29,11 +37,11 @@ class Tuning(Value):
     trials: tuple[Trial, ...] = ()
 
 
-async def tuned(
+async def tune_workflow(
     dytopo: Dytopo,
     workflow: Workflow,
     trajectories: Sequence[Trajectory],
-    grade: Grade,
+    grade: TrajectoryGrader,
     *,
     scope: Scope,
     settings: Sequence[Setting] | None = None,
@@ -53,24 +61,29 @@ async def tuned(
     Raises:
         BudgetError, OutageError: the trials must stop.
     """
-    now = current(workflow, dytopo.config)
+    now = get_current_setting(workflow, dytopo.config)
     known = [done for done in trajectories if done.feedback is not None]
     if not known:
         return Tuning(workflow=workflow, chosen=now)
     if settings is None:
-        settings = near(now) if dytopo.config.search == "near" else grid()
+        settings = find_neighbours(now) if dytopo.config.search == "near" else make_grid()
     questions, trials = [done.question for done in known], [_trial(now, known)]
     for setting in dict.fromkeys(settings):
         if setting != now:
             candidate = with_setting(workflow, setting)
             trials.append(_trial(setting, await _runs(dytopo, candidate, questions, grade, scope, at_once)))
-    chosen = best(trials, now)
-    kept = workflow if chosen == now else with_setting(workflow, chosen).descended_from(workflow, ())
+    chosen = choose_best(trials, now)
+    kept = workflow if chosen == now else with_setting(workflow, chosen).with_lineage(workflow, ())
     return Tuning(workflow=kept, chosen=chosen, trials=tuple(trials))
 
 
 async def _runs(
-    dytopo: Dytopo, workflow: Workflow, questions: Sequence[Question], grade: Grade, scope: Scope, at_once: int
+    dytopo: Dytopo,
+    workflow: Workflow,
+    questions: Sequence[Question],
+    grade: TrajectoryGrader,
+    scope: Scope,
+    at_once: int,
 ) -> list[Trajectory]:
     places = asyncio.Semaphore(at_once)
 
@@ -79,12 +92,12 @@ async def _runs(
             place = scope.at(task=question.id)
             return await grade(await dytopo.solve(workflow, question, scope=place), place)
 
-    return await together(one(question) for question in questions)
+    return await gather_all(one(question) for question in questions)
 
 
 def _trial(setting: Setting, runs: Sequence[Trajectory]) -> Trial:
     return Trial(
         setting=setting,
         scores=tuple(done.feedback.score if done.feedback else None for done in runs),
-        tokens=total(done.usage for done in runs).tokens,
+        tokens=sum_usages(done.usage for done in runs).tokens,
     )

@@ -19,15 +19,15 @@ from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.delivery import Memory
 from selfwire.evolvers.dytopo.domain import Domain
-from selfwire.evolvers.dytopo.initial_team import members
-from selfwire.evolvers.dytopo.team import Team, roster
+from selfwire.evolvers.dytopo.initial_team import get_members
+from selfwire.evolvers.dytopo.team import Team, render_roster
 from selfwire.runtime.sync import run_sync
 
 CACHED = 64
 
 
 @dataclass
-class _Fellows:
+class _ActiveWorkers:
     """Those who speak at this moment: LangGraph cancels the others when one worker stops the run."""
 
     busy: int = 0
@@ -76,11 +76,11 @@ class RoundRun:
     memories: Mapping[Id, Memory]
     domain: Domain
     scope: Scope
-    fellows: _Fellows = field(default_factory=_Fellows, repr=False)
+    fellows: _ActiveWorkers = field(default_factory=_ActiveWorkers, repr=False)
 
     @cached_property
     def _roster(self) -> dict[Id, str]:
-        return {agent.id: roster([agent]) for agent in members(self.workflow)}
+        return {agent.id: render_roster([agent]) for agent in get_members(self.workflow)}
 
     def others(self, worker: Id) -> str:
         """The rest of the team, one line per member."""
@@ -121,7 +121,7 @@ async def run_workers(run: RoundRun, config: RunnableConfig | None = None) -> li
     Raises:
         BudgetError, OutageError: the run must stop; workers that are done are not asked again on resume.
     """
-    names = tuple(agent.id for agent in members(run.workflow))
+    names = tuple(agent.id for agent in get_members(run.workflow))
     state = await compile_workers(names).ainvoke({"_said": {}}, config, context=run)
     return [state["_said"][name] for name in names]
 
@@ -141,7 +141,7 @@ class _Worker(Runnable[RoundState, dict[str, Any]]):
             raise ConfigError("workers run in a context; call run_workers")
         async with run.fellows.speaking():
             said = await run.team.turn(
-                run.workflow.pool[self.worker],
+                run.workflow.agents_by_id[self.worker],
                 run.question,
                 run.goal,
                 run.memories.get(self.worker, ()),

@@ -7,16 +7,16 @@ from pydantic import Field
 
 from selfwire.core.protocols import Environment
 from selfwire.core.task import Splits
-from selfwire.core.values import Id, Value
+from selfwire.core.values import FrozenModel, Id
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.rollouts import Ground
+from selfwire.graphs.rollouts import RolloutContext
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.workflow_library import Library
+from selfwire.runtime.workflow_library import WorkflowLibrary
 
 
-class EvolutionConfig(Value):
+class EvolutionConfig(FrozenModel):
     """How an evolution runs.
 
     Args:
@@ -48,7 +48,7 @@ class EvolutionConfig(Value):
 
 
 @dataclass(frozen=True)
-class Parts:
+class EvolutionContext:
     """The live objects of one evolution."""
 
     run: str
@@ -57,14 +57,14 @@ class Parts:
     environment: Environment
     splits: Splits
     seed_workflow: Workflow
-    library: Library
+    library: WorkflowLibrary
     journal: Journal
     ledger: Ledger
 
     @property
-    def ground(self) -> Ground:
+    def ground(self) -> RolloutContext:
         """Where this evolution's teams are run and graded."""
-        return Ground(
+        return RolloutContext(
             environment=self.environment,
             journal=self.journal,
             ledger=self.ledger,

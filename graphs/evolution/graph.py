@@ -7,16 +7,16 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 
-from selfwire.graphs.evolution.config import Parts
-from selfwire.graphs.evolution.nodes import EvolutionState, Phases
+from selfwire.graphs.evolution.config import EvolutionContext
+from selfwire.graphs.evolution.nodes import EvolutionNodes, EvolutionState
 
 Event = dict[str, Any]
 """Progress: phase, iteration, spend, and where they are known done, total, score, accepted, why."""
 
 
-def build(parts: Parts) -> StateGraph[EvolutionState]:
+def build(parts: EvolutionContext) -> StateGraph[EvolutionState]:
     """The outer evolution over its live parts, ready to compile with a checkpointer."""
-    phases = Phases(parts)
+    phases = EvolutionNodes(parts)
 
     def more(state: EvolutionState) -> Literal["rollout", "test", "__end__"]:
         if state["iteration"] < parts.config.iterations:
@@ -41,7 +41,7 @@ def build(parts: Parts) -> StateGraph[EvolutionState]:
 
 
 async def run_evolution(
-    parts: Parts, saver: BaseCheckpointSaver[Any], on_event: Callable[[Event], None] = lambda event: None
+    parts: EvolutionContext, saver: BaseCheckpointSaver[Any], on_event: Callable[[Event], None] = lambda event: None
 ) -> EvolutionState:
     """Start the evolution of `parts`, or go on where its last finished superstep left it.
 
@@ -57,7 +57,7 @@ async def run_evolution(
         "recursion_limit": 5 * parts.config.iterations + 10,
     }
     before = await graph.aget_state(config)
-    if before.created_at is not None and not before.tasks and failed_tests(before.values):
+    if before.created_at is not None and not before.tasks and count_failed_tests(before.values):
         await graph.aupdate_state(config, {"test": {}}, as_node="save")
         before = await graph.aget_state(config)
     # a stop between a node's writes and the next checkpoint leaves a task to finish and no `next`
@@ -68,7 +68,7 @@ async def run_evolution(
     return cast(EvolutionState, (await graph.aget_state(config)).values)
 
 
-def failed_tests(state: Mapping[str, Any]) -> int:
+def count_failed_tests(state: Mapping[str, Any]) -> int:
     """How many test tasks of a finished evolution ended as errors, before or after it."""
     sides = [side["scores"] for side in (state.get("test") or {}).values()]
     return sum(any(score is None for score in scores) for scores in zip(*sides, strict=True))

@@ -14,9 +14,9 @@ from selfwire.core.task import Question, Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.gate import Verdict, decide
-from selfwire.graphs.evolution.config import Parts
-from selfwire.graphs.rollouts import Play, graded, roll_out, solving, spent
+from selfwire.evolvers.gate import GateDecision, decide
+from selfwire.graphs.evolution.config import EvolutionContext
+from selfwire.graphs.rollouts import RolloutFn, collect_rollouts, compute_spent, grade_trajectory, to_rollout_fn
 
 ELAPSED = "elapsed"
 """Name of the journal's note that says how many seconds of wall time the run has had."""
@@ -48,10 +48,10 @@ class EvolutionState(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Phases:
+class EvolutionNodes:
     """The nodes of the graph, over the live parts."""
 
-    parts: Parts
+    parts: EvolutionContext
 
     async def begin(self, state: EvolutionState) -> EvolutionState:
         """Save the seed workflow as version 0."""
@@ -64,8 +64,8 @@ class Phases:
         workflow = await self._workflow(state["incumbent"])
         tasks = self.train_batch(state["iteration"])
         found = await self._run(workflow, tasks, self._scope("rollout", state["iteration"]), self._explored)
-        kept = await self.parts.journal.noted(trajectories_note(state["iteration"], "rollout"))
-        return {"trajectories": [kept[kept_as(t)] for t in found], "train": mean_score(found)}
+        kept = await self.parts.journal.get_note(get_trajectories_note(state["iteration"], "rollout"))
+        return {"trajectories": [kept[get_sample_name(t)] for t in found], "train": compute_mean_score(found)}
 
     async def evolve(self, state: EvolutionState) -> EvolutionState:
         """Let the method rewrite the incumbent."""
@@ -77,7 +77,7 @@ class Phases:
         tasks = {task.id: task for task in self.train_batch(state["iteration"])}
 
         async def grade(done: Trajectory, at: Scope) -> Trajectory:
-            return await graded(self.parts.ground, tasks[done.question.id], done, at)
+            return await grade_trajectory(self.parts.ground, tasks[done.question.id], done, at)
 
         evolved = await self.parts.method.evolve(workflow, trajectories, scope=scope, grade=grade)
         record = evolved.model_dump(mode="json", exclude={"workflow"})
@@ -89,9 +89,9 @@ class Phases:
         candidate = await self._workflow(state["candidate"])
         evolved = await self.parts.journal.get_body(state["evolved"])
         if _structure(candidate) == _structure(incumbent) and not evolved["gated"]:
-            verdict = _waved_through("agents and topology are unchanged", state["equals"])
+            verdict = _accept_without_gate("agents and topology are unchanged", state["equals"])
         elif self.parts.config.gate == "off":
-            verdict = _waved_through("the gate is off", state["equals"])
+            verdict = _accept_without_gate("the gate is off", state["equals"])
         else:
             return await self._compared(incumbent, candidate, state)
         return await self._ruled(verdict, candidate)
@@ -128,7 +128,7 @@ class Phases:
             report[label] = {
                 "workflow": workflow.fingerprint,
                 "scores": [t.feedback.score if t.feedback else None for t in found],
-                "usage": spent(found).model_dump(mode="json"),
+                "usage": compute_spent(found).model_dump(mode="json"),
             }
         return {"test": report}
 
@@ -148,18 +148,18 @@ class Phases:
         candidate = await self.parts.method.learn_held_out(candidate, after)
         if verdict.accepted:
             return await self._ruled(verdict, candidate)
-        kept = self.parts.method.keep_learned(incumbent, candidate)
-        removal = self.parts.method.pruned(kept) if verdict.try_pruning else None
+        kept = self.parts.method.carry_over_memory(incumbent, candidate)
+        removal = self.parts.method.propose_pruning(kept) if verdict.try_pruning else None
         if removal is not None:
             smaller = kept.apply(removal)
             after = await self._run(smaller, tasks, self._scope("gate", state["iteration"], of="pruned"))
             pruned = self._decide(before, after, state["equals"])
             if pruned.accepted:
-                smaller = self.parts.method.keep_learned(smaller, kept).descended_from(incumbent, [removal])
+                smaller = self.parts.method.carry_over_memory(smaller, kept).with_lineage(incumbent, [removal])
                 return await self._ruled(pruned.replace(why=f"{pruned.why}; {removal.why}"), smaller, removal)
-        return await self._ruled(verdict, kept if kept == incumbent else kept.descended_from(incumbent, []))
+        return await self._ruled(verdict, kept if kept == incumbent else kept.with_lineage(incumbent, []))
 
-    async def _ruled(self, verdict: Verdict, kept: Workflow, removal: Rewiring | None = None) -> EvolutionState:
+    async def _ruled(self, verdict: GateDecision, kept: Workflow, removal: Rewiring | None = None) -> EvolutionState:
         """What the iteration leaves; a removal in the candidate's place is what it has applied."""
         ruled: EvolutionState = {
             "incumbent": await self._put(kept),
@@ -171,7 +171,7 @@ class Phases:
             ruled["evolved"] = await self.parts.journal.put_body(applied)
         return ruled
 
-    def _decide(self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int) -> Verdict:
+    def _decide(self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int) -> GateDecision:
         config = self.parts.config
         return decide(
             [t.feedback.score if t.feedback else None for t in before],
@@ -196,7 +196,7 @@ class Phases:
         workflow: Workflow,
         tasks: Sequence[Task],
         scope: Scope,
-        play: Play | None = None,
+        play: RolloutFn | None = None,
         had: Mapping[str, Trajectory] = FrozenMap(),
     ) -> list[Trajectory]:
         """Trajectories in the order of the tasks; those that there are already, by task, are taken as they are."""
@@ -205,13 +205,13 @@ class Phases:
         def progress(trajectory: Trajectory) -> None:
             done.append(trajectory)
             asked = len({one.question.id for one in done})
-            self._tell(scope.phase, scope.iteration, done=asked, total=len(tasks), score=mean_score(done))
+            self._tell(scope.phase, scope.iteration, done=asked, total=len(tasks), score=compute_mean_score(done))
 
-        play = play or solving(self.parts.method)
+        play = play or to_rollout_fn(self.parts.method)
         if had:
             ground = replace(ground, keep_errors_below=1.0)  # a few are left, and the whole was found sound before
         left = [task for task in tasks if task.id not in had]
-        new = await roll_out(ground, play, workflow, left, scope, progress)
+        new = await collect_rollouts(ground, play, workflow, left, scope, progress)
         at = {task.id: place for place, task in enumerate(tasks)}
         found = sorted([*had.values(), *new], key=lambda one: at[one.question.id])
         await self._keep(found, scope)
@@ -220,16 +220,16 @@ class Phases:
     async def _graded(self, scope: Scope) -> dict[str, Trajectory]:
         """What a phase has graded before, by task."""
         side = scope.run.partition("/")[2]
-        bodies = await self.parts.journal.noted(trajectories_note(scope.iteration, scope.phase, side)) or {}
+        bodies = await self.parts.journal.get_note(get_trajectories_note(scope.iteration, scope.phase, side)) or {}
         known = [Trajectory.model_validate(await self.parts.journal.get_body(body)) for body in bodies.values()]
         return {one.question.id: one for one in known if one.feedback is not None}
 
     async def _keep(self, found: Sequence[Trajectory], scope: Scope) -> None:
         """Put the trajectories into the journal, and note where they are found by phase and task."""
-        bodies = {kept_as(t): await self.parts.journal.put_body(t.model_dump(mode="json")) for t in found}
+        bodies = {get_sample_name(t): await self.parts.journal.put_body(t.model_dump(mode="json")) for t in found}
         side = scope.run.partition("/")[2]
-        await self.parts.journal.note(trajectories_note(scope.iteration, scope.phase, side), bodies)
-        await self.parts.journal.note(ELAPSED, self.parts.ledger.spent.seconds)  # for a budget after a kill
+        await self.parts.journal.put_note(get_trajectories_note(scope.iteration, scope.phase, side), bodies)
+        await self.parts.journal.put_note(ELAPSED, self.parts.ledger.spent.seconds)  # for a budget after a kill
 
     def _tell(self, phase: str, iteration: int, **event: Any) -> None:
         spend = self.parts.ledger.spent.model_dump(mode="json")
@@ -247,12 +247,12 @@ class Phases:
         await self.parts.library.save(self.parts.config.name, workflow, run=self.parts.run, step=step, facts=facts)
 
 
-def kept_as(done: Trajectory) -> str:
+def get_sample_name(done: Trajectory) -> str:
     """Name of a trajectory within its phase: its task's id, and which of several samples it is."""
     return f"{done.question.id}#{done.sample}" if done.sample else done.question.id
 
 
-def trajectories_note(iteration: int, phase: str, side: str = "") -> str:
+def get_trajectories_note(iteration: int, phase: str, side: str = "") -> str:
     """Name of the journal's note that lists a phase's trajectories, as hashes by task.
 
     Args:
@@ -263,7 +263,7 @@ def trajectories_note(iteration: int, phase: str, side: str = "") -> str:
     return f"trajectories/{iteration}/{phase}/{side}"
 
 
-def mean_score(trajectories: Sequence[Trajectory]) -> float | None:
+def compute_mean_score(trajectories: Sequence[Trajectory]) -> float | None:
     """Mean score over graded trajectories; None if none was graded."""
     scores = [trajectory.feedback.score for trajectory in trajectories if trajectory.feedback]
     return float(np.mean(scores)) if scores else None
@@ -272,7 +272,7 @@ def mean_score(trajectories: Sequence[Trajectory]) -> float | None:
 def _drawn(tasks: Sequence[Task], size: int, iteration: int, scope: Scope) -> tuple[Task, ...]:
     if not tasks:
         return ()
-    dealt = _dealt(len(tasks), scope)
+    dealt = _iterate_shuffled(len(tasks), scope)
     waiting: list[int] = []
     for _ in range(iteration + 1):
         batch, twice = list[int](), list[int]()
@@ -283,14 +283,14 @@ def _drawn(tasks: Sequence[Task], size: int, iteration: int, scope: Scope) -> tu
     return tuple(tasks[index] for index in batch)
 
 
-def _dealt(size: int, scope: Scope) -> Iterator[int]:
+def _iterate_shuffled(size: int, scope: Scope) -> Iterator[int]:
     """Indices without end: one shuffle of all after the other."""
     for epoch in count():
         yield from (int(index) for index in scope.at(iteration=epoch).random("order").permutation(size))
 
 
-def _waved_through(why: str, equals: int) -> Verdict:
-    return Verdict(accepted=True, why=why, difference=None, compared=0, left_out=0, patience_used=equals)
+def _accept_without_gate(why: str, equals: int) -> GateDecision:
+    return GateDecision(accepted=True, why=why, difference=None, compared=0, left_out=0, patience_used=equals)
 
 
 def _structure(workflow: Workflow) -> tuple[Any, ...]:

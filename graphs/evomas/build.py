@@ -12,18 +12,18 @@ from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.pool import METHOD
-from selfwire.graphs.evomas.chooser_factory import Adapters
+from selfwire.graphs.evomas.chooser_factory import ChooserFactory
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.evomas.state import EvomasContext
-from selfwire.graphs.evomas.state_graph import EvomasGraph, machine
-from selfwire.graphs.method_factory import Wiring
-from selfwire.graphs.run_start import Opening
-from selfwire.runtime.workflow_library import Library
+from selfwire.graphs.evomas.state_graph import EvomasGraph, build_state_graph
+from selfwire.graphs.method_factory import MethodFactory
+from selfwire.graphs.run_start import RunStart
+from selfwire.runtime.workflow_library import WorkflowLibrary
 from selfwire.tools.browse import with_pages
-from selfwire.tools.langchain import toolbox
+from selfwire.tools.langchain import make_toolbox
 from selfwire.tools.search import Document, SearchTool, read_documents
 
-EvomasWiring = Wiring[Evomas, EvomasConfig]
+EvomasWiring = MethodFactory[Evomas, EvomasConfig]
 
 
 def build(
@@ -33,9 +33,9 @@ def build(
     judge: str | BaseChatModel | None = None,
     tools: Sequence[BaseTool | Tool] = (),
     corpus: str | Path | Sequence[Document] = (),
-    seed: Workflow | str | Path | None = None,
+    initial: Workflow | str | Path | None = None,
     name: str = METHOD,
-    library: Library | None = None,
+    library: WorkflowLibrary | None = None,
     config: EvomasConfig = EvomasConfig(),
     budget: Budget = Budget(),
     embedder: str | Embedder = "auto",
@@ -45,12 +45,12 @@ def build(
     `stages` of the result tell what was drawn, run and judged at every stage.
 
     Args:
-        model: plays the agents; a name as for `chat_model`, or a ready model.
+        model: plays the agents; a name as for `make_chat_model`, or a ready model.
         meta: plans; by default `model`.
         judge: evaluates; by default `meta`.
         tools: what searcher and browser hold, such as a search of the web; a local search brings a page reader.
         corpus: documents for a local search and page reader, or a JSONL file of them with title and text.
-        seed: the pool with its router: a workflow, a reference in the library or the path of an exported one. By
+        initial: the pool with its router: a workflow, a reference in the library or the path of an exported one. By
             default the head of `name` in the library, else the pool of the config with an untrained router.
         name: of the pool in the library.
         library: where runs may choose a saved pool, if given.
@@ -65,16 +65,16 @@ def build(
     """
     documents = read_documents(Path(corpus)) if isinstance(corpus, str | Path) else tuple(corpus)
     local = [SearchTool(documents)] if documents else []
-    wiring = wired(config, model, meta, judge, toolbox([*tools, *local]), budget, embedder)
-    start = wiring.start(seed, name, library)
+    wiring = make_evomas_factory(config, model, meta, judge, make_toolbox([*tools, *local]), budget, embedder)
+    start = wiring.start(initial, name, library)
 
     async def begins(context: EvomasContext) -> Workflow:
-        return await wiring.looked_up(context, library) or start
+        return await wiring.load_workflow(context, library) or start
 
-    return machine(config, Opening(start, begins), wiring)
+    return build_state_graph(config, RunStart(start, begins), wiring)
 
 
-def wired(
+def make_evomas_factory(
     config: EvomasConfig,
     model: str | BaseChatModel,
     meta: str | BaseChatModel | None = None,
@@ -84,9 +84,9 @@ def wired(
     embedder: str | Embedder = "auto",
 ) -> EvomasWiring:
     """Models, tools and embedder of a graph; all its runs share the heads that are built."""
-    adapters = Adapters()
+    adapters = ChooserFactory()
 
     def made(model: Model, held: Toolbox, embeds: Embedder, config: EvomasConfig) -> Evomas:
         return Evomas(model, held, embeds, config, adapters)
 
-    return Wiring(METHOD, made, config, model, meta, judge, with_pages(tools), budget, embedder)
+    return MethodFactory(METHOD, made, config, model, meta, judge, with_pages(tools), budget, embedder)

@@ -6,15 +6,16 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.pool import plan_of
+from selfwire.evolvers.evomas.pool import to_layers
 from selfwire.evolvers.trained_router.choosers import FixedChooser, LearnedChooser, RandomChooser
 from selfwire.evolvers.trained_router.decisions import Chooser
-from selfwire.graphs.trained_router.heads import Heads, sampling_of
+from selfwire.graphs.trained_router.heads import Heads, get_sampling
 
 if TYPE_CHECKING:
     pass
 
-class Adapters:
+
+class ChooserFactory:
     """Makes choosers, and keeps the heads that it has built."""
 
     def __init__(self) -> None:
@@ -38,11 +39,12 @@ class Adapters:
             return FixedChooser(_plan(workflow, config))
         trained = config.adapter == "learned"
         head = await self.heads.head(workflow, config.head, embedder, trained=trained, transfer=config.transfer)
-        return LearnedChooser(head, sampling_of(workflow, config.routing), embedder)
+        return LearnedChooser(head, get_sampling(workflow, config.routing), embedder)
+
 
 def _plan(workflow: Workflow, config: EvomasConfig) -> tuple[tuple[str, ...], ...]:
-    plan = config.plan or plan_of(workflow.topology)
-    unknown = sorted({one for layer in plan for one in layer} - set(workflow.pool))
+    plan = config.plan or to_layers(workflow.topology)
+    unknown = sorted({one for layer in plan for one in layer} - set(workflow.agents_by_id))
     if unknown:
-        raise ConfigError(f"the plan names {', '.join(unknown)}; the pool has {', '.join(workflow.pool)}")
+        raise ConfigError(f"the plan names {', '.join(unknown)}; the pool has {', '.join(workflow.agents_by_id)}")
     return plan

@@ -9,31 +9,31 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ModelError
-from selfwire.core.protocols import Act, Embedder, Model, Toolbox
+from selfwire.core.protocols import AgentRunner, Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Trajectory
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.pool import METHOD, browsing, seed
-from selfwire.evolvers.evomas.stages import Stage, episode, running, settled_answer
+from selfwire.evolvers.evomas.pool import METHOD, find_browsing_tools, make_initial_workflow
+from selfwire.evolvers.evomas.stages import Stage, get_runnable_part, get_settled_answer, to_episode
 from selfwire.evolvers.evomas.state import TaskState
-from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trained_router.decisions import Chooser
 from selfwire.evolvers.trained_router.weights import ROUTER
-from selfwire.graphs.evomas.chooser_factory import Adapters
-from selfwire.graphs.evomas.stage import StageRun, layered_topology
-from selfwire.graphs.method_protocol import Evolved, Grade, Method
+from selfwire.graphs.evomas.chooser_factory import ChooserFactory
+from selfwire.graphs.evomas.stage import StageRun, make_layered_topology
+from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader
 from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.run_end import run_to_end
-from selfwire.graphs.run_start import Opening
-from selfwire.graphs.trained_router.learning import episode_of, updated
-from selfwire.nodes.agent import agent_act
-from selfwire.nodes.ensemble import ensemble_act
+from selfwire.graphs.run_start import RunStart
+from selfwire.graphs.trained_router.learning import to_router_episode, update_router
+from selfwire.nodes.agent import make_agent_runner
+from selfwire.nodes.ensemble import make_ensemble_runner
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Evomas(Method):
     toolbox: Toolbox
     embedder: Embedder
     config: EvomasConfig = field(default_factory=EvomasConfig)
-    adapters: Adapters = field(default_factory=Adapters)
+    adapters: ChooserFactory = field(default_factory=ChooserFactory)
 
     @property
     def name(self) -> str:
@@ -60,23 +60,25 @@ class Evomas(Method):
         return METHOD
 
     @cached_property
-    def coach(self) -> Coach:
+    def coach(self) -> PromptedModel:
         """Planner and evaluator with EvoMAS's prompts."""
-        return Coach(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
+        return PromptedModel(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
 
     @cached_property
-    def acts(self) -> dict[str, Act]:
+    def acts(self) -> dict[str, AgentRunner]:
         """How agents act, by kind."""
         heat = self.config.temperature
         return {
-            "worker": agent_act(self.model, self.toolbox, temperature=heat),
-            "ensemble": ensemble_act(self.model, load_prompts("nodes"), temperature=heat),
+            "worker": make_agent_runner(self.model, self.toolbox, temperature=heat),
+            "ensemble": make_ensemble_runner(self.model, load_prompts("nodes"), temperature=heat),
         }
 
-    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+    def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
         """The pool; its browser holds what opens pages even where that is not lent to others."""
         prompts = load_prompts("evolvers", METHOD)
-        return seed(prompts, tools=tools, pages=browsing(self.toolbox) if tools else (), config=self.config)
+        return make_initial_workflow(
+            prompts, tools=tools, pages=find_browsing_tools(self.toolbox) if tools else (), config=self.config
+        )
 
     async def chooser(self, workflow: Workflow) -> Chooser:
         """Who chooses layers, as the config says; a head is built once per weights, off the event loop."""
@@ -95,7 +97,7 @@ class Evomas(Method):
 
         Returns:
             The steps of all stages (`visit` is the stage) and the final answer; planning, judging and the last
-            synthesis are its overhead. `notes` hold `episode` (decisions and the evaluator's rewards, its utility
+            synthesis are its overhead. `notes` hold `to_episode` (decisions and the evaluator's rewards, its utility
             open), `stages`, `status` and the `topology` that ran last. A planner or an evaluator that fails ends the
             run with what its stages came to; it is an error where that is nothing.
 
@@ -103,22 +105,24 @@ class Evomas(Method):
             BudgetError, OutageError: the run must stop; `reached` holds what its stages came to until then.
         """
         from selfwire.graphs.evomas.state_graph import (  # the machine is made of this method's steps
-            machine,
+            build_state_graph,
             steps_needed,
         )
 
         async def wire(context: object, spent: Usage) -> tuple[Evomas, None]:
             return self, None
 
-        graph = machine(self.config, Opening(workflow, scope=scope, asked=question), wire).compile(name=METHOD)
+        graph = build_state_graph(self.config, RunStart(workflow, scope=scope, asked=question), wire).compile(
+            name=METHOD
+        )
         limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.stages)}
         final = await run_to_end(
             graph,
             {"question": question.input},
             {**(within or {}), **limit},
-            so_far=lambda state: _so_far(state, workflow, question, scope),
+            so_far=lambda state: _build_partial_result(state, workflow, question, scope),
         )
-        return result(final, workflow, question, scope)
+        return make_result(final, workflow, question, scope)
 
     async def run_stage(
         self, workflow: Workflow, question: Question, state: TaskState, layers: Sequence[Sequence[str]], scope: Scope
@@ -127,7 +131,9 @@ class Evomas(Method):
         run = StageRun(workflow, question, state, self.config.task_state, self.acts, scope)
         return await run.play(layers)
 
-    async def verified(self, workflow: Workflow, question: Question, outcome: str, scope: Scope) -> tuple[str, Usage]:
+    async def verify_answer(
+        self, workflow: Workflow, question: Question, outcome: str, scope: Scope
+    ) -> tuple[str, Usage]:
         """What looking up an outcome's claims brings, with all tools that the pool holds; "" where that fails."""
         held = tuple(dict.fromkeys(tool for agent in workflow.agents for tool in agent.tools))
         agent = Agent(id="verifier", prompt=load_prompts("evolvers", METHOD).text("verify").strip(), tools=held)
@@ -135,7 +141,7 @@ class Evomas(Method):
         try:
             step = await self.acts["worker"](agent, question, inbox, scope=scope.at(node=agent.id))
         except ModelError as error:
-            return "", cost_of(error)
+            return "", get_error_cost(error)
         return step.output, step.usage
 
     async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
@@ -144,24 +150,28 @@ class Evomas(Method):
         return await asyncio.gather(*(self.solve(workflow, question, scope=place) for place in places))
 
     async def evolve(
-        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
-    ) -> Evolved:
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
+    ) -> EvolveResult:
         """One batch of REINFORCE; agents and topology stay, the router's weights are what is learned.
 
         Nothing is learned where nobody asks the head, and from trajectories that an error has ended.
         """
-        episodes = [found for one in trajectories if (found := episode_of(one)) is not None]
+        episodes = [found for one in trajectories if (found := to_router_episode(one)) is not None]
         if self.config.adapter != "learned" or not episodes:
-            return Evolved(workflow=workflow)
-        learned, _, update = await updated(workflow, episodes, self.config.routing, self.config.train, self.embedder)
-        return Evolved(workflow=learned.descended_from(workflow, ()), notes={"update": update.model_dump(mode="json")})
+            return EvolveResult(workflow=workflow)
+        learned, _, update = await update_router(
+            workflow, episodes, self.config.routing, self.config.train, self.embedder
+        )
+        return EvolveResult(
+            workflow=learned.with_lineage(workflow, ()), notes={"update": update.model_dump(mode="json")}
+        )
 
-    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+    def carry_over_memory(self, kept: Workflow, candidate: Workflow) -> Workflow:
         """The kept pool with the candidate's router, which reads agents by their texts."""
-        return kept.learned(**{ROUTER: candidate.memory[ROUTER]}) if ROUTER in candidate.memory else kept
+        return kept.with_memory(**{ROUTER: candidate.memory[ROUTER]}) if ROUTER in candidate.memory else kept
 
 
-def _so_far(
+def _build_partial_result(
     state: Mapping[str, Any], workflow: Workflow, question: Question, scope: Scope
 ) -> Trajectory | None:
     """The last artifact that was passed in a run that was stopped, else its last attempt."""
@@ -171,11 +181,11 @@ def _so_far(
     attempts = [one.outcome for one in stages if one.outcome]
     if not attempts:
         return None
-    answer = settled_answer(stages) or attempts[-1]
-    return result({**state, "stages": told, "answer": answer, "status": "stopped"}, workflow, question, scope)
+    answer = get_settled_answer(stages) or attempts[-1]
+    return make_result({**state, "stages": told, "answer": answer, "status": "stopped"}, workflow, question, scope)
 
 
-def result(final: Mapping[str, Any], workflow: Workflow, question: Question, scope: Scope) -> Trajectory:
+def make_result(final: Mapping[str, Any], workflow: Workflow, question: Question, scope: Scope) -> Trajectory:
     """The trajectory of a run out of the machine's final state."""
     done = Trajectory(
         question=question,
@@ -186,13 +196,13 @@ def result(final: Mapping[str, Any], workflow: Workflow, question: Question, sco
         sample=scope.sample,
     )
     stages = [Stage.model_validate(one) for one in final["stages"]]
-    decided = episode(stages)
+    decided = to_episode(stages)
     notes = {
         "episode": decided.model_dump(mode="json") if decided else None,
         "stages": final["stages"],
         "status": final["status"],
     }
-    if drawn := [one.layered for one in stages if one.layered is not None and running(one.layered).layers]:
-        notes["topology"] = layered_topology(running(drawn[-1]).layers).model_dump(mode="json")
+    if drawn := [one.layered for one in stages if one.layered is not None and get_runnable_part(one.layered).layers]:
+        notes["topology"] = make_layered_topology(get_runnable_part(drawn[-1]).layers).model_dump(mode="json")
     spent = Usage.model_validate(final["usage"])
-    return done.replace(overhead=spent.without(total(step.usage for step in done.steps)), notes=notes)
+    return done.replace(overhead=spent.subtract(sum_usages(step.usage for step in done.steps)), notes=notes)

@@ -11,9 +11,9 @@ from langgraph_sdk.runtime import ServerRuntime
 from selfwire.core.protocols import Toolbox
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.pool import METHOD
-from selfwire.graphs.evomas.build import EvomasWiring, wired
-from selfwire.graphs.evomas.state_graph import machine
-from selfwire.graphs.run_start import Opening
+from selfwire.graphs.evomas.build import EvomasWiring, make_evomas_factory
+from selfwire.graphs.evomas.state_graph import build_state_graph
+from selfwire.graphs.run_start import RunStart
 from selfwire.graphs.serving import Current, Served, Service
 
 
@@ -23,11 +23,11 @@ async def graph(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:
 
 
 def _wired(model: str, tools: Toolbox) -> EvomasWiring:
-    return wired(EvomasConfig(), model, tools=tools)
+    return make_evomas_factory(EvomasConfig(), model, tools=tools)
 
 
 def _compiled(wiring: EvomasWiring, current: Current) -> Served:
-    return machine(wiring.config, Opening(wiring.check(current.workflow)), wiring).compile(name=METHOD)
+    return build_state_graph(wiring.config, RunStart(wiring.check(current.workflow)), wiring).compile(name=METHOD)
 
 
 SERVICE = Service(METHOD, _wired, _compiled)

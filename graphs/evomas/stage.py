@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
-from selfwire.core.protocols import Act
+from selfwire.core.protocols import AgentRunner
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Edge, Node, Topology
@@ -20,9 +20,9 @@ from selfwire.core.trajectory import Message, Step, ToolUse, Trajectory
 from selfwire.core.values import fingerprint, is_id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.pool import EARLY_EXIT
-from selfwire.evolvers.evomas.state import TaskState, full_text
-from selfwire.graphs.agent_node import TeamRun
-from selfwire.graphs.routers import every
+from selfwire.evolvers.evomas.state import TaskState, format_state
+from selfwire.graphs.agent_node import TeamContext
+from selfwire.graphs.routers import route_to_all
 from selfwire.graphs.team import run_team
 
 STATE, OUTCOME = "task_state", "outcome"
@@ -35,7 +35,7 @@ _SOURCE = re.compile(r"https?://[^\s<>\"')\]]+|^\[\d+\] (.+)$", re.MULTILINE)
 MOST_SOURCES = 10
 
 
-def layered_topology(layers: Sequence[Sequence[str]]) -> Topology:
+def make_layered_topology(layers: Sequence[Sequence[str]]) -> Topology:
     """G_t with its two ends: consecutive layers are fully joined.
 
     Args:
@@ -65,16 +65,16 @@ def layered_topology(layers: Sequence[Sequence[str]]) -> Topology:
     )
 
 
-def whole_topology(workflow: Workflow, layers: int) -> Topology:
+def make_whole_topology(workflow: Workflow, layers: int) -> Topology:
     """What may be drawn: every agent of the pool in every layer."""
     working = [agent.id for agent in workflow.agents if agent.id != EARLY_EXIT]
-    return layered_topology([working or [EARLY_EXIT]] * layers)
+    return make_layered_topology([working or [EARLY_EXIT]] * layers)
 
 
-def placed(workflow: Workflow, layers: int) -> Workflow:
+def place_agents(workflow: Workflow, layers: int) -> Workflow:
     """The pool with a node for every place that an agent may have, and no edges, for whoever asks where agents are."""
-    drawn = whole_topology(workflow, layers)
-    nodes = tuple(node for node in drawn.nodes if node.agent in workflow.pool)
+    drawn = make_whole_topology(workflow, layers)
+    nodes = tuple(node for node in drawn.nodes if node.agent in workflow.agents_by_id)
     return workflow.replace(topology=Topology(nodes=nodes, entry=nodes[0].id, sink=nodes[0].id))
 
 
@@ -101,20 +101,20 @@ class StageRun:
     question: Question
     state: TaskState
     whole: bool
-    acts: dict[str, Act]
+    acts: dict[str, AgentRunner]
     scope: Scope
 
     async def play(self, layers: Sequence[Sequence[str]]) -> Trajectory:
         """Run the layers as a team; the trajectory's answer is the stage's outcome, its steps are the agents'."""
-        run = TeamRun(
+        run = TeamContext(
             question=self._asked(),
             scope=self.scope,
             agents={agent.id: agent for agent in (*self.workflow.agents, *ENDS)},
             act=self._act,
-            router=every,
+            router=route_to_all,
             workflow=self.workflow.fingerprint,
         )
-        done = await run_team(layered_topology(layers), run)
+        done = await run_team(make_layered_topology(layers), run)
         return done.replace(steps=tuple(step for step in done.steps if step.agent not in (STATE, OUTCOME)))
 
     def _asked(self) -> Question:
@@ -134,7 +134,7 @@ class StageRun:
             answers = self._artifacts(scope.node)
         context = [] if agent.kind == "ensemble" else self._context(scope.node)
         act = self.acts.get(agent.kind, self.acts["worker"])
-        return marked(agent, await act(agent, question, (*context, *answers), scope=scope))
+        return mark_output(agent, await act(agent, question, (*context, *answers), scope=scope))
 
     def _context(self, node: str) -> list[Message]:
         text = self._told()
@@ -146,7 +146,7 @@ class StageRun:
         return [Message(source=f"subtask-{one.id}", target=node, text=one.artifact) for one in done if one.artifact]
 
     def _told(self) -> str:
-        return full_text(self.state) if self.whole else ""
+        return format_state(self.state) if self.whole else ""
 
 
 def aggregate(inbox: Sequence[Message]) -> str:
@@ -156,18 +156,18 @@ def aggregate(inbox: Sequence[Message]) -> str:
     return "\n\n".join(f"[{message.source.partition('-')[2]}]\n{message.text}" for message in inbox)
 
 
-def marked(agent: Agent, step: Step) -> Step:
+def mark_output(agent: Agent, step: Step) -> Step:
     """The step with what its agent must say of where the answer comes from, if it has not said so itself."""
     if step.error or not step.output.strip():
         return step
     if agent.kind == "knowledge" and not _OWN.search(step.output):
         return step.replace(output=f"{step.output}\n\n{OWN_KNOWLEDGE}")
     if (step.tools or agent.kind == "searcher") and not _SOURCES.search(step.output):
-        return step.replace(output=f"{step.output}\n\nSources: {'; '.join(sources(step.tools))}")
+        return step.replace(output=f"{step.output}\n\nSources: {'; '.join(find_sources(step.tools))}")
     return step
 
 
-def sources(uses: Sequence[ToolUse]) -> tuple[str, ...]:
+def find_sources(uses: Sequence[ToolUse]) -> tuple[str, ...]:
     """Addresses and numbered titles in tools' results; else the names of the tools that gave one."""
     good = [use for use in uses if not use.error]
     found = (match[1] or match[0] for use in good for match in _SOURCE.finditer(use.result))

@@ -8,10 +8,10 @@ from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.evomas.state import TaskState
-from selfwire.graphs.run_context import Choices
+from selfwire.graphs.run_context import RunContext
 
 
-class EvomasContext(Choices):
+class EvomasContext(RunContext):
     """What can be chosen per run; each field's description says what it does."""
 
     stages: int | None = Field(default=None, ge=1, le=100, description="Most stages; empty for the graph's own.")
@@ -58,21 +58,21 @@ class EvomasState(TypedDict, total=False):
     usage: dict[str, Any]
 
 
-def pool_in(state: EvomasState) -> Workflow:
+def get_pool(state: EvomasState) -> Workflow:
     """The agents."""
     return Workflow.model_validate(state["pool"])
 
 
-def task_in(state: EvomasState) -> TaskState:
+def get_task(state: EvomasState) -> TaskState:
     """The task state."""
     return TaskState.model_validate(state["task"])
 
 
-def stage_in(state: EvomasState) -> Stage:
+def get_stage(state: EvomasState) -> Stage:
     """The present stage."""
     return Stage.model_validate(state["stage"])
 
 
-def stages_in(state: EvomasState) -> list[Stage]:
+def get_stages(state: EvomasState) -> list[Stage]:
     """The stages that are over."""
     return [Stage.model_validate(one) for one in state["stages"]]

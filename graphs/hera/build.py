@@ -13,14 +13,14 @@ from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.initial_team import METHOD
 from selfwire.graphs.hera.method import Hera
 from selfwire.graphs.hera.state import HeraContext
-from selfwire.graphs.hera.state_graph import HeraGraph, Steps, machine
-from selfwire.graphs.method_factory import Wiring
-from selfwire.graphs.run_start import Assess
-from selfwire.graphs.version_saver import saver
-from selfwire.runtime.workflow_library import Library
-from selfwire.tools.langchain import toolbox
+from selfwire.graphs.hera.state_graph import HeraGraph, HeraNodes, build_state_graph
+from selfwire.graphs.method_factory import MethodFactory
+from selfwire.graphs.run_start import AnswerGrader
+from selfwire.graphs.version_saver import make_saver
+from selfwire.runtime.workflow_library import WorkflowLibrary
+from selfwire.tools.langchain import make_toolbox
 
-HeraWiring = Wiring[Hera, HeraConfig]
+HeraWiring = MethodFactory[Hera, HeraConfig]
 
 
 def build(
@@ -28,11 +28,11 @@ def build(
     *,
     meta: str | BaseChatModel | None = None,
     tools: Sequence[BaseTool | Tool] = (),
-    seed: Workflow | str | Path | None = None,
+    initial: Workflow | str | Path | None = None,
     name: str = METHOD,
-    library: Library | None = None,
+    library: WorkflowLibrary | None = None,
     config: HeraConfig = HeraConfig(),
-    assess: Assess | None = None,
+    grader: AnswerGrader | None = None,
     budget: Budget = Budget(),
     embedder: str | Embedder = "auto",
 ) -> HeraGraph:
@@ -42,15 +42,15 @@ def build(
     learn from one: G topologies are run and compared. Other choices per run are those of `HeraContext`.
 
     Args:
-        model: plays the agents; a name as for `chat_model`, or a ready model.
+        model: plays the agents; a name as for `make_chat_model`, or a ready model.
         meta: plays the orchestrator; by default `model`.
         tools: what the retriever holds (and the calculator, if there is a tool of that name).
-        seed: the workflow to start from: a workflow, a reference in the library or the path of an exported one. By
+        initial: the workflow to start from: a workflow, a reference in the library or the path of an exported one. By
             default the head of `name` in the library, else the pool of eight and the calculator.
         name: the name under which evolved workflows are saved in the library.
         library: keeps every workflow that a run evolves, if given.
         config: the method's knobs and ablations.
-        assess: `await assess(question, answer, scope)` says what an answer is worth; without it nothing evolves.
+        grader: `await grader(question, answer, scope)` says what an answer is worth; without it nothing evolves.
         budget: what one question may cost at most.
         embedder: compares profiles and insights: auto (MiniLM if its weights are on this machine), minilm, hashing,
             or a ready one.
@@ -59,12 +59,12 @@ def build(
         ConfigError: a model, a tool or the seed cannot be used.
         LibraryError: the seed is not to be found or corrupt.
     """
-    wiring = HeraWiring(METHOD, Hera, config, model, meta, None, toolbox(tools), budget, embedder)
-    start = wiring.start(seed, name, library)
+    wiring = HeraWiring(METHOD, Hera, config, model, meta, None, make_toolbox(tools), budget, embedder)
+    start = wiring.start(initial, name, library)
 
     async def begins(context: HeraContext, had: Workflow | None) -> Workflow:
-        saved = await wiring.looked_up(context, library)
+        saved = await wiring.load_workflow(context, library)
         return saved or (wiring.check(had) if had else start)
 
-    save = saver(library, name, METHOD, wiring.method.embedder.name) if library else None
-    return machine(Steps(wiring.method, start, begins=begins, assess=assess, save=save), wiring)
+    save = make_saver(library, name, METHOD, wiring.method.embedder.name) if library else None
+    return build_state_graph(HeraNodes(wiring.method, start, begins=begins, assess=grader, save=save), wiring)

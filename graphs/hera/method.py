@@ -8,38 +8,38 @@ from typing import Any
 from langchain_core.runnables import RunnableConfig
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import cost_of, having_paid
-from selfwire.core.errors import ModelError, described
+from selfwire.core.budget import add_cost_on_error, get_error_cost
+from selfwire.core.errors import ModelError, format_error
 from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera import experience_library, failures, mutation
 from selfwire.evolvers.hera.config import HeraConfig
-from selfwire.evolvers.hera.experience_library import Library, library_of
-from selfwire.evolvers.hera.initial_team import METHOD, seed
-from selfwire.evolvers.hera.planning import Plan, sampled
-from selfwire.evolvers.hera.profile import Profile, characterized
-from selfwire.evolvers.hera.retrieval import retrieved
-from selfwire.evolvers.prompted_model import Coach
-from selfwire.evolvers.trace_text import together
-from selfwire.graphs.agent_node import TeamRun
-from selfwire.graphs.method_protocol import Evolved, Grade, Method
+from selfwire.evolvers.hera.experience_library import ExperienceLibrary, get_library
+from selfwire.evolvers.hera.initial_team import METHOD, make_initial_workflow
+from selfwire.evolvers.hera.planning import Plan, sample_topology
+from selfwire.evolvers.hera.profile import Profile, characterize_query
+from selfwire.evolvers.hera.retrieval import retrieve_insights
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.trace_text import gather_all
+from selfwire.graphs.agent_node import TeamContext
+from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader
 from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
-from selfwire.graphs.routers import every
+from selfwire.graphs.routers import route_to_all
 from selfwire.graphs.team import run_team
-from selfwire.nodes.agent import agent_act
+from selfwire.nodes.agent import make_agent_runner
 
 LEARNED = (experience_library.MEMORY, failures.MEMORY, mutation.MEMORY)
 """What a workflow's memory holds; all of it is true whatever prompts are kept."""
 
 
-class Brief(Value):
+class Brief(FrozenModel):
     """What is known of a question before it is planned for.
 
     Args:
@@ -49,7 +49,7 @@ class Brief(Value):
     """
 
     profile: Profile
-    insights: Library = ()
+    insights: ExperienceLibrary = ()
     usage: Usage = Usage()
 
 
@@ -75,18 +75,18 @@ class Hera(Method):
         return METHOD
 
     @cached_property
-    def orchestrator(self) -> Coach:
+    def orchestrator(self) -> PromptedModel:
         """The meta model with HERA's prompts."""
-        return Coach(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
+        return PromptedModel(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
 
     @cached_property
-    def explorer(self) -> Coach:
+    def explorer(self) -> PromptedModel:
         """The orchestrator as it samples the topologies of a group."""
         return replace(self.orchestrator, temperature=self.config.explore_temperature)
 
-    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+    def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
         """The pool around the default chain, and an empty experience_library."""
-        return seed(load_prompts("evolvers", METHOD), tools=tools)
+        return make_initial_workflow(load_prompts("evolvers", METHOD), tools=tools)
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Characterise, retrieve, plan once at the temperature of evaluations, execute.
@@ -95,11 +95,11 @@ class Hera(Method):
             ModelError: the question could not be characterised or planned for.
             BudgetError: the run must stop.
         """
-        brief = await self.briefed(workflow, question, scope=scope)
-        with having_paid(brief.usage):
-            plan, usage = await self.planned(workflow, question, brief, self.orchestrator, scope=scope)
+        brief = await self.make_brief(workflow, question, scope=scope)
+        with add_cost_on_error(brief.usage):
+            plan, usage = await self.plan_question(workflow, question, brief, self.orchestrator, scope=scope)
         done = await self.execute(workflow, question, plan.topology, self.config.temperature, scope=scope)
-        return done.replace(overhead=brief.usage + usage, notes=notes(brief, plan))
+        return done.replace(overhead=brief.usage + usage, notes=make_notes(brief, plan))
 
     async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
         """A group: characterised and retrieved for once, then G plans and teams side by side.
@@ -107,8 +107,8 @@ class Hera(Method):
         Each member's notes hold `profile`, `insights` (those it was shown), `topology`, `plan` (the orchestrator's
         words), `repairs` and `default`. A member whose plan fails by the model's fault ends as an error by itself.
         """
-        brief = await self.briefed(workflow, question, scope=scope)
-        return await together(
+        brief = await self.make_brief(workflow, question, scope=scope)
+        return await gather_all(
             self.rollout(workflow, question, brief, scope=scope.at(sample=sample))
             for sample in range(self.config.group)
         )
@@ -117,44 +117,44 @@ class Hera(Method):
         """One member of a group; the first bears what the brief has cost."""
         known = brief.usage if scope.sample == 0 else Usage()
         try:
-            plan, usage = await self.planned(workflow, question, brief, self.explorer, scope=scope)
+            plan, usage = await self.plan_question(workflow, question, brief, self.explorer, scope=scope)
         except ModelError as error:
-            paid = known + cost_of(error)
+            paid = known + get_error_cost(error)
             blank = Trajectory(question=question, workflow=workflow.fingerprint, sample=scope.sample, overhead=paid)
-            return blank.failed(described(error))
+            return blank.as_failed(format_error(error))
         heat = self.config.explore_temperature
         done = await self.execute(workflow, question, plan.topology, heat, scope=scope)
-        return done.replace(overhead=known + usage, notes=notes(brief, plan))
+        return done.replace(overhead=known + usage, notes=make_notes(brief, plan))
 
     async def evolve(
-        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
-    ) -> Evolved:
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
+    ) -> EvolveResult:
         """One pass from rank to consolidate_prompt over the graded groups of a batch."""
         from selfwire.graphs.hera.state_graph import learn  # the machine is made of this method's steps
 
         return await learn(self, workflow, trajectories, scope, grade)
 
-    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+    def carry_over_memory(self, kept: Workflow, candidate: Workflow) -> Workflow:
         """The kept prompts and pool with the candidate's experience, failures and mutated questions."""
         learned = {name: value for name, value in candidate.memory.items() if name in LEARNED}
-        return kept.learned(**learned) if learned else kept
+        return kept.with_memory(**learned) if learned else kept
 
-    async def briefed(self, workflow: Workflow, question: Question, *, scope: Scope) -> Brief:
+    async def make_brief(self, workflow: Workflow, question: Question, *, scope: Scope) -> Brief:
         """Alg. 4, lines 2 to 8: c and E_rel."""
-        profile, usage = await characterized(question, self.orchestrator, scope=scope)
-        return Brief(profile=profile, insights=await self.recalled(workflow, profile), usage=usage)
+        profile, usage = await characterize_query(question, self.orchestrator, scope=scope)
+        return Brief(profile=profile, insights=await self.recall_insights(workflow, profile), usage=usage)
 
-    async def recalled(self, workflow: Workflow, profile: Profile) -> Library:
+    async def recall_insights(self, workflow: Workflow, profile: Profile) -> ExperienceLibrary:
         """E_rel; nothing in "w/o experience library"."""
         if not self.config.library:
             return ()
-        return await retrieved(library_of(workflow), profile, self.embedder, self.config.experience)
+        return await retrieve_insights(get_library(workflow), profile, self.embedder, self.config.experience)
 
-    async def planned(
-        self, workflow: Workflow, question: Question, brief: Brief, orchestrator: Coach, *, scope: Scope
+    async def plan_question(
+        self, workflow: Workflow, question: Question, brief: Brief, orchestrator: PromptedModel, *, scope: Scope
     ) -> tuple[Plan, Usage]:
         """Alg. 4, line 9: Gamma, and what it cost."""
-        return await sampled(
+        return await sample_topology(
             question, workflow, brief.profile, brief.insights, orchestrator, steps=self.config.steps, scope=scope
         )
 
@@ -180,12 +180,12 @@ class Hera(Method):
             agents: in the place of the workflow's, for prompt variants and newcomers.
             within: config of the team's graph; None makes it part of the running graph.
         """
-        run = TeamRun(
+        run = TeamContext(
             question=question,
             scope=scope.at(task=question.id),
-            agents=agents or workflow.pool,
-            act=agent_act(self.model, self.toolbox, temperature=temperature),
-            router=every,
+            agents=agents or workflow.agents_by_id,
+            act=make_agent_runner(self.model, self.toolbox, temperature=temperature),
+            router=route_to_all,
             workflow=workflow.fingerprint,
         )
         return await run_team(topology, run, config=within)
@@ -195,7 +195,7 @@ class Hera(Method):
         return tuple(sorted({tool for agent in workflow.agents for tool in agent.tools if tool in self.toolbox}))
 
 
-def notes(brief: Brief, plan: Plan) -> dict[str, Any]:
+def make_notes(brief: Brief, plan: Plan) -> dict[str, Any]:
     """What a trajectory notes of its planning."""
     return {
         "profile": brief.profile.model_dump(mode="json"),

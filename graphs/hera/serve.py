@@ -12,7 +12,7 @@ from selfwire.evolvers.hera.initial_team import METHOD
 from selfwire.graphs.hera.build import HeraWiring
 from selfwire.graphs.hera.method import Hera
 from selfwire.graphs.hera.state import HeraContext
-from selfwire.graphs.hera.state_graph import Steps, machine
+from selfwire.graphs.hera.state_graph import HeraNodes, build_state_graph
 from selfwire.graphs.serving import Current, Served, Service
 
 
@@ -31,7 +31,7 @@ def _compiled(wiring: HeraWiring, current: Current) -> Served:
     async def begins(context: HeraContext, had: Workflow | None) -> Workflow:
         return workflow
 
-    return machine(Steps(wiring.method, workflow, begins=begins), wiring).compile(name=METHOD)
+    return build_state_graph(HeraNodes(wiring.method, workflow, begins=begins), wiring).compile(name=METHOD)
 
 
 SERVICE = Service(METHOD, _wired, _compiled)

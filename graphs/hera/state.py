@@ -11,21 +11,21 @@ from selfwire.core.task import Question
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenJson, FrozenMap, Value
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.failures import Blame
 from selfwire.evolvers.hera.groups import Group
 from selfwire.evolvers.hera.mutation import Candidate
-from selfwire.graphs.run_context import Choices
+from selfwire.graphs.run_context import RunContext
 
 
-class HeraContext(Choices):
+class HeraContext(RunContext):
     """What can be chosen per run; each field's description says what it does."""
 
     evolve: bool = Field(default=False, description="Whether the team learns from this question, by a group of runs.")
 
 
-class Planned(Value):
+class PlannedQuestion(FrozenModel):
     """A run that is to be made.
 
     Args:
@@ -45,7 +45,7 @@ class Planned(Value):
     candidate: Candidate | None = None
 
 
-class Tried(Value):
+class TriedMutation(FrozenModel):
     """A mutation that was tried.
 
     Args:
@@ -112,7 +112,7 @@ class HeraState(TypedDict, total=False):
     oracle: bool
 
 
-def fresh() -> HeraState:
+def make_fresh_state() -> HeraState:
     """What a step of learning begins with, beside scope, workflow and trajectories."""
     return {
         "planned": [],
@@ -132,51 +132,51 @@ def fresh() -> HeraState:
     }
 
 
-def scope_in(state: HeraState) -> Scope:
+def get_scope(state: HeraState) -> Scope:
     """Place of the run."""
     return Scope.model_validate(state["scope"])
 
 
-def workflow_in(state: HeraState) -> Workflow:
+def get_workflow(state: HeraState) -> Workflow:
     """What is learned so far."""
     return Workflow.model_validate(state["workflow"])
 
 
-def ran_in(state: HeraState) -> Workflow:
+def get_source_workflow(state: HeraState) -> Workflow:
     """What the trajectories come from."""
     return Workflow.model_validate(state["ran"])
 
 
-def trajectories_in(state: HeraState) -> list[Trajectory]:
+def get_trajectories(state: HeraState) -> list[Trajectory]:
     """All trajectories of the batch."""
     return [Trajectory.model_validate(one) for one in state["trajectories"]]
 
 
-def groups_in(state: HeraState) -> list[Group]:
+def get_groups(state: HeraState) -> list[Group]:
     """The ranked groups."""
     return [Group.model_validate(one) for one in state["groups"]]
 
 
-def planned_in(state: HeraState) -> list[Planned]:
+def get_plans(state: HeraState) -> list[PlannedQuestion]:
     """Runs that are to be made."""
-    return [Planned.model_validate(one) for one in state["planned"]]
+    return [PlannedQuestion.model_validate(one) for one in state["planned"]]
 
 
-def tried_in(state: HeraState) -> list[Tried]:
+def get_trials(state: HeraState) -> list[TriedMutation]:
     """Mutations that were tried."""
-    return [Tried.model_validate(one) for one in state["tried"]]
+    return [TriedMutation.model_validate(one) for one in state["tried"]]
 
 
-def blames_in(state: HeraState) -> list[Blame]:
+def get_blames(state: HeraState) -> list[Blame]:
     """Causes of failures."""
     return [Blame.model_validate(one) for one in state["blames"]]
 
 
-def applied_in(state: HeraState) -> list[Rewiring]:
+def get_applied(state: HeraState) -> list[Rewiring]:
     """Rewirings of this step."""
     return [Rewiring.model_validate(one) for one in state["applied"]]
 
 
-def as_json(values: "list[Any] | tuple[Any, ...]") -> list[dict[str, Any]]:
+def to_json(values: "list[Any] | tuple[Any, ...]") -> list[dict[str, Any]]:
     """Values as the state keeps them."""
     return [one.model_dump(mode="json") for one in values]

@@ -28,37 +28,37 @@ from typing import Any, Literal
 from langchain_core.runnables import Runnable
 from langgraph.graph import END, START, StateGraph
 
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ConfigError, ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.experience_library import library_of
-from selfwire.evolvers.hera.groups import ranking, score
+from selfwire.evolvers.hera.experience_library import get_library
+from selfwire.evolvers.hera.groups import rank_trajectories, score
 from selfwire.evolvers.hera.planning import Plan
-from selfwire.evolvers.hera.profile import characterized
-from selfwire.evolvers.trace_text import together
+from selfwire.evolvers.hera.profile import characterize_query
+from selfwire.evolvers.trace_text import gather_all
 from selfwire.graphs.hera.learning import Learning
-from selfwire.graphs.hera.method import Brief, Hera, notes
+from selfwire.graphs.hera.method import Brief, Hera, make_notes
 from selfwire.graphs.hera.state import (
     HeraContext,
     HeraInput,
     HeraState,
-    Planned,
-    applied_in,
-    as_json,
-    fresh,
-    groups_in,
-    scope_in,
-    trajectories_in,
-    workflow_in,
+    PlannedQuestion,
+    get_applied,
+    get_groups,
+    get_scope,
+    get_trajectories,
+    get_workflow,
+    make_fresh_state,
+    to_json,
 )
-from selfwire.graphs.method_protocol import Evolved, Grade
-from selfwire.graphs.node_wrappers import DETACHED, both_forms
-from selfwire.graphs.run_context import chosen, context_schema, edited
-from selfwire.graphs.run_start import Assess, new_question, thread
-from selfwire.graphs.team import Team, compile_team, embedded
+from selfwire.graphs.method_protocol import EvolveResult, TrajectoryGrader
+from selfwire.graphs.node_wrappers import DETACHED, make_node
+from selfwire.graphs.run_context import apply_prompt_edits, context_schema, get_run_context
+from selfwire.graphs.run_start import AnswerGrader, get_run_name, new_question
+from selfwire.graphs.team import Team, compile_team, make_team_node
 from selfwire.graphs.version_saver import Saver
 from selfwire.runtime.ledger import Ledger
 
@@ -72,7 +72,7 @@ HeraGraph = StateGraph[HeraState, Any, Any, Any]
 
 
 @dataclass(frozen=True)
-class Steps:
+class HeraNodes:
     """The machine's nodes up to the rollout.
 
     Attributes:
@@ -86,23 +86,23 @@ class Steps:
     hera: Hera
     start: Workflow
     begins: Begin | None = None
-    assess: Assess | None = None
+    assess: AnswerGrader | None = None
     save: Saver | None = None
 
     async def begin(self, state: HeraState) -> HeraState:
         """Take a new question."""
-        question, context = new_question(state), chosen(HeraContext)
+        question, context = new_question(state), get_run_context(HeraContext)
         if context.evolve and self.assess is None:
             raise ConfigError("the team cannot learn from this question: nothing says what its answers are worth")
         if context.evolve and context.prompts:
             raise ConfigError("prompts are edited for this run only, and evolve would keep what it makes of them")
         had = Workflow.model_validate(state["workflow"]) if state.get("workflow") else None
         workflow = await self.begins(context, had) if self.begins else had or self.start
-        edited(workflow, context)  # what cannot be is refused before anything is paid
-        scope = Scope(run=thread(), seed=context.seed, phase="rollout", task=question.id)
+        apply_prompt_edits(workflow, context)  # what cannot be is refused before anything is paid
+        scope = Scope(run=get_run_name(), seed=context.seed, phase="rollout", task=question.id)
         body = workflow.model_dump(mode="json")
         return {
-            **fresh(),
+            **make_fresh_state(),
             "answer": "",
             "scope": scope.model_dump(mode="json"),
             "ran": body,
@@ -112,13 +112,13 @@ class Steps:
 
     async def characterize(self, state: HeraState) -> HeraState:
         """c, the profile of the question."""
-        profile, usage = await characterized(new_question(state), self.hera.orchestrator, scope=scope_in(state))
+        profile, usage = await characterize_query(new_question(state), self.hera.orchestrator, scope=get_scope(state))
         return {"brief": Brief(profile=profile, usage=usage).model_dump(mode="json")}
 
     async def retrieve_insights(self, state: HeraState) -> HeraState:
         """E_rel, what experience with similar questions says."""
         brief = Brief.model_validate(state["brief"])
-        found = await self.hera.recalled(workflow_in(state), brief.profile)
+        found = await self.hera.recall_insights(get_workflow(state), brief.profile)
         return {"brief": brief.replace(insights=found).model_dump(mode="json")}
 
     async def sample_topologies(self, state: HeraState) -> HeraState:
@@ -127,39 +127,45 @@ class Steps:
         Raises:
             ModelError: nothing could be planned.
         """
-        evolve, brief, scope = chosen(HeraContext).evolve, Brief.model_validate(state["brief"]), scope_in(state)
-        workflow, question = workflow_in(state), new_question(state)
+        evolve, brief, scope = (
+            get_run_context(HeraContext).evolve,
+            Brief.model_validate(state["brief"]),
+            get_scope(state),
+        )
+        workflow, question = get_workflow(state), new_question(state)
         orchestrator = self.hera.explorer if evolve else self.hera.orchestrator
 
         async def member(sample: int) -> tuple[Plan | ModelError, Usage]:
             try:
-                return await self.hera.planned(workflow, question, brief, orchestrator, scope=scope.at(sample=sample))
+                return await self.hera.plan_question(
+                    workflow, question, brief, orchestrator, scope=scope.at(sample=sample)
+                )
             except ModelError as error:
-                return error, cost_of(error)
+                return error, get_error_cost(error)
 
-        found = await together(member(sample) for sample in range(self.hera.config.group if evolve else 1))
+        found = await gather_all(member(sample) for sample in range(self.hera.config.group if evolve else 1))
         plans = [(plan, usage) for plan, usage in found if isinstance(plan, Plan)]
         if not plans:
             raise next(fault for fault, _ in found if isinstance(fault, ModelError))
         planned = [
-            Planned(
+            PlannedQuestion(
                 question=question,
                 topology=plan.topology,
                 sample=sample,
-                notes=notes(brief, plan),
+                notes=make_notes(brief, plan),
                 overhead=usage + brief.usage if sample == 0 else usage,
             )
             for sample, (plan, usage) in enumerate(plans)
         ]
-        return {"planned": as_json(planned)}
+        return {"planned": to_json(planned)}
 
     async def rollout(self, state: HeraState) -> HeraState:
         """Execute what is planned; with evolution off that is one team, as part of this graph."""
-        if chosen(HeraContext).evolve:
+        if get_run_context(HeraContext).evolve:
             return _answered(state, await self.learning.rollout(state))
-        [one] = [Planned.model_validate(plan) for plan in state["planned"]]
-        workflow = edited(workflow_in(state), chosen(HeraContext))
-        place, heat = scope_in(state).at(sample=one.sample), self.hera.config.temperature
+        [one] = [PlannedQuestion.model_validate(plan) for plan in state["planned"]]
+        workflow = apply_prompt_edits(get_workflow(state), get_run_context(HeraContext))
+        place, heat = get_scope(state).at(sample=one.sample), self.hera.config.temperature
         done = await self.hera.execute(workflow, one.question, one.topology, heat, scope=place, within=None)
         done = done.replace(notes=one.notes, overhead=one.overhead)
         if done.answer is None:
@@ -177,38 +183,38 @@ class Steps:
         return done.with_feedback(await self.assess(done.question, done.answer, scope))
 
 
-Step = Callable[[Steps, HeraState], Awaitable[HeraState]]
+Step = Callable[[HeraNodes, HeraState], Awaitable[HeraState]]
 Node = Runnable[HeraState, Any]
 Learn = Callable[[Learning, HeraState], Awaitable[HeraState]]
 
 
-def machine(steps: Steps, wire: Wire) -> HeraGraph:
+def build_state_graph(steps: HeraNodes, wire: Wire) -> HeraGraph:
     """The whole machine, ready to compile; every node that may call a model is wired as its run has chosen."""
 
     def paid(step: Step) -> Callable[[HeraState], Awaitable[HeraState]]:
         async def run(state: HeraState) -> HeraState:
-            hera, ledger = await wire(chosen(HeraContext), Usage.model_validate(state["usage"]))
+            hera, ledger = await wire(get_run_context(HeraContext), Usage.model_validate(state["usage"]))
             update = await step(replace(steps, hera=hera), state)
             return {**update, "usage": ledger.spent.model_dump(mode="json")}
 
         return run
 
     def learns(step: Learn) -> Node:
-        async def through(now: Steps, state: HeraState) -> HeraState:
+        async def through(now: HeraNodes, state: HeraState) -> HeraState:
             return await step(now.learning, state)
 
-        return both_forms(paid(through))
+        return make_node(paid(through))
 
     async def rollout(state: HeraState, team: Team) -> HeraState:
-        return await paid(Steps.rollout)(state)
+        return await paid(HeraNodes.rollout)(state)
 
-    schema = context_schema(HeraContext, steps.start, dict.fromkeys(steps.start.pool, "rollout"))
+    schema = context_schema(HeraContext, steps.start, dict.fromkeys(steps.start.agents_by_id, "rollout"))
     graph: HeraGraph = StateGraph(HeraState, context_schema=schema, input_schema=HeraInput)
-    graph.add_node("begin", both_forms(steps.begin))
-    graph.add_node("characterize", both_forms(paid(Steps.characterize)))
-    graph.add_node("retrieve_insights", both_forms(paid(Steps.retrieve_insights)))
-    graph.add_node("sample_topologies", both_forms(paid(Steps.sample_topologies)))
-    graph.add_node("rollout", embedded(compile_team(steps.start.topology), rollout))
+    graph.add_node("begin", make_node(steps.begin))
+    graph.add_node("characterize", make_node(paid(HeraNodes.characterize)))
+    graph.add_node("retrieve_insights", make_node(paid(HeraNodes.retrieve_insights)))
+    graph.add_node("sample_topologies", make_node(paid(HeraNodes.sample_topologies)))
+    graph.add_node("rollout", make_team_node(compile_team(steps.start.topology), rollout))
     graph.add_edge(START, "begin")
     graph.add_edge("begin", "characterize")
     graph.add_edge("characterize", "retrieve_insights")
@@ -220,8 +226,8 @@ def machine(steps: Steps, wire: Wire) -> HeraGraph:
 
 
 async def learn(
-    hera: Hera, workflow: Workflow, trajectories: Sequence[Trajectory], scope: Scope, grade: Grade
-) -> Evolved:
+    hera: Hera, workflow: Workflow, trajectories: Sequence[Trajectory], scope: Scope, grade: TrajectoryGrader
+) -> EvolveResult:
     """One pass from rank to keep over the graded groups of a batch, as a graph of its own.
 
     Its notes say what became of the groups, of new insights, and of the prompts of failing agents, how large the
@@ -233,7 +239,7 @@ async def learn(
         async def run(state: HeraState) -> HeraState:
             return await step(learning, state)
 
-        return both_forms(run)
+        return make_node(run)
 
     graph: HeraGraph = StateGraph(HeraState)
     graph.add_node("rollout", node(Learning.rollout))
@@ -242,27 +248,29 @@ async def learn(
     _add_learning(graph, hera, node)
     body = workflow.model_dump(mode="json")
     given: HeraState = {
-        **fresh(),
+        **make_fresh_state(),
         "scope": scope.model_dump(mode="json"),
         "ran": body,
         "workflow": body,
-        "trajectories": as_json(list(trajectories)),
+        "trajectories": to_json(list(trajectories)),
     }
     final: Any = await graph.compile(name="hera-learning").ainvoke(given, {**DETACHED, "recursion_limit": 20})
-    return Evolved(workflow=workflow_in(final), applied=tuple(applied_in(final)), notes=_told(final, len(trajectories)))
+    return EvolveResult(
+        workflow=get_workflow(final), applied=tuple(get_applied(final)), notes=_told(final, len(trajectories))
+    )
 
 
 def _add_learning(graph: HeraGraph, hera: Hera, node: Callable[[Learn], Node]) -> None:
     def next_after_rank(
         state: HeraState,
     ) -> Literal["mutate_topology", "reflect", "identify_failed_agent", "keep"]:
-        if Learning(hera, _nobody).due(state):
+        if Learning(hera, _skip_grading).due(state):
             return "mutate_topology"
-        mixed = any(group.outcome == "mixed" for group in groups_in(state))
+        mixed = any(group.outcome == "mixed" for group in get_groups(state))
         return "reflect" if hera.config.library and mixed else prompts_next(state)
 
     def prompts_next(state: HeraState) -> Literal["identify_failed_agent", "keep"]:
-        failed = any(group.failed is not None for group in groups_in(state))
+        failed = any(group.failed is not None for group in get_groups(state))
         return "identify_failed_agent" if hera.config.rope and failed else "keep"
 
     for step in (
@@ -286,12 +294,12 @@ def _add_learning(graph: HeraGraph, hera: Hera, node: Callable[[Learn], Node]) -
     graph.add_edge("keep", END)
 
 
-async def _nobody(done: Trajectory, scope: Scope) -> Trajectory:
+async def _skip_grading(done: Trajectory, scope: Scope) -> Trajectory:
     return done
 
 
 def _rank_or_end(state: HeraState) -> Literal["rank", "__end__"]:
-    return "rank" if chosen(HeraContext).evolve else "__end__"
+    return "rank" if get_run_context(HeraContext).evolve else "__end__"
 
 
 def _answered(state: HeraState, update: HeraState) -> HeraState:
@@ -300,17 +308,17 @@ def _answered(state: HeraState, update: HeraState) -> HeraState:
     Raises:
         TaskError: no run of the group has an answer.
     """
-    done = trajectories_in({**state, **update})
+    done = get_trajectories({**state, **update})
     graded = [place for place, one in enumerate(done) if score(one) is not None]
     if not graded:
         why = next((one.error for one in done if one.error), "nothing was graded")
         raise TaskError(f"no run of the group has an answer, the first for: {why}; invoke the thread again with None")
-    best = done[ranking(done, graded)[0]]
+    best = done[rank_trajectories(done, graded)[0]]
     return {**update, "answer": best.answer or "", "oracle": True}
 
 
 def _told(final: HeraState, given: int) -> dict[str, Any]:
-    found, done = groups_in(final), trajectories_in(final)
+    found, done = get_groups(final), get_trajectories(final)
     meta = Usage.model_validate(final["reflection"])
     return {
         "groups": {
@@ -335,6 +343,6 @@ def _told(final: HeraState, given: int) -> dict[str, Any]:
             for one in final["ropes"]
         ],
         "refused": final["refused"],
-        "insights": len(library_of(workflow_in(final))),
+        "insights": len(get_library(get_workflow(final))),
         "learning": {"calls": meta.calls, "tokens": meta.tokens},
     }

@@ -15,14 +15,14 @@ from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.initial_team import METHOD
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.hiva.state import HivaContext, HivaState
-from selfwire.graphs.hiva.state_graph import Steps, machine
-from selfwire.graphs.method_factory import Wiring
-from selfwire.graphs.run_start import Assess
-from selfwire.graphs.version_saver import saver
-from selfwire.runtime.workflow_library import Library
-from selfwire.tools.langchain import toolbox
+from selfwire.graphs.hiva.state_graph import HivaNodes, build_state_graph
+from selfwire.graphs.method_factory import MethodFactory
+from selfwire.graphs.run_start import AnswerGrader
+from selfwire.graphs.version_saver import make_saver
+from selfwire.runtime.workflow_library import WorkflowLibrary
+from selfwire.tools.langchain import make_toolbox
 
-HivaWiring = Wiring[Hiva, HivaConfig]
+HivaWiring = MethodFactory[Hiva, HivaConfig]
 
 HivaGraph = StateGraph[HivaState, Any, Any, Any]
 """Takes a `HivaInput` and a `HivaContext`, both also as plain dicts; gives a `HivaState`."""
@@ -33,11 +33,11 @@ def build(
     *,
     meta: str | BaseChatModel | None = None,
     tools: Sequence[BaseTool | Tool] = (),
-    seed: Workflow | str | Path | None = None,
+    initial: Workflow | str | Path | None = None,
     name: str = METHOD,
-    library: Library | None = None,
+    library: WorkflowLibrary | None = None,
     config: HivaConfig = HivaConfig(),
-    assess: Assess | None = None,
+    grader: AnswerGrader | None = None,
     budget: Budget = Budget(),
     embedder: str | Embedder = "auto",
 ) -> HivaGraph:
@@ -47,15 +47,15 @@ def build(
     learn from one. Other choices per run are those of `HivaContext`.
 
     Args:
-        model: plays the agents; a name as for `chat_model`, or a ready model.
+        model: plays the agents; a name as for `make_chat_model`, or a ready model.
         meta: plays critics and evolvers; by default `model`.
         tools: what the agents of the singleton hold, and those of other teams may.
-        seed: the team to start from: a workflow, a reference in the library or the path of an exported one. By
+        initial: the team to start from: a workflow, a reference in the library or the path of an exported one. By
             default the head of `name` in the library, else the singleton.
         name: the name under which evolved workflows are saved in the library.
         library: keeps every workflow that a run evolves, if given.
         config: the method's knobs.
-        assess: `await assess(question, answer, scope)` says what an answer is worth; without it, or
+        grader: `await grader(question, answer, scope)` says what an answer is worth; without it, or
             without `config.environment`, the aggregator criticises its own answers.
         budget: what one question may cost at most.
         embedder: compares questions with agents: auto (MiniLM if its weights are on this machine), minilm,
@@ -65,12 +65,12 @@ def build(
         ConfigError: a model, a tool or the seed cannot be used.
         LibraryError: the seed is not to be found or corrupt.
     """
-    wiring = HivaWiring(METHOD, Hiva, config, model, meta, None, toolbox(tools), budget, embedder)
-    start = wiring.start(seed, name, library)
+    wiring = HivaWiring(METHOD, Hiva, config, model, meta, None, make_toolbox(tools), budget, embedder)
+    start = wiring.start(initial, name, library)
 
     async def begins(context: HivaContext, had: Workflow | None) -> Workflow:
-        saved = await wiring.looked_up(context, library)
+        saved = await wiring.load_workflow(context, library)
         return saved or (wiring.check(had) if had else start)
 
-    save = saver(library, name, METHOD, wiring.method.embedder.name) if library else None
-    return machine(Steps(wiring.method, start, begins=begins, assess=assess, save=save), wiring)
+    save = make_saver(library, name, METHOD, wiring.method.embedder.name) if library else None
+    return build_state_graph(HivaNodes(wiring.method, start, begins=begins, assess=grader, save=save), wiring)

@@ -12,27 +12,27 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import thawed
+from selfwire.core.values import to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.hiva.forward import instructor, match, profile
-from selfwire.evolvers.hiva.initial_team import METHOD, adopted, seed
-from selfwire.evolvers.hiva.kabb import TaskMatch, router_for
+from selfwire.evolvers.hiva.forward import characterize_task, make_instructor, match_task
+from selfwire.evolvers.hiva.initial_team import METHOD, adopt_workflow, make_initial_workflow
+from selfwire.evolvers.hiva.kabb import TaskMatch, make_router
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
-from selfwire.evolvers.hiva.repair import least_helpful
-from selfwire.evolvers.hiva.updates import evidence, kept_learning, refit_weights
-from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.hiva.repair import propose_least_helpful_removal
+from selfwire.evolvers.hiva.updates import carry_over_learning, make_weight_sample, refit_weights
+from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trained_router.weights import ROUTER
-from selfwire.graphs.agent_node import TeamRun
-from selfwire.graphs.method_protocol import Evolved, Grade, Method
+from selfwire.graphs.agent_node import TeamContext
+from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader
 from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.team import run_team
-from selfwire.graphs.trained_router.routing import learned_routing, team_episode
-from selfwire.nodes.agent import agent_act
+from selfwire.graphs.trained_router.routing import make_learned_router, to_team_episode
+from selfwire.nodes.agent import make_agent_runner
 
 
-def asks_head(workflow: Workflow, config: HivaConfig) -> bool:
+def has_learned_router(workflow: Workflow, config: HivaConfig) -> bool:
     """Whether a team's router is the trained one of EvoMAS."""
     return config.router == "learned" or (config.router == "auto" and ROUTER in workflow.memory)
 
@@ -59,17 +59,17 @@ class Hiva(Method):
         return METHOD
 
     @cached_property
-    def coach(self) -> Coach:
+    def coach(self) -> PromptedModel:
         """The meta model with HiVA's prompts."""
-        return Coach(self.model, load_prompts("evolvers", "hiva"), self.config.temperature)
+        return PromptedModel(self.model, load_prompts("evolvers", "hiva"), self.config.temperature)
 
-    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+    def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
         """The singleton: source -> aggregator."""
-        return seed(load_prompts("evolvers", "hiva"), tools=tools, config=self.config)
+        return make_initial_workflow(load_prompts("evolvers", "hiva"), tools=tools, config=self.config)
 
-    def adopted(self, workflow: Workflow) -> Workflow:
+    def prepare_workflow(self, workflow: Workflow) -> Workflow:
         """A team that there is already, with the config's caps, and without tools in "w/o Tool"."""
-        return adopted(workflow, self.config)
+        return adopt_workflow(workflow, self.config)
 
     async def solve(
         self, workflow: Workflow, question: Question, *, scope: Scope, within: RunnableConfig | None = DETACHED
@@ -88,31 +88,31 @@ class Hiva(Method):
         """
         concepts, overhead, found = None, Usage(), TaskMatch()
         if self.config.kabb:
-            concepts, overhead = await self.profiled(question, workflow, scope)
-            found = await match(concepts, workflow, self.embedder)
-        act = agent_act(self.model, self.toolbox, temperature=self.config.temperature)
-        router = router_for(workflow, found, self.config)
-        if learned := asks_head(workflow, self.config):
-            routing = await learned_routing(workflow, question, act, self.embedder)
+            concepts, overhead = await self.characterize_task(question, workflow, scope)
+            found = await match_task(concepts, workflow, self.embedder)
+        act = make_agent_runner(self.model, self.toolbox, temperature=self.config.temperature)
+        router = make_router(workflow, found, self.config)
+        if learned := has_learned_router(workflow, self.config):
+            routing = await make_learned_router(workflow, question, act, self.embedder)
             act, router = routing.act, routing.router
-        run = TeamRun(
+        run = TeamContext(
             question=question,
             scope=scope.at(task=question.id),
-            agents=workflow.pool,
+            agents=workflow.agents_by_id,
             act=act,
             router=router,
-            instruct=instructor(workflow, self.coach),
+            instruct=make_instructor(workflow, self.coach),
             workflow=workflow.fingerprint,
         )
         done = await run_team(workflow.topology, run, config=within)
         notes = {"concepts": concepts.model_dump(mode="json")} if concepts else {}
-        if learned and (decided := team_episode(done, workflow)):
+        if learned and (decided := to_team_episode(done, workflow)):
             notes["episode"] = decided.model_dump(mode="json")
         return done.replace(overhead=overhead, notes=notes)
 
     async def evolve(
-        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
-    ) -> Evolved:
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
+    ) -> EvolveResult:
         """One pass from loss to update_beliefs over graded trajectories."""
         from selfwire.graphs.hiva.state_graph import learn  # the machine is made of this method's steps
 
@@ -124,28 +124,32 @@ class Hiva(Method):
             return workflow
         known = [(t, self.concepts(t)) for t in trajectories]
         found = [
-            evidence(t, workflow, await match(concepts, workflow, self.embedder)) for t, concepts in known if concepts
+            make_weight_sample(t, workflow, await match_task(concepts, workflow, self.embedder))
+            for t, concepts in known
+            if concepts
         ]
         return refit_weights(workflow, found)
 
-    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+    def carry_over_memory(self, kept: Workflow, candidate: Workflow) -> Workflow:
         """The kept agents and topology with the candidate's beliefs about those that survive in both."""
-        return kept_learning(kept, candidate)
+        return carry_over_learning(kept, candidate)
 
-    def pruned(self, workflow: Workflow) -> Rewiring | None:
+    def propose_pruning(self, workflow: Workflow) -> Rewiring | None:
         """The rewiring that removes the agent with the lowest posterior mean; None if nothing can go."""
-        return least_helpful(workflow)
+        return propose_least_helpful_removal(workflow)
 
-    async def profiled(self, question: Question, workflow: Workflow, scope: Scope) -> tuple[TaskConcepts, Usage]:
+    async def characterize_task(
+        self, question: Question, workflow: Workflow, scope: Scope
+    ) -> tuple[TaskConcepts, Usage]:
         """What a task is about, and what it cost to find out."""
-        tools = [self.toolbox[name].spec for name in sorted(self.held(workflow))]
-        return await profile(question, workflow, self.coach, tools=tools, scope=scope)
+        tools = [self.toolbox[name].spec for name in sorted(self.get_held_tools(workflow))]
+        return await characterize_task(question, workflow, self.coach, tools=tools, scope=scope)
 
-    def held(self, workflow: Workflow) -> set[str]:
+    def get_held_tools(self, workflow: Workflow) -> set[str]:
         """Names of the tools that the workflow's agents hold."""
         return {tool for agent in workflow.agents for tool in agent.tools if tool in self.toolbox}
 
     def concepts(self, trajectory: Trajectory) -> TaskConcepts | None:
         """What was noted of a run's task; None where it was not characterised."""
         noted = trajectory.notes.get("concepts")
-        return TaskConcepts.model_validate(thawed(noted)) if noted else None
+        return TaskConcepts.model_validate(to_plain_json(noted)) if noted else None

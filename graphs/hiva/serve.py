@@ -12,9 +12,9 @@ from selfwire.evolvers.hiva.initial_team import METHOD
 from selfwire.graphs.hiva.build import HivaWiring
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.hiva.state import HivaContext
-from selfwire.graphs.hiva.state_graph import Steps, machine
+from selfwire.graphs.hiva.state_graph import HivaNodes, build_state_graph
 from selfwire.graphs.serving import Current, Served, Service
-from selfwire.graphs.version_saver import saver
+from selfwire.graphs.version_saver import make_saver
 
 
 async def graph(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:
@@ -34,8 +34,8 @@ def _compiled(wiring: HivaWiring, current: Current) -> Served:
     async def begins(context: HivaContext, had: Workflow | None) -> Workflow:
         return workflow
 
-    save = saver(library, name, METHOD, wiring.method.embedder.name)
-    return machine(Steps(wiring.method, workflow, begins=begins, save=save), wiring).compile(name=METHOD)
+    save = make_saver(library, name, METHOD, wiring.method.embedder.name)
+    return build_state_graph(HivaNodes(wiring.method, workflow, begins=begins, save=save), wiring).compile(name=METHOD)
 
 
 def _roomy(wiring: HivaWiring, workflow: Workflow) -> HivaWiring:
@@ -45,7 +45,7 @@ def _roomy(wiring: HivaWiring, workflow: Workflow) -> HivaWiring:
         "nodes": max(config.nodes, len(workflow.topology.nodes)),
         "successors": max(config.successors, *map(len, workflow.topology.successors.values())),
     }
-    return wiring.configured(config.replace(**room))
+    return wiring.with_config(config.replace(**room))
 
 
 SERVICE = Service(METHOD, _wired, _compiled)

@@ -7,11 +7,10 @@ from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
-from selfwire.graphs.run_context import Choices
-from selfwire.graphs.run_context import edited as with_edits
+from selfwire.graphs.run_context import RunContext, apply_prompt_edits
 
 
-class HivaContext(Choices):
+class HivaContext(RunContext):
     """What can be chosen per run; each field's description says what it does."""
 
     evolve: bool = Field(default=False, description="Whether the team learns from this question.")
@@ -60,7 +59,7 @@ class HivaState(TypedDict, total=False):
     scope: dict[str, Any]
 
 
-def edited(workflow: Workflow, context: HivaContext) -> Workflow:
+def with_prompt_edits(workflow: Workflow, context: HivaContext) -> Workflow:
     """The workflow with the prompts that were edited for this run.
 
     Raises:
@@ -71,4 +70,4 @@ def edited(workflow: Workflow, context: HivaContext) -> Workflow:
             f"prompts of {', '.join(context.prompts)} are edited for this run only, and evolve would keep what it "
             "makes of them: take the edits back or turn evolve off"
         )
-    return with_edits(workflow, context)
+    return apply_prompt_edits(workflow, context)

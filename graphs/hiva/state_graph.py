@@ -19,28 +19,36 @@ from langchain_core.runnables import Runnable
 from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 
-from selfwire.core.budget import cost_of
+from selfwire.core.budget import get_error_cost
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage, total
+from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hiva.forward import match
-from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, agreement, backward, fault, loss
-from selfwire.evolvers.hiva.memory import Learned
+from selfwire.evolvers.hiva.forward import match_task
+from selfwire.evolvers.hiva.gradients import (
+    Backward,
+    Gradient,
+    Loss,
+    compute_loss,
+    count_agreement,
+    get_fault,
+    propagate_gradients,
+)
+from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.evolvers.hiva.repair import repair
 from selfwire.evolvers.hiva.semantics import evolve_semantics
-from selfwire.evolvers.hiva.structure import evolve_topology, traffic
-from selfwire.evolvers.hiva.updates import outcome, update_beliefs
-from selfwire.evolvers.trace_text import together
+from selfwire.evolvers.hiva.structure import count_traffic, evolve_topology
+from selfwire.evolvers.hiva.updates import make_lesson, update_beliefs
+from selfwire.evolvers.trace_text import gather_all
 from selfwire.graphs.hiva.method import Hiva
-from selfwire.graphs.hiva.state import HivaContext, HivaInput, HivaState, edited
-from selfwire.graphs.method_protocol import Evolved
-from selfwire.graphs.node_wrappers import DETACHED, both_forms
-from selfwire.graphs.run_context import chosen, context_schema
-from selfwire.graphs.run_start import Assess, new_question, thread
-from selfwire.graphs.team import Team, compile_team, embedded
+from selfwire.graphs.hiva.state import HivaContext, HivaInput, HivaState, with_prompt_edits
+from selfwire.graphs.method_protocol import EvolveResult
+from selfwire.graphs.node_wrappers import DETACHED, make_node
+from selfwire.graphs.run_context import context_schema, get_run_context
+from selfwire.graphs.run_start import AnswerGrader, get_run_name, new_question
+from selfwire.graphs.team import Team, compile_team, make_team_node
 from selfwire.graphs.version_saver import Saver
 from selfwire.runtime.ledger import Ledger
 
@@ -52,7 +60,7 @@ Wire = Callable[[HivaContext, Usage], Awaitable[tuple[Hiva, Ledger]]]
 
 
 @dataclass(frozen=True)
-class Steps:
+class HivaNodes:
     """The machine's nodes.
 
     Attributes:
@@ -66,7 +74,7 @@ class Steps:
     hiva: Hiva
     start: Workflow
     begins: Begin | None = None
-    assess: Assess | None = None
+    assess: AnswerGrader | None = None
     save: Saver | None = None
 
     async def begin(self, state: HivaState) -> HivaState:
@@ -74,11 +82,11 @@ class Steps:
         question, context = new_question(state), _context()
         had = _workflow(state) if state.get("workflow") else None
         workflow = await self.begins(context, had) if self.begins else had or self.start
-        edited(workflow, context)  # what cannot be is refused before anything is paid
+        with_prompt_edits(workflow, context)  # what cannot be is refused before anything is paid
         scope = Scope(
-            run=thread(),
+            run=get_run_name(),
             seed=context.seed,
-            iteration=Learned.of(workflow).iteration + 1,
+            iteration=HivaMemory.of(workflow).iteration + 1,
             phase="forward",
             task=question.id,
         )
@@ -87,7 +95,7 @@ class Steps:
 
     async def forward(self, state: HivaState) -> HivaState:
         """Run the current team, which may be another than the drawn one by now."""
-        workflow = edited(_workflow(state), _context())
+        workflow = with_prompt_edits(_workflow(state), _context())
         done = await self.hiva.solve(workflow, new_question(state), scope=_scope(state), within=None)
         if done.answer is None:
             raise TaskError(f"{done.error}; invoke the thread again with None to retry")
@@ -106,8 +114,8 @@ class Steps:
         """The textual loss of every trajectory, and its gradient at the aggregator."""
         workflow, scope = _workflow(state), _scope(state)
         graded = self.hiva.config.environment
-        losses = await together(
-            loss(done, workflow, self.hiva.coach, environment=graded and done.feedback is not None, scope=scope)
+        losses = await gather_all(
+            compute_loss(done, workflow, self.hiva.coach, environment=graded and done.feedback is not None, scope=scope)
             for done in _trajectories(state)
         )
         judged = [one.solved for one in losses if one.solved is not None]
@@ -116,7 +124,7 @@ class Steps:
             "passes": [],
             "applied": [],
             "declined": [],
-            "reflection": total(one.usage for one in losses).model_dump(mode="json"),
+            "reflection": sum_usages(one.usage for one in losses).model_dump(mode="json"),
             "losses": [one.model_dump(mode="json") for one in losses],
             "solved": all(judged) if judged else None,
         }
@@ -128,10 +136,10 @@ class Steps:
         async def passed(done: Trajectory, judged: Loss) -> Backward | None:
             if judged.gradient is None:
                 return None
-            return await backward(done, workflow, judged.gradient, self.hiva.coach, scope=scope)
+            return await propagate_gradients(done, workflow, judged.gradient, self.hiva.coach, scope=scope)
 
         pairs = zip(_trajectories(state), _losses(state), strict=True)
-        passes = await together(passed(done, judged) for done, judged in pairs)
+        passes = await gather_all(passed(done, judged) for done, judged in pairs)
         return {
             "passes": [one.model_dump(mode="json") if one else None for one in passes],
             "reflection": _reflected(state, *(one.usage for one in passes if one)),
@@ -164,7 +172,7 @@ class Steps:
             _gradients(state),
             self.hiva.coach,
             self.hiva.config,
-            used=traffic(trajectories),
+            used=count_traffic(trajectories),
             parallelizability=parallelizability,
             scope=_scope(state),
         )
@@ -190,8 +198,8 @@ class Steps:
         outcomes = []
         for done, judged, passed in zip(_trajectories(state), _losses(state), passes, strict=True):
             concepts = self.hiva.concepts(done)
-            found = await match(concepts, ran, self.hiva.embedder) if concepts else None
-            outcomes.append(outcome(done, judged, Backward.model_validate(passed) if passed else None, found))
+            found = await match_task(concepts, ran, self.hiva.embedder) if concepts else None
+            outcomes.append(make_lesson(done, judged, Backward.model_validate(passed) if passed else None, found))
         now = update_beliefs(now, outcomes, config=self.hiva.config.routing)
         if now.fingerprint != ran.fingerprint:
             applied = [Rewiring.model_validate(one) for one in state["applied"]]
@@ -206,21 +214,21 @@ class Steps:
         found, spent = {}, Usage()
         for done in trajectories:
             concepts = self.hiva.concepts(done)
-            if concepts is None and self.hiva.config.topology_evolution and fault(done) is None:
+            if concepts is None and self.hiva.config.topology_evolution and get_fault(done) is None:
                 try:
-                    concepts, usage = await self.hiva.profiled(done.question, _workflow(state), _scope(state))
+                    concepts, usage = await self.hiva.characterize_task(done.question, _workflow(state), _scope(state))
                 except ModelError as error:  # one task's failure does not stop what the others teach
-                    usage = cost_of(error)
+                    usage = get_error_cost(error)
                 spent += usage
             found[done.question.id] = concepts.parallelizability if concepts else 0.0
         return found, spent
 
 
-Step = Callable[[Steps, HivaState], Awaitable[HivaState]]
+Step = Callable[[HivaNodes, HivaState], Awaitable[HivaState]]
 Node = Runnable[HivaState, Any]
 
 
-def machine(steps: Steps, wire: Wire) -> StateGraph[HivaState, Any, Any, Any]:
+def build_state_graph(steps: HivaNodes, wire: Wire) -> StateGraph[HivaState, Any, Any, Any]:
     """The whole machine, ready to compile; every node that may call a model is wired as its run has chosen."""
 
     def paid(step: Step) -> Callable[[HivaState], Awaitable[HivaState]]:
@@ -232,24 +240,24 @@ def machine(steps: Steps, wire: Wire) -> StateGraph[HivaState, Any, Any, Any]:
         return run
 
     async def forward(state: HivaState, team: Team) -> HivaState:
-        return await paid(Steps.forward)(state)
+        return await paid(HivaNodes.forward)(state)
 
     graph: StateGraph[HivaState, Any, Any, Any] = StateGraph(
         HivaState, context_schema=context_schema(HivaContext, steps.start), input_schema=HivaInput
     )
-    graph.add_node("begin", both_forms(steps.begin))
-    graph.add_node("forward", embedded(compile_team(steps.start.topology), forward))
-    graph.add_node("environment", both_forms(steps.environment))
+    graph.add_node("begin", make_node(steps.begin))
+    graph.add_node("forward", make_team_node(compile_team(steps.start.topology), forward))
+    graph.add_node("environment", make_node(steps.environment))
     graph.add_edge(START, "begin")
     graph.add_edge("begin", "forward")
     graph.add_conditional_edges("forward", _evolve_or_end)
     graph.add_edge("environment", "loss")
-    _add_learning(graph, lambda step: both_forms(paid(step)))
+    _add_learning(graph, lambda step: make_node(paid(step)))
     graph.add_conditional_edges("update_beliefs", _again_or_end)
     return graph
 
 
-async def learn(hiva: Hiva, workflow: Workflow, trajectories: Sequence[Trajectory], scope: Scope) -> Evolved:
+async def learn(hiva: Hiva, workflow: Workflow, trajectories: Sequence[Trajectory], scope: Scope) -> EvolveResult:
     """One pass from loss to update_beliefs over graded trajectories, as a graph of its own.
 
     Its notes say what was declined, how many tasks stayed unsolved, how often the mismatch limit left out a
@@ -257,8 +265,8 @@ async def learn(hiva: Hiva, workflow: Workflow, trajectories: Sequence[Trajector
     """
     graph: StateGraph[HivaState, Any, Any, Any] = StateGraph(HivaState)
     graph.add_edge(START, "loss")
-    steps = Steps(hiva, workflow)
-    _add_learning(graph, lambda step: both_forms(partial(step, steps)))
+    steps = HivaNodes(hiva, workflow)
+    _add_learning(graph, lambda step: make_node(partial(step, steps)))
     graph.add_edge("update_beliefs", END)
     given: HivaState = {
         "workflow": workflow.model_dump(mode="json"),
@@ -272,22 +280,22 @@ async def learn(hiva: Hiva, workflow: Workflow, trajectories: Sequence[Trajector
     notes = {
         "declined": final["declined"],
         "unsolved": sum(not one.solved for one in losses),
-        "left_out": Learned.of(now).left_out - Learned.of(workflow).left_out,
+        "left_out": HivaMemory.of(now).left_out - HivaMemory.of(workflow).left_out,
         "meta": {"calls": meta.calls, "tokens": meta.tokens},
     }
     if not hiva.config.environment:
-        notes |= agreement(trajectories, losses)
+        notes |= count_agreement(trajectories, losses)
     applied = tuple(Rewiring.model_validate(one) for one in final["applied"])
-    return Evolved(workflow=now, applied=applied, notes=notes)
+    return EvolveResult(workflow=now, applied=applied, notes=notes)
 
 
 def _add_learning(graph: StateGraph[HivaState, Any, Any, Any], node: Callable[[Step], Node]) -> None:
-    graph.add_node("loss", node(Steps.loss))
-    graph.add_node("backward", node(Steps.backward))
-    graph.add_node("evolve_semantics", node(Steps.evolve_semantics))
-    graph.add_node("evolve_topology", node(Steps.evolve_topology))
-    graph.add_node("repair", node(Steps.repair))
-    graph.add_node("update_beliefs", node(Steps.update_beliefs))
+    graph.add_node("loss", node(HivaNodes.loss))
+    graph.add_node("backward", node(HivaNodes.backward))
+    graph.add_node("evolve_semantics", node(HivaNodes.evolve_semantics))
+    graph.add_node("evolve_topology", node(HivaNodes.evolve_topology))
+    graph.add_node("repair", node(HivaNodes.repair))
+    graph.add_node("update_beliefs", node(HivaNodes.update_beliefs))
     graph.add_conditional_edges("loss", _backward_or_update)
     graph.add_edge("backward", "evolve_semantics")
     graph.add_edge("evolve_semantics", "evolve_topology")
@@ -308,7 +316,7 @@ def _again_or_end(state: HivaState) -> Literal["forward", "__end__"]:
 
 
 def _context() -> HivaContext:
-    return chosen(HivaContext)
+    return get_run_context(HivaContext)
 
 
 def _scope(state: HivaState) -> Scope:
@@ -329,7 +337,7 @@ def _losses(state: HivaState) -> list[Loss]:
 
 
 def _reflected(state: HivaState, *usages: Usage) -> dict[str, Any]:
-    return total([Usage.model_validate(state["reflection"]), *usages]).model_dump(mode="json")
+    return sum_usages([Usage.model_validate(state["reflection"]), *usages]).model_dump(mode="json")
 
 
 def _gradients(state: HivaState) -> list[Gradient]:

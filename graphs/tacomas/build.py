@@ -12,15 +12,15 @@ from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.initial_team import METHOD
-from selfwire.graphs.method_factory import Wiring
-from selfwire.graphs.run_start import Opening
+from selfwire.graphs.method_factory import MethodFactory
+from selfwire.graphs.run_start import RunStart
 from selfwire.graphs.tacomas.method import Tacomas
 from selfwire.graphs.tacomas.state import TacomasContext
-from selfwire.graphs.tacomas.state_graph import TacomasGraph, machine
-from selfwire.runtime.workflow_library import Library
-from selfwire.tools.langchain import toolbox
+from selfwire.graphs.tacomas.state_graph import TacomasGraph, build_state_graph
+from selfwire.runtime.workflow_library import WorkflowLibrary
+from selfwire.tools.langchain import make_toolbox
 
-TacomasWiring = Wiring[Tacomas, TacomasConfig]
+TacomasWiring = MethodFactory[Tacomas, TacomasConfig]
 
 
 def build(
@@ -29,9 +29,9 @@ def build(
     meta: str | BaseChatModel | None = None,
     judge: str | BaseChatModel | None = None,
     tools: Sequence[BaseTool | Tool] = (),
-    seed: Workflow | str | Path | None = None,
+    initial: Workflow | str | Path | None = None,
     name: str = METHOD,
-    library: Library | None = None,
+    library: WorkflowLibrary | None = None,
     config: TacomasConfig = TacomasConfig(),
     budget: Budget = Budget(),
 ) -> TacomasGraph:
@@ -40,11 +40,11 @@ def build(
     Every question starts with the same team; `rounds` and `figures` of the result tell what became of it.
 
     Args:
-        model: plays the agents; a name as for `chat_model`, or a ready model.
+        model: plays the agents; a name as for `make_chat_model`, or a ready model.
         meta: coaches and rewires; by default `model`.
         judge: judges answers and contributions; by default `meta`.
         tools: what agents hold, and newborns may.
-        seed: the initial team: a workflow, a reference in the library or the path of an exported one. By default the
+        initial: the initial team: a workflow, a reference in the library or the path of an exported one. By default the
             head of `name` in the library, else the five of the paper.
         name: of the team in the library.
         library: where runs may choose a saved team, if given.
@@ -55,16 +55,16 @@ def build(
         ConfigError: a model, a tool or the seed cannot be used.
         LibraryError: the seed is not to be found or corrupt.
     """
-    wiring = wired(config, model, meta, judge, toolbox(tools), budget)
-    start = wiring.start(seed, name, library)
+    wiring = make_tacomas_factory(config, model, meta, judge, make_toolbox(tools), budget)
+    start = wiring.start(initial, name, library)
 
     async def begins(context: TacomasContext) -> Workflow:
-        return await wiring.looked_up(context, library) or start
+        return await wiring.load_workflow(context, library) or start
 
-    return machine(config, Opening(start, begins), wiring)
+    return build_state_graph(config, RunStart(start, begins), wiring)
 
 
-def wired(
+def make_tacomas_factory(
     config: TacomasConfig,
     model: str | BaseChatModel,
     meta: str | BaseChatModel | None = None,
@@ -73,7 +73,7 @@ def wired(
     budget: Budget = Budget(),
 ) -> TacomasWiring:
     """Models and tools of a graph; nothing is compared by meaning, so no embedder is loaded."""
-    return Wiring(METHOD, _made, config, model, meta, judge, tools, budget, "hashing")
+    return MethodFactory(METHOD, _made, config, model, meta, judge, tools, budget, "hashing")
 
 
 def _made(model: Model, held: Toolbox, embedder: Embedder, config: TacomasConfig) -> Tacomas:

@@ -8,10 +8,10 @@ from langgraph_sdk.runtime import ServerRuntime
 from selfwire.core.protocols import Toolbox
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.initial_team import METHOD
-from selfwire.graphs.run_start import Opening
+from selfwire.graphs.run_start import RunStart
 from selfwire.graphs.serving import Current, Served, Service
-from selfwire.graphs.tacomas.build import TacomasWiring, wired
-from selfwire.graphs.tacomas.state_graph import machine
+from selfwire.graphs.tacomas.build import TacomasWiring, make_tacomas_factory
+from selfwire.graphs.tacomas.state_graph import build_state_graph
 
 
 async def graph(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:
@@ -20,11 +20,11 @@ async def graph(config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:
 
 
 def _wired(model: str, tools: Toolbox) -> TacomasWiring:
-    return wired(TacomasConfig(), model, tools=tools)
+    return make_tacomas_factory(TacomasConfig(), model, tools=tools)
 
 
 def _compiled(wiring: TacomasWiring, current: Current) -> Served:
-    return machine(wiring.config, Opening(wiring.check(current.workflow)), wiring).compile(name=METHOD)
+    return build_state_graph(wiring.config, RunStart(wiring.check(current.workflow)), wiring).compile(name=METHOD)
 
 
 SERVICE = Service(METHOD, _wired, _compiled)

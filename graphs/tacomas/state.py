@@ -9,10 +9,10 @@ from selfwire.core.trajectory import Message, Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.judge import Item
 from selfwire.evolvers.tacomas.rounds import Round
-from selfwire.graphs.run_context import Choices
+from selfwire.graphs.run_context import RunContext
 
 
-class TacomasContext(Choices):
+class TacomasContext(RunContext):
     """What can be chosen per run; each field's description says what it does."""
 
     rounds: int | None = Field(default=None, ge=1, le=100, description="Most rounds; empty for the graph's own.")
@@ -67,31 +67,31 @@ class TacomasState(TypedDict, total=False):
     oracle: bool
 
 
-def workflow_in(state: TacomasState) -> Workflow:
+def get_workflow(state: TacomasState) -> Workflow:
     """The current team."""
     return Workflow.model_validate(state["workflow"])
 
 
-def rounds_in(state: TacomasState) -> list[Round]:
+def get_rounds(state: TacomasState) -> list[Round]:
     """All rounds so far."""
     return [Round.model_validate(one) for one in state["rounds"]]
 
 
-def done_in(state: TacomasState) -> Trajectory:
+def get_trajectory(state: TacomasState) -> Trajectory:
     """The last round."""
     return Trajectory.model_validate(state["done"])
 
 
-def checklist_in(state: TacomasState) -> list[Item]:
+def get_checklist(state: TacomasState) -> list[Item]:
     """The checklist."""
     return [Item.model_validate(one) for one in state["checklist"]]
 
 
-def carried_in(state: TacomasState) -> list[Message]:
+def get_carried(state: TacomasState) -> list[Message]:
     """Messages on their way."""
     return [Message.model_validate(one) for one in state["carried"]]
 
 
-def as_json(rounds: list[Round]) -> list[dict[str, Any]]:
+def to_json(rounds: list[Round]) -> list[dict[str, Any]]:
     """Rounds as the state keeps them."""
     return [one.model_dump(mode="json") for one in rounds]

@@ -20,13 +20,13 @@ from langgraph.graph import START, StateGraph
 from selfwire.core.usage import Usage
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.rounds import is_slow
-from selfwire.graphs.node_wrappers import both_forms
-from selfwire.graphs.run_context import chosen, context_schema
-from selfwire.graphs.run_start import Opening
+from selfwire.graphs.node_wrappers import make_node
+from selfwire.graphs.run_context import context_schema, get_run_context
+from selfwire.graphs.run_start import RunStart
 from selfwire.graphs.tacomas.method import Tacomas
-from selfwire.graphs.tacomas.nodes import Step, Steps
-from selfwire.graphs.tacomas.state import TacomasContext, TacomasInput, TacomasState, rounds_in
-from selfwire.graphs.team import Team, compile_team, embedded
+from selfwire.graphs.tacomas.nodes import Step, TacomasNodes
+from selfwire.graphs.tacomas.state import TacomasContext, TacomasInput, TacomasState, get_rounds
+from selfwire.graphs.team import Team, compile_team, make_team_node
 from selfwire.runtime.ledger import Ledger
 
 Wire = Callable[[TacomasContext, Usage], Awaitable[tuple[Tacomas, Ledger | None]]]
@@ -35,7 +35,7 @@ Wire = Callable[[TacomasContext, Usage], Awaitable[tuple[Tacomas, Ledger | None]
 TacomasGraph = StateGraph[TacomasState, Any, Any, Any]
 
 
-def machine(config: TacomasConfig, opening: Opening[TacomasContext], wire: Wire) -> TacomasGraph:
+def build_state_graph(config: TacomasConfig, opening: RunStart[TacomasContext], wire: Wire) -> TacomasGraph:
     """The whole machine, ready to compile.
 
     Args:
@@ -44,12 +44,12 @@ def machine(config: TacomasConfig, opening: Opening[TacomasContext], wire: Wire)
         wire: the method as it is paid for.
     """
 
-    async def steps(spent: Usage) -> Steps:
-        context = chosen(TacomasContext)
+    async def steps(spent: Usage) -> TacomasNodes:
+        context = get_run_context(TacomasContext)
         tacomas, ledger = await wire(context, spent)
         if context.rounds:
             tacomas = replace(tacomas, config=tacomas.config.replace(rounds=context.rounds))
-        return Steps(tacomas, opening, ledger)
+        return TacomasNodes(tacomas, opening, ledger)
 
     def paid(step: Step) -> Any:
         async def run(state: TacomasState) -> TacomasState:
@@ -58,22 +58,26 @@ def machine(config: TacomasConfig, opening: Opening[TacomasContext], wire: Wire)
         return run
 
     async def team_round(state: TacomasState, team: Team) -> TacomasState:
-        played: TacomasState = await paid(Steps.round)(state)
+        played: TacomasState = await paid(TacomasNodes.round)(state)
         return played
 
     async def init_graph(state: TacomasState) -> TacomasState:
         return await (await steps(Usage())).init_graph(state)  # a new question has a budget of its own
 
     def slow_round_or_end(state: TacomasState) -> Literal["birth_death", "round", "__end__"]:
-        slow = config.topology and is_slow(rounds_in(state), interval=config.interval)
+        slow = config.topology and is_slow(get_rounds(state), interval=config.interval)
         return "birth_death" if slow and not state["figures"] else _round_or_end(state)
 
     schema = context_schema(TacomasContext, opening.start)
     graph: TacomasGraph = StateGraph(TacomasState, context_schema=schema, input_schema=TacomasInput)
-    graph.add_node("init_graph", both_forms(init_graph))
-    graph.add_node("round", embedded(compile_team(opening.start.topology), team_round))
-    for name, step in (("judge", Steps.judge), ("refine", Steps.refine), ("birth_death", Steps.birth_death)):
-        graph.add_node(name, both_forms(paid(step)))
+    graph.add_node("init_graph", make_node(init_graph))
+    graph.add_node("round", make_team_node(compile_team(opening.start.topology), team_round))
+    for name, step in (
+        ("judge", TacomasNodes.judge),
+        ("refine", TacomasNodes.refine),
+        ("birth_death", TacomasNodes.birth_death),
+    ):
+        graph.add_node(name, make_node(paid(step)))
     graph.add_edge(START, "init_graph")
     graph.add_edge("init_graph", "round")
     graph.add_edge("round", "judge")

@@ -8,11 +8,18 @@ from pydantic import ValidationError
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder
-from selfwire.core.values import thawed
+from selfwire.core.values import to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.trained_router.config import HeadConfig, RouterConfig, SamplingConfig
-from selfwire.evolvers.trained_router.weights import ROUTER, Card, Weights, refuse_other_pool, router_entry, unpacked
-from selfwire.runtime.blobs import recalled, remembered
+from selfwire.evolvers.trained_router.weights import (
+    ROUTER,
+    Weights,
+    WeightsMetadata,
+    make_router_entry,
+    refuse_other_pool,
+    unpack_weights,
+)
+from selfwire.runtime.blobs import get_blob, put_blob
 
 if TYPE_CHECKING:
     from selfwire.evolvers.trained_router.head import RoutingHead
@@ -25,7 +32,7 @@ class Heads:
     """The heads that were built, by their weights."""
 
     def __init__(self) -> None:
-        self._heads: dict[tuple[str, str], tuple[Card | None, RoutingHead]] = {}
+        self._heads: dict[tuple[str, str], tuple[WeightsMetadata | None, RoutingHead]] = {}
 
     async def head(
         self,
@@ -62,7 +69,7 @@ class Heads:
         return head
 
 
-def sampling_of(workflow: Workflow, config: RouterConfig) -> SamplingConfig:
+def get_sampling(workflow: Workflow, config: RouterConfig) -> SamplingConfig:
     """How layers are drawn: as the config says; where that is left at its defaults, as the router was trained.
 
     Raises:
@@ -72,13 +79,13 @@ def sampling_of(workflow: Workflow, config: RouterConfig) -> SamplingConfig:
     if not config.learned or config.sampling != SamplingConfig() or not isinstance(entry, Mapping):
         return config.sampling
     try:
-        return SamplingConfig.model_validate(thawed(entry.get("sampling", {})))
+        return SamplingConfig.model_validate(to_plain_json(entry.get("sampling", {})))
     except ValidationError as error:
         why = error.errors()[0]["msg"]
         raise ConfigError(f"the router of workflow {workflow.fingerprint} has an unreadable sampling: {why}") from None
 
 
-def saved_weights(workflow: Workflow) -> Weights | None:
+def load_weights(workflow: Workflow) -> Weights | None:
     """The weights that a workflow's memory refers to; None if it was never trained.
 
     Raises:
@@ -91,7 +98,7 @@ def saved_weights(workflow: Workflow) -> Weights | None:
     reference = entry.get("weights") if isinstance(entry, Mapping) else None
     if not isinstance(reference, str):
         raise ConfigError(f"workflow {workflow.fingerprint} has a router without weights: {entry!r:.80}; train again")
-    return unpacked(recalled(reference), f"{reference[:19]}... of workflow {workflow.fingerprint}")
+    return unpack_weights(get_blob(reference), f"{reference[:19]}... of workflow {workflow.fingerprint}")
 
 
 def refuse_unusable(workflow: Workflow, config: RouterConfig, embedder: str) -> None:
@@ -101,18 +108,20 @@ def refuse_unusable(workflow: Workflow, config: RouterConfig, embedder: str) -> 
         ConfigError: they are corrupt, or of another pool or embedder.
         LibraryError: their bytes have not been loaded.
     """
-    weights = saved_weights(workflow) if config.learned else None
+    weights = load_weights(workflow) if config.learned else None
     if weights is not None:
         refuse_other_pool(weights.card, workflow.agents, embedder, transfer=config.transfer)
 
 
 def with_weights(workflow: Workflow, weights: Weights) -> Workflow:
     """The workflow, routed by these weights from now on; their bytes are kept in this process until it is saved."""
-    return workflow.learned(**{ROUTER: router_entry(weights.card, remembered(weights.packed))})
+    return workflow.with_memory(**{ROUTER: make_router_entry(weights.card, put_blob(weights.packed))})
 
 
-def _built(workflow: Workflow, dimensions: int, config: HeadConfig, trained: bool) -> tuple[Card | None, "RoutingHead"]:
+def _built(
+    workflow: Workflow, dimensions: int, config: HeadConfig, trained: bool
+) -> tuple[WeightsMetadata | None, "RoutingHead"]:
     from selfwire.evolvers.trained_router.head import RoutingHead
 
-    weights = saved_weights(workflow) if trained else None
-    return (weights.card, weights.head()) if weights else (None, RoutingHead(dimensions, config))
+    weights = load_weights(workflow) if trained else None
+    return (weights.card, weights.make_head()) if weights else (None, RoutingHead(dimensions, config))

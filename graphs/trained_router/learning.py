@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from selfwire.core.agent import Agent
 from selfwire.core.protocols import Embedder
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.values import thawed
+from selfwire.core.values import to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.trained_router.config import RouterConfig, TrainConfig
 from selfwire.evolvers.trained_router.decisions import Episode
 from selfwire.evolvers.trained_router.reinforce import Learner, Update
-from selfwire.evolvers.trained_router.weights import Weights, refuse_other_pool, weights_of
-from selfwire.graphs.trained_router.heads import sampling_of, saved_weights, with_weights
+from selfwire.evolvers.trained_router.weights import Weights, get_weights, refuse_other_pool
+from selfwire.graphs.trained_router.heads import get_sampling, load_weights, with_weights
 
 EPISODE = "episode"
 """Where a trajectory's notes hold what its router decided."""
 
 
-async def updated(
+async def update_router(
     workflow: Workflow, episodes: Sequence[Episode], config: RouterConfig, train: TrainConfig, embedder: Embedder
 ) -> tuple[Workflow, Weights, Update]:
     """Learn from a batch of episodes.
@@ -40,21 +40,21 @@ async def updated(
     dimensions = (await embedder.embed(["task"])).shape[1]
     learner = await asyncio.to_thread(_learner, workflow, config, train, embedder.name, dimensions)
     update = await learner.learn(episodes, workflow.agents, embedder)
-    weights = weights_of(learner, workflow.agents, embedder.name)
+    weights = get_weights(learner, workflow.agents, embedder.name)
     return with_weights(workflow, weights), weights, update
 
 
 def _learner(workflow: Workflow, config: RouterConfig, train: TrainConfig, embedder: str, dimensions: int) -> Learner:
-    from selfwire.evolvers.trained_router.head import RoutingHead, device_for
+    from selfwire.evolvers.trained_router.head import RoutingHead, get_device
 
-    weights = saved_weights(workflow)
+    weights = load_weights(workflow)
     if weights is not None:
         refuse_other_pool(weights.card, workflow.agents, embedder, transfer=config.transfer)
-    head = weights.head() if weights else RoutingHead(dimensions, config.head)
+    head = weights.make_head() if weights else RoutingHead(dimensions, config.head)
     learner = Learner(
-        head.to(device_for(train.device)),
+        head.to(get_device(train.device)),
         train,
-        sampling_of(workflow, config),
+        get_sampling(workflow, config),
         stages=config.stages,
         process=config.process_reward,
     )
@@ -63,7 +63,7 @@ def _learner(workflow: Workflow, config: RouterConfig, train: TrainConfig, embed
     return learner
 
 
-def episode_of(trajectory: Trajectory) -> Episode | None:
+def to_router_episode(trajectory: Trajectory) -> Episode | None:
     """What a trajectory teaches the router: None if nothing was decided; without a reward after an error (D8).
 
     A failed agent is one too: what was chosen was not what ran. So are a planner or an evaluator that failed: the
@@ -75,13 +75,13 @@ def episode_of(trajectory: Trajectory) -> Episode | None:
     failed = any(step.error for step in trajectory.steps) or trajectory.notes.get("status") == "failure"
     feedback = trajectory.feedback
     reward = None if trajectory.error is not None or failed or feedback is None else float(feedback.solved)
-    return Episode.model_validate(thawed(noted)).replace(reward=reward)
+    return Episode.model_validate(to_plain_json(noted)).replace(reward=reward)
 
 
-def added(workflow: Workflow, agent: Agent) -> Workflow:
+def add_pool_agent(workflow: Workflow, agent: Agent) -> Workflow:
     """The workflow with one more agent in its pool, which the router can choose at once.
 
     Raises:
         ValueError: the pool has an agent of that id.
     """
-    return workflow.replace(agents=(*workflow.agents, agent)).descended_from(workflow, ())
+    return workflow.replace(agents=(*workflow.agents, agent)).with_lineage(workflow, ())

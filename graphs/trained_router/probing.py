@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from selfwire.core.protocols import Embedder
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.values import Id, Value, thawed
+from selfwire.core.values import FrozenModel, Id, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.trained_router.config import RouterConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode
-from selfwire.evolvers.trained_router.encoding import Batch, batched, embedded, pool_vectors, row_texts
-from selfwire.graphs.trained_router.heads import Heads, sampling_of
+from selfwire.evolvers.trained_router.encoding import Batch, embed_pool, embed_texts, make_batch, row_texts
+from selfwire.graphs.trained_router.heads import Heads, get_sampling
 from selfwire.graphs.trained_router.learning import EPISODE
 
 if TYPE_CHECKING:
     from selfwire.evolvers.trained_router.head import RoutingHead
 
 
-class Selection(Value):
+class Selection(FrozenModel):
     """One layer of one stage.
 
     Args:
@@ -34,13 +34,13 @@ class Selection(Value):
     chosen: tuple[Id, ...]
 
 
-def recorded(trajectory: Trajectory) -> tuple[Decision, ...]:
+def read_decisions(trajectory: Trajectory) -> tuple[Decision, ...]:
     """What a run's router decided, stage by stage; empty where nothing was noted."""
     noted = trajectory.notes.get(EPISODE)
-    return Episode.model_validate(thawed(noted)).decisions if noted else ()
+    return Episode.model_validate(to_plain_json(noted)).decisions if noted else ()
 
 
-def selections(decisions: Sequence[Decision]) -> tuple[Selection, ...]:
+def collect_selections(decisions: Sequence[Decision]) -> tuple[Selection, ...]:
     """The probabilities that a run was drawn from."""
     return tuple(
         Selection(stage=stage, layer=layer, probabilities=p, chosen=decision.layered.layers[layer])
@@ -49,7 +49,7 @@ def selections(decisions: Sequence[Decision]) -> tuple[Selection, ...]:
     )
 
 
-async def probed(
+async def probe_router(
     workflow: Workflow, decisions: Sequence[Decision], config: RouterConfig, embedder: Embedder
 ) -> tuple[Selection, ...]:
     """What a workflow's router makes of the same states, each layer after the same earlier layers.
@@ -65,10 +65,10 @@ async def probed(
         ValueError: there is no decision, or one names an agent that the pool lacks.
     """
     head = await Heads().head(workflow, config.head, embedder, transfer=config.transfer)
-    agents = dict(zip(workflow.pool, await pool_vectors(workflow.agents, embedder), strict=True))
+    agents = dict(zip(workflow.agents_by_id, await embed_pool(workflow.agents, embedder), strict=True))
     texts = [text for decision in decisions for text in row_texts(decision.rows, head.config)]
-    batch = batched(decisions, agents, await embedded(texts, embedder), head.config)
-    shares = await asyncio.to_thread(_shares, head, batch, sampling_of(workflow, config).softness)
+    batch = make_batch(decisions, agents, await embed_texts(texts, embedder), head.config)
+    shares = await asyncio.to_thread(_shares, head, batch, get_sampling(workflow, config).softness)
     return tuple(
         Selection(
             stage=stage,

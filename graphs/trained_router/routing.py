@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from selfwire.core.agent import Agent
-from selfwire.core.protocols import Act, Embedder, Known, Router
+from selfwire.core.protocols import AgentRunner, Embedder, Router, RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.trained_router.choosers import PURPOSE, draw_layers, layered
+from selfwire.evolvers.trained_router.choosers import PURPOSE, draw_layers, to_layered_workflow
 from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
-from selfwire.evolvers.trained_router.decisions import Decision, Episode, Layered
-from selfwire.evolvers.trained_router.encoding import Vectors, embedded, pool_vectors, row_texts
+from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow
+from selfwire.evolvers.trained_router.encoding import Vectors, embed_pool, embed_texts, row_texts
 from selfwire.graphs.trained_router.heads import Heads
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ class LearnedRouting:
     """A router for one run of a team, and how its agents act so that the router can read their answers."""
 
     router: Router
-    act: Act
+    act: AgentRunner
 
 
-async def learned_routing(
+async def make_learned_router(
     workflow: Workflow,
     question: Question,
-    act: Act,
+    act: AgentRunner,
     embedder: Embedder,
     *,
     sampling: SamplingConfig = SAMPLING,
@@ -67,26 +67,26 @@ async def learned_routing(
         LibraryError: their bytes have not been loaded.
     """
     head = await HEADS.head(workflow, untrained, embedder, transfer=True)
-    rows = [text for agent in workflow.agents for text in state_rows(question, agent, "")]
-    seen = await embedded(row_texts(rows, head.config), embedder)
-    agents = dict(zip(workflow.pool, await pool_vectors(workflow.agents, embedder), strict=True))
+    rows = [text for agent in workflow.agents for text in to_state_rows(question, agent, "")]
+    seen = await embed_texts(row_texts(rows, head.config), embedder)
+    agents = dict(zip(workflow.agents_by_id, await embed_pool(workflow.agents, embedder), strict=True))
 
     async def heard(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         step = await act(agent, question, inbox, scope=scope)
-        seen.update(await embedded(row_texts(state_rows(question, agent, step.output), head.config), embedder))
+        seen.update(await embed_texts(row_texts(to_state_rows(question, agent, step.output), head.config), embedder))
         return step
 
     return LearnedRouting(_router(workflow, head, seen, agents, sampling), heard)
 
 
-def state_rows(question: Question, agent: Agent, output: str) -> tuple[str, ...]:
+def to_state_rows(question: Question, agent: Agent, output: str) -> tuple[str, ...]:
     """What the router reads where an agent decides."""
     answered = " ".join(output.split())[:SHOWN]
     told = (f"Question: {question.input}", f"Deciding: {agent.role or agent.id}")
     return (*told, f"Answer so far: {answered}") if answered else told
 
 
-def arms(workflow: Workflow, successors: Sequence[str]) -> dict[str, list[str]]:
+def list_arms(workflow: Workflow, successors: Sequence[str]) -> dict[str, list[str]]:
     """Nodes to choose by agent, the sink left out; an agent with several nodes is chosen for all of them."""
     found: dict[str, list[str]] = {}
     for node in successors:
@@ -95,22 +95,22 @@ def arms(workflow: Workflow, successors: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def branches(workflow: Workflow) -> bool:
+def list_branches(workflow: Workflow) -> bool:
     """Whether any node of the team leaves its router a choice."""
-    return any(len(arms(workflow, successors)) > 1 for successors in workflow.topology.successors.values())
+    return any(len(list_arms(workflow, successors)) > 1 for successors in workflow.topology.successors.values())
 
 
-def team_episode(done: Trajectory, workflow: Workflow) -> Episode | None:
+def to_team_episode(done: Trajectory, workflow: Workflow) -> Episode | None:
     """What a run teaches the router that routed it: a decision per node that had a choice; None without one."""
     found = []
     for step in done.steps:
-        choices = arms(workflow, workflow.topology.successors.get(step.node, ()))
+        choices = list_arms(workflow, workflow.topology.successors.get(step.node, ()))
         if step.routing is None or len(choices) < 2:
             continue
         nodes = workflow.topology.agents
         drawn = dict.fromkeys(nodes[node] for node in step.routing.chosen if node != workflow.topology.sink)
-        rows = state_rows(done.question, workflow.pool[step.agent], step.output)
-        found.append(Decision(rows=rows, agents=tuple(choices), layered=Layered(layers=(tuple(drawn),))))
+        rows = to_state_rows(done.question, workflow.agents_by_id[step.agent], step.output)
+        found.append(Decision(rows=rows, agents=tuple(choices), layered=LayeredWorkflow(layers=(tuple(drawn),))))
     return Episode(decisions=tuple(found)) if found else None
 
 
@@ -121,11 +121,11 @@ def _router(
     agents: Mapping[str, Vectors],
     sampling: SamplingConfig,
 ) -> Router:
-    def route(node: str, successors: tuple[str, ...], known: Known) -> Routing:
-        choices, sinks = arms(workflow, successors), tuple(one for one in successors if one == known.sink)
+    def route(node: str, successors: tuple[str, ...], known: RouterInput) -> Routing:
+        choices, sinks = list_arms(workflow, successors), tuple(one for one in successors if one == known.sink)
         if len(choices) < 2:
             return Routing(chosen=successors, why="there is nothing to choose")
-        texts = row_texts(state_rows(known.question, workflow.agent_at(node), known.output), head.config)
+        texts = row_texts(to_state_rows(known.question, workflow.agent_at(node), known.output), head.config)
         state = np.stack([seen[text] for text in texts])[None]
         drawn = draw_layers(
             head,
@@ -135,7 +135,7 @@ def _router(
             sampling=sampling,
             random=known.scope.at(node=node).random(PURPOSE),
         )
-        picked = layered(drawn, [workflow.pool[name] for name in choices], frozenset())
+        picked = to_layered_workflow(drawn, [workflow.agents_by_id[name] for name in choices], frozenset())
         chosen = tuple(node for name in picked.layers[0] for node in choices[name])
         scores = {one: round(p, 6) for name, p in picked.probabilities[0].items() for one in choices[name]}
         return Routing(chosen=(*chosen, *sinks), scores=scores, why=f"trained router, drawn to {sampling.mass:g}")

@@ -15,9 +15,9 @@ from selfwire.evolvers.trained_router.config import RouterConfig, TrainConfig
 from selfwire.evolvers.trained_router.decisions import Episode
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.evolvers.trained_router.weights import read_weights, write_atomically
-from selfwire.graphs.rollouts import Ground, Play, roll_out
-from selfwire.graphs.trained_router.heads import saved_weights, with_weights
-from selfwire.graphs.trained_router.learning import episode_of, updated
+from selfwire.graphs.rollouts import RolloutContext, RolloutFn, collect_rollouts
+from selfwire.graphs.trained_router.heads import load_weights, with_weights
+from selfwire.graphs.trained_router.learning import to_router_episode, update_router
 
 PHASE = "train"
 UPDATE = "update"
@@ -48,8 +48,8 @@ class Training:
 
     run: str
     seed: int
-    ground: Ground
-    play: Play
+    ground: RolloutContext
+    play: RolloutFn
     samples: int
     tasks: Sequence[Task]
     config: RouterConfig
@@ -58,7 +58,7 @@ class Training:
     state: Path
     save: Save
 
-    async def go(
+    async def execute(
         self,
         workflow: Workflow,
         on_update: Progress = lambda update: None,
@@ -89,9 +89,9 @@ class Training:
             await self._keep(workflow, done)
         for number in range(done, self.train.updates):
             episodes = await self._collected(workflow, number, on_episode)
-            workflow, weights, update = await updated(workflow, episodes, self.config, self.train, self.embedder)
+            workflow, weights, update = await update_router(workflow, episodes, self.config, self.train, self.embedder)
             update = update.replace(number=number + 1)  # of this training; the weights count earlier ones too
-            await self.ground.journal.note(f"{UPDATE}/{update.number}", update.model_dump(mode="json"))
+            await self.ground.journal.put_note(f"{UPDATE}/{update.number}", update.model_dump(mode="json"))
             await asyncio.to_thread(write_atomically, self.state, weights.packed)
             await self._keep(workflow, number + 1)
             on_update(update)
@@ -104,8 +104,8 @@ class Training:
         wanted = batch_tasks(self.train.batch, self.samples, len(self.tasks))
         drawn = scope.random("tasks").permutation(len(self.tasks))[:wanted]
         tasks = [self.tasks[int(index)] for index in drawn]
-        found = await roll_out(self.ground, self.play, workflow, tasks, scope, on_episode)
-        episodes = [episode for one in found if (episode := episode_of(one)) is not None]
+        found = await collect_rollouts(self.ground, self.play, workflow, tasks, scope, on_episode)
+        episodes = [episode for one in found if (episode := to_router_episode(one)) is not None]
         if not episodes and any(one.error is None for one in found):
             raise ConfigError("the runs left their router nothing to choose; train with a team that branches")
         return episodes
@@ -122,17 +122,17 @@ def batch_tasks(episodes: int, samples: int, tasks: int) -> int:
 
 
 def _checked_device(name: str) -> None:
-    from selfwire.evolvers.trained_router.head import device_for
+    from selfwire.evolvers.trained_router.head import get_device
 
-    device_for(name)  # before any run is paid for
+    get_device(name)  # before any run is paid for
 
 
 def _updates(workflow: Workflow) -> int:
     """How often the weights that a training begins with were updated by others."""
-    weights = saved_weights(workflow)
+    weights = load_weights(workflow)
     return 0 if weights is None else weights.card.updates
 
 
 def _slim(workflow: Workflow) -> Workflow:
-    weights = saved_weights(workflow)
-    return workflow if weights is None else with_weights(workflow, weights.slim())
+    weights = load_weights(workflow)
+    return workflow if weights is None else with_weights(workflow, weights.without_optimiser())

@@ -11,11 +11,11 @@ from selfwire.runs import evolution as evolutions
 from selfwire.runs.ablation.evaluation import evaluation
 from selfwire.runs.ablation.evolution import evolution
 from selfwire.runs.ablation.plan import Study
-from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row, append_row, read_rows, unfinished
+from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row, append_row, list_unfinished, read_rows
 from selfwire.runs.evaluation import lifecycle
 
 
-def ablate(
+def run_ablation(
     study: Study, out: Path, *, workers: int = 2, tell: Callable[[str], None] = lambda line: None
 ) -> tuple[Row, ...]:
     """Run what has no row yet of a study, in processes of their own.
@@ -35,8 +35,8 @@ def ablate(
     """
     key, wanted = study.key, [(name, seed) for name in study.chosen for seed in range(study.seeds)]
     _check(study)
-    rows: dict[tuple[str, int], Row] = {row.key: row for row in read_rows(out, key, kind_of(study))}
-    todo = unfinished(wanted, list(rows.values()))
+    rows: dict[tuple[str, int], Row] = {row.key: row for row in read_rows(out, key, get_variant_kind(study))}
+    todo = list_unfinished(wanted, list(rows.values()))
     what = "evolutions" if study.evolves else "evaluations"
     tell(f"{len(wanted)} {what}, {len(wanted) - len(todo)} of them done, {workers} at a time")
     since = time.monotonic()
@@ -45,13 +45,13 @@ def ablate(
         append_row(out, row)
         rows[row.key] = row
         made = len([one for one in todo if one in rows])
-        tell(progress_line(row, made, len(todo), time.monotonic() - since))
+        tell(format_progress(row, made, len(todo), time.monotonic() - since))
 
     _run(study, key, todo, rows, workers, keep)
     return tuple(rows[one] for one in wanted)
 
 
-def progress_line(row: Row, made: int, total: int, seconds: float) -> str:
+def format_progress(row: Row, made: int, total: int, seconds: float) -> str:
     """How a run ended, and how long the rest may take."""
     left = seconds / made * (total - made)
     came = f"{row.after:.2f}"
@@ -65,21 +65,21 @@ def progress_line(row: Row, made: int, total: int, seconds: float) -> str:
     )
 
 
-def kind_of(study: Study) -> type[Row]:
+def get_variant_kind(study: Study) -> type[Row]:
     """What rows of a study are."""
     return EvolutionRow if study.evolves else EvaluationRow
 
 
-def measured(study: Study, key: str, name: str, seed: int, edits: tuple[int, ...] | None = None) -> Row:
+def measure_variant(study: Study, key: str, name: str, seed: int, edits: tuple[int, ...] | None = None) -> Row:
     """Run one variant with one seed."""
     return evolution(study, key, name, seed, edits) if study.evolves else evaluation(study, key, name, seed)
 
 
 def _check(study: Study) -> None:
     if study.evolves:
-        evolutions.checked(study.request(FULL, 0), None)
+        evolutions.validate_request(study.request(FULL, 0), None)
     else:
-        lifecycle.checked(study.evaluation(FULL, 0), None)
+        lifecycle.validate_request(study.evaluation(FULL, 0), None)
 
 
 def _edits(full: Row) -> tuple[int, ...]:
@@ -106,7 +106,7 @@ def _run(
             for name, seed in ready[: workers - len(running)]:
                 waiting.remove((name, seed))
                 edits = _edits(rows[FULL, seed]) if name == RANDOM else None
-                running.add(pool.submit(measured, study, key, name, seed, edits))
+                running.add(pool.submit(measure_variant, study, key, name, seed, edits))
             ended, running = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:
                 fault = future.exception()

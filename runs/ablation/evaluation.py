@@ -9,7 +9,7 @@ from selfwire.core.values import fingerprint
 from selfwire.evals.evaluation.rows import read_results
 from selfwire.runs.ablation.plan import NAME, Study
 from selfwire.runs.ablation.rows import EvaluationRow
-from selfwire.runs.evaluation.lifecycle import started
+from selfwire.runs.evaluation.lifecycle import start_evaluation
 from selfwire.runtime.sync import run_sync
 
 
@@ -26,8 +26,8 @@ def evaluation(study: Study, key: str, name: str, seed: int) -> EvaluationRow:
     """
     since = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="selfwire-study-") as home:
-        with started(study.evaluation(name, seed), Path(home), run=NAME) as run:
-            line = run_sync(run.go())[-1]
+        with start_evaluation(study.evaluation(name, seed), Path(home), run=NAME) as run:
+            line = run_sync(run.execute())[-1]
             out = run.out
         _, rows = read_results(out)
     if line.score is None:

@@ -13,14 +13,14 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
-from selfwire.evals.statistics import cost_efficiency, mean
-from selfwire.graphs.evolution.nodes import trajectories_note
-from selfwire.graphs.rollouts import spent
+from selfwire.evals.statistics import compute_cost_efficiency, compute_mean
+from selfwire.graphs.evolution.nodes import get_trajectories_note
+from selfwire.graphs.rollouts import compute_spent
 from selfwire.runs.ablation.plan import NAME, Study
 from selfwire.runs.ablation.rows import EvolutionRow
-from selfwire.runs.controls import edit_counts
-from selfwire.runs.evolution import OpenRun, started
-from selfwire.runs.report import kept
+from selfwire.runs.controls import count_edits
+from selfwire.runs.evolution import EvolutionRun, start_evolution
+from selfwire.runs.report import get_test_trajectories
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.versions import Version
 
@@ -46,36 +46,36 @@ def evolution(study: Study, key: str, name: str, seed: int, edits: tuple[int, ..
     """
     since = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="selfwire-study-") as home:
-        with started(study.request(name, seed, edits), Path(home), run=NAME) as run:
-            final = run_sync(run.go())
+        with start_evolution(study.request(name, seed, edits), Path(home), run=NAME) as run:
+            final = run_sync(run.execute())
             found = run_sync(_measured(run, dict(final)))
     return EvolutionRow(study=key, variant=name, seed=seed, seconds=round(time.monotonic() - since, 2), **found)
 
 
-async def _measured(run: OpenRun, final: Mapping[str, Any]) -> dict[str, Any]:
+async def _measured(run: EvolutionRun, final: Mapping[str, Any]) -> dict[str, Any]:
     parts, tasks = run.parts, run.parts.splits.test
-    before, after = await kept(run, "before", tasks), await kept(run, "after", tasks)
+    before, after = await get_test_trajectories(run, "before", tasks), await get_test_trajectories(run, "after", tasks)
     evolved = Workflow.model_validate(await parts.journal.get_body(final["incumbent"]))
     history = [v for v in (await parts.library.history(NAME)).versions if v.step > 0]
-    cost, tested = spent(after), spent([*before, *after])
-    scores = compared(before, after)
+    cost, tested = compute_spent(after), compute_spent([*before, *after])
+    scores = compare_scores(before, after)
     return {
         **scores,
         "errors": sum(one.feedback is None for one in (*before, *after)),
         "nodes": len(evolved.topology.nodes),
-        "calls_before": spent(before).calls / len(tasks),
+        "calls_before": compute_spent(before).calls / len(tasks),
         "calls": cost.calls / len(tasks),
         "tokens": cost.tokens / len(tasks),
-        "efficiency": cost_efficiency(scores["after"], cost, len(tasks)),
+        "efficiency": compute_cost_efficiency(scores["after"], cost, len(tasks)),
         **_evolution_cost(parts.ledger.spent, tested),
-        "edits": edit_counts([applied(version) for version in history]),
-        **outcomes(history),
+        "edits": count_edits([get_rewirings(version) for version in history]),
+        **count_gate_decisions(history),
         "workflow": evolved.fingerprint,
         "paths": await _paths(run),
     }
 
 
-def compared(before: Sequence[Trajectory], after: Sequence[Trajectory]) -> dict[str, Any]:
+def compare_scores(before: Sequence[Trajectory], after: Sequence[Trajectory]) -> dict[str, Any]:
     """Mean scores over the tasks that both finished.
 
     Raises:
@@ -85,18 +85,22 @@ def compared(before: Sequence[Trajectory], after: Sequence[Trajectory]) -> dict[
     pairs = [(first.score, second.score) for first, second in both if first and second]
     if not pairs:
         raise ConfigError("no test task was finished by both seed and evolved workflow; give more test tasks")
-    return {"before": mean([b for b, _ in pairs]), "after": mean([a for _, a in pairs]), "compared": len(pairs)}
+    return {
+        "before": compute_mean([b for b, _ in pairs]),
+        "after": compute_mean([a for _, a in pairs]),
+        "compared": len(pairs),
+    }
 
 
-def applied(version: Version) -> tuple[Rewiring, ...]:
+def get_rewirings(version: Version) -> tuple[Rewiring, ...]:
     """The rewirings between an iteration's incumbent and its candidate, accepted or not."""
     return tuple(Rewiring.model_validate(one) for one in version.facts["applied"])
 
 
-def outcomes(history: Sequence[Version]) -> dict[str, int]:
+def count_gate_decisions(history: Sequence[Version]) -> dict[str, int]:
     """Iterations whose candidate was accepted, rejected, or no other than the incumbent."""
     rejected = sum(not version.facts["gate"]["accepted"] for version in history)
-    unchanged = sum(version.facts["gate"]["accepted"] and not applied(version) for version in history)
+    unchanged = sum(version.facts["gate"]["accepted"] and not get_rewirings(version) for version in history)
     return {"accepted": len(history) - rejected - unchanged, "rejected": rejected, "unchanged": unchanged}
 
 
@@ -108,11 +112,11 @@ def _evolution_cost(spend: Usage, tested: Usage) -> dict[str, Any]:
     }
 
 
-async def _paths(run: OpenRun) -> dict[str, str]:
+async def _paths(run: EvolutionRun) -> dict[str, str]:
     """Fingerprints of which agents said what to whom with which tools, by iteration and phase."""
     journal, found = run.parts.journal, {}
     for iteration, (phase, side) in product(range(max(run.parts.config.iterations, 1)), SIDES):
-        bodies = await journal.noted(trajectories_note(iteration, phase, side))
+        bodies = await journal.get_note(get_trajectories_note(iteration, phase, side))
         if bodies:
             runs = [await journal.get_body(body) for _, body in sorted(bodies.items())]
             name = "/".join(filter(None, (str(iteration), phase, side)))

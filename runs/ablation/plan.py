@@ -13,18 +13,18 @@ from pydantic import Field
 
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import Value, fingerprint
+from selfwire.core.values import FrozenModel, fingerprint
 from selfwire.evals.studies.variants import EVOLVED, FULL, RANDOM, VARIANTS, Variant
 from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.runs.evaluation.request import Entry, EvaluationRequest
+from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
-from selfwire.runs.run_record import code_hash
+from selfwire.runs.run_record import compute_code_hash
 
 NAME = "study"
 """Of the workflow and of the run, in a home folder of its own."""
 
 
-class Study(Value):
+class Study(FrozenModel):
     """What is compared, at which sizes.
 
     Args:
@@ -81,7 +81,7 @@ class Study(Value):
     @property
     def key(self) -> str:
         """What rows must share to be compared: everything but the variants and the number of seeds."""
-        return fingerprint({**self.model_dump(mode="json", exclude={"variants", "seeds"}), "code": code_hash()})
+        return fingerprint({**self.model_dump(mode="json", exclude={"variants", "seeds"}), "code": compute_code_hash()})
 
     def request(self, name: str, seed: int, edits: tuple[int, ...] | None = None) -> EvolveRequest:
         """The evolution of a variant and a seed.
@@ -117,7 +117,7 @@ class Study(Value):
             benchmark=self.benchmark,
             models=self.models,
             budget=self.budget,
-            entries=(Entry(name=NAME, target=self.method, config=self.known[name].config),),
+            entries=(SystemSpec(name=NAME, target=self.method, config=self.known[name].config),),
             tasks=self.sizes.test,
             seed=seed,
             concurrency=self.concurrency,

@@ -9,10 +9,10 @@ from typing import TypeVar
 from pydantic import Field, ValidationError
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
 
-class Row(Value):
+class Row(FrozenModel):
     """What one run of a study came to.
 
     Args:
@@ -122,7 +122,7 @@ def _usable(path: Path) -> Iterator[None]:
         raise ConfigError(f"results cannot be kept in {path}: {why}; choose another --out") from None
 
 
-def unfinished(wanted: Sequence[tuple[str, int]], rows: Sequence[Row]) -> list[tuple[str, int]]:
+def list_unfinished(wanted: Sequence[tuple[str, int]], rows: Sequence[Row]) -> list[tuple[str, int]]:
     """The (variant, seed) pairs that have no row yet, in order."""
     done = {row.key for row in rows}
     return [key for key in wanted if key not in done]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from selfwire.evals.statistics import Estimate, mean, paired, sd
+from selfwire.evals.statistics import IntervalEstimate, compute_mean, compute_paired_interval, compute_sd
 from selfwire.evals.studies.variants import FULL
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row
@@ -39,7 +39,7 @@ MEASURED_HEAD = (
 KINDS = ("accepted", "rejected", "unchanged")
 
 
-def table(study: Study, rows: Sequence[Row], command: str = "") -> str:
+def build_table(study: Study, rows: Sequence[Row], command: str = "") -> str:
     """Markdown: how it was made, a line per variant, and what must be known to read it.
 
     Intervals are Student's, over seeds, paired by seed.
@@ -73,16 +73,20 @@ def _sizes(study: Study, seeds: int) -> str:
     )
 
 
-def difference(less: Sequence[Row], more: Sequence[Row]) -> Estimate | None:
+def compute_difference(less: Sequence[Row], more: Sequence[Row]) -> IntervalEstimate | None:
     """Mean of `more` − `less` over the seeds that both have, with its interval; None with fewer than two."""
     first, second = ({row.seed: row.after for row in side} for side in (less, more))
     shared = sorted(set(first) & set(second))
-    return paired([first[seed] for seed in shared], [second[seed] for seed in shared]) if len(shared) > 1 else None
+    return (
+        compute_paired_interval([first[seed] for seed in shared], [second[seed] for seed in shared])
+        if len(shared) > 1
+        else None
+    )
 
 
-def gain(rows: Sequence[EvolutionRow]) -> Estimate | None:
+def compute_gain(rows: Sequence[EvolutionRow]) -> IntervalEstimate | None:
     """Mean of after − before over seeds, with its interval; None with fewer than two."""
-    return paired([row.before for row in rows], [row.after for row in rows]) if len(rows) > 1 else None
+    return compute_paired_interval([row.before for row in rows], [row.after for row in rows]) if len(rows) > 1 else None
 
 
 def _cells(study: Study, name: str, by_variant: Mapping[str, Sequence[Row]]) -> list[str]:
@@ -91,27 +95,43 @@ def _cells(study: Study, name: str, by_variant: Mapping[str, Sequence[Row]]) -> 
     after = [row.after for row in rows]
     evolved = [row for row in rows if isinstance(row, EvolutionRow)]
     efficiency = [row.efficiency for row in rows if row.efficiency is not None]
-    score, span = f"{mean(after):.3f} ± {sd(after):.3f}", f"{min(after):.2f}–{max(after):.2f}"
-    calls, tokens = f"{mean([row.calls for row in rows]):.1f}", f"{mean([row.tokens for row in rows]):,.0f}"
-    bought = f"{mean([row.per_hundred_calls for row in rows]):.1f}"
-    share = f"{mean(efficiency):.1f}" if len(efficiency) == len(rows) else "n/a"
+    score, span = f"{compute_mean(after):.3f} ± {compute_sd(after):.3f}", f"{min(after):.2f}–{max(after):.2f}"
+    calls, tokens = (
+        f"{compute_mean([row.calls for row in rows]):.1f}",
+        f"{compute_mean([row.tokens for row in rows]):,.0f}",
+    )
+    bought = f"{compute_mean([row.per_hundred_calls for row in rows]):.1f}"
+    share = f"{compute_mean(efficiency):.1f}" if len(efficiency) == len(rows) else "n/a"
     if not evolved:
         rounds = [row.rounds for row in rows if isinstance(row, EvaluationRow) and row.rounds is not None]
-        took, errors = f"{mean(rounds):.1f}" if rounds else "—", str(sum(row.errors for row in rows))
+        took, errors = f"{compute_mean(rounds):.1f}" if rounds else "—", str(sum(row.errors for row in rows))
         return [study.known[name].title, score, span, versus, calls, tokens, took, bought, share, errors]
-    nodes = f"{mean([row.nodes for row in evolved]):.1f}"
-    outcomes = " / ".join(f"{mean([float(getattr(row, kind)) for row in evolved]):.1f}" for kind in KINDS)
-    cost = f"{mean([row.evolution_calls for row in evolved]):,.0f}"
+    nodes = f"{compute_mean([row.nodes for row in evolved]):.1f}"
+    outcomes = " / ".join(f"{compute_mean([float(getattr(row, kind)) for row in evolved]):.1f}" for kind in KINDS)
+    cost = f"{compute_mean([row.evolution_calls for row in evolved]):,.0f}"
     title = study.known[name].title
-    return [title, score, span, told(gain(evolved)), versus, nodes, calls, tokens, bought, share, outcomes, cost]
+    return [
+        title,
+        score,
+        span,
+        format_difference(compute_gain(evolved)),
+        versus,
+        nodes,
+        calls,
+        tokens,
+        bought,
+        share,
+        outcomes,
+        cost,
+    ]
 
 
 def _versus(study: Study, name: str, by_variant: Mapping[str, Sequence[Row]]) -> str:
     """What the variant lacks beside the one that it is a part of; that one is named where it is not `full`."""
     against = study.known[name].against
     if name == against:
-        return told(None)
-    said = told(difference(by_variant[name], by_variant.get(against, [])))
+        return format_difference(None)
+    said = format_difference(compute_difference(by_variant[name], by_variant.get(against, [])))
     return said if against == FULL else f"{said} from {against}"
 
 
@@ -119,10 +139,10 @@ def _seed_line(rows: Sequence[EvolutionRow]) -> str:
     """The seed workflow: one score per seed, as the full method's runs and the others' measured it."""
     first = {row.seed: row for row in rows if row.variant == FULL} or {row.seed: row for row in rows}
     before, calls = [row.before for row in first.values()], [row.calls_before for row in first.values()]
-    score = f"{mean(before):.3f} ± {sd(before):.3f}"
-    per_hundred = mean([100 * row.before / max(row.calls_before, 1) for row in first.values()])
+    score = f"{compute_mean(before):.3f} ± {compute_sd(before):.3f}"
+    per_hundred = compute_mean([100 * row.before / max(row.calls_before, 1) for row in first.values()])
     known = ["seed workflow", score, f"{min(before):.2f}–{max(before):.2f}", "—", "—"]
-    return _line([*known, "—", f"{mean(calls):.1f}", "—", f"{per_hundred:.1f}", "—", "—", "—"])
+    return _line([*known, "—", f"{compute_mean(calls):.1f}", "—", f"{per_hundred:.1f}", "—", "—", "—"])
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
@@ -135,7 +155,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def told(estimate: Estimate | None) -> str:
+def format_difference(estimate: IntervalEstimate | None) -> str:
     """A difference with its interval, signed; a dash where there is none."""
     if estimate is None:
         return "—"

@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.values import FrozenMap, Value
+from selfwire.core.values import FrozenMap, FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.tacomas.config import TacomasConfig
-from selfwire.graphs.method_registry import knobs
+from selfwire.graphs.method_registry import parse_config
 
 FACTOR = 2.5
 """What a method takes lies between the estimate divided by this and the estimate times this."""
@@ -46,7 +46,7 @@ class Demand(NamedTuple):
     gated: float = 1.0
 
 
-def demand(name: str, config: Mapping[str, Any], team: Workflow, *, batch: int = 0, grown: float = 0) -> Demand:
+def estimate_calls(name: str, config: Mapping[str, Any], team: Workflow, *, batch: int = 0, grown: float = 0) -> Demand:
     """What a method takes with a team.
 
     Args:
@@ -62,15 +62,15 @@ def demand(name: str, config: Mapping[str, Any], team: Workflow, *, batch: int =
     if name not in _DEMANDS:
         raise ConfigError(f"what {name!r} takes is not known; methods are {', '.join(_DEMANDS)}")
     schema, told = _DEMANDS[name]
-    return told(knobs(name, schema, config), team, batch, grown)
+    return told(parse_config(name, schema, config), team, batch, grown)
 
 
-def scaled(calls: Calls, by: float) -> Calls:
+def scale_calls(calls: Calls, by: float) -> Calls:
     """So many times the calls."""
     return {role: count * by for role, count in calls.items()}
 
 
-def summed(*some: Calls) -> Calls:
+def sum_calls(*some: Calls) -> Calls:
     """All calls together."""
     roles = dict.fromkeys(role for calls in some for role in calls)
     return {role: sum(calls.get(role, 0) for calls in some) for role in roles}
@@ -78,7 +78,7 @@ def summed(*some: Calls) -> Calls:
 
 def _turns(team: Workflow) -> float:
     """Calls of everybody's turn."""
-    return sum(LOOP if team.pool[agent].tools else 1 for agent in team.topology.agents.values())
+    return sum(LOOP if team.agents_by_id[agent].tools else 1 for agent in team.topology.agents.values())
 
 
 def _hiva(config: HivaConfig, team: Workflow, batch: int, grown: float) -> Demand:
@@ -112,7 +112,9 @@ def _dytopo(config: DytopoConfig, team: Workflow, batch: int, grown: float) -> D
     rounds = min(config.rounds, ROUNDS) if config.halting else config.rounds
     question = {"agent": rounds * len(team.topology.nodes), "meta": rounds * config.manager}
     settings = SETTINGS if config.search == "near" else 5 * SETTINGS
-    return Demand(question, learning=scaled(question, batch * settings / 2), gated=0.5)  # the same rounds are on record
+    return Demand(
+        question, learning=scale_calls(question, batch * settings / 2), gated=0.5
+    )  # the same rounds are on record
 
 
 def _evomas(config: EvomasConfig, team: Workflow, batch: int, grown: float) -> Demand:
@@ -121,7 +123,7 @@ def _evomas(config: EvomasConfig, team: Workflow, batch: int, grown: float) -> D
     return Demand(question, samples=config.samples, gated=0)  # agents and topology stay as they are
 
 
-_DEMANDS: Mapping[str, tuple[type[Value], Callable[[Any, Workflow, int, float], Demand]]] = {
+_DEMANDS: Mapping[str, tuple[type[FrozenModel], Callable[[Any, Workflow, int, float], Demand]]] = {
     "hiva": (HivaConfig, _hiva),
     "hera": (HeraConfig, _hera),
     "tacomas": (TacomasConfig, _tacomas),

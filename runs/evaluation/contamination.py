@@ -8,15 +8,15 @@ from selfwire.core.errors import JournalError
 from selfwire.core.task import Task
 from selfwire.core.values import fingerprint
 from selfwire.runs import evolution as evolutions
-from selfwire.runs.evaluation.pre_evolution import evolutions_of
+from selfwire.runs.evaluation.pre_evolution import make_evolutions
 from selfwire.runs.evaluation.request import EvaluationRequest
-from selfwire.runs.evaluation.systems import Found
-from selfwire.runs.folders import JOURNAL, runs_folder
+from selfwire.runs.evaluation.systems import LoadedWorkflow
+from selfwire.runs.folders import JOURNAL, get_runs_folder
 from selfwire.runs.requests import EvolveRequest
-from selfwire.runs.run_record import asked
+from selfwire.runs.run_record import load_request
 
 
-class Seen(NamedTuple):
+class ContaminatedTasks(NamedTuple):
     """What contestants have learned from.
 
     Attributes:
@@ -29,17 +29,19 @@ class Seen(NamedTuple):
     tasks: int = 0
     unknown: tuple[str, ...] = ()
 
-    def holds(self, task: Task) -> bool:
+    def has_task(self, task: Task) -> bool:
         """Whether a task, or what it is about, was learned from."""
         return bool(self.marks) and not self.marks.isdisjoint(_marks(task))
 
 
-def seen(workflows: Iterable[Found], request: EvaluationRequest, home: Path | None) -> Seen:
+def find_contaminated_tasks(
+    workflows: Iterable[LoadedWorkflow], request: EvaluationRequest, home: Path | None
+) -> ContaminatedTasks:
     """What the contestants of an evaluation have learned from, by the runs that evolved them."""
     found: dict[str, Task] = {}
     unknown = []
     for run in sorted({one.run for one in workflows if one.learned and one.run}):
-        path = runs_folder(home) / run / JOURNAL
+        path = get_runs_folder(home) / run / JOURNAL
         if not path.exists():
             unknown.append(run)
             continue
@@ -48,15 +50,15 @@ def seen(workflows: Iterable[Found], request: EvaluationRequest, home: Path | No
                 splits = evolutions.splits(evolution)
                 found |= {task.id: task for task in (*splits.train, *splits.gate)}
     marks = frozenset(mark for task in found.values() for mark in _marks(task))
-    return Seen(marks, len(found), tuple(unknown))
+    return ContaminatedTasks(marks, len(found), tuple(unknown))
 
 
 def _evolutions(path: Path, home: Path | None) -> list[EvolveRequest]:
     try:
-        return [asked(path, EvolveRequest)]
+        return [load_request(path, EvolveRequest)]
     except JournalError:
-        whole = asked(path, EvaluationRequest)
-        return [one.asked for one in evolutions_of(whole, path.parent, home)]
+        whole = load_request(path, EvaluationRequest)
+        return [one.asked for one in make_evolutions(whole, path.parent, home)]
 
 
 def _marks(task: Task) -> set[str]:

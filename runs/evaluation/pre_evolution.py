@@ -11,13 +11,13 @@ from selfwire.core.usage import Usage
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.evolution.graph import Event
 from selfwire.graphs.evolution.nodes import ELAPSED
-from selfwire.graphs.method_registry import METHODS
+from selfwire.graphs.method_registry import METHOD_REGISTRY
 from selfwire.runs import evolution
-from selfwire.runs.evaluation.request import Entry, EvaluationRequest, Evolving
-from selfwire.runs.evaluation.systems import Found
-from selfwire.runs.evolution import OpenRun
-from selfwire.runs.folders import JOURNAL, SUMMARY, runs_folder
-from selfwire.runs.models import price_file
+from selfwire.runs.evaluation.request import EvaluationRequest, Evolving, SystemSpec
+from selfwire.runs.evaluation.systems import LoadedWorkflow
+from selfwire.runs.evolution import EvolutionRun
+from selfwire.runs.folders import JOURNAL, SUMMARY, get_runs_folder
+from selfwire.runs.models import find_price_file
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync
@@ -42,15 +42,15 @@ class Evolution:
     """
 
     request: EvaluationRequest
-    entry: Entry
+    entry: SystemSpec
     home: Path
     users: Path | None
 
     @property
     def asked(self) -> EvolveRequest:
         """The evolution as a request; its test tasks are those that the evaluation measures on."""
-        asked, sizes = self.request, evolving_of(self.request)
-        prices = price_file(asked.models, self.users)
+        asked, sizes = self.request, get_evolving(self.request)
+        prices = find_price_file(asked.models, self.users)
         return EvolveRequest(
             method=self.entry.target,
             benchmark=asked.benchmark,
@@ -76,22 +76,22 @@ class Evolution:
         Raises:
             ConfigError: the method does not evolve, or a size or knob cannot be used.
         """
-        if self.entry.target not in METHODS:
+        if self.entry.target not in METHOD_REGISTRY:
             raise ConfigError(
-                f"{self.entry.target!r} cannot be evolved here; methods are {', '.join(METHODS)}; "
+                f"{self.entry.target!r} cannot be evolved here; methods are {', '.join(METHOD_REGISTRY)}; "
                 f"evolve a saved workflow with `selfwire evolve --seed-team`, then compare it"
             )
-        evolution.checked(self.asked, self.home)
+        evolution.validate_request(self.asked, self.home)
 
     @property
     def spent(self) -> Usage:
         """What it has cost so far; its seconds are wall time."""
-        path = runs_folder(self.home) / RUN / JOURNAL
+        path = get_runs_folder(self.home) / RUN / JOURNAL
         if not path.exists():
             return Usage()
-        journal = Journal.reading(path)
+        journal = Journal.open_read_only(path)
         try:
-            elapsed = run_sync(journal.noted(ELAPSED)) or 0.0
+            elapsed = run_sync(journal.get_note(ELAPSED)) or 0.0
             return journal.spend().replace(seconds=elapsed)
         finally:
             journal.close()
@@ -99,12 +99,12 @@ class Evolution:
     @property
     def is_finished(self) -> bool:
         """Whether there is nothing left to do."""
-        path = runs_folder(self.home) / RUN / JOURNAL
+        path = get_runs_folder(self.home) / RUN / JOURNAL
         if not path.exists():
             return False
-        journal = Journal.reading(path)
+        journal = Journal.open_read_only(path)
         try:
-            return (run_sync(journal.noted(SUMMARY)) or {}).get("status") == "finished"
+            return (run_sync(journal.get_note(SUMMARY)) or {}).get("status") == "finished"
         finally:
             journal.close()
 
@@ -119,19 +119,19 @@ class Evolution:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
         """
         with self._opened(budget) as opened:
-            run_sync(opened.go(on_event))
+            run_sync(opened.execute(on_event))
 
     @contextmanager
-    def _opened(self, budget: Budget) -> Iterator[OpenRun]:
-        if (runs_folder(self.home) / RUN / JOURNAL).exists():
+    def _opened(self, budget: Budget) -> Iterator[EvolutionRun]:
+        if (get_runs_folder(self.home) / RUN / JOURNAL).exists():
             limits = {name: limit for name, limit in budget.model_dump().items() if limit is not None}
-            with evolution.resumed(RUN, self.home, limits=limits) as opened:
+            with evolution.resume_evolution(RUN, self.home, limits=limits) as opened:
                 yield opened
         else:
-            with evolution.started(self.asked.replace(budget=budget), self.home, run=RUN) as opened:
+            with evolution.start_evolution(self.asked.replace(budget=budget), self.home, run=RUN) as opened:
                 yield opened
 
-    def result(self, run: str) -> Found:
+    def result(self, run: str) -> LoadedWorkflow:
         """The workflow that was kept, saved in the user's library too, as <run>-<name>.
 
         Args:
@@ -142,10 +142,10 @@ class Evolution:
             workflow = run_sync(own.load(version.ref))
             facts = {**version.facts, "spend": self.spent.model_dump(mode="json"), "why": f"evolved in {run}"}
             run_sync(library.save(f"{run}-{self.entry.name}"[:64], workflow, run=run, step=version.step, facts=facts))
-        return Found(workflow=workflow, learned=True, evolution=self.spent, run=run)
+        return LoadedWorkflow(workflow=workflow, learned=True, evolution=self.spent, run=run)
 
 
-def evolutions_of(request: EvaluationRequest, folder: Path, users: Path | None) -> tuple[Evolution, ...]:
+def make_evolutions(request: EvaluationRequest, folder: Path, users: Path | None) -> tuple[Evolution, ...]:
     """The evolutions that a request asks for.
 
     Args:
@@ -162,7 +162,7 @@ def evolutions_of(request: EvaluationRequest, folder: Path, users: Path | None) 
     )
 
 
-def evolving_of(request: EvaluationRequest) -> Evolving:
+def get_evolving(request: EvaluationRequest) -> Evolving:
     """Sizes of the evolution.
 
     Raises:
@@ -173,7 +173,7 @@ def evolving_of(request: EvaluationRequest) -> Evolving:
     return request.evolving
 
 
-def left(budget: Budget, spent: Usage, beside: Usage) -> Budget:
+def compute_left(budget: Budget, spent: Usage, beside: Usage) -> Budget:
     """The limits of a part of a run: what the whole may spend, less what the other parts have spent.
 
     Args:

@@ -4,11 +4,11 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from selfwire.core.values import FrozenJson, FrozenMap, Id, Value
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, Id
 from selfwire.runs.requests import Request
 
 
-class Entry(Value):
+class SystemSpec(FrozenModel):
     """One contestant as it was asked for.
 
     Args:
@@ -22,7 +22,7 @@ class Entry(Value):
     config: FrozenJson = Field(default_factory=FrozenMap)
 
 
-class Evolving(Value):
+class Evolving(FrozenModel):
     """Which contestants are evolved before they are measured, and at which sizes.
 
     Args:
@@ -57,7 +57,7 @@ class EvaluationRequest(Request):
     """
 
     command: Literal["eval", "compare"] = "eval"
-    entries: tuple[Entry, ...] = Field(min_length=1)
+    entries: tuple[SystemSpec, ...] = Field(min_length=1)
     against: str = ""
     split: Literal["train", "gate", "test"] = "test"
     tasks: int = Field(default=100, ge=1)

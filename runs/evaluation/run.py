@@ -13,20 +13,20 @@ from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.evals.baselines.single import CUT
 from selfwire.evals.benchmarks.benchmark import Benchmark
-from selfwire.evals.evaluation.rows import Header, ResultsFile, TaskRow, task_row
-from selfwire.evals.evaluation.table import Line, Tally
+from selfwire.evals.evaluation.rows import Header, ResultsFile, TaskRow, make_task_row
+from selfwire.evals.evaluation.table import SystemSummary, Tally
 from selfwire.evals.graders import GradedEnvironment
 from selfwire.evals.judge import PLACE as JUDGES
 from selfwire.graphs.evolution.nodes import ELAPSED
-from selfwire.graphs.rollouts import Ground, Roll, old_objects_left_alone, roll_through, together
-from selfwire.runs.evaluation.pre_evolution import Evolution, left
-from selfwire.runs.evaluation.request import Entry, EvaluationRequest
-from selfwire.runs.evaluation.systems import Entrant, Found, trivial
+from selfwire.graphs.rollouts import RolloutContext, RolloutRunner, freeze_gc, run_together, stream_rollouts
+from selfwire.runs.evaluation.pre_evolution import Evolution, compute_left
+from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
+from selfwire.runs.evaluation.systems import LoadedWorkflow, System, make_trivial_system
 from selfwire.runs.folders import SUMMARY
-from selfwire.runs.run_record import code_hash, standing
-from selfwire.runs.version import installed_version
+from selfwire.runs.run_record import compute_code_hash, track_status
+from selfwire.runs.version import get_version
 from selfwire.runtime.journal import Journal, body_hash
-from selfwire.runtime.ledger import Ledger, Purse, deadline
+from selfwire.runtime.ledger import Ledger, ResourceAmount, enforce_deadline
 from selfwire.runtime.sync import run_sync
 
 ROWS = "rows"
@@ -65,13 +65,13 @@ class Evaluation:
         embedder: its name.
         out: where the results go.
         notices: what the user should know.
-        roll_for: what puts the tasks to a contestant; `experiments.attached` lends one that tells LangSmith.
+        get_rollout_runner: what puts the tasks to a contestant; `experiments.attached` lends one that tells LangSmith.
     """
 
     request: EvaluationRequest
     benchmark: Benchmark
-    workflows: dict[str, Found]
-    entered: Callable[[Entry, Found], Entrant]
+    workflows: dict[str, LoadedWorkflow]
+    entered: Callable[[SystemSpec, LoadedWorkflow], System]
     evolutions: Sequence[Evolution]
     tasks: Sequence[Task]
     journal: Journal
@@ -80,7 +80,7 @@ class Evaluation:
     out: Path
     judge: Ledger | None = None
     notices: tuple[str, ...] = ()
-    roll_for: Callable[[Entrant], Roll] = lambda one: roll_through
+    get_rollout_runner: Callable[[System], RolloutRunner] = lambda one: stream_rollouts
     _noted: float = field(default=0.0, init=False)
 
     @property
@@ -89,18 +89,21 @@ class Evaluation:
         return self.journal.run
 
     @property
-    def entrants(self) -> list[Entrant]:
+    def entrants(self) -> list[System]:
         """The benchmark's own rule, then the contestants."""
         entries = self.request.entries
-        return [trivial(self.benchmark.baseline), *(self.entered(one, self.workflows[one.name]) for one in entries)]
+        return [
+            make_trivial_system(self.benchmark.baseline),
+            *(self.entered(one, self.workflows[one.name]) for one in entries),
+        ]
 
     @property
-    def ground(self) -> Ground:
+    def rollout_context(self) -> RolloutContext:
         """Where the contestants are run and graded."""
         asked, environment = self.request, self.benchmark.environment
         if isinstance(environment, GradedEnvironment):
-            environment = environment.within(asked.grading_timeout)
-        return Ground(
+            environment = environment.with_timeout(asked.grading_timeout)
+        return RolloutContext(
             environment=environment,
             journal=self.journal,
             ledger=self.ledger,
@@ -122,22 +125,22 @@ class Evaluation:
             before = one.spent
             try:
                 if not one.is_finished:
-                    one.run(left(self.request.budget, self.ledger.spent, before), partial(on_event, one))
+                    one.run(compute_left(self.request.budget, self.ledger.spent, before), partial(on_event, one))
             finally:
-                self.ledger.settle(Purse(), one.spent.without(before))
+                self.ledger.settle(ResourceAmount(), one.spent.subtract(before))
             self.workflows[one.entry.name] = one.result(self.run)
-        run_sync(noted_workflows(self.journal, self.workflows))
+        run_sync(note_workflows(self.journal, self.workflows))
 
-    async def go(self, on_event: Callable[[Event], None] = lambda event: None) -> tuple[Line, ...]:
+    async def execute(self, on_event: Callable[[Event], None] = lambda event: None) -> tuple[SystemSummary, ...]:
         """Run what has no row yet, or ended as an error; write the file of results; return the table's lines.
 
         Raises:
             BudgetError, OutageError: it stopped early and can be resumed; what there is has been written.
         """
         with self.journal.on_this_loop():
-            async with standing(self.tell), deadline(self.ledger):
+            async with track_status(self.tell), enforce_deadline(self.ledger):
                 await self._run_all(on_event)
-            lines = await self.written(complete=True)
+            lines = await self.write_results(complete=True)
             await self.tell("finished", score=lines[-1].score if len(lines) == 2 else None)
             return lines
 
@@ -152,9 +155,9 @@ class Evaluation:
             "status": status,
         }
         known = {name: value for name, value in more.items() if value is not None}
-        await self.journal.note(SUMMARY, {**summary, **known})
+        await self.journal.put_note(SUMMARY, {**summary, **known})
 
-    async def written(self, *, complete: bool) -> tuple[Line, ...]:
+    async def write_results(self, *, complete: bool) -> tuple[SystemSummary, ...]:
         """Write what there is to the file of results; return the table's lines."""
         tallies = [Tally(one.contestant) for one in self.entrants]
         file, oracle = ResultsFile(self.out), False
@@ -178,7 +181,7 @@ class Evaluation:
         """The rows that there are of those, some at a time, and the texts in which the journal holds them."""
         for start in range(0, len(names), READ_AT_ONCE):
             some = names[start : start + READ_AT_ONCE]
-            found = await self.journal.all_noted(some)
+            found = await self.journal.get_notes(some)
             texts = [found[name] for name in some if name in found]
             yield texts, [TaskRow.model_validate_json(text) for text in texts]
 
@@ -194,24 +197,24 @@ class Evaluation:
         async def one_after_another() -> None:
             try:
                 for number, one in enumerate(contestants, 1):
-                    await self._run(one, number, self.ground, on_event)
+                    await self._run(one, number, self.rollout_context, on_event)
             except SelfwireError as error:
                 stopped.append(error)
 
         at_once = min(self.request.concurrency, BESIDE)
-        free = replace(self.ground, ledger=Ledger(), capped=False, concurrency=at_once)
-        judged = replace(self.ground, capped=True, calls_per_task=0)
+        free = replace(self.rollout_context, ledger=Ledger(), capped=False, concurrency=at_once)
+        judged = replace(self.rollout_context, capped=True, calls_per_task=0)
         ruled = self._run(rule, 0, judged if self.judge else free, on_event)
-        with old_objects_left_alone():
+        with freeze_gc():
             if self.judge or self.request.concurrency == 1:
                 await ruled
                 await one_after_another()
             else:
-                await together([one_after_another(), ruled])
+                await run_together([one_after_another(), ruled])
         if stopped:
             raise stopped[0]
 
-    async def _run(self, one: Entrant, number: int, ground: Ground, on_event: Callable[[Event], None]) -> None:
+    async def _run(self, one: System, number: int, ground: RolloutContext, on_event: Callable[[Event], None]) -> None:
         """Every task of a contestant that has no row or an error."""
         scope = Scope(run=f"{self.run}/{one.name}", seed=self.request.seed, phase=PHASE)
         done, targets = await self._done(one), len(self.request.entries)
@@ -230,7 +233,7 @@ class Evaluation:
 
         async def keep(task: Task, found: Sequence[Trajectory]) -> None:
             nonlocal untold
-            count.add(await self._kept(one, task, found[0], scope))
+            count.add(await self._save_row(one, task, found[0], scope))
             untold, now = True, time.monotonic()
             await self._note_time(now)
             if count.done == len(self.tasks) or now - told >= TOLD_EVERY:
@@ -238,39 +241,39 @@ class Evaluation:
 
         todo = [task for task in self.tasks if task.id not in done]
         try:
-            await self.roll_for(one)(ground, one.play, one.workflow, todo, scope, keep)
+            await self.get_rollout_runner(one)(ground, one.play, one.workflow, todo, scope, keep)
         finally:
             if untold:  # it was stopped
                 tell()
 
-    async def _done(self, one: Entrant) -> dict[str, float]:
+    async def _done(self, one: System) -> dict[str, float]:
         """Scores of the tasks whose rows stand."""
         prefix, found = _note(one.name), dict[str, float]()
         async for _, rows in self._read(await self.journal.note_names(prefix)):
             found.update((row.task, row.score) for row in rows if row.score is not None)
         return found
 
-    async def _kept(self, one: Entrant, task: Task, done: Trajectory, scope: Scope) -> TaskRow:
+    async def _save_row(self, one: System, task: Task, done: Trajectory, scope: Scope) -> TaskRow:
         spent = done.usage
         if done.feedback is None or done.notes.get(CUT):  # what failed has no steps and was paid for
             here: dict[str, str | int] = {"run": scope.run, "iteration": 0, "phase": PHASE, "task": task.id}
             judged = await self.journal.spend_at(**here, node=JUDGES)
-            spent = (await self.journal.spend_at(**here)).without(judged)
+            spent = (await self.journal.spend_at(**here)).subtract(judged)
         body = done.model_dump_json(exclude_defaults=True)
-        row = task_row(one.name, task.question, done, spent, body_hash(body))
+        row = make_task_row(one.name, task.question, done, spent, body_hash(body))
         await self.journal.keep(_note(one.name, task.id), row.model_dump_json(), row.trajectory, body)
         return row
 
     async def _note_time(self, now: float) -> None:
         if now - self._noted > NOTED_EVERY:
             self._noted = now
-            await self.journal.note(ELAPSED, self.ledger.spent.seconds)  # for a budget after a kill
+            await self.journal.put_note(ELAPSED, self.ledger.spent.seconds)  # for a budget after a kill
 
     def _header(self, oracle: bool, *, complete: bool) -> Header:
         asked = self.request
         return Header(
-            selfwire=installed_version(),
-            code=code_hash(),
+            selfwire=get_version(),
+            code=compute_code_hash(),
             run=self.run,
             benchmark=asked.benchmark,
             grader=self.benchmark.environment.name,
@@ -308,10 +311,10 @@ class Count:
         return self.score / graded if graded else None
 
 
-async def noted_workflows(journal: Journal, workflows: Mapping[str, Found]) -> None:
+async def note_workflows(journal: Journal, workflows: Mapping[str, LoadedWorkflow]) -> None:
     """Keep the contestants' workflows in the journal."""
     bodies = {name: await journal.put_body(one.model_dump(mode="json")) for name, one in workflows.items()}
-    await journal.note(WORKFLOWS, bodies)
+    await journal.put_note(WORKFLOWS, bodies)
 
 
 def _note(name: str, task: str = "") -> str:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from selfwire.runs.evaluation.run import ROWS
 from selfwire.runs.evaluation.systems import TRIVIAL
-from selfwire.runs.folders import JOURNAL, PARTS, runs_folder
-from selfwire.runtime.journal_merge import take_over
+from selfwire.runs.folders import JOURNAL, PARTS, get_runs_folder
+from selfwire.runtime.journal_merge import copy_rows
 from selfwire.runtime.lease import Lease
 
 
 @dataclass(frozen=True)
-class Part:
+class Shard:
     """One contestant's share of a run.
 
     Attributes:
@@ -28,18 +28,18 @@ class Part:
     @property
     def whole(self) -> Path:
         """The journal of the run."""
-        return runs_folder(self.home) / self.run / JOURNAL
+        return get_runs_folder(self.home) / self.run / JOURNAL
 
     @property
     def own(self) -> Path:
         """The journal of the part."""
         return self.whole.parent / PARTS / self.name / JOURNAL
 
-    def begun(self) -> None:
+    def copy_from_run(self) -> None:
         """Have its journal, which nobody has open, know what the run has of this contestant."""
-        take_over(self.whole, self.own, runs=self._runs, notes=self._notes)
+        copy_rows(self.whole, self.own, runs=self._runs, notes=self._notes)
 
-    def joined(self) -> None:
+    def merge_into_run(self) -> None:
         """Have the run's journal take over what this part has done, and remove the part.
 
         Raises:
@@ -49,7 +49,7 @@ class Part:
             return
         lease = Lease(self.own)
         try:
-            take_over(self.own, self.whole, runs=self._runs, notes=self._notes, bodies=True)
+            copy_rows(self.own, self.whole, runs=self._runs, notes=self._notes, bodies=True)
             shutil.rmtree(self.own.parent)
         finally:
             lease.release()
@@ -63,11 +63,11 @@ class Part:
         return [f"{ROWS}/{name}/" for name in (self.name, TRIVIAL)]
 
 
-def gathered(run: str, home: Path | None) -> None:
+def merge_leftover_shards(run: str, home: Path | None) -> None:
     """Take over what processes of a run that was stopped have left, before its journal is opened.
 
     Raises:
         JournalError: one of them is at work.
     """
-    for path in sorted((runs_folder(home) / run / PARTS).glob(f"*/{JOURNAL}")):
-        Part(run, path.parent.name, home).joined()
+    for path in sorted((get_runs_folder(home) / run / PARTS).glob(f"*/{JOURNAL}")):
+        Shard(run, path.parent.name, home).merge_into_run()

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import shorten
 from typing import NamedTuple
 
-from selfwire.evals.evaluation.table import HEAD, Line, cells, reference
+from selfwire.evals.evaluation.table import HEAD, SystemSummary, choose_comparison, format_cells
 from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runs.report import STAMP
 from selfwire.runtime.sync import run_sync
@@ -15,7 +15,7 @@ SILENT = {"difference [95 %]": "-", "over cap": "0", "evolution": "none", "S": "
 """What says nothing, by column; a column in which nothing else stands is left out."""
 
 
-class Standings(NamedTuple):
+class ResultsTable(NamedTuple):
     """A table.
 
     Attributes:
@@ -29,18 +29,18 @@ class Standings(NamedTuple):
     notes: tuple[str, ...]
 
 
-def standings(run: Evaluation, lines: Sequence[Line]) -> Standings:
+def build_results_table(run: Evaluation, lines: Sequence[SystemSummary]) -> ResultsTable:
     """The table of an evaluation.
 
     Args:
         run: what was measured.
         lines: the benchmark's own rule and the contestants.
     """
-    against = reference(lines, run.request.against)
-    rows = [cells(line, against) for line in lines]
+    against = choose_comparison(lines, run.request.against)
+    rows = [format_cells(line, against) for line in lines]
     offline = set(run.request.models.roles.values()) == {"offline"}
     shown = [at for at, name in enumerate(HEAD) if _says_something(name, rows, billed=not offline)]
-    return Standings(
+    return ResultsTable(
         head=tuple(HEAD[at] for at in shown),
         rows=tuple(tuple(row[at] for at in shown) for row in rows),
         notes=(_conditions(run, against), *_remarks(run, lines, rows)),
@@ -57,7 +57,7 @@ def _says_something(name: str, rows: Sequence[tuple[str, ...]], *, billed: bool)
     return name not in SILENT or any(cell != SILENT[name] for cell in column)
 
 
-def _conditions(run: Evaluation, against: Line) -> str:
+def _conditions(run: Evaluation, against: SystemSummary) -> str:
     asked = run.request
     cap = f"at most {asked.calls_per_task} calls per task" if asked.calls_per_task else "no cap of calls"
     evolved = "; calls per task are those of answering, evolution has its own column" if asked.evolving else ""
@@ -68,7 +68,7 @@ def _conditions(run: Evaluation, against: Line) -> str:
     )
 
 
-def _remarks(run: Evaluation, lines: Sequence[Line], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+def _remarks(run: Evaluation, lines: Sequence[SystemSummary], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
     for line in lines:
         if line.errors:
             yield f"{line.contestant.name}: {line.errors} errors, such as {shorten(line.fault, FAULT)}"

@@ -6,32 +6,32 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from selfwire.core.errors import ConfigError, LibraryError, ShareError
+from selfwire.core.errors import ConfigError, LibraryError, TaskBudgetError
 from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.evals.baselines.single import CUT, single_workflow
-from selfwire.evals.baselines.table import BASELINES, baseline
-from selfwire.evals.benchmarks.benchmark import Baseline, Benchmark
-from selfwire.evals.evaluation.rows import CAPPED, Contestant
+from selfwire.evals.baselines.single import CUT, make_single_workflow
+from selfwire.evals.baselines.table import BASELINES, make_baseline
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
+from selfwire.evals.evaluation.rows import CAPPED, SystemInfo
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.method_protocol import Solver
-from selfwire.graphs.method_registry import METHODS, method
-from selfwire.graphs.rollouts import Play
+from selfwire.graphs.method_registry import METHOD_REGISTRY, make_method
+from selfwire.graphs.rollouts import RolloutFn
 from selfwire.graphs.trained_router.heads import refuse_unusable
-from selfwire.runs.evaluation.request import Entry
+from selfwire.runs.evaluation.request import SystemSpec
 from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.workflow_library import Library
+from selfwire.runtime.workflow_library import WorkflowLibrary
 
 TRIVIAL = "trivial"
 """Name of the benchmark's own rule among the contestants."""
 
 
-class Found(Value):
+class LoadedWorkflow(FrozenModel):
     """A contestant's workflow and what is known of where it comes from.
 
     Args:
@@ -48,7 +48,7 @@ class Found(Value):
 
 
 @dataclass(frozen=True)
-class Entrant:
+class System:
     """A contestant that can be put questions to.
 
     Attributes:
@@ -57,9 +57,9 @@ class Entrant:
         play: puts one.
     """
 
-    contestant: Contestant
+    contestant: SystemInfo
     workflow: Workflow
-    play: Play
+    play: RolloutFn
 
     @property
     def name(self) -> str:
@@ -68,7 +68,7 @@ class Entrant:
 
 
 @dataclass(frozen=True)
-class Wiring:
+class SolverFactory:
     """What solvers are made of."""
 
     model: Model
@@ -84,24 +84,28 @@ class Wiring:
             ConfigError: there is none of this name, or a knob cannot be used.
         """
         if name in BASELINES:
-            return baseline(name, model=self.model, toolbox=self.toolbox, calls=self.calls, config=config)
-        return method(name, model=self.model, toolbox=self.toolbox, embedder=self.embedder, config=config)
+            return make_baseline(name, model=self.model, toolbox=self.toolbox, calls=self.calls, config=config)
+        return make_method(name, model=self.model, toolbox=self.toolbox, embedder=self.embedder, config=config)
 
 
-async def found(entry: Entry, wiring: Wiring, bench: Benchmark, library: Library) -> Found:
+async def load_system_workflow(
+    entry: SystemSpec, wiring: SolverFactory, bench: Benchmark, library: WorkflowLibrary
+) -> LoadedWorkflow:
     """The workflow that an entry means: the seed of a method or baseline, else a saved one.
 
     Raises:
         ConfigError, LibraryError: there is none, it belongs to no method, or it holds tools that the benchmark lacks.
     """
-    if entry.target in METHODS or entry.target in BASELINES:
-        return Found(workflow=wiring.solver(entry.target, entry.config).seed(bench.tools))
+    if entry.target in METHOD_REGISTRY or entry.target in BASELINES:
+        return LoadedWorkflow(workflow=wiring.solver(entry.target, entry.config).make_initial_workflow(bench.tools))
     try:
         saved = await _saved(entry.target, library)
     except LibraryError as error:
         if entry.target.endswith(".json") or entry.target.partition("@")[0] in await library.names():
             raise
-        raise LibraryError(f"{error}; methods are {', '.join(METHODS)}; baselines are {', '.join(BASELINES)}") from None
+        raise LibraryError(
+            f"{error}; methods are {', '.join(METHOD_REGISTRY)}; baselines are {', '.join(BASELINES)}"
+        ) from None
     made = wiring.solver(saved.workflow.method, entry.config)
     if isinstance(made, Evomas):
         refuse_unusable(saved.workflow, made.config.routing, made.embedder.name)
@@ -114,13 +118,13 @@ async def found(entry: Entry, wiring: Wiring, bench: Benchmark, library: Library
     return saved
 
 
-async def _saved(ref: str, library: Library) -> Found:
+async def _saved(ref: str, library: WorkflowLibrary) -> LoadedWorkflow:
     workflow = await library.load(ref)
     if ref.endswith(".json"):
-        return Found(workflow=workflow, learned=workflow.lineage.parent is not None)
+        return LoadedWorkflow(workflow=workflow, learned=workflow.lineage.parent is not None)
     version = await library.find(ref)
     spend = version.facts.get("spend")
-    return Found(
+    return LoadedWorkflow(
         workflow=workflow,
         learned=version.step > 0,
         evolution=Usage.model_validate(spend) if spend else None,
@@ -128,10 +132,10 @@ async def _saved(ref: str, library: Library) -> Found:
     )
 
 
-def entrant(entry: Entry, one: Found, wiring: Wiring) -> Entrant:
+def make_system(entry: SystemSpec, one: LoadedWorkflow, wiring: SolverFactory) -> System:
     """A contestant from its entry and its workflow, solved by the workflow's own method."""
     made = wiring.solver(one.workflow.method, entry.config)
-    contestant = Contestant(
+    contestant = SystemInfo(
         name=entry.name,
         target=entry.target,
         method=one.workflow.method,
@@ -141,29 +145,29 @@ def entrant(entry: Entry, one: Found, wiring: Wiring) -> Entrant:
         evolution=one.evolution,
     )
     play = _capped(made, lambda knobs: _with_knobs(entry, one, wiring, knobs), wiring.ledger)
-    return Entrant(contestant, one.workflow, play)
+    return System(contestant, one.workflow, play)
 
 
-def trivial(rule: Baseline) -> Entrant:
+def make_trivial_system(rule: TrivialRule) -> System:
     """The benchmark's own rule, which needs no team and no call."""
 
     async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
         await asyncio.sleep(0)  # it never waits, and others have their turn
         return [Trajectory(question=question, workflow="", answer=rule.answer(question.input))]
 
-    contestant = Contestant(name=TRIVIAL, target=rule.name, method="", workflow="")
-    return Entrant(contestant, single_workflow(()), play)
+    contestant = SystemInfo(name=TRIVIAL, target=rule.name, method="", workflow="")
+    return System(contestant, make_single_workflow(()), play)
 
 
 LENGTHS = ("rounds", "stages")
 """Knobs that say how long a method that works in rounds goes on at most."""
 
 
-def _with_knobs(entry: Entry, one: Found, wiring: Wiring, knobs: Mapping[str, int]) -> Solver:
+def _with_knobs(entry: SystemSpec, one: LoadedWorkflow, wiring: SolverFactory, knobs: Mapping[str, int]) -> Solver:
     return wiring.solver(one.workflow.method, {**entry.config, **knobs})
 
 
-def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger: Ledger) -> Play:
+def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger: Ledger) -> RolloutFn:
     """One answer per question; calls that are used up before there is one are no fault of the infrastructure.
 
     A method that works in rounds gives the answer of the rounds that its calls sufficed for. Which these are is found
@@ -186,21 +190,21 @@ def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger
             rounds = (fits + too_many) // 2
             try:
                 done, fits = await shorter({name: rounds}).solve(workflow, question, scope=scope), rounds
-            except ShareError:
+            except TaskBudgetError:
                 too_many = rounds
         return done
 
     async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
         try:
             return [await made.solve(workflow, question, scope=scope)]
-        except ShareError as error:
+        except TaskBudgetError as error:
             why = str(error)
-        with _closed(ledger.at(scope.at(task=question.id))):
+        with _closed(ledger.get_task_ledger(scope.at(task=question.id))):
             done = await longest(workflow, question, scope)
         if done is not None:
             return [done.replace(notes={**done.notes, CUT: True})]
         blank = Trajectory(question=question, workflow=workflow.fingerprint, notes={CAPPED: True})
-        return [blank.failed(why)]
+        return [blank.as_failed(why)]
 
     return play
 
@@ -209,5 +213,5 @@ def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger
 def _closed(share: Ledger) -> Iterator[None]:
     """Have a task's share pay for no further call."""
     most = share.budget.calls
-    with nullcontext() if most is None else share.hold(Usage(calls=most - share.spent.calls, dollars=0.0), "cut"):
+    with nullcontext() if most is None else share.reserve(Usage(calls=most - share.spent.calls, dollars=0.0), "cut"):
         yield

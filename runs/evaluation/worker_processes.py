@@ -20,15 +20,15 @@ from pathlib import Path
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
-from selfwire.evals.evaluation.table import Line
-from selfwire.runs.estimates.evolution import evolution_calls
-from selfwire.runs.evaluation.lifecycle import begun_with, part_of
+from selfwire.evals.evaluation.table import SystemSummary
+from selfwire.runs.estimates.evolution import estimate_evolution_calls
+from selfwire.runs.evaluation.lifecycle import get_start_notes, open_shard
 from selfwire.runs.evaluation.pre_evolution import Evolution
 from selfwire.runs.evaluation.request import EvaluationRequest
-from selfwire.runs.evaluation.run import Evaluation, Event, noted_workflows
-from selfwire.runs.evaluation.shards import Part
-from selfwire.runs.run_record import stopped
-from selfwire.runtime.ledger import Purse
+from selfwire.runs.evaluation.run import Evaluation, Event, note_workflows
+from selfwire.runs.evaluation.shards import Shard
+from selfwire.runs.run_record import to_stop_status
+from selfwire.runtime.ledger import ResourceAmount
 from selfwire.runtime.sync import run_sync
 
 MANY = 4
@@ -41,7 +41,7 @@ PAUSE = 0.2
 Heard = SimpleQueue[Event]
 
 
-def workers_for(request: EvaluationRequest, asked: int | None) -> int:
+def choose_worker_count(request: EvaluationRequest, asked: int | None) -> int:
     """Processes for an evaluation; one where a limit or a provider's rate binds, as one process counts these.
 
     Args:
@@ -65,9 +65,9 @@ def workers_for(request: EvaluationRequest, asked: int | None) -> int:
     return asked
 
 
-def in_processes(
+def run_in_processes(
     run: Evaluation, home: Path | None, workers: int, on_event: Callable[[Event], None] = lambda event: None
-) -> tuple[Line, ...]:
+) -> tuple[SystemSummary, ...]:
     """Evolve and measure every contestant, so many at a time, as `run.evolve` and `run.go` do one after another.
 
     Args:
@@ -79,21 +79,21 @@ def in_processes(
     Raises:
         OutageError, ModelError: a contestant stopped; what all have done is kept, and the run can be resumed.
     """
-    todo = [Part(run.run, name, home) for name in run_sync(_unfinished(run))]
+    todo = [Shard(run.run, name, home) for name in run_sync(_unfinished(run))]
     run_sync(run.tell("running"))
     try:
-        with closing(_worked(todo, workers, on_event)) as worked:
+        with closing(_run_shards(todo, workers, on_event)) as worked:
             for part, spent in worked:
-                run.workflows.update(begun_with(part.own)[0])
-                part.joined()
-                run.ledger.settle(Purse(), spent)
+                run.workflows.update(get_start_notes(part.own)[0])
+                part.merge_into_run()
+                run.ledger.settle(ResourceAmount(), spent)
     except BaseException as error:
         for part in todo:
-            part.joined()
-        run_sync(run.tell(stopped(error)))
+            part.merge_into_run()
+        run_sync(run.tell(to_stop_status(error)))
         raise
-    run_sync(noted_workflows(run.journal, run.workflows))
-    lines = run_sync(run.written(complete=True))
+    run_sync(note_workflows(run.journal, run.workflows))
+    lines = run_sync(run.write_results(complete=True))
     run_sync(run.tell("finished"))
     return lines
 
@@ -107,18 +107,18 @@ async def _unfinished(run: Evaluation) -> list[str]:
 
 
 def _calls(one: Evolution, run: Evaluation) -> float:
-    return sum(evolution_calls(one.asked, run.workflows[one.entry.name].workflow).values())
+    return sum(estimate_evolution_calls(one.asked, run.workflows[one.entry.name].workflow).values())
 
 
-def _worked(
-    todo: Sequence[Part], workers: int, on_event: Callable[[Event], None]
-) -> Generator[tuple[Part, Usage], None, None]:
+def _run_shards(
+    todo: Sequence[Shard], workers: int, on_event: Callable[[Event], None]
+) -> Generator[tuple[Shard, Usage], None, None]:
     """Parts as they end, with what they have spent; after a fault those that run end, and no others begin."""
     context = multiprocessing.get_context("spawn")
     heard: Heard = context.SimpleQueue()
     faults: list[BaseException] = []
     with _pool(workers, heard) as pool:
-        running = {pool.submit(done_alone, part): part for part in todo}
+        running = {pool.submit(run_alone, part): part for part in todo}
         while running:
             ended, _ = wait(running, PAUSE, FIRST_COMPLETED)
             while not heard.empty():
@@ -167,22 +167,22 @@ def _begin(heard: Heard) -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def done_alone(part: Part) -> Usage:
+def run_alone(part: Shard) -> Usage:
     """Evolve and measure a contestant in the process that this is called in; returns what that has cost.
 
     Raises:
         OutageError, ModelError: it stopped; what it has done is in its journal.
     """
-    tell = _Telling(part.name, _listeners)
-    with part_of(part) as run:
+    tell = _ProgressForwarder(part.name, _listeners)
+    with open_shard(part) as run:
         since = run.ledger.spent
         run.evolve(tell.evolution)
-        run_sync(run.go(tell))
-        return run.ledger.spent.without(since)
+        run_sync(run.execute(tell))
+        return run.ledger.spent.subtract(since)
 
 
 @dataclass
-class _Telling:
+class _ProgressForwarder:
     """Passes events on, not more of them than anybody looks at."""
 
     name: str

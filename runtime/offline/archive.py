@@ -10,61 +10,63 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from selfwire.runtime.offline import archive_language as language
-from selfwire.runtime.offline.skills import Evidence, Family, Move, Work
+from selfwire.runtime.offline.skills import CriticView, Family, SkillInput, SkillOutput
 
 SEARCH = r"search|retriev|corpus|passages"
 PASSAGES_KEPT = 8
 _NUMBER = re.compile(r"^(?:\[\d+\]|\d+\.) *")
 
 
-def look_up(work: Work) -> Move | None:
+def look_up(work: SkillInput) -> SkillOutput | None:
     """One round of searches, one for every open question that names its subject; then hand on the passages."""
     if work.results:
-        return Move(notes=tuple(dict.fromkeys(note for result in work.results for note in _passages(result.text))))
+        return SkillOutput(
+            notes=tuple(dict.fromkeys(note for result in work.results for note in _passages(result.text)))
+        )
     tool = work.tool(SEARCH)
     wanted = [question for question in _open(work) if not _subject_found(question, work)]
     if tool is None or not wanted or not (inputs := list(tool.parameters.get("properties", {}))):
         return None
     if work.slip:
         wanted = [" ".join(work.rng.sample(question.split(), k=2)) for question in wanted]
-    return Move(calls=tuple((tool.name, {inputs[0]: query}) for query in wanted))
+    return SkillOutput(calls=tuple((tool.name, {inputs[0]: query}) for query in wanted))
 
 
-def read(work: Work) -> Move | None:
+def read(work: SkillInput) -> SkillOutput | None:
     """One fact per open question whose passage is at hand."""
     passages = [
         line.removeprefix("Passage: ").partition(" | ")[::2] for line in work.lines if line.startswith("Passage: ")
     ]
     facts = []
     for question in _open(work):
-        asked = language.understood(question)
+        asked = language.parse_question(question)
         if asked is None:
             continue
-        values = {title: language.value_in(asked, text) for title, text in passages}
+        values = {title: language.find_value(asked, text) for title, text in passages}
         value = values.get(asked.subject)
         if work.slip:
             others = [other for title, other in values.items() if other and title != asked.subject]
             value = work.rng.choice(others) if others else None
         if value:
             facts.append(f"Fact: {question} = {value}")
-    return Move(notes=tuple(facts)) if facts else None
+    return SkillOutput(notes=tuple(facts)) if facts else None
 
 
-def split(work: Work) -> Move | None:
+def split(work: SkillInput) -> SkillOutput | None:
     """One decomposition of the task's question."""
     if _parts(work):
         return None
-    parts = list(language.parts_of(language.question_in(work.task)))
+    parts = list(language.parts_of(language.find_question(work.task)))
     if not parts:
         return None
     if work.slip:
         parts.pop(work.rng.randrange(len(parts)))
-    return Move(notes=tuple(f"Part {number}: {part}" for number, part in enumerate(parts, start=1)))
+    return SkillOutput(notes=tuple(f"Part {number}: {part}" for number, part in enumerate(parts, start=1)))
 
 
-def compare(work: Work) -> Move | None:
+def compare(work: SkillInput) -> SkillOutput | None:
     """Set two values side by side and name the one that is asked for."""
-    question = language.question_in(work.task)
+    question = language.find_question(work.task)
     found, names = _pair(work), language.options(question)
     if found is None or names is None or not all(_number(value) is not None for value in found):
         return None
@@ -73,19 +75,19 @@ def compare(work: Work) -> Move | None:
     return _concluded(names[(more == wants_more) != work.slip])
 
 
-def intersect(work: Work) -> Move | None:
+def intersect(work: SkillInput) -> SkillOutput | None:
     """Name what stands on both of two lists."""
     found = _pair(work)
-    if found is None or " both " not in language.question_in(work.task):
+    if found is None or " both " not in language.find_question(work.task):
         return None
-    first, second = (language.listed(value) for value in found)
+    first, second = (language.format_list(value) for value in found)
     common = [name for name in first if name in second]
     if work.slip:
         common = [work.rng.choice(first)]
     return _concluded(" and ".join(common)) if common else None
 
 
-def overlap(work: Work) -> Move | None:
+def overlap(work: SkillInput) -> SkillOutput | None:
     """Lay two periods over each other and give the length of what they share, in years."""
     found = _pair(work)
     if found is None:
@@ -98,18 +100,18 @@ def overlap(work: Work) -> Move | None:
     return _concluded(str(years + work.rng.choice((1, 2)) if work.slip else years))
 
 
-def count(work: Work) -> Move | None:
+def count(work: SkillInput) -> SkillOutput | None:
     """Count the distinct names on two lists together, or on the first without the second."""
-    question = language.question_in(work.task)
+    question = language.find_question(work.task)
     found = _pair(work)
     if found is None or not re.match(r"how many (?:different )?people", question, re.IGNORECASE):
         return None
-    first, second = (set(language.listed(value)) for value in found)
+    first, second = (set(language.format_list(value)) for value in found)
     number = len(first - second) if "but not" in question else len(first | second)
     return _concluded(str(number + work.rng.choice((-1, 1)) if work.slip else number))
 
 
-def answer(work: Work) -> str:
+def answer(work: SkillInput) -> str:
     """All notes that others can use, and the answer as the last line."""
     open_questions = _open(work)
     keep = [line for line in work.lines if re.match(r"(?:Part \d|Fact|Conclusion|Remark|Idea)\b", line)]
@@ -120,12 +122,12 @@ def answer(work: Work) -> str:
     return f"{notes}\n\nAnswer: {_result(work) or 'unknown'}".strip()
 
 
-def missing(evidence: Evidence) -> tuple[str, ...]:
+def missing(evidence: CriticView) -> tuple[str, ...]:
     """Skills whose step does not show in the trace of a question of this form."""
-    question = language.question_in(evidence.task)
+    question = language.find_question(evidence.task)
     seen = evidence.trace
     found = []
-    if language.understood(question) is None and "Part 1:" not in seen:
+    if language.parse_question(question) is None and "Part 1:" not in seen:
         found.append("split")
     searched = re.search(rf"Passage:|\btool \S*(?:{SEARCH})", seen)
     if not searched and "Fact:" not in seen:
@@ -141,29 +143,29 @@ def missing(evidence: Evidence) -> tuple[str, ...]:
 
 def concepts(task: str) -> tuple[str, ...]:
     """What the question is about: its form, then the skills that such a form calls for."""
-    question = language.question_in(task)
+    question = language.find_question(task)
     if needed := _combining(question):
         return f"{needed} question", "lookup", "decomposition", needed
-    if language.understood(question) is None:
+    if language.parse_question(question) is None:
         return "multi-hop question", "lookup", "decomposition"
     return "factual question", "lookup"
 
 
 def parallel(task: str) -> float:
     """High for questions of two independent parts, low where one part needs the other's answer."""
-    parts = language.parts_of(language.question_in(task))
+    parts = language.parts_of(language.find_question(task))
     return 0.2 if not parts else 0.3 if any("[1]" in part for part in parts) else 0.8
 
 
-def recognises(task: str) -> bool:
+def is_archive_question(task: str) -> bool:
     """Whether the task is a question of a form that the archive's language has."""
-    question = language.question_in(task)
-    return language.understood(question) is not None or bool(language.parts_of(question))
+    question = language.find_question(task)
+    return language.parse_question(question) is not None or bool(language.parts_of(question))
 
 
 FAMILY = Family(
     name="archive",
-    recognises=recognises,
+    recognises=is_archive_question,
     abilities={
         "look up": look_up,
         "read": read,
@@ -192,7 +194,7 @@ def _combining(question: str) -> str:
     return next((name for pattern, name in _COMBINING if re.search(pattern, question, re.IGNORECASE)), "")
 
 
-def _parts(work: Work) -> Mapping[int, str]:
+def _parts(work: SkillInput) -> Mapping[int, str]:
     return _parts_in(work.lines)
 
 
@@ -205,7 +207,7 @@ def _parts_in(lines: tuple[str, ...]) -> Mapping[int, str]:
     return found
 
 
-def _facts(work: Work) -> Mapping[str, str]:
+def _facts(work: SkillInput) -> Mapping[str, str]:
     """The value most often noted for each question, the earliest among equals."""
     return _facts_in(work.lines)
 
@@ -219,22 +221,22 @@ def _facts_in(lines: tuple[str, ...]) -> Mapping[str, str]:
     return {question: Counter(found).most_common(1)[0][0] for question, found in values.items()}
 
 
-def _questions(work: Work) -> list[str]:
+def _questions(work: SkillInput) -> list[str]:
     """The questions to look into, with what is known put in for [1]; the task's own if nobody split it."""
     parts, facts = _parts(work), _facts(work)
     if not parts:
-        return [language.question_in(work.task)]
+        return [language.find_question(work.task)]
     first = facts.get(parts.get(1, ""), "[1]")
     return [part.replace("[1]", first) for _, part in sorted(parts.items())]
 
 
-def _open(work: Work) -> list[str]:
+def _open(work: SkillInput) -> list[str]:
     facts = _facts(work)
     return [question for question in _questions(work) if question not in facts and "[1]" not in question]
 
 
-def _subject_found(question: str, work: Work) -> bool:
-    asked = language.understood(question)
+def _subject_found(question: str, work: SkillInput) -> bool:
+    asked = language.parse_question(question)
     return asked is not None and any(line.startswith(f"Passage: {asked.subject} |") for line in work.lines)
 
 
@@ -245,7 +247,7 @@ def _passages(text: str) -> list[str]:
     return [f"Passage: {title} | {body}" for title, body in pages]
 
 
-def _pair(work: Work) -> tuple[str, str] | None:
+def _pair(work: SkillInput) -> tuple[str, str] | None:
     """The values of the two parts of a paired question, when both are known."""
     parts, facts = _parts(work), _facts(work)
     if len(parts) != 2 or any("[1]" in part for part in parts.values()):
@@ -259,11 +261,11 @@ def _number(value: str) -> int | None:
     return int(digits) if digits.isdigit() else None
 
 
-def _concluded(value: str) -> Move:
-    return Move(notes=(f"Conclusion: {value}",))
+def _concluded(value: str) -> SkillOutput:
+    return SkillOutput(notes=(f"Conclusion: {value}",))
 
 
-def _result(work: Work) -> str | None:
+def _result(work: SkillInput) -> str | None:
     """The conclusion most often drawn; else the value of the last hop."""
     drawn = Counter(line.removeprefix("Conclusion: ") for line in work.lines if line.startswith("Conclusion: "))
     if drawn:

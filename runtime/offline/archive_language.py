@@ -26,7 +26,7 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ParsedQuestion:
     """A simple question, understood."""
 
     relation: Relation
@@ -117,14 +117,14 @@ _PAIRS: tuple[tuple[str, str], ...] = (
 )
 
 
-def question_in(task: str) -> str:
+def find_question(task: str) -> str:
     """The question of a task: its first sentence that ends with a question mark, else its first line."""
     found = re.search(r"[A-Z][^?\n]*\?", task)
     return found[0] if found else task.strip().split("\n")[0]
 
 
 @lru_cache(maxsize=4096)
-def understood(question: str) -> Asked | None:
+def parse_question(question: str) -> ParsedQuestion | None:
     """A simple question taken apart; None if it is none, or hides another question."""
     if _NESTED.search(question):
         return None
@@ -133,7 +133,7 @@ def understood(question: str) -> Asked | None:
         for pattern in relation.questions:
             found = re.fullmatch(pattern, text, re.IGNORECASE)
             if found and not re.search(r" (?:and|or|both) ", found["subject"]):
-                return Asked(relation, found["subject"], found.groupdict().get("other") or "")
+                return ParsedQuestion(relation, found["subject"], found.groupdict().get("other") or "")
     return None
 
 
@@ -159,7 +159,7 @@ def options(question: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def value_in(asked: Asked, text: str) -> str | None:
+def find_value(asked: ParsedQuestion, text: str) -> str | None:
     """The value that a passage about the subject states; None if it does not."""
     for pattern in asked.relation.sentences:
         for sentence in re.split(r"(?<=[.!?])\s+", text):
@@ -168,6 +168,6 @@ def value_in(asked: Asked, text: str) -> str | None:
     return None
 
 
-def listed(value: str) -> tuple[str, ...]:
+def format_list(value: str) -> tuple[str, ...]:
     """The names of an enumeration `A, B and C`."""
     return tuple(name.strip() for name in re.split(r", and |,| and ", value) if name.strip())

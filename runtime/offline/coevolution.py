@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from selfwire.runtime.offline import plain
-from selfwire.runtime.offline.critic_input import Brief, Critic
-from selfwire.runtime.offline.skills import PLACES, Evidence
-from selfwire.runtime.offline.vocabulary import named_in
+from selfwire.runtime.offline.critic_input import Critic, CriticInput
+from selfwire.runtime.offline.skills import PLACES, CriticView
+from selfwire.runtime.offline.vocabulary import find_skills
 
 ITEMS = (
     ("The answer settles the question and leaves nothing open.", "correctness"),
@@ -28,7 +28,7 @@ _ANSWER = re.compile(r"^\W*(?:final )?answer\W*:\s*(.+)$", re.IGNORECASE | re.MU
 _USELESS = frozenset(skill.name for skill in plain.SKILLS)
 
 
-def checklist(brief: Brief) -> dict[str, Any]:
+def checklist(brief: CriticInput) -> dict[str, Any]:
     """What can be asked of any answer; now and then an item is turned round."""
     items = [{"criterion": criterion, "operator": operator} for criterion, operator in ITEMS]
     if brief.errs("checklist", share=0.1):
@@ -36,17 +36,17 @@ def checklist(brief: Brief) -> dict[str, Any]:
     return {"items": items}
 
 
-def verdict(brief: Brief) -> dict[str, Any]:
+def verdict(brief: CriticInput) -> dict[str, Any]:
     """Every criterion by symptoms; at the error rate a missing step is overlooked, or missed where it is there."""
     lines = [line for line in brief["checklist"].split("\n") if line.strip()]
     open_ = not brief["answer"].strip() or bool(_OPEN.search(brief["answer"]))
-    missing = bool(brief.family.missing(Evidence(brief["task"], brief["trace"]))) != brief.errs("verdict")
+    missing = bool(brief.family.missing(CriticView(brief["task"], brief["trace"]))) != brief.errs("verdict")
     results = [_is_true(line, open_, missing) for line in lines]
     reason = "The answer leaves the task open." if open_ else "A step does not show." if missing else "It holds up."
     return {"results": results, "reason": reason}
 
 
-def contributions(brief: Brief) -> dict[str, Any]:
+def contributions(brief: CriticInput) -> dict[str, Any]:
     """By what each agent noted that nobody had noted before it; repeating is worth little."""
     final, seen, scores = _last_answer(brief["answer"]), set[str](), []
     decided = False
@@ -66,10 +66,10 @@ def contributions(brief: Brief) -> dict[str, Any]:
     return {"scores": scores}
 
 
-def refinement(brief: Brief) -> dict[str, Any]:
+def refinement(brief: CriticInput) -> dict[str, Any]:
     """A step that does not show in what the agent read and did, if its prompt has a place for it."""
-    has = named_in(brief["role"])
-    found = brief.family.missing(Evidence(brief["task"], brief["work"]))
+    has = find_skills(brief["role"])
+    found = brief.family.missing(CriticView(brief["task"], brief["work"]))
     wanted = [skill for skill in found if skill not in has]
     if brief.errs("refinement"):
         wanted = [brief.any_skill("refinement")]
@@ -81,7 +81,7 @@ def refinement(brief: Brief) -> dict[str, Any]:
     return {"errors": "A step is missing.", "plan": "Take it.", "kind": "prompt", "update": update}
 
 
-def slow_update(brief: Brief) -> dict[str, Any]:
+def slow_update(brief: CriticInput) -> dict[str, Any]:
     """A newborn for a step that nobody takes, in the place of whoever helps least; else a path to the sink."""
     sink, entry = _end(brief["graph"], "sink"), _end(brief["graph"], "entry")
     others = [block for block in _blocks(brief["agents"]) if block.name != sink]
@@ -134,7 +134,7 @@ def _last_answer(text: str) -> str:
 
 
 def _is_weak(block: str) -> bool:
-    names = named_in(block.split("prompt:", 1)[-1])
+    names = find_skills(block.split("prompt:", 1)[-1])
     return "(a candidate for death)" in block or _mean(block) <= 0.3 or bool(names and set(names) <= _USELESS)
 
 
@@ -149,7 +149,7 @@ def _end(graph: str, name: str) -> str:
     return found[1] if found else ""
 
 
-def _newborn(brief: Brief, wanted: Sequence[str]) -> dict[str, Any]:
+def _newborn(brief: CriticInput, wanted: Sequence[str]) -> dict[str, Any]:
     taken = wanted[: PLACES if brief.chance("two steps", 0.5) else 1]
     offered = [line.partition(":") for line in brief["tools"].split("\n") if ":" in line]
     needed = [name.strip() for name, _, text in offered if re.search(brief.family.needs, f"{name} {text}", re.I)]
@@ -161,7 +161,7 @@ def _edge(source: str, target: str) -> dict[str, str]:
     return {"op": "edge_add", "source": source, "target": target}
 
 
-def _time_control(brief: Brief, wanted: Sequence[str]) -> str:
+def _time_control(brief: CriticInput, wanted: Sequence[str]) -> str:
     scores = re.findall(r"^round \d+: ([\d.]+)", brief["scores"], re.MULTILINE)
     if not wanted and len(scores) >= 4 and len(set(scores[-4:])) == 1:
         return "stop"

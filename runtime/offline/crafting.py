@@ -14,14 +14,14 @@ from selfwire.runtime.offline.crafting_language import (
     Need,
     Notes,
     Recipe,
-    found_recipes,
-    noted_recipe,
-    notes_in,
-    slots_of,
-    target_of,
+    find_recipes,
+    parse_noted_recipe,
+    parse_notes,
+    parse_slots,
+    parse_target,
 )
 from selfwire.runtime.offline.crafting_layout import Layout, ShortageError
-from selfwire.runtime.offline.skills import Evidence, Family, Move, Work
+from selfwire.runtime.offline.skills import CriticView, Family, SkillInput, SkillOutput
 
 SEARCH = r"recipe"
 
@@ -36,7 +36,7 @@ EASY = 2
 """How many filled slots a recipe may have that someone lays out who has no skill for it."""
 
 
-def look_up(work: Work) -> Move | None:
+def look_up(work: SkillInput) -> SkillOutput | None:
     """One round of searches for what the plan lacks, or for the item itself; then hand on the recipes."""
     calls = _searches(work)
     if calls.calls:
@@ -46,19 +46,21 @@ def look_up(work: Work) -> Move | None:
     fresh = [f"Recipe: {text}" for text in texts if text not in map(str, known.recipes)]
     fruitless = _asked(work) - {recipe.item for recipe in _searched(work)} - known.dead
     notes = [*fresh, *(f"No recipe: {item}" for item in sorted(fruitless))]
-    return Move(notes=tuple(notes)) if notes else None
+    return SkillOutput(notes=tuple(notes)) if notes else None
 
 
-def read(work: Work) -> Move | None:
+def read(work: SkillInput) -> SkillOutput | None:
     """Pick a recipe of the item, out of those looked up, whose ingredients are all there."""
     known, held = _known(work), _held(work)
-    ready = [recipe for recipe in known.recipes if recipe.item == target_of(work.task) and not _missing(recipe, held)]
+    ready = [
+        recipe for recipe in known.recipes if recipe.item == parse_target(work.task) and not _missing(recipe, held)
+    ]
     if known.plan or not ready:
         return None
-    return Move(notes=(f"Make 1: {work.rng.choice(known.recipes) if work.slip else ready[0]}",))
+    return SkillOutput(notes=(f"Make 1: {work.rng.choice(known.recipes) if work.slip else ready[0]}",))
 
 
-def plan(work: Work) -> Move | None:
+def plan(work: SkillInput) -> SkillOutput | None:
     """One level: choose a recipe for everything that is lacking and note what those recipes lack."""
     known = _known(work)
     wanted = _wanted(work, known)
@@ -82,56 +84,56 @@ def plan(work: Work) -> Move | None:
             notes.append(f"No recipe: {' or '.join(need.items)}")
     if work.slip and notes:
         notes.pop()
-    return Move(notes=tuple(dict.fromkeys(notes))) if notes else None
+    return SkillOutput(notes=tuple(dict.fromkeys(notes))) if notes else None
 
 
-def inventory(work: Work) -> Move | None:
+def inventory(work: SkillInput) -> SkillOutput | None:
     """Match what the plan takes with the stock, by number, and note what is lacking."""
     known = _known(work)
-    if target_of(work.task) not in known.plan or known.open:
+    if parse_target(work.task) not in known.plan or known.open:
         return None
-    table = Layout(slots_of(work.task), known.plan)
+    table = Layout(parse_slots(work.task), known.plan)
     try:
-        table.provide(Need(1, (target_of(work.task),)))
+        table.provide(Need(1, (parse_target(work.task),)))
     except ShortageError as shortage:
         if not work.slip:
-            return Move(notes=(f"Stock: {shortage.need} lacking", f"Need: {shortage.need}"))
-    return Move(notes=("Stock: enough of all that the plan takes",))
+            return SkillOutput(notes=(f"Stock: {shortage.need} lacking", f"Need: {shortage.need}"))
+    return SkillOutput(notes=("Stock: enough of all that the plan takes",))
 
 
-def act(work: Work) -> Move | None:
+def act(work: SkillInput) -> SkillOutput | None:
     """Turn a plan into actions with slots, or say what runs out."""
-    known, target = _known(work), target_of(work.task)
+    known, target = _known(work), parse_target(work.task)
     if target not in known.plan or known.moves or known.short:
         return None
-    table = Layout(slots_of(work.task), known.plan)
+    table = Layout(parse_slots(work.task), known.plan)
     try:
         table.provide(Need(1, (target,)))
     except ShortageError as shortage:
-        return Move(notes=(f"Short: {shortage.need}",))
+        return SkillOutput(notes=(f"Short: {shortage.need}",))
     actions = table.actions
     if work.slip and actions:
         at = work.rng.randrange(len(actions))
         actions[at] = re.sub(r"\d+$", "64", actions[at])
-    return Move(notes=tuple(actions))
+    return SkillOutput(notes=tuple(actions))
 
 
-def feasibility(work: Work) -> Move | None:
+def feasibility(work: SkillInput) -> SkillOutput | None:
     """Say `impossible` when the plan is stuck."""
-    known, target = _known(work), target_of(work.task)
+    known, target = _known(work), parse_target(work.task)
     if not known.plan and target not in known.dead:
         return None
     lacking = [str(need) for need in known.open] + list(known.short) + ([target] if target in known.dead else [])
     stuck = bool(lacking) and not known.moves
     if stuck == work.slip:
         return None
-    return Move(notes=(f"Verdict: for want of {lacking[0] if lacking else target}",))
+    return SkillOutput(notes=(f"Verdict: for want of {lacking[0] if lacking else target}",))
 
 
-def answer(work: Work) -> str:
+def answer(work: SkillInput) -> str:
     """Actions if there are any, else the verdict if there is one; without either, what others can use."""
-    own = notes_in(_lines(work.notes))
-    others = [notes_in(_news(_lines([text]), work.task)) for _, text in reversed(work.peers)]
+    own = parse_notes(_lines(work.notes))
+    others = [parse_notes(_news(_lines([text]), work.task)) for _, text in reversed(work.peers)]
     moves = next((one.moves for one in (own, *others) if one.moves), ()) or _easy(work)
     if moves:
         return "\n".join(moves)
@@ -142,9 +144,9 @@ def answer(work: Work) -> str:
     return "\n".join([*(f"- {line}" for line in dict.fromkeys(useful)), *said]) or "Nothing is known yet."
 
 
-def missing(evidence: Evidence) -> tuple[str, ...]:
+def missing(evidence: CriticView) -> tuple[str, ...]:
     """Skills whose step does not show in the trace, or whose kind of fault the feedback names."""
-    known = notes_in(_news(_lines([evidence.trace]), evidence.task))
+    known = parse_notes(_news(_lines([evidence.trace]), evidence.task))
     told = evidence.feedback
     if not known.plan:
         return ("plan", "act")
@@ -164,17 +166,17 @@ def missing(evidence: Evidence) -> tuple[str, ...]:
 
 def concepts(task: str) -> tuple[str, ...]:
     """What such a task is about, and what it needs."""
-    return "crafting", "recipes", "planning", "inventory", target_of(task).split("_")[-1]
+    return "crafting", "recipes", "planning", "inventory", parse_target(task).split("_")[-1]
 
 
-def recognises(task: str) -> bool:
+def is_crafting_question(task: str) -> bool:
     """Whether the task asks for an item to be crafted."""
     return bool(TARGET.search(task))
 
 
 FAMILY = Family(
     name="crafting",
-    recognises=recognises,
+    recognises=is_crafting_question,
     abilities={
         "look up": look_up,
         "read": read,
@@ -195,9 +197,9 @@ def _lines(texts: Iterable[str]) -> list[str]:
     return [line.strip().removeprefix("- ").strip() for text in texts for line in text.split("\n")]
 
 
-def _known(work: Work) -> Notes:
+def _known(work: SkillInput) -> Notes:
     """What others and this agent have noted."""
-    return notes_in(_news(work.lines, work.task))
+    return parse_notes(_news(work.lines, work.task))
 
 
 def _news(lines: Iterable[str], task: str) -> list[str]:
@@ -210,17 +212,17 @@ def _news(lines: Iterable[str], task: str) -> list[str]:
 
 def _settled(line: str, known: Notes) -> bool:
     """Whether a recipe was looked up for something that has one by now."""
-    recipe = noted_recipe(line) if line.startswith("Recipe: ") else None
+    recipe = parse_noted_recipe(line) if line.startswith("Recipe: ") else None
     return recipe is not None and recipe.item in known.plan
 
 
-def _easy(work: Work) -> tuple[str, ...]:
+def _easy(work: SkillInput) -> tuple[str, ...]:
     """The actions of a single recipe of very few slots, which needs no skill."""
-    known, target = _known(work), target_of(work.task)
+    known, target = _known(work), parse_target(work.task)
     recipe = known.plan.get(target)
     if recipe is None or len(known.plan) > 1 or len(recipe.cells) > EASY:
         return ()
-    table = Layout(slots_of(work.task), known.plan)
+    table = Layout(parse_slots(work.task), known.plan)
     try:
         table.provide(Need(1, (target,)))
     except ShortageError:
@@ -228,36 +230,36 @@ def _easy(work: Work) -> tuple[str, ...]:
     return tuple(table.actions)
 
 
-def _wanted(work: Work, known: Notes) -> list[Need]:
+def _wanted(work: SkillInput, known: Notes) -> list[Need]:
     """What a recipe is to be chosen for: the item itself, then what is lacking."""
-    target = target_of(work.task)
+    target = parse_target(work.task)
     if target not in known.plan:
         return [] if target in known.dead else [Need(1, (target,))]
     return [need for need in known.open if not known.dead.issuperset(need.items)]
 
 
-def _searches(work: Work) -> Move:
+def _searches(work: SkillInput) -> SkillOutput:
     """One round of searches for wanted items that are not known; none if a round for them is in already."""
     known, asked = _known(work), _asked(work)
     items = dict.fromkeys(item for need in _wanted(work, known) for item in need.items)
     unknown = [item for item in items if item not in known.dead | {recipe.item for recipe in known.recipes}]
     tool = work.tool(SEARCH)
     if tool is None or asked & items.keys() or not (inputs := list(tool.parameters.get("properties", {}))):
-        return Move()
-    return Move(calls=tuple((tool.name, {inputs[0]: item}) for item in unknown[:SEARCHES]))
+        return SkillOutput()
+    return SkillOutput(calls=tuple((tool.name, {inputs[0]: item}) for item in unknown[:SEARCHES]))
 
 
-def _asked(work: Work) -> set[str]:
+def _asked(work: SkillInput) -> set[str]:
     """Items that a recipe search of this tool loop was about."""
     return {str(value) for result in work.results for value in result.arguments.values()}
 
 
-def _searched(work: Work) -> list[Recipe]:
-    return [recipe for result in work.results for recipe in found_recipes(result.text)]
+def _searched(work: SkillInput) -> list[Recipe]:
+    return [recipe for result in work.results for recipe in find_recipes(result.text)]
 
 
-def _held(work: Work) -> frozenset[str]:
-    return frozenset(item for item, _ in slots_of(work.task).values())
+def _held(work: SkillInput) -> frozenset[str]:
+    return frozenset(item for item, _ in parse_slots(work.task).values())
 
 
 def _missing(recipe: Recipe, held: Iterable[str]) -> list[tuple[str, ...]]:

@@ -64,18 +64,18 @@ class Need:
         return f"{self.count} {' or '.join(self.items)}"
 
 
-def target_of(task: str) -> str:
+def parse_target(task: str) -> str:
     """The item that a task asks for; "" if it is no crafting task."""
     found = TARGET.search(task)
     return found[1] if found else ""
 
 
-def slots_of(task: str) -> Slots:
+def parse_slots(task: str) -> Slots:
     """What lies in which slot."""
     return {slot: (item, int(count)) for item, slot, count in _HELD.findall(task)}
 
 
-def found_recipes(text: str) -> list[Recipe]:
+def find_recipes(text: str) -> list[Recipe]:
     """The recipes that a recipe search lists."""
     _, *parts = _HEADER.split(text)
     headers = zip(parts[::4], parts[1::4], parts[2::4], parts[3::4], strict=True)
@@ -96,7 +96,7 @@ def _cells(kind: str, body: str) -> list[tuple[tuple[str, tuple[str, ...]], ...]
     return [tuple((slot, (item,)) for slot, item in zip(_GRID, items, strict=False)) for items in spread]
 
 
-def noted_recipe(text: str) -> Recipe | None:
+def parse_noted_recipe(text: str) -> Recipe | None:
     """The recipe that a note holds."""
     found = _NOTED.search(text)
     if found is None:
@@ -137,7 +137,7 @@ class Notes:
         return tuple(need for need in self.needs if not any(item in self.plan for item in need.items))
 
 
-def notes_in(lines: Iterable[str]) -> Notes:
+def parse_notes(lines: Iterable[str]) -> Notes:
     """Gather what lines say; of two recipes chosen for an item, the earlier one stands."""
     return _notes_in(tuple(lines))
 
@@ -150,9 +150,9 @@ def _notes_in(lines: tuple[str, ...]) -> Notes:
     levels, dead, short, verdicts, moves = 0, set[str](), list[str](), list[str](), list[str]()
     for line in lines:
         head, _, rest = line.partition(": ")
-        if head == "Recipe" and (recipe := noted_recipe(rest)):
+        if head == "Recipe" and (recipe := parse_noted_recipe(rest)):
             recipes[rest] = recipe
-        elif (made := re.fullmatch(r"Make (\d+)", head)) and (recipe := noted_recipe(rest)):
+        elif (made := re.fullmatch(r"Make (\d+)", head)) and (recipe := parse_noted_recipe(rest)):
             plan.setdefault(recipe.item, recipe)
             levels = max(levels, int(made[1]))
         elif head == "Need" and (found := re.fullmatch(r"(\d+) (\w+(?: or \w+)*)", rest)):

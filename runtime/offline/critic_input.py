@@ -6,12 +6,12 @@ from random import Random
 from typing import Any
 
 from selfwire.runtime.offline.general import FAMILY as GENERAL
-from selfwire.runtime.offline.skills import Evidence, Family
+from selfwire.runtime.offline.skills import CriticView, Family
 from selfwire.runtime.offline.vocabulary import VOCABULARY, family_of, paraphrases
 
 
 @dataclass(frozen=True)
-class Brief:
+class CriticInput:
     """A critic's task.
 
     Attributes:
@@ -52,7 +52,7 @@ class Brief:
     @property
     def missing(self) -> tuple[str, ...]:
         """Skills that the run shows no sign of; at the error rate one is mistaken for any other."""
-        evidence = Evidence(self["task"], self["trace"], self["feedback"], self["role"], self["tools"])
+        evidence = CriticView(self["task"], self["trace"], self["feedback"], self["role"], self["tools"])
         found = self.family.missing(evidence)
         return (self.any_skill("missing"), *found[1:]) if self.errs("missing") else found
 
@@ -65,4 +65,4 @@ class Brief:
         return self.pick(f"wording {skill}", paraphrases().get(skill, (skill,)))
 
 
-Critic = Callable[[Brief], dict[str, Any]]
+Critic = Callable[[CriticInput], dict[str, Any]]

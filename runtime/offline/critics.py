@@ -10,9 +10,9 @@ from random import Random
 from typing import Any
 
 from selfwire.runtime.offline import coevolution, gradients, orchestration, rounds, rubric, stages
-from selfwire.runtime.offline.critic_input import Brief, Critic
+from selfwire.runtime.offline.critic_input import Critic, CriticInput
 from selfwire.runtime.offline.neutral import neutral
-from selfwire.runtime.offline.worker import Said
+from selfwire.runtime.offline.worker import PlainMessage
 
 CRITICS: Mapping[frozenset[str], Critic] = {
     **gradients.CRITICS,
@@ -27,7 +27,7 @@ CRITICS: Mapping[frozenset[str], Critic] = {
 
 def reply(
     schema: Mapping[str, Any],
-    messages: Sequence[Said],
+    messages: Sequence[PlainMessage],
     random: Callable[[str], Random],
     error_rate: float,
     slip_rate: float = 0.0,
@@ -46,10 +46,10 @@ def reply(
         found = neutral(schema)
         return found if isinstance(found, dict) else {}
     system = "\n".join(said.text for said in messages if said.role == "system")
-    return critic(Brief(sections(messages), random, error_rate, system, slip_rate))
+    return critic(CriticInput(sections(messages), random, error_rate, system, slip_rate))
 
 
-def sections(messages: Sequence[Said]) -> dict[str, str]:
+def sections(messages: Sequence[PlainMessage]) -> dict[str, str]:
     """The tagged sections of the users' messages; what stands between the first and the last tag of a name."""
     text = "\n".join(said.text for said in messages if said.role == "user")
     names = dict.fromkeys(re.findall(r"<([a-z_]+)>", text))

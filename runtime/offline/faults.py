@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from pydantic import Field
 
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
 FAULTS = ("rate_limit", "server_error", "timeout", "truncated", "malformed", "empty")
 
@@ -27,7 +27,7 @@ class OfflineError(Exception):
         self.response = SimpleNamespace(status_code=status_code, headers=headers)
 
 
-class Faults(Value):
+class Faults(FrozenModel):
     """Which share of requests fails, and how.
 
     Args:

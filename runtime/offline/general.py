@@ -2,22 +2,22 @@
 
 import re
 
-from selfwire.runtime.offline.skills import Evidence, Family, Move, Work
+from selfwire.runtime.offline.skills import CriticView, Family, SkillInput, SkillOutput
 
 SEARCH = r"search|retriev|look ?up|find"
 
 
-def look_up(work: Work) -> Move | None:
+def look_up(work: SkillInput) -> SkillOutput | None:
     """Search for the task's text, or hand on what the search found."""
     if work.results:
-        return Move(notes=tuple(f"Passage: {' '.join(result.text.split())[:400]}" for result in work.results))
+        return SkillOutput(notes=tuple(f"Passage: {' '.join(result.text.split())[:400]}" for result in work.results))
     tool = work.tool(SEARCH)
     if tool is None or not (inputs := list(tool.parameters.get("properties", {}))):
         return None
-    return Move(calls=((tool.name, {inputs[0]: work.task.split("\n")[0][:200]}),))
+    return SkillOutput(calls=((tool.name, {inputs[0]: work.task.split("\n")[0][:200]}),))
 
 
-def read(work: Work) -> Move | None:
+def read(work: SkillInput) -> SkillOutput | None:
     """Quote the sentence of a passage that shares most words with the task."""
     passages = [line.removeprefix("Passage: ") for line in work.lines if line.startswith("Passage: ")]
     sentences = [one for passage in passages for one in re.split(r"(?<=[.!?])\s+", passage) if one]
@@ -25,17 +25,17 @@ def read(work: Work) -> Move | None:
     if not sentences:
         return None
     best = max(sentences, key=lambda one: len(wanted & set(re.findall(r"\w{4,}", one.lower()))))
-    return Move(notes=(f"Fact: {best}",))
+    return SkillOutput(notes=(f"Fact: {best}",))
 
 
-def answer(work: Work) -> str:
+def answer(work: SkillInput) -> str:
     """The last fact, or that there is none."""
     facts = [line.removeprefix("Fact: ") for line in work.lines if line.startswith("Fact: ")]
     notes = "\n".join(f"- {line}" for line in dict.fromkeys(work.lines) if not line.startswith("Answer: "))
     return f"{notes}\n\nAnswer: {facts[-1] if facts else 'unknown'}".strip()
 
 
-def missing(evidence: Evidence) -> tuple[str, ...]:
+def missing(evidence: CriticView) -> tuple[str, ...]:
     """Look-up and reading, where the trace shows neither passage nor fact."""
     return tuple(name for name, sign in (("look up", "Passage:"), ("read", "Fact:")) if sign not in evidence.trace)
 

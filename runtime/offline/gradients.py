@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from selfwire.runtime.offline import plain
-from selfwire.runtime.offline.critic_input import Brief, Critic
+from selfwire.runtime.offline.critic_input import Critic, CriticInput
 from selfwire.runtime.offline.skills import PLACES
-from selfwire.runtime.offline.vocabulary import named_in
+from selfwire.runtime.offline.vocabulary import find_skills
 
 PROMPT_CUE = "The prompt should say: "
 TEAM_CUE = "The team needs another agent: "
@@ -26,7 +26,7 @@ _HAND_OVERS = (
 _USELESS = frozenset(skill.name for skill in plain.SKILLS)
 
 
-def instruction(brief: Brief) -> dict[str, Any]:
+def instruction(brief: CriticInput) -> dict[str, Any]:
     """Hand the notes over, not the tools' raw results; now and then one note is forgotten."""
     notes = _without_tool_uses([line for line in brief["output"].split("\n") if line.strip()])
     if notes and brief.errs("hand-over", share=0.1):
@@ -34,7 +34,7 @@ def instruction(brief: Brief) -> dict[str, Any]:
     return {"instruction": "\n".join([brief.pick("hand-over", _HAND_OVERS), *notes])}
 
 
-def task_profile(brief: Brief) -> dict[str, Any]:
+def task_profile(brief: CriticInput) -> dict[str, Any]:
     """What the task is about, by the form of its text."""
     main, *others = brief.family.concepts(brief["task"])
     known = [line.strip(" -") for line in re.split(r"[\n,]", brief["known_concepts"]) if line.strip(" -")]
@@ -50,7 +50,7 @@ def task_profile(brief: Brief) -> dict[str, Any]:
     }
 
 
-def global_gradient(brief: Brief) -> dict[str, Any]:
+def global_gradient(brief: CriticInput) -> dict[str, Any]:
     """Say what the work lacks, by what its trace does not show."""
     if _score(brief["feedback"]) >= 1:
         return {"feedback": "The answer was accepted; keep working this way.", "sentiment": "positive"}
@@ -65,10 +65,10 @@ def global_gradient(brief: Brief) -> dict[str, Any]:
     }
 
 
-def agent_gradient(brief: Brief) -> dict[str, Any]:
+def agent_gradient(brief: CriticInput) -> dict[str, Any]:
     """Pass on what the successors miss, to this agent's prompt if it has a place free, to the team if not."""
-    has = named_in(brief["role"])
-    wanted = [skill for skill in named_in(brief["successor_feedback"]) if skill not in has][:PLACES]
+    has = find_skills(brief["role"])
+    wanted = [skill for skill in find_skills(brief["successor_feedback"]) if skill not in has][:PLACES]
     if wanted and brief.errs("blame"):
         wanted[0] = brief.any_skill("blame")
     useless = [skill for skill in has if skill in _foreign(brief)]
@@ -92,7 +92,7 @@ def agent_gradient(brief: Brief) -> dict[str, Any]:
     }
 
 
-def parsed_gradient(brief: Brief) -> dict[str, Any]:
+def parsed_gradient(brief: CriticInput) -> dict[str, Any]:
     """Whether advice concerns prompts, the team, both or neither."""
     text = brief["gradient"]
     prompt, team = PROMPT_CUE in text or DROP_CUE in text, TEAM_CUE in text
@@ -102,14 +102,14 @@ def parsed_gradient(brief: Brief) -> dict[str, Any]:
     return {"concerns": verdict}
 
 
-def prompt_rewrite(brief: Brief) -> dict[str, Any]:
+def prompt_rewrite(brief: CriticInput) -> dict[str, Any]:
     """Append one instruction, or put it in the place of another one; drop what should go."""
     prompt, advice = brief["prompt"], brief["gradients"]
     for name in re.findall(re.escape(DROP_CUE) + r"(.+)", advice):
         prompt = _without(prompt, name.strip())
-    has = named_in(prompt)
+    has = find_skills(prompt)
     meant = _after(advice, PROMPT_CUE) if any(cue in advice for cue in (PROMPT_CUE, TEAM_CUE, DROP_CUE)) else advice
-    wanted = [skill for skill in named_in(meant) if skill not in has]
+    wanted = [skill for skill in find_skills(meant) if skill not in has]
     if brief.errs("rewrite"):
         wanted = [brief.any_skill("rewrite")]
     if not wanted:
@@ -119,10 +119,12 @@ def prompt_rewrite(brief: Brief) -> dict[str, Any]:
     return {"prompt": f"{prompt.rstrip()}\n{brief.worded(wanted[0])}".strip()}
 
 
-def topology_decision(brief: Brief) -> dict[str, Any]:
+def topology_decision(brief: CriticInput) -> dict[str, Any]:
     """A new agent for what the team is said to lack; away with a successor that only makes conversation."""
     offered = [word for word in re.findall(r"[A-Z_]{6,}", brief["operations"])]
-    wanted = [skill for skill in named_in(_after(brief["gradients"], TEAM_CUE)) if skill not in named_in(brief["role"])]
+    wanted = [
+        skill for skill in find_skills(_after(brief["gradients"], TEAM_CUE)) if skill not in find_skills(brief["role"])
+    ]
     if brief.errs("decision"):
         wanted = [brief.any_skill("decision")]
     idle = _idle_successor(brief["successors"])
@@ -136,7 +138,7 @@ def topology_decision(brief: Brief) -> dict[str, Any]:
     return _decision("NO_CHANGE", reason="Nothing in the feedback concerns the team.")
 
 
-def self_criticism(brief: Brief) -> dict[str, Any]:
+def self_criticism(brief: CriticInput) -> dict[str, Any]:
     """What seems doubtful in the answer, by the trace alone."""
     missing = brief.missing[:PLACES]
     doubtful = bool(missing) or not brief["answer"] or "unknown" in brief["answer"].lower()
@@ -164,17 +166,17 @@ def _after(advice: str, cue: str) -> str:
     return "\n".join(line.split(cue, 1)[1] for line in advice.split("\n") if cue in line)
 
 
-def _foreign(brief: Brief) -> frozenset[str]:
+def _foreign(brief: CriticInput) -> frozenset[str]:
     """Skills that the task has no use for, or only the useless ones where the prompt shows no task."""
-    return _USELESS if not brief["task"] else frozenset(named_in(brief["role"])) - brief.family.abilities.keys()
+    return _USELESS if not brief["task"] else frozenset(find_skills(brief["role"])) - brief.family.abilities.keys()
 
 
 def _without(prompt: str, skill: str) -> str:
     sentences = re.split(r"(?<=[.!?])\s+", prompt)
-    return " ".join(one for one in sentences if skill not in named_in(one)).strip()
+    return " ".join(one for one in sentences if skill not in find_skills(one)).strip()
 
 
-def _newcomer(brief: Brief, wanted: Sequence[str]) -> str:
+def _newcomer(brief: CriticInput, wanted: Sequence[str]) -> str:
     taken = wanted[: PLACES if brief.chance("two skills", 0.5) else 1]
     return " ".join([*(brief.worded(skill) for skill in taken), "Hand on what you find to the next agent."])
 
@@ -182,7 +184,7 @@ def _newcomer(brief: Brief, wanted: Sequence[str]) -> str:
 def _idle_successor(successors: str) -> str:
     for line in successors.split("\n"):
         found = re.match(r"[\s-]*([A-Za-z0-9][\w-]*)\b(.*)", line)
-        if found and (names := named_in(found[2])) and set(names) <= _USELESS:
+        if found and (names := find_skills(found[2])) and set(names) <= _USELESS:
             return found[1]
     return ""
 

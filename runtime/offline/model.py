@@ -145,7 +145,7 @@ class OfflineChat(BaseChatModel):
 
     def _said(self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: Mapping[str, Any]) -> AIMessage:
         """The reply; the only randomness is a hash of messages, seed, sample and temperature."""
-        said = [wire.said(message) for message in messages]
+        said = [wire.to_plain_message(message) for message in messages]
         temperature = self.temperature if kwargs.get("temperature") is None else float(kwargs["temperature"])
         seed = self.seed if kwargs.get("seed") is None else int(kwargs["seed"])
         place = [[wire.plain(one) for one in said], seed, int(kwargs.get("sample") or 0), temperature]
@@ -158,12 +158,12 @@ class OfflineChat(BaseChatModel):
         heat = (1 + temperature) / 2
         schema = wire.requested_schema(kwargs)
         if schema is None:
-            turn = work_on(said, wire.offered(kwargs), random, min(1.0, self.error_rate * heat))
+            turn = work_on(said, wire.get_offered_tools(kwargs), random, min(1.0, self.error_rate * heat))
             draft = wire.Draft(turn.text, turn.calls, turn.skills)
         else:
             rates = (min(1.0, rate * heat) for rate in (self.critic_error_rate, self.error_rate))
             reply = critics.reply(schema.parameters, said, random, *rates)
-            draft = wire.drafted(schema, json.dumps(reply, ensure_ascii=False), reply)
+            draft = wire.draft_reply(schema, json.dumps(reply, ensure_ascii=False), reply)
         limit = kwargs.get("max_tokens") or self.max_tokens
         draft = draft.cut(stop, limit).spoiled(fault)
         return wire.message(draft, name=self.model_name, key=key[:8], input_tokens=wire.tokens_sent(said, kwargs))

@@ -9,11 +9,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from selfwire.runtime.offline.critic_input import Brief, Critic
+from selfwire.runtime.offline.critic_input import Critic, CriticInput
 from selfwire.runtime.offline.general import FAMILY as GENERAL
 from selfwire.runtime.offline.rounds import GIVES
-from selfwire.runtime.offline.skills import FILLERS, PLACES, Evidence, Family
-from selfwire.runtime.offline.vocabulary import family_of, named_in
+from selfwire.runtime.offline.skills import FILLERS, PLACES, CriticView, Family
+from selfwire.runtime.offline.vocabulary import family_of, find_skills
 
 TYPES = (("compare", "comparison"), ("intersect", "intersection"), ("overlap", "temporal"), ("multi-hop", "bridge"))
 """What a word of a question's main concept says of its type."""
@@ -51,19 +51,19 @@ class Advice(NamedTuple):
     agent: str
 
 
-def profile(brief: Brief) -> dict[str, Any]:
+def profile(brief: CriticInput) -> dict[str, Any]:
     """Type and difficulty by the form of the text."""
     main, *needs = brief.family.concepts(brief["task"])
     kind = next((name for word, name in TYPES if word in main), "other")
     if brief.errs("type", share=0.5):
         kind = brief.pick("type", [name for _, name in TYPES])
     difficulty = ("easy", "medium", "hard")[min(len(needs), 3) - 1 if needs else 0]
-    steps = [skill for skill in brief.family.missing(Evidence(task=brief["task"])) if skill not in FILLERS]
+    steps = [skill for skill in brief.family.missing(CriticView(task=brief["task"])) if skill not in FILLERS]
     told = GIVES.get(steps[-1], steps[-1]) if steps else "one fact"  # the last step is what tells types apart
     return {"query_type": kind, "difficulty": difficulty, "summary": told}
 
 
-def plan(brief: Brief) -> dict[str, Any]:
+def plan(brief: CriticInput) -> dict[str, Any]:
     """Those whose descriptions name a step that the question needs, some more, and what advice says."""
     roles = _roles(brief["agents"])
     chosen = _needed(brief, roles)
@@ -87,7 +87,7 @@ def plan(brief: Brief) -> dict[str, Any]:
     }
 
 
-def reflection(brief: Brief) -> dict[str, Any]:
+def reflection(brief: CriticInput) -> dict[str, Any]:
     """Who took part in the better runs and not in the worse ones, or the other way round."""
     runs = [_Run.of(block) for block in re.split(r"^trajectory \d+: ", brief["group"], flags=re.MULTILINE)[1:]]
     middle = sum(run.score for run in runs) / len(runs) if runs else 0.0
@@ -113,7 +113,7 @@ def reflection(brief: Brief) -> dict[str, Any]:
     }
 
 
-def operations(brief: Brief) -> dict[str, Any]:
+def operations(brief: CriticInput) -> dict[str, Any]:
     """Prune what says the opposite of the same agent, merge what says something else of it, keep what says the same."""
     entries = re.findall(r"^\[(\w+)\] \((\w+),[^)]*\) (.+)$", brief["library"], re.MULTILINE)
     found = []
@@ -123,11 +123,11 @@ def operations(brief: Brief) -> dict[str, Any]:
     return {"operations": found}
 
 
-def blame(brief: Brief) -> dict[str, Any]:
+def blame(brief: CriticInput) -> dict[str, Any]:
     """Whoever is there for the first step that does not show; at the error rate anybody."""
     roles = _roles(brief["agents"])
     missing = brief.missing
-    able = [name for name, role in roles.items() if missing and missing[0] in named_in(role)]
+    able = [name for name, role in roles.items() if missing and missing[0] in find_skills(role)]
     if not roles:
         return {"agent": "", "cause": "Nobody ran."}
     name = able[0] if able and not brief.errs("blame") else brief.pick("blamed", list(roles))
@@ -135,10 +135,10 @@ def blame(brief: Brief) -> dict[str, Any]:
     return {"agent": name, "cause": cause}
 
 
-def mutation(brief: Brief) -> dict[str, Any]:
+def mutation(brief: CriticInput) -> dict[str, Any]:
     """A newcomer for the steps that do not show, or somebody who is there for the first of them."""
     roles, missing = _roles(brief["agents"]), brief.missing[:PLACES] or (brief.any_skill("mutation"),)
-    able = [name for name, role in roles.items() if missing[0] in named_in(role) and name != brief["agent"]]
+    able = [name for name, role in roles.items() if missing[0] in find_skills(role) and name != brief["agent"]]
     others = [name for name in roles if name != brief["agent"]] or list(roles)
     tools = [line.strip() for line in brief["tools"].split("\n") if re.search(brief.family.needs, line, re.I)]
     return {
@@ -150,10 +150,10 @@ def mutation(brief: Brief) -> dict[str, Any]:
     }
 
 
-def prompt_variant(brief: Brief) -> dict[str, Any]:
+def prompt_variant(brief: CriticInput) -> dict[str, Any]:
     """One instruction: for a step that the failures do not show, for support, or to be brief, by the direction."""
     axis, family, task = brief["axis"], *_family(brief["failures"])
-    missing = family.missing(Evidence(task=task, trace=brief["failures"], role=brief["role"]))
+    missing = family.missing(CriticView(task=task, trace=brief["failures"], role=brief["role"]))
     skill = missing[0] if missing else "read"
     if axis.startswith("efficiency"):
         skill = "summarise"
@@ -164,7 +164,7 @@ def prompt_variant(brief: Brief) -> dict[str, Any]:
     return {"instructions": [brief.worded(skill)]}
 
 
-def contrast(brief: Brief) -> dict[str, Any]:
+def contrast(brief: CriticInput) -> dict[str, Any]:
     """What the variants added that scored more than the original."""
     first, *blocks = re.split(r"^variant ", brief["variants"], flags=re.MULTILINE)
     base, rules = max(map(float, _SCORES.findall(first)), default=0.0), []
@@ -178,15 +178,15 @@ def contrast(brief: Brief) -> dict[str, Any]:
     return {"operational_rules": rules, "behavioral_principles": [general] if helped else []}
 
 
-def prompt_diff(brief: Brief) -> dict[str, Any]:
+def prompt_diff(brief: CriticInput) -> dict[str, Any]:
     """What the prompt does not say yet."""
-    has = named_in(brief["prompt"])
+    has = find_skills(brief["prompt"])
     proposed = re.findall(r"^(rule|principle): (.+)$", brief["proposed"], re.MULTILINE)
     rules, principles = (
         [text for what, text in proposed if what == kind and text not in brief["prompt"]]
         for kind in ("rule", "principle")
     )
-    fresh = [text for text in rules if not named_in(text) or not set(named_in(text)) <= set(has)]
+    fresh = [text for text in rules if not find_skills(text) or not set(find_skills(text)) <= set(has)]
     return {"added_rules": fresh, "added_principles": principles, "deleted": [], "replaced": []}
 
 
@@ -215,17 +215,17 @@ class _Run(NamedTuple):
         return cls(_score(block), tuple(agents))
 
 
-def _needed(brief: Brief, roles: Mapping[str, str]) -> list[str]:
-    needed = brief.family.missing(Evidence(task=brief["task"]))
+def _needed(brief: CriticInput, roles: Mapping[str, str]) -> list[str]:
+    needed = brief.family.missing(CriticView(task=brief["task"]))
     chosen = []
     for skill in needed:
-        able = [name for name, role in roles.items() if skill in named_in(role)]
+        able = [name for name, role in roles.items() if skill in find_skills(role)]
         if able and not brief.chance(f"careless {skill}", CARELESS):
             chosen.append(brief.pick(f"agent {skill}", able))
     return list(dict.fromkeys([*chosen, *(name for name in roles if brief.chance(f"extra {name}", EXTRA))]))
 
 
-def _steps(brief: Brief, order: Sequence[str]) -> list[dict[str, Any]]:
+def _steps(brief: CriticInput, order: Sequence[str]) -> list[dict[str, Any]]:
     """A chain, now and then with a step beside the one before it; the last one reads whatever nobody else does."""
     steps: list[dict[str, Any]] = []
     for number, name in enumerate(order, 1):
@@ -240,7 +240,7 @@ def _steps(brief: Brief, order: Sequence[str]) -> list[dict[str, Any]]:
     return steps
 
 
-def _operation(brief: Brief, text: str, near: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _operation(brief: CriticInput, text: str, near: Sequence[tuple[str, str]]) -> dict[str, Any]:
     names = re.findall(r"\bthe ([\w-]+)", text, re.IGNORECASE)
     own = {one.agent: one.kind for one in advice(text, names)}
     opposed, same, more = list[tuple[str, str]](), list[tuple[str, str]](), list[tuple[str, str]]()
@@ -265,7 +265,7 @@ def _decided(operation: str, targets: Sequence[str], text: str | None, why: str)
     return {"operation": operation, "target_entry_ids": ids, "merged_insight": text, "rationale": why}
 
 
-def _said(brief: Brief, one: Advice) -> str:
+def _said(brief: CriticInput, one: Advice) -> str:
     return brief.pick(f"wording {one.kind} {one.agent}", WORDINGS[one.kind]).format(one.agent)
 
 

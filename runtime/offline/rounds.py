@@ -11,8 +11,8 @@ from dataclasses import replace
 from itertools import compress, product
 from typing import Any
 
-from selfwire.runtime.offline.critic_input import Brief, Critic
-from selfwire.runtime.offline.skills import Evidence, OfferedTool, ToolResult, Work
+from selfwire.runtime.offline.critic_input import Critic, CriticInput
+from selfwire.runtime.offline.skills import CriticView, OfferedTool, SkillInput, ToolResult
 from selfwire.runtime.offline.vocabulary import active_skills
 from selfwire.runtime.offline.worker import first_move
 
@@ -35,9 +35,9 @@ _ENTRY = re.compile(r"(?:^|\n\n)\[(?:(You)|From ([^\],]+)|Result of ([^\],]+)), 
 _UNSETTLED = re.compile(r"Answer: unknown$|^(?:- .*|Nothing is known yet\.)$")
 
 
-def member(brief: Brief, *, answers: bool, checks: bool, tools: bool) -> dict[str, Any]:
+def member(brief: CriticInput, *, answers: bool, checks: bool, tools: bool) -> dict[str, Any]:
     """One round of a worker: one step of each of its skills over what it remembers."""
-    work, skills = understood(brief), active_skills(brief.system)
+    work, skills = parse_round(brief), active_skills(brief.system)
     work, notes, calls = _worked(brief, work, skills)
     text = brief.family.answer(replace(work, rng=brief.random("answer")))
     reply: dict[str, Any] = {
@@ -55,7 +55,7 @@ def member(brief: Brief, *, answers: bool, checks: bool, tools: bool) -> dict[st
     return reply
 
 
-def manager(brief: Brief) -> dict[str, Any]:
+def manager(brief: CriticInput) -> dict[str, Any]:
     """Complete when an answer stands that leaves nothing open, to all appearance; else name a missing step."""
     given = re.findall(r"^Its answer: (.+?)(?=\n\n\[|\nIts verdict:|\Z)", brief["trace"], re.DOTALL | re.MULTILINE)
     settled = any(not _UNSETTLED.search(text.strip().split("\n")[-1]) for text in given)
@@ -67,12 +67,12 @@ def manager(brief: Brief) -> dict[str, Any]:
     return {"is_complete": settled, "next_goal": goal, "public": state}
 
 
-def understood(brief: Brief) -> Work:
+def parse_round(brief: CriticInput) -> SkillInput:
     """The sections of a worker's prompt taken apart; results are those of the round before."""
     parts = _ENTRY.split(brief["memory"])[1:]
     entries = [parts[at : at + 5] for at in range(0, len(parts), 5)]
     latest = max((int(number) for *_, number, _ in entries), default=0)
-    return Work(
+    return SkillInput(
         task=brief["task"],
         peers=tuple((name, text) for _, name, _, _, text in entries if name),
         notes=tuple(text for own, _, _, _, text in entries if own),
@@ -81,7 +81,9 @@ def understood(brief: Brief) -> Work:
     )
 
 
-def _worked(brief: Brief, work: Work, skills: Sequence[str]) -> tuple[Work, list[str], list[tuple[str, Any]]]:
+def _worked(
+    brief: CriticInput, work: SkillInput, skills: Sequence[str]
+) -> tuple[SkillInput, list[str], list[tuple[str, Any]]]:
     """The work after each skill that has something to do has done one step; with new notes and tool calls."""
     todo, notes, calls = list(skills), list[str](), list[tuple[str, Any]]()
     while (found := first_move(todo, brief.family, work, brief.random, brief.slip_rate)) is not None:
@@ -94,9 +96,9 @@ def _worked(brief: Brief, work: Work, skills: Sequence[str]) -> tuple[Work, list
     return work, notes, calls
 
 
-def _need(brief: Brief, work: Work, skills: Sequence[str]) -> str:
+def _need(brief: CriticInput, work: SkillInput, skills: Sequence[str]) -> str:
     """What the worker's notes show no sign of and its own skills do not give."""
-    missing = list(brief.family.missing(Evidence(task=work.task, trace="\n".join(work.lines))))
+    missing = list(brief.family.missing(CriticView(task=work.task, trace="\n".join(work.lines))))
     if missing and brief.errs("need", share=0.5):
         missing[0] = brief.any_skill("need")
     return _worded("I need", [name for name in missing if name not in skills])
@@ -106,9 +108,9 @@ def _worded(opening: str, skills: Sequence[str]) -> str:
     return f"{opening} {' and '.join(GIVES.get(name, name) for name in skills)}." if skills else ""
 
 
-def _verdict(brief: Brief, work: Work) -> str:
+def _verdict(brief: CriticInput, work: SkillInput) -> str:
     """Pass where somebody sent something that shows no gap; a sign, and no check of its truth."""
-    missing = brief.family.missing(Evidence(task=work.task, trace="\n".join(work.lines)))
+    missing = brief.family.missing(CriticView(task=work.task, trace="\n".join(work.lines)))
     word = "open" if not work.peers or missing else "pass"
     return "fail" if brief.errs("verdict", share=0.5) else word
 

@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from selfwire.runtime.offline.critic_input import Brief, Critic
+from selfwire.runtime.offline.critic_input import Critic, CriticInput
 
 _NO_REFERENCE = re.compile(r"\(There is none\b")
 
 
-def rubric_score(brief: Brief) -> dict[str, Any]:
+def rubric_score(brief: CriticInput) -> dict[str, Any]:
     """The share of the reference's words that the answer has; without a reference, whether there is an answer.
 
     At the error rate it says the opposite.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 
 PLACES = 2
 """How many skills an agent has; a later third is ignored."""
@@ -22,7 +22,7 @@ FILLERS = ("look up", "read")
 _NEGATED = re.compile(r"\b(?:not|never|don't|without|avoid|instead of|rather than|no need to)\s+(?:\w+\s+){0,2}$", re.I)
 
 
-class Skill(Value):
+class Skill(FrozenModel):
     """An entry of the vocabulary.
 
     Args:
@@ -66,7 +66,7 @@ class ToolResult:
 
 
 @dataclass(frozen=True)
-class Work:
+class SkillInput:
     """What a skill works on: the messages taken apart, and nothing else.
 
     Attributes:
@@ -96,7 +96,7 @@ class Work:
         """The first offered tool whose name or description matches a regular expression."""
         return next((t for t in self.tools if re.search(words, f"{t.name} {t.description}", re.IGNORECASE)), None)
 
-    def noted(self, *notes: str) -> "Work":
+    def noted(self, *notes: str) -> "SkillInput":
         """The work with further notes."""
         return replace(self, notes=(*self.notes, *notes))
 
@@ -109,14 +109,14 @@ def _lines(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Move:
+class SkillOutput:
     """What one step of work came to: notes to write, and tool calls as (name, arguments)."""
 
     notes: tuple[str, ...] = ()
     calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
 
 
-Ability = Callable[[Work], Move | None]
+Ability = Callable[[SkillInput], SkillOutput | None]
 """One step of a skill; None: there is nothing to do for it now.
 
 Each ability of an agent is used once per tool loop, as soon as it has something to do. One that returns
@@ -125,7 +125,7 @@ calls is asked once more when `work.results` has them, to write its notes; calls
 
 
 @dataclass(frozen=True)
-class Evidence:
+class CriticView:
     """What a critic may see of a run: the prompt's own sections, as text."""
 
     task: str = ""
@@ -154,20 +154,20 @@ class Family:
     name: str
     recognises: Callable[[str], bool]
     abilities: Mapping[str, Ability]
-    answer: Callable[[Work], str]
-    missing: Callable[[Evidence], tuple[str, ...]]
+    answer: Callable[[SkillInput], str]
+    missing: Callable[[CriticView], tuple[str, ...]]
     concepts: Callable[[str], tuple[str, ...]]
     needs: str = r"(?!)"
     parallel: Callable[[str], float] = lambda task: 0.5
 
 
-def instructed(text: str, vocabulary: Sequence[Skill]) -> tuple[str, ...]:
+def find_instructed_skills(text: str, vocabulary: Sequence[Skill]) -> tuple[str, ...]:
     """Names of all skills that a text asks for, in order of appearance."""
     found = [(at, skill.name) for skill in vocabulary if (at := skill.first_match(text)) is not None]
     return tuple(name for _, name in sorted(found))
 
 
-def placed(names: Sequence[str]) -> tuple[str, ...]:
+def choose_opening_skills(names: Sequence[str]) -> tuple[str, ...]:
     """At most two skills: the first ones instructed, then look-up and read in unfilled places."""
     taken = list(names[:PLACES])
     for filler in FILLERS:

@@ -8,9 +8,9 @@ import re
 from collections import Counter
 from typing import Any, NamedTuple
 
-from selfwire.runtime.offline.critic_input import Brief, Critic
-from selfwire.runtime.offline.skills import Evidence
-from selfwire.runtime.offline.vocabulary import named_in, paraphrases
+from selfwire.runtime.offline.critic_input import Critic, CriticInput
+from selfwire.runtime.offline.skills import CriticView
+from selfwire.runtime.offline.vocabulary import find_skills, paraphrases
 
 _PLANNED = re.compile(r"^\[(\w[\w-]*)\] (pending|completed|failed): (.+?)(?: \(sent back .*)?$", re.MULTILINE)
 _ANSWER = re.compile(r"^[\W_]*(?:final )?answer\W*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
@@ -25,7 +25,7 @@ class _Step(NamedTuple):
     goal: str
 
 
-def planner(brief: Brief) -> dict[str, Any]:
+def planner(brief: CriticInput) -> dict[str, Any]:
     """One subtask per step that is missing; where one has failed, another wording of what is still missing."""
     had = [_Step(*found) for found in _PLANNED.findall(brief["state"])]
     missing = list(dict.fromkeys(_missing(brief, f"{brief['state']}\n{brief['outcome']}")))
@@ -45,10 +45,10 @@ def planner(brief: Brief) -> dict[str, Any]:
     }
 
 
-def evaluator(brief: Brief) -> dict[str, Any]:
+def evaluator(brief: CriticInput) -> dict[str, Any]:
     """Whether the step that the subtask names shows; of the last subtask, whether an answer stands too."""
     missing = set(_missing(brief, f"{brief['state']}\n{brief['outcome']}"))
-    wanted = set(named_in(brief["subtask"]))
+    wanted = set(find_skills(brief["subtask"]))
     lacking = (missing & wanted) or (missing if not wanted else set[str]())
     is_last = sum(status == "pending" for _, status, _ in _PLANNED.findall(brief["state"])) <= 1
     is_open = is_last and _is_open(brief["outcome"])
@@ -64,7 +64,7 @@ def evaluator(brief: Brief) -> dict[str, Any]:
     }
 
 
-def ensemble(brief: Brief) -> dict[str, Any]:
+def ensemble(brief: CriticInput) -> dict[str, Any]:
     """The first solution with the answer that most of them give; open ones do not count."""
     letters = _blocks(brief["solutions"])
     answers = {letter: _answer(text) for letter, text in letters.items()}
@@ -76,18 +76,18 @@ def ensemble(brief: Brief) -> dict[str, Any]:
     return {"thought": f"{counted[best] if best else 0} of {len(letters)} agree.", "solution_letter": chosen}
 
 
-def synthesis(brief: Brief) -> dict[str, Any]:
+def synthesis(brief: CriticInput) -> dict[str, Any]:
     """The last attempt that leaves nothing open, as it stands."""
     parts = [part.strip() for part in _BLOCK.split(brief["attempts"]) if part and part.strip()]
     settled = [text for text in parts if not _is_open(text)]
     return {"answer": (settled or ["Answer: unknown"])[-1], "basis": "The last attempt that was not left open."}
 
 
-def _missing(brief: Brief, shown: str) -> tuple[str, ...]:
-    return brief.family.missing(Evidence(brief["task"], shown))
+def _missing(brief: CriticInput, shown: str) -> tuple[str, ...]:
+    return brief.family.missing(CriticView(brief["task"], shown))
 
 
-def _worded(brief: Brief, skill: str, had: set[str]) -> str:
+def _worded(brief: CriticInput, skill: str, had: set[str]) -> str:
     """The step in words that were not used before, if there are any."""
     fresh = [text for text in paraphrases().get(skill, (skill,)) if " ".join(text.split()) not in had]
     return brief.pick(f"goal {skill}", fresh) if fresh else brief.worded(skill)

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from selfwire.core.values import Value
+from selfwire.core.values import FrozenModel
 from selfwire.runtime.offline import archive, archive_skills, crafting, crafting_skills, plain
-from selfwire.runtime.offline.skills import Family, Skill, instructed, placed
+from selfwire.runtime.offline.skills import Family, Skill, choose_opening_skills, find_instructed_skills
 
 VOCABULARY: tuple[Skill, ...] = (*archive_skills.SKILLS, *crafting_skills.SKILLS, *plain.SKILLS)
 FAMILIES: tuple[Family, ...] = (archive.FAMILY, crafting.FAMILY)
@@ -19,14 +19,14 @@ def skill(name: str) -> Skill:
 
 
 @lru_cache(maxsize=4096)
-def named_in(text: str) -> tuple[str, ...]:
+def find_skills(text: str) -> tuple[str, ...]:
     """Every skill that a text asks for, in order of appearance."""
-    return instructed(text, VOCABULARY)
+    return find_instructed_skills(text, VOCABULARY)
 
 
 def active_skills(system_message: str) -> tuple[str, ...]:
     """Names of the two skills that a system message gives an agent, in order of appearance."""
-    return placed(named_in(system_message))
+    return choose_opening_skills(find_skills(system_message))
 
 
 def family_of(task: str) -> Family | None:
@@ -44,7 +44,7 @@ def paraphrases() -> Mapping[str, tuple[str, ...]]:
     return found
 
 
-class Activation(Value):
+class Activation(FrozenModel):
     """What one text switches on.
 
     Args:
@@ -60,4 +60,4 @@ class Activation(Value):
 
 def activation_report(texts: Iterable[str]) -> tuple[Activation, ...]:
     """What each text, such as a prompt file, switches on."""
-    return tuple(Activation(text=text, instructed=named_in(text), active=active_skills(text)) for text in texts)
+    return tuple(Activation(text=text, instructed=find_skills(text), active=active_skills(text)) for text in texts)

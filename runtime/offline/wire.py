@@ -11,7 +11,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import ToolCall, invalid_tool_call, tool_call_chunk
 
 from selfwire.runtime.offline.skills import OfferedTool
-from selfwire.runtime.offline.worker import Said
+from selfwire.runtime.offline.worker import PlainMessage
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 _CHARACTERS_PER_TOKEN = 4
@@ -53,10 +53,10 @@ class Draft:
         return self
 
 
-def said(message: BaseMessage) -> Said:
+def to_plain_message(message: BaseMessage) -> PlainMessage:
     """A LangChain message as a plain one."""
     calls = message.tool_calls if isinstance(message, AIMessage) else []
-    return Said(
+    return PlainMessage(
         role=_ROLES.get(message.type, "user"),
         text=str(message.text),
         calls=tuple((call["id"] or "", call["name"], call["args"]) for call in calls),
@@ -64,42 +64,42 @@ def said(message: BaseMessage) -> Said:
     )
 
 
-def plain(one: Said) -> list[Any]:
+def plain(one: PlainMessage) -> list[Any]:
     """What of a message keys the randomness: all but the ids of tool calls."""
     return [one.role, one.text, [[name, arguments] for _, name, arguments in one.calls]]
 
 
-def offered(kwargs: Mapping[str, Any]) -> tuple[OfferedTool, ...]:
+def get_offered_tools(kwargs: Mapping[str, Any]) -> tuple[OfferedTool, ...]:
     """The tools of a request in OpenAI's form."""
     functions = [tool["function"] for tool in kwargs.get("tools") or ()]
     return tuple(OfferedTool(f["name"], f.get("description", ""), f.get("parameters", {})) for f in functions)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequestedSchema:
     """An object that a request asks for: its JSON schema, and the tool that is forced, if one is."""
 
     parameters: Mapping[str, Any]
     tool: str | None
 
 
-def requested_schema(kwargs: Mapping[str, Any]) -> Wanted | None:
+def requested_schema(kwargs: Mapping[str, Any]) -> RequestedSchema | None:
     """The output schema of a request: its response format, or the one tool that it forces."""
     form = kwargs.get("response_format")
     if isinstance(form, Mapping) and form.get("type") == "json_object":
-        return Wanted({}, None)
+        return RequestedSchema({}, None)
     if isinstance(form, Mapping) and form.get("type") == "json_schema":
-        return Wanted(form["json_schema"].get("schema", {}), None)
-    tools, choice = offered(kwargs), kwargs.get("tool_choice")
+        return RequestedSchema(form["json_schema"].get("schema", {}), None)
+    tools, choice = get_offered_tools(kwargs), kwargs.get("tool_choice")
     if isinstance(choice, Mapping):
         choice = choice.get("function", {}).get("name")
     if choice in (None, False, "auto", "none"):
         return None
     forced = [tool for tool in tools if tool.name == choice] or (list(tools) if len(tools) == 1 else [])
-    return Wanted(forced[0].parameters, forced[0].name) if forced else None
+    return RequestedSchema(forced[0].parameters, forced[0].name) if forced else None
 
 
-def drafted(wanted: Wanted, text: str, reply: Mapping[str, Any]) -> Draft:
+def draft_reply(wanted: RequestedSchema, text: str, reply: Mapping[str, Any]) -> Draft:
     """An object as the request wants it: as text, or as arguments of the forced tool."""
     return Draft(text) if wanted.tool is None else Draft("", ((wanted.tool, reply),))
 
@@ -140,7 +140,7 @@ def chunks(whole: AIMessage) -> Iterator[AIMessageChunk]:
     )
 
 
-def tokens_sent(messages: Sequence[Said], kwargs: Mapping[str, Any]) -> int:
+def tokens_sent(messages: Sequence[PlainMessage], kwargs: Mapping[str, Any]) -> int:
     """Estimated tokens of a request, tools included."""
     tools = json.dumps(list(kwargs.get("tools") or ()), default=str)
     return sum(_tokens(one.text) + 4 for one in messages) + (_tokens(tools) if kwargs.get("tools") else 0)

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from selfwire.runtime.offline.general import FAMILY as GENERAL
-from selfwire.runtime.offline.skills import Family, Move, OfferedTool, ToolResult, Work
+from selfwire.runtime.offline.skills import Family, OfferedTool, SkillInput, SkillOutput, ToolResult
 from selfwire.runtime.offline.vocabulary import active_skills, family_of, skill
 
 _SENDER = re.compile(r"(?:^|\n\n)From ([^\n:]+):\n")
@@ -15,7 +15,7 @@ _STEPS = re.compile(r"^Steps: (.+)\.$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Said:
+class PlainMessage:
     """One message, whatever library it came from.
 
     Attributes:
@@ -41,7 +41,7 @@ class Turn:
 
 
 def work_on(
-    messages: Sequence[Said], tools: Sequence[OfferedTool], random: Callable[[str], Random], error_rate: float
+    messages: Sequence[PlainMessage], tools: Sequence[OfferedTool], random: Callable[[str], Random], error_rate: float
 ) -> Turn:
     """The next turn of the tool loop.
 
@@ -52,7 +52,7 @@ def work_on(
         error_rate: share of steps that go wrong.
     """
     skills = active_skills("\n".join(said.text for said in messages if said.role == "system"))
-    work = understood(messages, tools)
+    work = parse_request(messages, tools)
     family = family_of(work.task) or GENERAL
     used, pending = _steps(messages)
     written: list[str] = []
@@ -68,7 +68,7 @@ def work_on(
     return Turn(family.answer(replace(work, rng=random("answer"))), (), skills)
 
 
-def understood(messages: Sequence[Said], tools: Sequence[OfferedTool] = ()) -> Work:
+def parse_request(messages: Sequence[PlainMessage], tools: Sequence[OfferedTool] = ()) -> SkillInput:
     """The messages taken apart: task, peers, notes and results of the current tool loop."""
     last = max((i for i, said in enumerate(messages) if said.role == "user"), default=-1)
     text = messages[last].text if last >= 0 else ""
@@ -81,7 +81,7 @@ def understood(messages: Sequence[Said], tools: Sequence[OfferedTool] = ()) -> W
         if said.role == "tool" and said.answers in calls
     ]
     notes = [_STEPS.sub("", said.text).strip() for said in loop if said.role == "assistant"]
-    return Work(
+    return SkillInput(
         task=head.removeprefix("Task:\n").strip(),
         peers=tuple(zip(rest[::2], rest[1::2], strict=True)),
         notes=tuple(note for note in notes if note),
@@ -90,7 +90,7 @@ def understood(messages: Sequence[Said], tools: Sequence[OfferedTool] = ()) -> W
     )
 
 
-def _steps(messages: Sequence[Said]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _steps(messages: Sequence[PlainMessage]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Steps taken in this tool loop, and the one whose results have just come in."""
     last = max((i for i, said in enumerate(messages) if said.role == "user"), default=-1)
     used: tuple[str, ...] = ()
@@ -101,8 +101,8 @@ def _steps(messages: Sequence[Said]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def first_move(
-    todo: Sequence[str], family: Family, work: Work, random: Callable[[str], Random], error_rate: float
-) -> tuple[str, Move] | None:
+    todo: Sequence[str], family: Family, work: SkillInput, random: Callable[[str], Random], error_rate: float
+) -> tuple[str, SkillOutput] | None:
     """The first of the skills that has something to do, and its step; None if none has.
 
     Args:
@@ -121,10 +121,10 @@ def first_move(
     return None
 
 
-def _move(name: str, family: Family, work: Work) -> Move | None:
+def _move(name: str, family: Family, work: SkillInput) -> SkillOutput | None:
     if name in family.abilities:
         return family.abilities[name](work)
-    return Move(notes=(f"Remark: {skill(name).remark}",))
+    return SkillOutput(notes=(f"Remark: {skill(name).remark}",))
 
 
 def _shown(notes: Sequence[str], used: Sequence[str]) -> str:

@@ -4,6 +4,6 @@ from selfwire.bench import groups
 
 
 def test_a_group_and_a_team_are_measured() -> None:
-    team, group = groups.run(rounds=1)
+    team, group = groups.measure_groups(rounds=1)
     assert team.value >= groups.LATENCY * groups.AGENTS * 1e3
     assert (group.unit, group.bound) == ("x", 1.2)

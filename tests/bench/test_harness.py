@@ -2,7 +2,7 @@ from selfwire.bench import harness
 
 
 def test_the_bench_runs_every_task_through_journal_and_grading() -> None:
-    rows = harness.run(tasks=20, many=40, delays=(0.01,), rounds=1)
+    rows = harness.measure_evaluation_harness(tasks=20, many=40, delays=(0.01,), rounds=1)
     assert [row.bound for row in rows] == [1.3, *[None] * 7]
     assert all(row.value >= 1 for row in rows if "ideal" in row.what)
     whole, results, bare = [row.value for row in rows if "CPU per task" in row.what]

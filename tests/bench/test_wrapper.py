@@ -2,7 +2,7 @@ from selfwire.bench import wrapper
 
 
 def test_the_bench_compares_wrapped_with_bare_calls_and_journals_the_wrapped_ones() -> None:
-    rows = {row.what: row for row in wrapper.run(rounds=1)}
+    rows = {row.what: row for row in wrapper.measure_wrapper(rounds=1)}
     own = rows["wrapper's own CPU per call"].value
     bare = rows["bare client: CPU per call"].value
     assert own == rows["wrapper, journal in a file: CPU per call"].value - bare

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
 from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.runs.evolution import started
+from selfwire.runs.evolution import start_evolution
 from selfwire.runs.folders import JOURNAL
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runtime.journal import Journal
@@ -237,7 +237,7 @@ def small(name: str = "seeded") -> EvolveRequest:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A home with a run r1 that has not done anything yet."""
-    with started(small(), tmp_path, run="r1"):
+    with start_evolution(small(), tmp_path, run="r1"):
         pass
     return tmp_path
 
@@ -264,7 +264,7 @@ def test_limits_that_cannot_be_used_on_resume(home: Path) -> None:
 
 
 def test_a_run_that_was_started_with_other_code(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("selfwire.runs.run_record.code_hash", lambda: "other")
+    monkeypatch.setattr("selfwire.runs.run_record.compute_code_hash", lambda: "other")
     assert "was started with another code" in refused(home, "evolve", "--resume", "r1")
 
 
@@ -272,7 +272,7 @@ def test_tasks_that_have_changed_since(tmp_path: Path) -> None:
     tasks = tmp_path / "tasks.jsonl"
     tasks.write_text(TASKS)
     request = small().replace(benchmark=str(tasks))
-    with started(request, tmp_path / "home", run="r1"):
+    with start_evolution(request, tmp_path / "home", run="r1"):
         pass
     tasks.write_text(TASKS.replace('"22"', '"23"'))
     assert "was started with another corpus" in refused(tmp_path / "home", "evolve", "--resume", "r1")
@@ -305,7 +305,7 @@ def test_a_seed_team_of_another_method_or_with_tools_that_are_not_there(home: Pa
     with open_library(home) as library:
         seed = asyncio.run(library.load("seeded")) if "seeded" in asyncio.run(library.names()) else None
     assert seed is None  # nothing is saved before a run begins
-    with started(small(), home, run="r2") as run:
+    with start_evolution(small(), home, run="r2") as run:
         workflow = run.parts.seed_workflow
     file = home / "team.json"
     file.write_text(json.dumps(workflow.replace(method="other").model_dump(mode="json")))

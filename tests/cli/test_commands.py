@@ -18,11 +18,11 @@ from selfwire.core.agent import Agent
 from selfwire.core.budget import Budget
 from selfwire.core.edits import AddEdge, AddNode, RemoveEdge, Rewiring, RewritePrompt, RewriteTool
 from selfwire.core.scope import Scope
-from selfwire.core.topology import chain
+from selfwire.core.topology import make_chain
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.runs.folders import JOURNAL, SUMMARY
-from selfwire.runtime.journal import Journal, Outcome
+from selfwire.runtime.journal import CallResult, Journal
 from selfwire.runtime.workflow_library import open_library
 
 SEED = Workflow(
@@ -31,7 +31,7 @@ SEED = Workflow(
         Agent(id="plan", role="plans", prompt="Plan [bold]it[/bold].\nThen stop.", memory=("dates matter",)),
         Agent(id="answer", prompt="Answer.", tools=("search",), kind="aggregator"),
     ),
-    topology=chain("plan", "answer"),
+    topology=make_chain("plan", "answer"),
     memory={"beliefs": {"plan": [1, 1]}},
 )
 GROWN = SEED.apply(
@@ -46,7 +46,7 @@ GROWN = SEED.apply(
         operation="ADD_SERIAL",
         by="plan",
     )
-).learned(beliefs={"plan": [2, 1]})
+).with_memory(beliefs={"plan": [2, 1]})
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_diff_shows_every_change(home: Path) -> None:
         "+ node check (plan)",
         "+ edge check->answer",
         "+ edge plan->check",
-        "tools of answer: [\"search\"] -> [\"calculator\"]",
+        'tools of answer: ["search"] -> ["calculator"]',
         "prompt of plan:",
         "- Then stop.",
         "+ Then check.",
@@ -143,11 +143,11 @@ def a_run(home: Path, name: str) -> None:
     async def fill() -> None:
         journal = Journal.create(home / "runs" / name / JOURNAL, run=name)
 
-        async def reply() -> Outcome:
-            return Outcome('"text"', Usage(calls=1, input_tokens=1500, output_tokens=34, dollars=0.5))
+        async def reply() -> CallResult:
+            return CallResult('"text"', Usage(calls=1, input_tokens=1500, output_tokens=34, dollars=0.5))
 
-        await journal.recorded("model", Scope(run=name), {"ask": 1}, reply)
-        await journal.note(SUMMARY, {"command": "evolve", "method": "hiva", "status": "finished", "score": 0.5})
+        await journal.call_once("model", Scope(run=name), {"ask": 1}, reply)
+        await journal.put_note(SUMMARY, {"command": "evolve", "method": "hiva", "status": "finished", "score": 0.5})
         journal.close()
 
     asyncio.run(fill())

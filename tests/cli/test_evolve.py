@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
-from selfwire.evals.benchmarks.catalogue import benchmark
-from selfwire.runtime.models import chat_model
+from selfwire.evals.benchmarks.catalogue import load_benchmark
+from selfwire.runtime.models import make_chat_model
 from tests.wire.server import WireServer, served
 
 SMALL = ["--iterations", "2", "--batch", "4", "--gate-tasks", "4", "--train", "8", "--gate-size", "8", "--test", "6"]
@@ -46,7 +46,7 @@ def test_the_printed_way_to_use_it_from_python_works(evolved: tuple[Path, str]) 
 
 
 def test_the_printed_way_to_use_it_keeps_the_address_of_the_model(tmp_path: Path) -> None:
-    with WireServer(served(chat_model("offline"))) as server:
+    with WireServer(served(make_chat_model("offline"))) as server:
         given = ("--model", "openai:mine", "--base-url", server.url, "--embedder", "hashing", "--no-baselines")
         tiny = ("--train", "1", "--gate", "off", "--gate-size", "0", "--test", "0", "--batch", "1", "--iterations", "1")
         result = invoked(tmp_path, "evolve", "hiva", "--benchmark", "archive", *given, *tiny)
@@ -157,7 +157,7 @@ def test_without_environment_the_critics_agreement_with_the_truth_is_printed(tmp
     ],
 )
 def test_methods_that_rewire_while_they_work_show_every_round(tmp_path: Path, method: str, told: list[str]) -> None:
-    question = benchmark("archive").splits(0, train=1, gate=0, test=1).test[0].input
+    question = load_benchmark("archive").splits(0, train=1, gate=0, test=1).test[0].input
     result = invoked(tmp_path, "run", method, question, "--benchmark", "archive", "--show")
     assert result.exit_code == 0, result.output
     assert "round 1: " in result.stdout
@@ -170,7 +170,7 @@ def test_methods_that_rewire_while_they_work_show_every_round(tmp_path: Path, me
 
 
 def test_hera_shows_how_it_planned(tmp_path: Path) -> None:
-    question = benchmark("archive").splits(0, train=1, gate=0, test=1).test[0].input
+    question = load_benchmark("archive").splits(0, train=1, gate=0, test=1).test[0].input
     result = invoked(tmp_path, "run", "hera", question, "--benchmark", "archive", "--show")
     assert result.exit_code == 0, result.output
     for part in ("profile: ", "insights shown: none", "plan:", "(answers)", "Answer:"):
@@ -203,7 +203,7 @@ def test_a_part_can_be_switched_off_and_an_unknown_one_is_named(tmp_path: Path) 
 
 @pytest.mark.slow
 def test_run_shows_the_stages_of_evomas_with_probabilities_and_verdicts(tmp_path: Path) -> None:
-    question = benchmark("archive").splits(0, train=1, gate=0, test=1).test[0].input
+    question = load_benchmark("archive").splits(0, train=1, gate=0, test=1).test[0].input
     given = ("run", "evomas", question, "--benchmark", "archive", "--show")
     learned, fixed = (invoked(tmp_path, *given, *more) for more in ((), ("--set", "adapter=fixed")))
     assert (learned.exit_code, fixed.exit_code) == (0, 0), learned.output + fixed.output

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.experience_library import library_of, with_library
+from selfwire.evolvers.hera.experience_library import get_library, with_library
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
 from tests.evolvers.hera.doubles import known, pool
@@ -59,7 +59,7 @@ def test_exported_insights_are_taken_into_another_workflow_as_a_new_version(tmp_
     assert result.exit_code == 0, result.output
     assert "has 2 insights; there were 1" in result.stdout
     after = loaded(tmp_path, "yours")
-    assert {one.text: (one.uses, one.successes) for one in library_of(after)} == {
+    assert {one.text: (one.uses, one.successes) for one in get_library(after)} == {
         "search twice": (4, 1), "read twice": (5, 4)
     }  # fmt: skip
     assert (after.agents, after.topology) == (pool().agents, pool().topology)
@@ -78,11 +78,11 @@ def test_insights_that_are_taken_in_twice_count_once(tmp_path: Path) -> None:
     assert (again.exit_code, "has taken in these insights before" in again.stdout) == (0, True)
     assert loaded(tmp_path, "yours") == once
 
-    grown = tuple(one.used(2, 1) for one in library_of(loaded(tmp_path, "mine")))
+    grown = tuple(one.with_uses(2, 1) for one in get_library(loaded(tmp_path, "mine")))
     saved(tmp_path, "mine", with_library(pool(), grown), run="r2")
     called(tmp_path, "export", "mine", str(later))
     called(tmp_path, "import", "yours", str(later))
-    assert {one.text: (one.uses, one.successes) for one in library_of(loaded(tmp_path, "yours"))} == {
+    assert {one.text: (one.uses, one.successes) for one in get_library(loaded(tmp_path, "yours"))} == {
         "search twice": (6, 2), "read twice": (7, 5)
     }  # fmt: skip
 
@@ -105,14 +105,14 @@ def test_a_workflow_gains_nothing_from_its_own_export(tmp_path: Path) -> None:
 
 def test_a_workflow_that_went_back_gains_what_it_learned_since(tmp_path: Path) -> None:
     saved(tmp_path, "mine", learned())
-    grown = tuple(one.used(2, 1) for one in library_of(loaded(tmp_path, "mine")))
+    grown = tuple(one.with_uses(2, 1) for one in get_library(loaded(tmp_path, "mine")))
     saved(tmp_path, "mine", with_library(pool(), grown), step=2)
     file = tmp_path / "insights.json"
     called(tmp_path, "export", "mine", str(file))
     with open_library(tmp_path) as library:
         run_sync(library.rollback("mine", "1"))
     called(tmp_path, "import", "mine", str(file))
-    assert {one.text: (one.uses, one.successes) for one in library_of(loaded(tmp_path, "mine"))} == {
+    assert {one.text: (one.uses, one.successes) for one in get_library(loaded(tmp_path, "mine"))} == {
         "search twice": (6, 2), "read twice": (6, 4)
     }  # fmt: skip
 
@@ -155,7 +155,7 @@ def test_insights_that_succeeded_more_often_than_they_were_used_are_refused(tmp_
     result = called(tmp_path, "import", "mine", str(file))
     assert result.exit_code == 2
     assert "5 successes are more than 0 uses" in result.stderr
-    assert len(library_of(loaded(tmp_path, "mine"))) == 2
+    assert len(get_library(loaded(tmp_path, "mine"))) == 2
 
 
 def test_other_methods_have_no_insights(tmp_path: Path) -> None:

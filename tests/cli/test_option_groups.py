@@ -5,7 +5,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from selfwire.cli.option_groups import grouped
+from selfwire.cli.option_groups import expand_option_groups
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ def saw(ctx: typer.Context, *, wood: str, cut: Cut, fast: bool = False) -> None:
 @pytest.fixture
 def app() -> typer.Typer:
     made = typer.Typer(rich_markup_mode=None)
-    made.command()(grouped(saw))
+    made.command()(expand_option_groups(saw))
     return made
 
 

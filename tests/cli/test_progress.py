@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from selfwire.cli.progress import EvaluationProgress, told_spend
+from selfwire.cli.progress import EvaluationProgress, format_spend
 from selfwire.core.usage import Usage
 
 
@@ -32,7 +32,7 @@ def test_the_bar_is_the_rule_s_until_a_contestant_is_at_work() -> None:
 
 
 def test_a_spend_below_a_cent_is_not_told_as_nothing() -> None:
-    told = [told_spend(Usage(calls=1, dollars=dollars)) for dollars in (None, 0.0, 0.0007, 0.01, 1234.5)]
+    told = [format_spend(Usage(calls=1, dollars=dollars)) for dollars in (None, 0.0, 0.0007, 0.01, 1234.5)]
     assert [one.split("tokens, ")[1] for one in told] == [
         "price unknown", "$0.00", "under $0.01", "$0.01", "$1,234.50"
     ]  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
-from selfwire.evolvers.hera.topology_metrics import RunMeasures
+from selfwire.evolvers.hera.topology_metrics import RunMetrics
 from tests.benchmark_data import needs_data
 
 
@@ -87,7 +87,7 @@ def test_measures_of_any_methods_run(tmp_path: Path) -> None:
     assert [line.split()[:2] for line in told[1:5]] == [
         ["initial", "2"], ["exploration", "2"], ["refinement", "2"], ["optimization", "2"],
     ]  # fmt: skip
-    found = RunMeasures.model_validate_json(invoked(tmp_path, "measures", run, "--window", "4", "--json").stdout)
+    found = RunMetrics.model_validate_json(invoked(tmp_path, "measures", run, "--window", "4", "--json").stdout)
     assert found.whole.queries == 8
     assert len(found.entropies) == 5
     assert found.whole.agents is not None

@@ -8,17 +8,17 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
-from selfwire.cli.evaluate import trained
-from selfwire.cli.options import knobs
+from selfwire.cli.evaluate import get_router_config
+from selfwire.cli.options import parse_knobs
 from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
-from selfwire.evals.benchmarks.catalogue import benchmark
+from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.trained_router.head import RoutingHead
 from selfwire.evolvers.trained_router.reinforce import Learner
-from selfwire.evolvers.trained_router.weights import weights_of
-from selfwire.graphs.hiva.method import asks_head
-from selfwire.graphs.method_registry import method
+from selfwire.evolvers.trained_router.weights import get_weights
+from selfwire.graphs.hiva.method import has_learned_router
+from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.trained_router.heads import with_weights
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.exports import write_workflow
@@ -35,14 +35,16 @@ def invoked(home: Path, *arguments: str) -> Result:
 
 
 def seed(name: str) -> Workflow:
-    bench = benchmark("archive")
-    made = method(name, model=MeteredModel(OfflineChat()), toolbox=bench.toolbox, embedder=EMBEDDER)
-    return made.seed(bench.tools)
+    bench = load_benchmark("archive")
+    made = make_method(name, model=MeteredModel(OfflineChat()), toolbox=bench.toolbox, embedder=EMBEDDER)
+    return made.make_initial_workflow(bench.tools)
 
 
 def routed(name: str) -> Workflow:
     start, dimensions = seed(name), asyncio.run(EMBEDDER.embed(["task"])).shape[1]
-    return with_weights(start, weights_of(Learner(RoutingHead(dimensions)), start.agents, EMBEDDER.name).slim())
+    return with_weights(
+        start, get_weights(Learner(RoutingHead(dimensions)), start.agents, EMBEDDER.name).without_optimiser()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +64,8 @@ def test_eval_takes_a_method_with_the_weights_of_a_saved_workflow(home: Path) ->
 
 
 def test_weights_of_a_team_make_the_learned_router_its_own(home: Path) -> None:
-    assert trained("hiva", "team", {"k": 1}, [], str(home)) == {"router": "learned", "k": 1}
-    assert trained("evomas", "pool", {}, ["state"], str(home)) == {"task_state": False}
+    assert get_router_config("hiva", "team", {"k": 1}, [], str(home)) == {"router": "learned", "k": 1}
+    assert get_router_config("evomas", "pool", {}, ["state"], str(home)) == {"task_state": False}
 
 
 @pytest.mark.parametrize(
@@ -100,14 +102,14 @@ def test_weights_of_another_pool_are_refused_before_anything_is_written(home: Pa
 def test_a_team_that_was_trained_for_a_router_is_routed_by_it() -> None:
     team, plain = routed("hiva"), seed("hiva")
     configs = [HivaConfig.model_validate({"router": name}) for name in ("auto", "learned", "kabb")]
-    assert [asks_head(team, one) for one in configs] == [True, True, False]
-    assert [asks_head(plain, one) for one in configs] == [False, True, False]
+    assert [has_learned_router(team, one) for one in configs] == [True, True, False]
+    assert [has_learned_router(plain, one) for one in configs] == [False, True, False]
 
 
 def test_the_router_of_a_team_is_an_option(home: Path) -> None:
-    assert knobs([], "learned") == knobs(["router=learned"], "learned") == {"router": "learned"}
+    assert parse_knobs([], "learned") == parse_knobs(["router=learned"], "learned") == {"router": "learned"}
     with pytest.raises(ConfigError, match="--router says kabb, and --set router=learned; choose one"):
-        knobs(["router=learned"], "kabb")
+        parse_knobs(["router=learned"], "kabb")
     asked = ("run", "hiva", "Who?", "--embedder", "hashing", "--workflow", "team", "--benchmark", "archive", "--router")
     assert invoked(home, *asked, "learned").exit_code == 0
     refused = invoked(home, *asked, "dice")

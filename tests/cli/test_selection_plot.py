@@ -9,7 +9,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from selfwire.cli.app import build
-from selfwire.cli.selection_plot import WIDTH, bar, picture, write_svg
+from selfwire.cli.selection_plot import WIDTH, draw_bar, draw_selection, write_svg
 from selfwire.core.errors import ConfigError
 from selfwire.graphs.trained_router.probing import Selection
 
@@ -20,14 +20,14 @@ FOUND = (
 
 
 def test_a_bar_is_as_long_as_its_shares() -> None:
-    drawn = bar({"a": 0.25, "b": 0.5, "c": 0.25}, {"a": "red", "b": "blue", "c": "green"}, width=8)
+    drawn = draw_bar({"a": 0.25, "b": 0.5, "c": 0.25}, {"a": "red", "b": "blue", "c": "green"}, width=8)
     assert [len(drawn.plain[span.start : span.end]) for span in drawn.spans] == [2, 4, 2]
-    assert len(bar({"a": 0.333, "b": 0.333, "c": 0.334}, dict.fromkeys("abc", "red"))) == WIDTH
+    assert len(draw_bar({"a": 0.333, "b": 0.333, "c": 0.334}, dict.fromkeys("abc", "red"))) == WIDTH
 
 
 def test_the_picture_names_the_most_probable_and_the_drawn(tmp_path: Path) -> None:
     console = Console(record=True, width=130, file=StringIO())
-    console.print(picture({"update 1": FOUND}))
+    console.print(draw_selection({"update 1": FOUND}))
     text = console.export_text()
     assert "update 1" in text
     assert "search 0.90" in text

@@ -19,7 +19,7 @@ from selfwire.core.edits import (
     RewritePrompt,
     RewriteTool,
 )
-from selfwire.core.topology import Caps, Edge, Node, Topology, chain
+from selfwire.core.topology import Edge, Node, Topology, TopologyLimits, make_chain
 from selfwire.core.workflow import Workflow
 
 NAMES = tuple("abcdefghij")
@@ -31,7 +31,7 @@ def seed_workflow() -> Workflow:
     return Workflow(
         method="hiva",
         agents=(Agent(id="a", prompt="Ask."), Agent(id="z", prompt="Answer.", kind="aggregator")),
-        topology=chain("a", "z", caps=Caps(nodes=6, successors=3)),
+        topology=make_chain("a", "z", caps=TopologyLimits(nodes=6, successors=3)),
         memory={"beliefs": {"a": [1, 1]}},
     )
 
@@ -92,7 +92,7 @@ class Model:
     edges: set[tuple[str, str]]
     entry: str
     sink: str
-    caps: Caps
+    caps: TopologyLimits
 
     @classmethod
     def of(cls, workflow: Workflow) -> "Model":

@@ -2,8 +2,8 @@
 
 import pytest
 
-from selfwire.core.drawing import mermaid, text
-from selfwire.core.topology import Edge, Node, Topology, chain
+from selfwire.core.drawing import to_mermaid, to_text
+from selfwire.core.topology import Edge, Node, Topology, make_chain
 
 LOOPED = Topology(
     nodes=tuple(Node(id=i, agent=a) for i, a in {"ask": "ask", "end": "end", "b-1": "worker", "b_1": "worker"}.items()),
@@ -17,7 +17,7 @@ LOOPED = Topology(
 
 
 def test_mermaid_marks_entry_sink_and_closing_edges() -> None:
-    assert mermaid(LOOPED).splitlines() == [
+    assert to_mermaid(LOOPED).splitlines() == [
         "flowchart TD",
         '    n0(["ask"])',
         '    n1["b-1 (worker)"]',
@@ -33,7 +33,7 @@ def test_mermaid_marks_entry_sink_and_closing_edges() -> None:
 
 
 def test_text_tells_levels_and_what_waits_a_round() -> None:
-    assert text(LOOPED).splitlines() == [
+    assert to_text(LOOPED).splitlines() == [
         "  0  ask           -> b-1, b_1, end",
         "  1  b-1 (worker)  -> b_1, end",
         "  2  b_1 (worker)  ~> b-1",
@@ -42,10 +42,10 @@ def test_text_tells_levels_and_what_waits_a_round() -> None:
 
 
 def test_a_node_that_leads_nowhere_says_so() -> None:
-    loose = chain("a", "z").replace(nodes=tuple(Node(id=i, agent=i) for i in "abz"))
-    assert "b  (leads nowhere)" in text(loose)
+    loose = make_chain("a", "z").replace(nodes=tuple(Node(id=i, agent=i) for i in "abz"))
+    assert "b  (leads nowhere)" in to_text(loose)
 
 
-@pytest.mark.parametrize("draw", [mermaid, text])
+@pytest.mark.parametrize("draw", [to_mermaid, to_text])
 def test_a_singleton_can_be_drawn(draw: object) -> None:
-    assert "alone" in draw(chain("alone"))  # type: ignore[operator]
+    assert "alone" in draw(make_chain("alone"))  # type: ignore[operator]

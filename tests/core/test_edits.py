@@ -20,10 +20,10 @@ from selfwire.core.edits import (
     Rewiring,
     RewritePrompt,
     RewriteTool,
-    shown,
+    format_edit,
 )
 from selfwire.core.errors import EditError
-from selfwire.core.values import canonical, fingerprint
+from selfwire.core.values import fingerprint, to_canonical_json
 from selfwire.core.workflow import Workflow
 from tests.core.generators import Model, random_rewiring, seed_workflow
 
@@ -32,15 +32,15 @@ SEQUENCES, LENGTH, CHUNKS = 10_000, 3, 10
 
 def check(workflow: Workflow, rewiring: Rewiring) -> Workflow | None:
     """Apply a rewiring and compare with the naive model; None if it is refused."""
-    before, content = canonical(workflow), fingerprint(workflow.model_dump(mode="json", exclude={"lineage"}))
+    before, content = to_canonical_json(workflow), fingerprint(workflow.model_dump(mode="json", exclude={"lineage"}))
     model = Model.of(workflow)
     refused = next((edit for edit in rewiring.edits if not model.allows(edit)), None)
     if refused is not None:
         with pytest.raises(EditError) as refusal:
             workflow.apply(rewiring)
-        assert str(refusal.value).startswith(f"{shown(refused)}: ")
+        assert str(refusal.value).startswith(f"{format_edit(refused)}: ")
     after = None if refused else workflow.apply(rewiring)
-    assert canonical(workflow) == before
+    assert to_canonical_json(workflow) == before
     assert fingerprint(workflow.model_dump(mode="json", exclude={"lineage"})) == content
     if after is None:
         return None
@@ -122,13 +122,13 @@ def test_a_group_is_applied_all_or_not_at_all() -> None:
         (RewriteTool("a", None, None), "neither an old nor a new tool is named; name at least one"),
         (Remember("a", ""), "the note is blank; write what the agent should remember"),
     ],
-    ids=lambda value: shown(value) if not isinstance(value, str) else "",
+    ids=lambda value: format_edit(value) if not isinstance(value, str) else "",
 )
 def test_a_refusal_names_the_edit_and_the_way_out(edit: Edit, message: str) -> None:
     with pytest.raises(EditError) as refusal:
         seed_workflow().apply(Rewiring(edit, why="try"))
     assert message in str(refusal.value)
-    assert str(refusal.value).startswith(f"{shown(edit)}: ")
+    assert str(refusal.value).startswith(f"{format_edit(edit)}: ")
 
 
 def test_caps_are_refusals_too() -> None:
@@ -146,14 +146,14 @@ def test_the_oldest_note_goes_first() -> None:
     now = seed_workflow()
     for number in range(MEMORY_NOTES + 2):
         now = now.apply(Rewiring(Remember("a", f"note {number}"), why="learn"))
-    assert now.pool["a"].memory == tuple(f"note {n}" for n in range(2, MEMORY_NOTES + 2))
+    assert now.agents_by_id["a"].memory == tuple(f"note {n}" for n in range(2, MEMORY_NOTES + 2))
 
 
 def test_a_replaced_agent_leaves_its_nodes_and_edges() -> None:
     seed = seed_workflow()
     after = seed.apply(Rewiring(ReplaceAgent("a", Agent(id="b", prompt="Better.")), why="swap"))
     assert after.topology.edges == seed.topology.edges
-    assert (after.agent_at("a").id, "a" in after.pool) == ("b", False)
+    assert (after.agent_at("a").id, "a" in after.agents_by_id) == ("b", False)
 
 
 def test_a_rewiring_needs_an_edit() -> None:
@@ -162,5 +162,5 @@ def test_a_rewiring_needs_an_edit() -> None:
 
 
 def test_a_long_prompt_is_cut_in_messages() -> None:
-    assert len(shown(RewritePrompt("a", "x" * 500))) < 80
-    assert shown(RewritePrompt("a", "two\n  lines")) == "RewritePrompt(a, two lines)"
+    assert len(format_edit(RewritePrompt("a", "x" * 500))) < 80
+    assert format_edit(RewritePrompt("a", "two\n  lines")) == "RewritePrompt(a, two lines)"

@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selfwire.core.topology import (
-    Caps,
     Edge,
     Node,
-    Policy,
+    ToleratedProblems,
     Topology,
-    chain,
+    TopologyLimits,
+    compute_greedy_order,
     cuts_sink,
-    dead_nodes,
     find_cycle,
-    greedy_order,
-    reachable,
+    find_dead_nodes,
+    find_reachable,
+    make_chain,
 )
 from tests.core.generators import random_topology
 
@@ -55,7 +55,7 @@ def pairs(text: str) -> list[tuple[str, str]]:
 )
 def test_greedy_order_by_hand(edges: str, order: str) -> None:
     nodes = sorted({end for pair in pairs(edges) for end in pair}, reverse=True)
-    assert "".join(greedy_order(nodes, pairs(edges))) == order
+    assert "".join(compute_greedy_order(nodes, pairs(edges))) == order
 
 
 @settings(max_examples=300, deadline=None)
@@ -74,7 +74,7 @@ def test_an_order_without_closing_edges_means_no_cycle(topology: Topology) -> No
     assert all((place[e.source] > place[e.target]) == (e in closing) for e in topology.edges)
     opened = topology.replace(edges=tuple(e for e in topology.edges if e not in closing))
     assert find_cycle(opened) == ()
-    if not topology.problems(Policy()):
+    if not topology.problems(ToleratedProblems()):
         assert not closing
 
 
@@ -96,20 +96,20 @@ def test_a_cycle_that_is_found_is_one_and_none_is_missed(topology: Topology) -> 
         assert cycle[0] == cycle[-1]
         assert len(set(cycle)) == len(cycle) - 1
         assert all(b in topology.successors[a] for a, b in pairwise(cycle))
-    loops = any(n in reachable(topology.successors, topology.successors[n]) for n in topology.agents)
+    loops = any(n in find_reachable(topology.successors, topology.successors[n]) for n in topology.agents)
     assert bool(cycle) == loops
 
 
 @settings(max_examples=300, deadline=None)
 @given(topologies)
 def test_pruning_dead_nodes_is_idempotent_and_spares_entry_and_sink(topology: Topology) -> None:
-    dead = set(dead_nodes(topology))
+    dead = set(find_dead_nodes(topology))
     assert not dead & {topology.entry, topology.sink}
     alive = topology.replace(
         nodes=tuple(n for n in topology.nodes if n.id not in dead),
         edges=tuple(e for e in topology.edges if not dead & {e.source, e.target}),
     )
-    assert dead_nodes(alive) == ()
+    assert find_dead_nodes(alive) == ()
     inner = [n for n in alive.agents if n not in (alive.entry, alive.sink)]
     assert all(alive.successors[n] and alive.predecessors[n] for n in inner)
 
@@ -160,7 +160,7 @@ def test_cycles(edges: str, cycle: str) -> None:
     ],
 )
 def test_dead_nodes(edges: str, dead: str) -> None:
-    assert "".join(dead_nodes(drawn(edges))) == dead
+    assert "".join(find_dead_nodes(drawn(edges))) == dead
 
 
 @pytest.mark.parametrize(
@@ -182,17 +182,17 @@ def test_cuts_sink(edges: str, edge: str, cuts: bool) -> None:
 @pytest.mark.parametrize(
     ("edges", "policy", "findings"),
     [
-        ("s>a a>t", Policy(), []),
-        ("s>a a>b b>a b>t", Policy(), ["cycle: a -> b -> a"]),
-        ("s>a a>b b>a b>t", Policy(cycles=True), []),
-        ("s>t a b>t s>c", Policy(), ["loose: a, b, c"]),
-        ("s>t a b>t s>c", Policy(loose=True), []),
-        ("s>a", Policy(), ["sink unreachable: t"]),
-        ("s>a", Policy(cycles=True, loose=True), ["sink unreachable: t"]),
-        ("s>t x>y y>x", Policy(), ["cycle: x -> y -> x", "loose: x, y"]),
+        ("s>a a>t", ToleratedProblems(), []),
+        ("s>a a>b b>a b>t", ToleratedProblems(), ["cycle: a -> b -> a"]),
+        ("s>a a>b b>a b>t", ToleratedProblems(cycles=True), []),
+        ("s>t a b>t s>c", ToleratedProblems(), ["loose: a, b, c"]),
+        ("s>t a b>t s>c", ToleratedProblems(loose=True), []),
+        ("s>a", ToleratedProblems(), ["sink unreachable: t"]),
+        ("s>a", ToleratedProblems(cycles=True, loose=True), ["sink unreachable: t"]),
+        ("s>t x>y y>x", ToleratedProblems(), ["cycle: x -> y -> x", "loose: x, y"]),
     ],
 )
-def test_problems(edges: str, policy: Policy, findings: list[str]) -> None:
+def test_problems(edges: str, policy: ToleratedProblems, findings: list[str]) -> None:
     assert [str(problem) for problem in drawn(edges).problems(policy)] == findings
 
 
@@ -207,7 +207,7 @@ def test_a_closing_edge_makes_no_level() -> None:
 
 
 def test_a_singleton_is_entry_and_sink() -> None:
-    alone = chain("a")
+    alone = make_chain("a")
     assert (alone.order(), alone.levels()) == (("a",), (("a",),))
     assert not alone.problems()
     assert not alone.closing_edges
@@ -222,7 +222,7 @@ def test_a_singleton_is_entry_and_sink() -> None:
         ({"edges": (Edge(source="s", target="u"),)}, "edge s->u ends at 'u', which is not a node; nodes are s, t"),
         ({"entry": "u"}, "entry 'u' is not a node"),
         ({"sink": "u"}, "sink 'u' is not a node"),
-        ({"caps": Caps(nodes=1)}, "2 nodes exceed the cap of 1"),
+        ({"caps": TopologyLimits(nodes=1)}, "2 nodes exceed the cap of 1"),
         ({"edges": (Edge(source="s", target="t"),), "colour": "red"}, "Extra inputs are not permitted"),
     ],
 )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError
-from selfwire.core.usage import NOTHING, Bill, Usage, total
+from selfwire.core.usage import ZERO_USAGE, Usage, UsageAccumulator, sum_usages
 
 usages = st.builds(
     Usage,
@@ -25,35 +25,35 @@ usages = st.builds(
 def test_usage_adds_up_in_any_order(a: Usage, b: Usage, c: Usage) -> None:
     assert a + Usage() == a
     assert a + b == b + a
-    assert (a + b) + c == a + (b + c) == total([a, b, c])
+    assert (a + b) + c == a + (b + c) == sum_usages([a, b, c])
     assert (a + b).tokens == a.tokens + b.tokens
 
 
 @given(st.permutations([0.1, 0.2, 0.3, 1e-9, 7.7]))
 def test_a_bill_is_the_same_in_whatever_order_it_grows(prices: list[float]) -> None:
-    bill = Bill(Usage(calls=2, dollars=1.0))
+    bill = UsageAccumulator(Usage(calls=2, dollars=1.0))
     for price in prices:
         bill.add(Usage(calls=1, input_tokens=3, output_tokens=1, dollars=price, seconds=0.5))
     sums: dict[str, Any] = {"calls": 7, "input_tokens": 15, "output_tokens": 5, "seconds": 2.5}
     assert bill.usage == Usage(**sums, dollars=math.fsum([1.0, *prices]))
-    bill.add(NOTHING)
+    bill.add(ZERO_USAGE)
     bill.add(Usage(dollars=None))
     assert bill.usage == Usage(**sums, dollars=None)
 
 
 @given(usages, usages)
 def test_a_sum_without_one_part_is_the_other(a: Usage, b: Usage) -> None:
-    left = (a + b).without(b)
+    left = (a + b).subtract(b)
     assert left == (a if b.dollars is not None else a.replace(dollars=None))
 
 
 def test_nothing_is_left_where_the_part_is_the_larger() -> None:
-    assert Usage(calls=1, seconds=1.0).without(Usage(calls=2, input_tokens=3, dollars=0.1, seconds=2.0)) == Usage()
+    assert Usage(calls=1, seconds=1.0).subtract(Usage(calls=2, input_tokens=3, dollars=0.1, seconds=2.0)) == Usage()
 
 
 def test_an_unknown_price_stays_unknown() -> None:
     assert (Usage(dollars=1.0) + Usage(dollars=None)).dollars is None
-    assert total([]).dollars == 0
+    assert sum_usages([]).dollars == 0
 
 
 @pytest.mark.parametrize(

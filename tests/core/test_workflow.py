@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from selfwire.core.agent import Agent
-from selfwire.core.changes import changes
+from selfwire.core.changes import diff_workflows
 from selfwire.core.edits import (
     AddAgent,
     AddEdge,
@@ -28,10 +28,10 @@ from selfwire.core.edits import (
     RewriteTool,
 )
 from selfwire.core.task import Feedback, Question, Task
-from selfwire.core.topology import Caps, chain
+from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.core.trajectory import Message, Routing, Step, ToolUse, Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import Value, canonical, fingerprint
+from selfwire.core.values import FrozenModel, fingerprint, to_canonical_json
 from selfwire.core.workflow import Lineage, Workflow
 from tests.core.generators import random_rewiring, seed_workflow
 
@@ -50,10 +50,10 @@ def evolved(rng: random.Random) -> Workflow:
 @settings(max_examples=100, deadline=None)
 @given(st.randoms(use_true_random=False), st.dictionaries(st.text(max_size=5), json_values, max_size=4))
 def test_a_workflow_survives_json(rng: random.Random, memory: dict[str, Any]) -> None:
-    workflow = evolved(rng).learned(**{f"m{i}": value for i, value in enumerate(memory.values())})
+    workflow = evolved(rng).with_memory(**{f"m{i}": value for i, value in enumerate(memory.values())})
     again = Workflow.model_validate_json(workflow.model_dump_json())
     assert (again, again.fingerprint) == (workflow, workflow.fingerprint)
-    assert Workflow(**json.loads(canonical(workflow))) == workflow
+    assert Workflow(**json.loads(to_canonical_json(workflow))) == workflow
 
 
 @settings(max_examples=100, deadline=None)
@@ -72,13 +72,13 @@ def test_equal_content_has_equal_fingerprint_in_any_order(rng: random.Random) ->
 @settings(max_examples=200, deadline=None)
 @given(json_values, json_values)
 def test_fingerprints_are_equal_exactly_for_equal_json(one: Any, other: Any) -> None:
-    equal = canonical(one) == canonical(other)
+    equal = to_canonical_json(one) == to_canonical_json(other)
     assert (fingerprint(one) == fingerprint(other)) == equal
-    assert canonical(json.loads(canonical(one))) == canonical(one)
+    assert to_canonical_json(json.loads(to_canonical_json(one))) == to_canonical_json(one)
 
 
 SEED = seed_workflow()
-A = SEED.pool["a"]
+A = SEED.agents_by_id["a"]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ A = SEED.pool["a"]
         SEED.replace(method="dytopo"),
         SEED.replace(agents=(*SEED.agents, Agent(id="b", prompt=""))),
         *(
-            SEED.replace(agents=(A.replace(**{field: value}), SEED.pool["z"]))
+            SEED.replace(agents=(A.replace(**{field: value}), SEED.agents_by_id["z"]))
             for field, value in {
                 "role": "r",
                 "prompt": "p",
@@ -100,9 +100,9 @@ A = SEED.pool["a"]
         SEED.replace(topology=SEED.topology.replace(edges=())),
         SEED.replace(topology=SEED.topology.replace(entry="z")),
         SEED.replace(topology=SEED.topology.replace(sink="a")),
-        SEED.replace(topology=SEED.topology.replace(caps=Caps(nodes=7, successors=3))),
-        SEED.learned(beliefs={"a": [1, 2]}),
-        SEED.learned(synergy=None),
+        SEED.replace(topology=SEED.topology.replace(caps=TopologyLimits(nodes=7, successors=3))),
+        SEED.with_memory(beliefs={"a": [1, 2]}),
+        SEED.with_memory(synergy=None),
     ],
 )
 def test_every_field_but_lineage_is_in_the_fingerprint(other: Workflow) -> None:
@@ -122,8 +122,8 @@ def test_lineage_is_not_in_the_fingerprint() -> None:
 
 
 def test_a_whole_float_and_its_integer_are_the_same_content() -> None:
-    assert SEED.learned(beliefs={"a": [1.0, 1.0]}) == SEED
-    assert SEED.learned(beliefs={"a": [1.0, 1.0]}).fingerprint == SEED.fingerprint
+    assert SEED.with_memory(beliefs={"a": [1.0, 1.0]}) == SEED
+    assert SEED.with_memory(beliefs={"a": [1.0, 1.0]}).fingerprint == SEED.fingerprint
 
 
 def test_fingerprints_are_equal_across_processes() -> None:
@@ -131,7 +131,7 @@ def test_fingerprints_are_equal_across_processes() -> None:
         "from selfwire.core.workflow import Workflow; import sys;"
         "print(Workflow.model_validate_json(sys.stdin.read()).fingerprint)"
     )
-    workflow = evolved(random.Random(1)).learned(**{name: {name: 0.1} for name in "zyxw"})
+    workflow = evolved(random.Random(1)).with_memory(**{name: {name: 0.1} for name in "zyxw"})
     prints = {
         subprocess.run(
             [sys.executable, "-c", code],
@@ -147,7 +147,7 @@ def test_fingerprints_are_equal_across_processes() -> None:
 
 
 def test_the_fingerprint_of_the_seed_does_not_drift() -> None:
-    assert chain("a", "b").fingerprint == fingerprint(
+    assert make_chain("a", "b").fingerprint == fingerprint(
         {
             "nodes": [{"id": "a", "agent": "a"}, {"id": "b", "agent": "b"}],
             "edges": [{"source": "a", "target": "b"}],
@@ -201,7 +201,7 @@ TRAJECTORY = Trajectory(
     [EVERY_EDIT, TRAJECTORY, Task(id="t", input="?", reference={"answer": ["a", 1, None]}, entities=("e",)), SEED],
     ids=lambda value: type(value).__name__,
 )
-def test_values_survive_json_and_are_frozen(value: Value) -> None:
+def test_values_survive_json_and_are_frozen(value: FrozenModel) -> None:
     again = type(value).model_validate_json(value.model_dump_json())
     assert again == value
     assert hash(again) == hash(value)
@@ -235,7 +235,7 @@ def test_memory_cannot_be_changed_in_place(change: Any) -> None:
 
 def test_memory_does_not_share_what_it_was_built_from() -> None:
     beliefs = {"a": [1, 1]}
-    workflow = SEED.learned(beliefs=beliefs)
+    workflow = SEED.with_memory(beliefs=beliefs)
     beliefs["a"].append(5)
     assert workflow.memory["beliefs"]["a"] == (1, 1)
 
@@ -256,7 +256,7 @@ def test_a_node_needs_its_agent_and_agents_are_unique() -> None:
 def test_a_trajectory_sums_its_steps_and_an_error_takes_the_feedback() -> None:
     assert TRAJECTORY.usage == Usage(calls=3, input_tokens=10, output_tokens=5, dollars=None, seconds=0.5)
     assert TRAJECTORY.edges == (("a", "z"),)
-    failed = TRAJECTORY.failed("the judge was down")
+    failed = TRAJECTORY.as_failed("the judge was down")
     assert (failed.error, failed.feedback) == ("the judge was down", None)
     feedback = Feedback(score=1, solved=True, text="right")
     assert TRAJECTORY.with_feedback(feedback).feedback == feedback
@@ -277,9 +277,9 @@ def test_changes_tell_agents_that_came_went_and_changed() -> None:
     after = SEED.apply(
         Rewiring(ReplaceAgent("a", Agent(id="b", prompt="Other.")), RewritePrompt("z", "Finish."), why="try")
     ).replace(method="dytopo")
-    found = changes(SEED, after)
+    found = diff_workflows(SEED, after)
     assert (found.added_agents, found.removed_agents) == (("b",), ("a",))
     assert [(c.agent, c.field, c.before, c.after) for c in found.agents] == [("z", "prompt", "Answer.", "Finish.")]
     assert [node.agent for node in found.topology.added_nodes] == ["b"]
     assert (found.method, found.entry, found.memory) == (("hiva", "dytopo"), None, ())
-    assert not changes(SEED, SEED.replace(lineage=Lineage(parent="f" * 16)))
+    assert not diff_workflows(SEED, SEED.replace(lineage=Lineage(parent="f" * 16)))

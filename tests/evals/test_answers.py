@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from selfwire.evals.answers import ballot, boxed, final_answer, marked_number
-from selfwire.evals.baselines.single import vote
-from selfwire.evals.benchmarks.bbh import normalised
-from selfwire.evals.benchmarks.programs import program_in
-from selfwire.evals.benchmarks.workbench import listed_calls
+from selfwire.evals.answers import find_boxed, find_final_answer, find_marked_number, to_ballot
+from selfwire.evals.baselines.single import choose_by_vote
+from selfwire.evals.benchmarks.bbh import normalise
+from selfwire.evals.benchmarks.programs import find_program
+from selfwire.evals.benchmarks.workbench import parse_calls
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from selfwire.evals.benchmarks.workbench import listed_calls
     ],
 )
 def test_what_stands_behind_the_last_answer(answer: str, line: str | None) -> None:
-    assert final_answer(answer) == line
+    assert find_final_answer(answer) == line
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_what_stands_behind_the_last_answer(answer: str, line: str | None) -> No
     ],
 )
 def test_what_stands_in_the_last_closed_box(answer: str, box: str | None) -> None:
-    assert boxed(answer) == box
+    assert find_boxed(answer) == box
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_what_stands_in_the_last_closed_box(answer: str, box: str | None) -> Non
     ],
 )
 def test_samples_agree_in_the_form_of_their_benchmark_whatever_their_reasoning(answers: list[str]) -> None:
-    assert vote(answers) == answers[1]
-    assert ballot(answers[1]) == ballot(answers[2])
+    assert choose_by_vote(answers) == answers[1]
+    assert to_ballot(answers[1]) == to_ballot(answers[2])
 
 
 LONG = 40_000
@@ -72,11 +72,13 @@ TIRESOME = {
 
 
 def bbh_form(answer: str) -> str:
-    return normalised(answer, "(A)")
+    return normalise(answer, "(A)")
 
 
 @pytest.mark.parametrize("answer", TIRESOME.values(), ids=TIRESOME)
-@pytest.mark.parametrize("look", [final_answer, boxed, ballot, marked_number, program_in, listed_calls, bbh_form])
+@pytest.mark.parametrize(
+    "look", [find_final_answer, find_boxed, to_ballot, find_marked_number, find_program, parse_calls, bbh_form]
+)
 def test_an_answer_that_repeats_itself_holds_nobody_up(look: Callable[[str], object], answer: str) -> None:
     started = time.process_time()
     look(answer)
@@ -85,4 +87,4 @@ def test_an_answer_that_repeats_itself_holds_nobody_up(look: Callable[[str], obj
 
 @pytest.mark.parametrize(("answer", "told"), [("#### \u22125", "-5"), ("#### **18**", "18"), ("#### -$5", "-5")])
 def test_a_marked_number_may_be_set_in_type(answer: str, told: str) -> None:
-    assert str(marked_number(answer)) == told
+    assert str(find_marked_number(answer)) == told

@@ -4,14 +4,14 @@ import pytest
 
 from selfwire.core.agent import Agent
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
-from selfwire.core.errors import ConfigError, ModelError, ShareError
+from selfwire.core.errors import ConfigError, ModelError, TaskBudgetError
 from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step
 from selfwire.core.usage import Usage
-from selfwire.evals.baselines.single import CUT, SingleAgent, single_workflow, vote
-from selfwire.evals.baselines.table import BASELINES, baseline
+from selfwire.evals.baselines.single import CUT, SingleAgent, choose_by_vote, make_single_workflow
+from selfwire.evals.baselines.table import BASELINES, make_baseline
 
 QUESTION = Question(id="q", input="?")
 
@@ -42,27 +42,29 @@ class Acts:
     ],
 )
 def test_the_most_frequent_answer_wins_and_ties_go_to_the_first(answers: list[str], winner: str) -> None:
-    assert vote(answers) == winner
+    assert choose_by_vote(answers) == winner
 
 
 def test_no_answers_cannot_be_voted_on() -> None:
     with pytest.raises(ValueError, match="no answers"):
-        vote([])
+        choose_by_vote([])
 
 
 @pytest.mark.parametrize(("calls", "samples"), [(1, 1), (2, 1), (3.9, 1), (4, 2), (7, 3), (8, 4)])
 async def test_it_samples_until_the_next_sample_would_exceed_its_calls(calls: float, samples: int) -> None:
     acts = Acts("a", "b", "b", "b")
-    done = await SingleAgent(acts, calls=calls).solve(single_workflow([]), QUESTION, scope=Scope())
+    done = await SingleAgent(acts, calls=calls).solve(make_single_workflow([]), QUESTION, scope=Scope())
     assert acts.samples == list(range(samples))
     assert done.usage.calls == 2 * samples
     assert done.answer == ("b" if samples > 2 else "a")
 
 
 async def test_a_failed_sample_has_no_vote_and_only_failures_are_an_error() -> None:
-    done = await SingleAgent(Acts("a", None, "b", "b"), calls=8).solve(single_workflow([]), QUESTION, scope=Scope())
+    done = await SingleAgent(Acts("a", None, "b", "b"), calls=8).solve(
+        make_single_workflow([]), QUESTION, scope=Scope()
+    )
     assert (done.answer, done.error) == ("b", None)
-    failed = await SingleAgent(Acts(None), calls=1).solve(single_workflow([]), QUESTION, scope=Scope())
+    failed = await SingleAgent(Acts(None), calls=1).solve(make_single_workflow([]), QUESTION, scope=Scope())
     assert failed.answer is None
     assert "down" in (failed.error or "")
 
@@ -72,19 +74,19 @@ async def test_a_sample_that_takes_too_much_is_lost_and_those_before_it_stand() 
 
     async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         if scope.sample:
-            raise ShareError("used up")
+            raise TaskBudgetError("used up")
         return await acts(agent, question, inbox, scope=scope)
 
-    done = await SingleAgent(act, calls=8).solve(single_workflow([]), QUESTION, scope=Scope())
+    done = await SingleAgent(act, calls=8).solve(make_single_workflow([]), QUESTION, scope=Scope())
     assert (done.answer, dict(done.notes)) == ("a", {CUT: True})
 
 
 async def test_calls_that_do_not_suffice_for_the_first_answer_are_told() -> None:
     async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
-        raise ShareError("used up")
+        raise TaskBudgetError("used up")
 
-    with pytest.raises(ShareError):
-        await SingleAgent(act, calls=8).solve(single_workflow([]), QUESTION, scope=Scope())
+    with pytest.raises(TaskBudgetError):
+        await SingleAgent(act, calls=8).solve(make_single_workflow([]), QUESTION, scope=Scope())
 
 
 class Told:
@@ -93,7 +95,7 @@ class Told:
     def __init__(self) -> None:
         self.asked: dict[str, str] = {}
 
-    async def reply(
+    async def generate(
         self,
         messages: Sequence[ChatMessage],
         *,
@@ -105,7 +107,7 @@ class Told:
         self.asked[f"{scope.node}/{scope.sample}"] = messages[-1].content
         return Reply(content=f"{scope.node} says\nAnswer: 4", usage=Usage(calls=1))
 
-    async def ask(
+    async def generate_structured(
         self,
         schema: type[Schema],
         messages: Sequence[ChatMessage],
@@ -127,11 +129,11 @@ CALLS = {
 @pytest.mark.parametrize("name", BASELINES)
 async def test_every_baseline_is_a_team_that_can_run_and_takes_the_calls_that_it_should(name: str) -> None:
     model = Told()
-    made = baseline(name, model=model, toolbox={})
-    workflow = made.seed(())
+    made = make_baseline(name, model=model, toolbox={})
+    workflow = made.make_initial_workflow(())
     assert (made.name, workflow.method) == (name, name)
     assert workflow.topology.problems() == ()
-    assert made.seed(()) == workflow
+    assert made.make_initial_workflow(()) == workflow
     done = await made.solve(workflow, QUESTION, scope=Scope(task="q"))
     assert done.error is None
     assert str(done.answer).endswith("Answer: 4")
@@ -140,7 +142,10 @@ async def test_every_baseline_is_a_team_that_can_run_and_takes_the_calls_that_it
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_tools_are_held_by_those_who_work_and_not_by_single_calls(name: str) -> None:
-    held = {agent.id: agent.tools for agent in baseline(name, model=Told(), toolbox={}).seed(["search"]).agents}
+    held = {
+        agent.id: agent.tools
+        for agent in make_baseline(name, model=Told(), toolbox={}).make_initial_workflow(["search"]).agents
+    }
     if name in ("direct", "cot", "self-consistency"):
         assert held == {"single": ()}
     else:
@@ -151,15 +156,15 @@ def test_tools_are_held_by_those_who_work_and_not_by_single_calls(name: str) -> 
 @pytest.mark.parametrize(("name", "most"), [("direct", 8), ("cot", 8), ("single", 8), ("self-consistency", 5)])
 async def test_single_calls_spend_the_cap_on_samples(name: str, most: int) -> None:
     model = Told()
-    made = baseline(name, model=model, toolbox={}, calls=8)
-    done = await made.solve(made.seed(()), QUESTION, scope=Scope(task="q"))
+    made = make_baseline(name, model=model, toolbox={}, calls=8)
+    done = await made.solve(made.make_initial_workflow(()), QUESTION, scope=Scope(task="q"))
     assert done.usage.calls == len(model.asked) == most
 
 
 async def test_debaters_read_everybody_of_the_round_before_and_nobody_reads_the_opening() -> None:
     model = Told()
-    made = baseline("debate", model=model, toolbox={}, config={"agents": 2, "rounds": 2})
-    await made.solve(made.seed(()), QUESTION, scope=Scope(task="q"))
+    made = make_baseline("debate", model=model, toolbox={}, config={"agents": 2, "rounds": 2})
+    await made.solve(made.make_initial_workflow(()), QUESTION, scope=Scope(task="q"))
     assert model.asked["debater-1-1/0"] == "Task:\n?"
     second = model.asked["debater-2-1/0"]
     assert "From debater-1-1:\ndebater-1-1 says" in second
@@ -170,8 +175,8 @@ async def test_debaters_read_everybody_of_the_round_before_and_nobody_reads_the_
 async def test_members_of_a_hybrid_hear_leader_and_each_other_and_independent_ones_nobody() -> None:
     model = Told()
     for name in ("hybrid", "independent"):
-        made = baseline(name, model=model, toolbox={}, config={"agents": 2, "rounds": 1})
-        await made.solve(made.seed(()), QUESTION, scope=Scope(task="q"))
+        made = make_baseline(name, model=model, toolbox={}, config={"agents": 2, "rounds": 1})
+        await made.solve(made.make_initial_workflow(()), QUESTION, scope=Scope(task="q"))
     assert "From leader-1:" in model.asked["report-1-1/0"]
     assert "From report-1-2:" in model.asked["reply-1-1/0"]
     assert model.asked["worker-1/0"] == "Task:\n?"
@@ -180,7 +185,9 @@ async def test_members_of_a_hybrid_hear_leader_and_each_other_and_independent_on
 
 def test_random_rewirings_are_drawn_from_the_seed_and_counted() -> None:
     teams = [
-        baseline("random", model=Told(), toolbox={}, config={"seed": seed, "edits": 4}).seed(["search"])
+        make_baseline("random", model=Told(), toolbox={}, config={"seed": seed, "edits": 4}).make_initial_workflow(
+            ["search"]
+        )
         for seed in (0, 0, 1)
     ]
     assert teams[0] == teams[1] != teams[2]
@@ -189,6 +196,6 @@ def test_random_rewirings_are_drawn_from_the_seed_and_counted() -> None:
 
 def test_an_unknown_baseline_and_an_unknown_knob_are_named() -> None:
     with pytest.raises(ConfigError, match="unknown baseline 'bold'; baselines are direct, cot"):
-        baseline("bold", model=Told(), toolbox={})
+        make_baseline("bold", model=Told(), toolbox={})
     with pytest.raises(ConfigError, match="config of debate: heat"):
-        baseline("debate", model=Told(), toolbox={}, config={"heat": 1})
+        make_baseline("debate", model=Told(), toolbox={}, config={"heat": 1})

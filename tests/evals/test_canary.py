@@ -18,12 +18,12 @@ from selfwire.cli.progress import EvolutionProgress
 from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Splits, Task
-from selfwire.core.values import thawed
+from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks.benchmark import Benchmark
-from selfwire.evals.benchmarks.catalogue import benchmark
+from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.graphs.evolution.graph import Event
 from selfwire.runs import evolution
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.models import make_chat_model
 from tests import kills
 from tests.wire.server import WireServer, served
 
@@ -49,7 +49,7 @@ TABLES = (
 def planted(task: Task) -> Task:
     if isinstance(task.reference, str):
         return task.replace(reference=f"{CANARY} {NUMBER}")
-    return task.replace(reference={**thawed(task.reference), **HIDDEN})
+    return task.replace(reference={**to_plain_json(task.reference), **HIDDEN})
 
 
 @dataclasses.dataclass
@@ -60,9 +60,9 @@ class Watched:
     name: str
     seen: int = 0
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
-        self.seen += CANARY in json.dumps(thawed(task.reference))
-        return await self.inner.assess(task, answer, scope=scope)
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+        self.seen += CANARY in json.dumps(to_plain_json(task.reference))
+        return await self.inner.grade(task, answer, scope=scope)
 
 
 def with_canaries(found: Benchmark, environment: Watched) -> Benchmark:
@@ -100,7 +100,7 @@ def traced(runs: Iterable[Run]) -> Iterator[str]:
 def test_a_planted_reference_appears_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, method: tuple[str, ...]
 ) -> None:
-    environment = Watched(benchmark(name).environment, name)
+    environment = Watched(load_benchmark(name).environment, name)
     events: list[str] = []
     show = EvolutionProgress.__call__
 
@@ -109,12 +109,12 @@ def test_a_planted_reference_appears_nowhere(
         show(progress, event)
 
     def loaded(wanted: str, **options: Any) -> Benchmark:
-        return with_canaries(benchmark(wanted, **options), environment)
+        return with_canaries(load_benchmark(wanted, **options), environment)
 
     monkeypatch.setattr(evolution, "load_benchmark", loaded)
     monkeypatch.setattr(EvolutionProgress, "__call__", heard)
     monkeypatch.setenv("SELFWIRE_HOME", str(tmp_path))
-    with WireServer(served(chat_model("offline"))) as server, collect_runs() as traces:
+    with WireServer(served(make_chat_model("offline"))) as server, collect_runs() as traces:
         arguments = [name if word == "archive" else word for word in kills.beginning(server, kills.TINY, method)]
         called = CliRunner().invoke(build(), arguments, catch_exceptions=False)
         asked = [json.dumps(one.body) for one in server.asked]

@@ -10,7 +10,7 @@ import pytest
 from selfwire.core.errors import ConfigError, GradingError, ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.graders import GradedEnvironment, contains, em, exact, f1, load_grader, normalised, numeric
+from selfwire.evals.graders import GradedEnvironment, contains, em, exact, f1, load_grader, normalise, numeric
 
 SCOPE = Scope()
 
@@ -69,34 +69,34 @@ def test_named_graders_by_hand(grader: Any, answer: str, reference: str, score: 
 
 
 def test_the_normal_form() -> None:
-    assert normalised("  A man, an apple; the END.  ") == "man apple end"
+    assert normalise("  A man, an apple; the END.  ") == "man apple end"
 
 
 async def test_any_reference_of_a_list_will_do() -> None:
-    found = await load_grader("em").assess(task(["Ada", "Lovelace", 3]), "lovelace", scope=SCOPE)
+    found = await load_grader("em").grade(task(["Ada", "Lovelace", 3]), "lovelace", scope=SCOPE)
     assert (found.score, found.solved, found.text) == (1.0, True, "The answer is right.")
-    assert (await load_grader("em").assess(task(True), "yes", scope=SCOPE)).solved
+    assert (await load_grader("em").grade(task(True), "yes", scope=SCOPE)).solved
 
 
 async def test_part_of_the_way_is_said_and_may_be_enough() -> None:
-    strict = await load_grader("f1").assess(task("barack hussein obama"), "barack obama", scope=SCOPE)
+    strict = await load_grader("f1").grade(task("barack hussein obama"), "barack obama", scope=SCOPE)
     assert (strict.solved, strict.text) == (False, "The answer is not right: it scores 0.80 of 1.")
-    lenient = await load_grader("f1", solved_at=0.6).assess(task("barack hussein obama"), "barack obama", scope=SCOPE)
+    lenient = await load_grader("f1", solved_at=0.6).grade(task("barack hussein obama"), "barack obama", scope=SCOPE)
     assert (lenient.solved, lenient.text) == (True, "The answer is right.")
 
 
 @pytest.mark.parametrize("reference", [None, {"answer": "x"}, []])
 async def test_a_reference_that_cannot_be_compared_is_a_grading_error(reference: Any) -> None:
     with pytest.raises(GradingError, match=r"needs a text, a number or a list.*task 't1'"):
-        await load_grader("f1").assess(task(reference), "x", scope=SCOPE)
+        await load_grader("f1").grade(task(reference), "x", scope=SCOPE)
 
 
 async def test_a_reference_without_a_number_is_a_grading_error() -> None:
     with pytest.raises(GradingError, match="needs a reference with a number"):
-        await load_grader("numeric").assess(task("Ada"), "3", scope=SCOPE)
+        await load_grader("numeric").grade(task("Ada"), "3", scope=SCOPE)
 
 
-OWN = '''
+OWN = """
 from selfwire.core.task import Feedback
 
 def length(task, answer):
@@ -111,7 +111,7 @@ class Strict:
 
 strict = Strict()
 number = 3
-'''
+"""
 
 
 @pytest.fixture
@@ -125,10 +125,10 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 async def test_a_grader_of_ones_own_is_found_in_the_working_directory(own: str) -> None:
-    assert (await load_grader(f"{own}:length").assess(task("x"), "12345", scope=SCOPE)).score == 0.5
-    kind = await load_grader(f"{own}:kind").assess(task("x"), "a b", scope=SCOPE)
+    assert (await load_grader(f"{own}:length").grade(task("x"), "12345", scope=SCOPE)).score == 0.5
+    kind = await load_grader(f"{own}:kind").grade(task("x"), "a b", scope=SCOPE)
     assert kind == Feedback(score=1, solved=True, text="well said", details={"words": 2})
-    assert (await load_grader(f"{own}:strict").assess(task("x"), "x", scope=SCOPE)).solved
+    assert (await load_grader(f"{own}:strict").grade(task("x"), "x", scope=SCOPE)).solved
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ async def _raises_later(task: Task, answer: str) -> float:
 )
 async def test_a_grader_that_fails_ends_the_task_as_an_error(grader: Any, message: str) -> None:
     with pytest.raises(GradingError, match=message):
-        await GradedEnvironment("own", grader).assess(task("x"), "y", scope=SCOPE)
+        await GradedEnvironment("own", grader).grade(task("x"), "y", scope=SCOPE)
 
 
 async def test_an_error_of_ours_passes_through() -> None:
@@ -183,7 +183,7 @@ async def test_an_error_of_ours_passes_through() -> None:
         raise ModelError("the judge is down")
 
     with pytest.raises(ModelError, match="the judge is down"):
-        await GradedEnvironment("own", judged).assess(task("x"), "y", scope=SCOPE)
+        await GradedEnvironment("own", judged).grade(task("x"), "y", scope=SCOPE)
 
 
 async def test_feedback_that_tells_the_reference_is_refused() -> None:
@@ -191,14 +191,14 @@ async def test_feedback_that_tells_the_reference_is_refused() -> None:
         return Feedback(score=0, solved=False, text=f"it should be {task.reference}")
 
     with pytest.raises(GradingError, match="put the reference of task 't1' into its feedback") as refusal:
-        await GradedEnvironment("own", tells).assess(task("Lovelace"), "Babbage", scope=SCOPE)
+        await GradedEnvironment("own", tells).grade(task("Lovelace"), "Babbage", scope=SCOPE)
     assert "Lovelace" not in str(refusal.value)
-    repeated = await GradedEnvironment("own", tells).assess(task("Lovelace"), "Is it lovelace?", scope=SCOPE)
+    repeated = await GradedEnvironment("own", tells).grade(task("Lovelace"), "Is it lovelace?", scope=SCOPE)
     assert repeated.text == "it should be Lovelace"
 
 
 async def test_our_own_words_for_a_score_are_no_leak() -> None:
-    found = await load_grader("exact").assess(task("right"), "left", scope=SCOPE)
+    found = await load_grader("exact").grade(task("right"), "left", scope=SCOPE)
     assert (found.score, found.text) == (0, "The answer is not right: it scores 0.00 of 1.")
 
 
@@ -207,4 +207,4 @@ async def test_figures_that_tell_the_reference_are_refused_as_well() -> None:
         return Feedback(score=0, solved=False, text="Wrong.", details={"seen": ["Babbage", {"gold": task.reference}]})
 
     with pytest.raises(GradingError, match="put the reference of task 't1' into its feedback"):
-        await GradedEnvironment("own", tells).assess(task("Lovelace"), "Babbage", scope=SCOPE)
+        await GradedEnvironment("own", tells).grade(task("Lovelace"), "Babbage", scope=SCOPE)

@@ -18,10 +18,10 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.usage import Usage
 from selfwire.evals import judge
-from selfwire.evals.benchmarks.catalogue import benchmark
+from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.evaluation.rows import read_results
-from selfwire.evals.judge import AGREES, HOLDS, NO_REFERENCE, JudgeEnvironment, RubricScore, rubric_text
-from selfwire.runs.models import metered
+from selfwire.evals.judge import AGREES, HOLDS, NO_REFERENCE, JudgeEnvironment, RubricScore, read_rubric
+from selfwire.runs.models import make_metered_model
 from selfwire.runs.requests import ModelNames
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
@@ -37,10 +37,10 @@ class Judging:
         self.score = score
         self.asked: list[tuple[str, str, str, Scope]] = []
 
-    async def reply(self, *_: Any, **__: Any) -> Any:
+    async def generate(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError
 
-    async def ask(
+    async def generate_structured(
         self,
         schema: type[Any],
         messages: Sequence[ChatMessage],
@@ -57,7 +57,7 @@ class Judging:
 
 async def judged(score: float | Exception, task: Task = TASK, answer: str = "Grace Hopper") -> tuple[Feedback, Judging]:
     model = Judging(score)
-    return await JudgeEnvironment("Be right.").with_model(model).assess(task, answer, scope=Scope(task="t")), model
+    return await JudgeEnvironment("Be right.").with_model(model).grade(task, answer, scope=Scope(task="t")), model
 
 
 async def test_the_judge_sees_task_rubric_reference_and_answer() -> None:
@@ -116,7 +116,7 @@ async def test_a_judge_that_fails_is_an_error_and_no_zero() -> None:
         with pytest.raises(type(error)):
             await judged(error)
     with pytest.raises(ConfigError, match="lend one"):
-        await JudgeEnvironment().assess(TASK, "x", scope=Scope())
+        await JudgeEnvironment().grade(TASK, "x", scope=Scope())
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, float("nan"), "high", None])
@@ -127,34 +127,34 @@ def test_a_score_out_of_bounds_is_no_score(score: object) -> None:
 
 def test_rubrics_are_texts_or_files(tmp_path: Path) -> None:
     (tmp_path / "r.md").write_text("Half for the name.\n")
-    assert rubric_text(str(tmp_path / "r.md")) == rubric_text(" Half for the name. ") == "Half for the name."
+    assert read_rubric(str(tmp_path / "r.md")) == read_rubric(" Half for the name. ") == "Half for the name."
     (tmp_path / "empty.txt").write_text("\n")
     for given in (" ", str(tmp_path / "empty.txt"), str(tmp_path / "none.md"), str(tmp_path) + "/.md"):
         with pytest.raises(ConfigError, match="rubric"):
-            rubric_text(given)
+            read_rubric(given)
 
 
 def test_a_rubric_without_a_judge_is_refused(tmp_path: Path) -> None:
     own = written(tmp_path)
     for name, grader in (("archive", "judge"), (str(own), "exact")):
         with pytest.raises(ConfigError, match="a rubric is for"):
-            benchmark(name, grader=grader, rubric="Be right.")
-    assert benchmark(str(own), grader="judge").environment.name == "judge"
+            load_benchmark(name, grader=grader, rubric="Be right.")
+    assert load_benchmark(str(own), grader="judge").environment.name == "judge"
 
 
 async def test_the_stand_in_judges_by_shared_words_and_its_calls_are_in_the_journal() -> None:
     journal, names = Journal.memory(), ModelNames()
-    model = metered(names, journal=journal, ledger=Ledger(Budget()))
+    model = make_metered_model(names, journal=journal, ledger=Ledger(Budget()))
     environment = JudgeEnvironment().with_model(model)
     scores = {}
     for answer in ("It was Ada Lovelace.", "Ada", "Grace Hopper", ""):
         tasks = [TASK.replace(id=f"t{n}") for n in range(20)]  # it errs now and then
-        found = [(await environment.assess(t, answer, scope=Scope(task=t.id))).score for t in tasks]
+        found = [(await environment.grade(t, answer, scope=Scope(task=t.id))).score for t in tasks]
         scores[answer] = sorted(found)[10]
     assert scores == {"It was Ada Lovelace.": 1, "Ada": 0.5, "Grace Hopper": 0, "": 0}
     spent = journal.spend().calls
     assert spent == 80
-    await environment.assess(TASK.replace(id="t0"), "Ada", scope=Scope(task="t0"))
+    await environment.grade(TASK.replace(id="t0"), "Ada", scope=Scope(task="t0"))
     assert journal.spend().calls == spent  # replayed
     journal.close()
 
@@ -179,7 +179,7 @@ def test_own_tasks_with_a_judge_from_the_command_line(command: str, tmp_path: Pa
     called = CliRunner().invoke(build(), [*command.split(), *options], env={"SELFWIRE_HOME": str(tmp_path / "home")})
     assert called.exit_code == 0, called.output
     [run] = (tmp_path / "home" / "runs").iterdir()
-    journal = Journal.reading(run / "journal.sqlite")
+    journal = Journal.open_read_only(run / "journal.sqlite")
     try:
         asked = run_sync(journal.rows(node="environment.judge"))
     finally:
@@ -227,7 +227,7 @@ def test_a_row_of_what_could_not_be_judged_has_the_contestant_s_calls_alone(
     rows = read_results(out)[1]
     assert {(row.target, row.score, row.calls) for row in rows} == {("trivial", None, 0), ("single", None, 3)}
     [run] = (tmp_path / "home" / "runs").iterdir()
-    journal = Journal.reading(run / "journal.sqlite")
+    journal = Journal.open_read_only(run / "journal.sqlite")
     try:
         assert len(run_sync(journal.rows(node=judge.PLACE))) == 2 * len(rows)
     finally:

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
-from selfwire.graphs.evolution.nodes import trajectories_note
+from selfwire.graphs.evolution.nodes import get_trajectories_note
 from selfwire.runs.folders import JOURNAL
 from selfwire.runtime.journal import Journal
 from tests import kills
@@ -54,9 +54,9 @@ def errors(home: Path, side: str) -> dict[str, str | None]:
     """Error by task on the test split."""
 
     async def read() -> dict[str, str | None]:
-        journal = Journal.reading(home / "runs" / kills.run_of(home) / JOURNAL)
+        journal = Journal.open_read_only(home / "runs" / kills.run_of(home) / JOURNAL)
         try:
-            bodies = await journal.noted(trajectories_note(0, "test", side))
+            bodies = await journal.get_note(get_trajectories_note(0, "test", side))
             return {task: (await journal.get_body(body))["error"] for task, body in bodies.items()}
         finally:
             journal.close()

@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selfwire.evolvers.gate import Verdict, decide
+from selfwire.evolvers.gate import GateDecision, decide
 
 Scores = list[float | None]
 
 
-def ruled(old: Scores, new: Scores, dearer: float = 0.0, used: int = 0, margin: float = 0.0) -> Verdict:
+def ruled(old: Scores, new: Scores, dearer: float = 0.0, used: int = 0, margin: float = 0.0) -> GateDecision:
     return decide(old, new, [2.0] * len(old), [2.0 + dearer] * len(new), used, margin=margin)
 
 

@@ -5,9 +5,9 @@ import pytest
 from selfwire.core.agent import Agent
 from selfwire.core.edits import RemoveEdge, Rewiring
 from selfwire.core.scope import Scope
-from selfwire.core.topology import Caps, chain
+from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.operations import fresh_id, legal_operations
+from selfwire.evolvers.operations import list_legal_operations, make_fresh_id
 from selfwire.evolvers.random_edits import edit_at_random, edit_pool_at_random
 
 TEXTS = ("You look things up.", "You compare two dates.", "You keep a friendly tone.")
@@ -15,7 +15,7 @@ TEXTS = ("You look things up.", "You compare two dates.", "You keep a friendly t
 
 def line(**caps: int) -> Workflow:
     agents = tuple(Agent(id=name, prompt=f"You are {name}.", tools=("search",)) for name in ("s", "a", "end"))
-    return Workflow(method="any", agents=agents, topology=chain("s", "a", "end", caps=Caps(**caps)))
+    return Workflow(method="any", agents=agents, topology=make_chain("s", "a", "end", caps=TopologyLimits(**caps)))
 
 
 def test_exactly_the_count_of_legal_edits_is_applied() -> None:
@@ -41,7 +41,7 @@ def test_all_kinds_of_edits_are_drawn_and_the_sink_keeps_its_prompt() -> None:
     for seed in range(60):
         changed, applied = edit_at_random(line(nodes=8, successors=3), 4, TEXTS, scope=Scope(seed=seed))
         kinds.update(r.operation for r in applied)
-        assert changed.pool["end"].prompt == "You are end."
+        assert changed.agents_by_id["end"].prompt == "You are end."
         assert changed.topology.problems() == ()
         assert all(agent.tools == ("search",) for agent in changed.agents)
     assert min(kinds.values()) > 5
@@ -70,14 +70,14 @@ def test_a_team_that_cannot_run_is_refused() -> None:
 
 
 def test_the_sink_has_no_operations() -> None:
-    assert legal_operations(line(), "end") == ()
+    assert list_legal_operations(line(), "end") == ()
 
 
 def test_ids_come_from_descriptions() -> None:
-    assert fresh_id(line(), "You are a member of a team. Compare two dates!") == "compare-two-dates"
-    assert fresh_id(line(), "???") == "agent"
-    assert fresh_id(line(), "S") == "s-2"
-    assert len(fresh_id(line(), "x" * 900 + " " + "y" * 900)) <= 64
+    assert make_fresh_id(line(), "You are a member of a team. Compare two dates!") == "compare-two-dates"
+    assert make_fresh_id(line(), "???") == "agent"
+    assert make_fresh_id(line(), "S") == "s-2"
+    assert len(make_fresh_id(line(), "x" * 900 + " " + "y" * 900)) <= 64
 
 
 def test_a_pool_is_edited_within_its_size_and_keeps_its_topology_and_its_sink() -> None:
@@ -86,7 +86,7 @@ def test_a_pool_is_edited_within_its_size_and_keeps_its_topology_and_its_sink() 
         assert len(applied) == count
         assert changed.topology == line().topology
         assert len(changed.agents) <= 5
-        assert changed.pool["end"] == line().pool["end"]
+        assert changed.agents_by_id["end"] == line().agents_by_id["end"]
     assert {one.operation for one in applied} == {"MUTATE", "REWRITE_PROMPT"}
     assert len(changed.agents) == 5
     assert all(agent.tools == ("search",) for agent in changed.agents)

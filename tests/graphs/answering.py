@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from selfwire.graphs.checkpoints import sqlite_saver
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.sync import run_sync
 from tests.kills import ended
 from tests.wire.server import Fault, WireServer, hanging, served
@@ -36,7 +36,7 @@ def answered(graph: Any, file: str) -> Any:
 
 def local(url: str) -> Any:
     """The model behind a test's server."""
-    return chat_model("openai:local", base_url=url, api_key="none")
+    return make_chat_model("openai:local", base_url=url, api_key="none")
 
 
 class Hanging:
@@ -77,7 +77,7 @@ def killed(module: str, beginning: str, turn: int, folder: Path) -> Killed:
         command = [sys.executable, "-m", module, server.url, str(folder / name)]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    with WireServer(served(chat_model("offline"))) as server:
+    with WireServer(served(make_chat_model("offline"))) as server:
         whole, _ = ended(started(server, "whole.sqlite"))
         requests = len(server.asked)
         hangs = Hanging(beginning, turn)

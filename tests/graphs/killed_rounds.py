@@ -7,13 +7,13 @@ from typing import Any
 
 from selfwire.graphs import dytopo
 from selfwire.graphs.checkpoints import sqlite_saver
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.models import make_chat_model
 
 
 def main(path: Path, url: str) -> None:
     saver = sqlite_saver(path)
-    model = chat_model("openai:local", base_url=url, api_key="none")
-    graph = dytopo.build(model, seed="math", embedder="hashing").compile(checkpointer=saver)
+    model = make_chat_model("openai:local", base_url=url, api_key="none")
+    graph = dytopo.build(model, initial="math", embedder="hashing").compile(checkpointer=saver)
     config: Any = {"configurable": {"thread_id": "1"}}
     begun = graph.get_state(config).values
     result = graph.invoke(None if begun else {"question": "What is 3 + 4?"}, config, durability="sync")

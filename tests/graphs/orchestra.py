@@ -75,7 +75,7 @@ class Orchestra:
         self.met = asyncio.Event()
         self.speaking = self.peak = 0
 
-    async def ask(
+    async def generate_structured(
         self,
         schema: type[Schema],
         messages: Sequence[ChatMessage],
@@ -93,7 +93,7 @@ class Orchestra:
             raise line
         return schema.model_validate(line), Usage(calls=1, input_tokens=10)
 
-    async def reply(
+    async def generate(
         self,
         messages: Sequence[ChatMessage],
         *,

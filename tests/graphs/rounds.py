@@ -51,7 +51,7 @@ class SpokenModel:
         self.schemas: dict[str, str] = {}
         self.busy = self.peak = 0
 
-    async def ask(
+    async def generate_structured(
         self,
         schema: type[Schema],
         messages: Sequence[ChatMessage],
@@ -74,7 +74,7 @@ class SpokenModel:
             raise failure
         return schema.model_validate(line), Usage(calls=1, input_tokens=10, output_tokens=2)
 
-    async def reply(
+    async def generate(
         self,
         messages: Sequence[ChatMessage],
         *,

@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool
 from pydantic import Field
 
 from selfwire.core.agent import Agent
-from selfwire.core.topology import Caps, chain
+from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.core.workflow import Workflow
 from selfwire.graphs import hiva
 from selfwire.graphs.hiva.build import HivaGraph
@@ -125,5 +125,5 @@ def trio() -> Workflow:
     return Workflow(
         method="hiva",
         agents=tuple(Agent(id=name, prompt=f"You are the {name}.") for name in names),
-        topology=chain(*names, caps=Caps(nodes=12, successors=5)),  # those of HivaConfig()
+        topology=make_chain(*names, caps=TopologyLimits(nodes=12, successors=5)),  # those of HivaConfig()
     )

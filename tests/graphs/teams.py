@@ -6,14 +6,14 @@ from typing import Any
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ModelError
-from selfwire.core.protocols import Act, Router
+from selfwire.core.protocols import AgentRunner, Router
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.trajectory import Message, Step
 from selfwire.core.usage import Usage
-from selfwire.graphs.agent_node import TeamRun
-from selfwire.graphs.routers import every
+from selfwire.graphs.agent_node import TeamContext
+from selfwire.graphs.routers import route_to_all
 
 QUESTION = Question(id="q1", input="What is asked?")
 
@@ -67,8 +67,10 @@ class Echo:
             await self.met.wait()
 
 
-def team_run(topology: Topology, act: Act | None = None, router: Router = every, **fields: Any) -> TeamRun:
+def team_run(
+    topology: Topology, act: AgentRunner | None = None, router: Router = route_to_all, **fields: Any
+) -> TeamContext:
     """A run of a topology whose nodes carry their agents' names."""
     agents = {name: Agent(id=name, prompt=f"You are {name}.") for name in topology.agents.values()}
     settings = {"question": QUESTION, "scope": Scope(task="q1"), "agents": agents, **fields}
-    return TeamRun(act=act or Echo(), router=router, **settings)
+    return TeamContext(act=act or Echo(), router=router, **settings)

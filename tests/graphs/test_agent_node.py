@@ -5,13 +5,13 @@ import pytest
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ModelError
-from selfwire.core.protocols import Known
+from selfwire.core.protocols import RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Routing, Step
 from selfwire.core.usage import Usage
-from selfwire.graphs.routers import every, fixed
-from selfwire.graphs.team import carried_on, run_team
+from selfwire.graphs.routers import make_fixed_router, route_to_all
+from selfwire.graphs.team import get_pending_messages, run_team
 from tests.graphs.teams import Echo, team_run, topology
 
 WIDE = "s>a s>b s>c a>x a>y b>x b>y c>x c>y x>z y>z s>z"
@@ -21,9 +21,9 @@ class Balancing:
     """Chooses the successor that was selected least often so far; remembers what it knew."""
 
     def __init__(self) -> None:
-        self.knew: dict[str, Known] = {}
+        self.knew: dict[str, RouterInput] = {}
 
-    def __call__(self, node: str, successors: tuple[str, ...], known: Known) -> Routing:
+    def __call__(self, node: str, successors: tuple[str, ...], known: RouterInput) -> Routing:
         if known.output:
             self.knew[node] = known
         if node == "s":
@@ -55,13 +55,13 @@ async def test_a_router_knows_the_place_the_question_the_output_and_the_sink() -
 
 async def test_only_chosen_nodes_run() -> None:
     wanted = topology(WIDE)
-    done = await run_team(wanted, team_run(wanted, router=fixed({"s": ["b"], "b": ["y"], "y": ["z"]})))
+    done = await run_team(wanted, team_run(wanted, router=make_fixed_router({"s": ["b"], "b": ["y"], "y": ["z"]})))
     assert [step.node for step in done.steps] == ["s", "b", "y", "z"]
 
 
 async def test_a_router_that_chooses_nobody_leaves_the_sink_without_a_message() -> None:
     wanted = topology(WIDE)
-    done = await run_team(wanted, team_run(wanted, router=fixed({})))
+    done = await run_team(wanted, team_run(wanted, router=make_fixed_router({})))
     assert [step.node for step in done.steps] == ["s"]
     assert done.error == "sink 'z' received nothing: no node handed on to it"
 
@@ -75,7 +75,7 @@ async def test_a_router_that_chooses_a_stranger_is_refused() -> None:
 async def test_a_cycle_delivers_last_rounds_message_and_loses_none() -> None:
     wanted = topology("s>w w>c c>w c>z z>s")
     first = await run_team(wanted, team_run(wanted))
-    carried = carried_on(wanted, first)
+    carried = get_pending_messages(wanted, first)
     assert [(m.source, m.target) for m in carried] == [("c", "w"), ("z", "s")]
     again = team_run(wanted, scope=Scope(task="q1", visit=1))
     second = await run_team(wanted, again, carried=carried)
@@ -87,14 +87,14 @@ async def test_a_cycle_delivers_last_rounds_message_and_loses_none() -> None:
 
 async def test_a_message_waits_until_its_reader_runs() -> None:
     wanted = topology("s>w w>c c>w c>z s>z")
-    carried = carried_on(wanted, await run_team(wanted, team_run(wanted)))
-    idle = await run_team(wanted, team_run(wanted, router=fixed({"s": ["z"]})), carried=carried)
-    waiting = carried_on(wanted, idle, carried)
+    carried = get_pending_messages(wanted, await run_team(wanted, team_run(wanted)))
+    idle = await run_team(wanted, team_run(wanted, router=make_fixed_router({"s": ["z"]})), carried=carried)
+    waiting = get_pending_messages(wanted, idle, carried)
     assert waiting == carried
     failed = await run_team(wanted, team_run(wanted, Echo(failing=["w"])), carried=waiting)
-    assert carried_on(wanted, failed, waiting) == carried
+    assert get_pending_messages(wanted, failed, waiting) == carried
     done = await run_team(wanted, team_run(wanted), carried=waiting)
-    assert [m.text for m in carried_on(wanted, done, waiting)] == ["c(w(s() c(w(s()))))"]
+    assert [m.text for m in get_pending_messages(wanted, done, waiting)] == ["c(w(s() c(w(s()))))"]
 
 
 async def instruct(question: Question, step: Step, heir: Agent, scope: Scope) -> tuple[str, Usage]:
@@ -105,9 +105,7 @@ async def instruct(question: Question, step: Step, heir: Agent, scope: Scope) ->
 async def test_successors_get_instructions_and_the_sink_the_output() -> None:
     wanted = topology("s>a s>b s>z a>z b>z")
     done = await run_team(wanted, team_run(wanted, instruct=instruct))
-    assert [(m.target, m.text) for m in done.steps[0].sent] == [
-        ("a", "a, use s()"), ("b", "b, use s()"), ("z", "s()")
-    ]
+    assert [(m.target, m.text) for m in done.steps[0].sent] == [("a", "a, use s()"), ("b", "b, use s()"), ("z", "s()")]
     assert (done.steps[0].usage.calls, done.steps[0].usage.input_tokens) == (3, 14)
     assert done.steps[0].output == "s()"
 
@@ -139,6 +137,6 @@ async def test_a_handover_that_fails_fails_the_step_and_keeps_its_cost() -> None
 
 
 def test_every_chooses_all_and_a_plan_only_what_it_names() -> None:
-    known = Known(question=Question(id="q", input=""), scope=Scope(), output="", sink="z")
-    assert every("s", ("a", "b"), known).chosen == ("a", "b")
-    assert fixed({"s": ["b", "gone"]})("s", ("a", "b"), known).chosen == ("b",)
+    known = RouterInput(question=Question(id="q", input=""), scope=Scope(), output="", sink="z")
+    assert route_to_all("s", ("a", "b"), known).chosen == ("a", "b")
+    assert make_fixed_router({"s": ["b", "gone"]})("s", ("a", "b"), known).chosen == ("b",)

@@ -13,8 +13,8 @@ from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step
-from selfwire.graphs.team import carried_on, run_team
-from selfwire.runtime.tracing import unwatched
+from selfwire.graphs.team import get_pending_messages, run_team
+from selfwire.runtime.tracing import InheritedConfig
 from tests.graphs.teams import Echo, team_run, topology
 
 LONE = topology("", entry="s", sink="s")
@@ -50,7 +50,7 @@ async def test_who_watches_changes_nothing_but_what_is_heard(failing: tuple[str,
     watched = await run_team(LONE, team_run(LONE, act), carried=MAIL, config={"callbacks": [heard]})
     assert alone == watched
     assert alone.steps[0].inbox == MAIL
-    assert carried_on(LONE, alone, MAIL) == carried_on(LONE, watched, MAIL)
+    assert get_pending_messages(LONE, alone, MAIL) == get_pending_messages(LONE, watched, MAIL)
     assert heard.names == ["team", "s"]
 
 
@@ -65,7 +65,7 @@ async def test_what_an_agent_says_of_its_place_and_its_mail_is_the_teams_to_say(
 
 async def test_a_model_is_called_with_the_same_place_either_way() -> None:
     quiet, loud = Places(), Places()
-    with unwatched({"tags": ["outside"], "metadata": {"around": 1}}):
+    with InheritedConfig({"tags": ["outside"], "metadata": {"around": 1}}):
         await run_team(LONE, team_run(LONE, quiet))
         await run_team(LONE, team_run(LONE, loud), config={"callbacks": [Heard()]})
     assert sorted(quiet.found[0]["tags"]) == sorted(loud.found[0]["tags"])

@@ -17,10 +17,10 @@ from langchain_core.messages import AIMessage
 from selfwire.core.agent import Agent
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import Domain
-from selfwire.evolvers.dytopo.initial_team import team
+from selfwire.evolvers.dytopo.initial_team import make_team
 from selfwire.graphs import dytopo
 from selfwire.graphs.dytopo import Report
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.models import make_chat_model
 from tests.graphs.rounds import MATH, SpokenChat, said_by
 from tests.wire.server import Body, Fault, WireServer
 
@@ -53,7 +53,7 @@ def asked(server: WireServer) -> Counter[str]:
 
 
 def served(server: WireServer, **options: Any) -> Any:
-    model = chat_model("openai:local", base_url=server.url, api_key="none")
+    model = make_chat_model("openai:local", base_url=server.url, api_key="none")
     return dytopo.build(model, embedder="hashing", **options)
 
 
@@ -133,7 +133,7 @@ class Meeting:
 async def test_workers_of_a_round_ask_at_the_same_moment(form: str, wire_server: WireServer) -> None:
     wire_server.answer = Meeting(24)
     agents = [Agent(id=f"w{at}", prompt="You work.") for at in range(24)]
-    crowd = team(agents, Domain(name="own", answerers=tuple(agent.id for agent in agents)), manager="Lead.")
+    crowd = make_team(agents, Domain(name="own", answerers=tuple(agent.id for agent in agents)), manager="Lead.")
     machine = served(wire_server, seed=crowd, config=DytopoConfig(rounds=1, manager=False)).compile()
     given = {"question": "Who is here?"}
     result = await asyncio.to_thread(machine.invoke, given) if form == "sync" else await machine.ainvoke(given)

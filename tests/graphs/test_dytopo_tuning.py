@@ -7,9 +7,9 @@ from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
-from selfwire.evolvers.dytopo.tuning import Setting, current
+from selfwire.evolvers.dytopo.tuning import Setting, get_current_setting
 from selfwire.graphs.dytopo import Dytopo
-from selfwire.graphs.dytopo.tuning import tuned
+from selfwire.graphs.dytopo.tuning import tune_workflow
 from selfwire.runtime.embeddings import HashingEmbedder
 from tests.graphs.rounds import MATH, Script, SpokenModel
 
@@ -30,7 +30,7 @@ async def grade(done: Trajectory, scope: Scope) -> Trajectory:
 
 
 async def broken(done: Trajectory, scope: Scope) -> Trajectory:
-    return done.failed("the grader is down") if scope.task == "t1" else await grade(done, scope)
+    return done.as_failed("the grader is down") if scope.task == "t1" else await grade(done, scope)
 
 
 async def explored(dytopo: Dytopo, workflow: Workflow) -> list[Trajectory]:
@@ -42,8 +42,8 @@ async def explored(dytopo: Dytopo, workflow: Workflow) -> list[Trajectory]:
 class Planned(SpokenModel):
     """The solver is right only if it has read the plan."""
 
-    async def ask(self, schema: Any, messages: Any, *, scope: Scope, **options: Any) -> Any:
-        found, usage = await super().ask(schema, messages, scope=scope, **options)
+    async def generate_structured(self, schema: Any, messages: Any, *, scope: Scope, **options: Any) -> Any:
+        found, usage = await super().generate_structured(schema, messages, scope=scope, **options)
         said: Any = found
         if scope.node == "Solver" and said.answer and "plan: add" not in messages[-1].content:
             found = schema.model_validate({**said.model_dump(), "answer": "8"})
@@ -56,19 +56,19 @@ def method(config: DytopoConfig, script: Script = MATH) -> Dytopo:
 
 async def test_a_threshold_that_lets_nothing_through_is_given_up() -> None:
     dytopo = method(DytopoConfig(threshold=1.0, rounds=4))
-    seed = dytopo.seed(domain="math")
-    found = await tuned(dytopo, seed, await explored(dytopo, seed), grade, scope=SCOPE, settings=SETTINGS)
+    seed = dytopo.make_initial_workflow(domain="math")
+    found = await tune_workflow(dytopo, seed, await explored(dytopo, seed), grade, scope=SCOPE, settings=SETTINGS)
     assert found.chosen.threshold == 0.2
     assert [trial.scores for trial in found.trials if trial.setting.threshold == 1.0] == [(0.0, 0.0, 0.0)] * 2
-    assert current(found.workflow, dytopo.config) == found.chosen
+    assert get_current_setting(found.workflow, dytopo.config) == found.chosen
     assert found.workflow.lineage.parent == seed.fingerprint
     assert (await dytopo.solve(found.workflow, QUESTIONS[0], scope=SCOPE)).answer == "7"
 
 
 async def test_without_a_better_setting_the_workflow_stays() -> None:
     dytopo = method(DytopoConfig(rounds=4))
-    seed = dytopo.seed(domain="math")
-    found = await tuned(dytopo, seed, await explored(dytopo, seed), grade, scope=SCOPE, settings=SETTINGS)
+    seed = dytopo.make_initial_workflow(domain="math")
+    found = await tune_workflow(dytopo, seed, await explored(dytopo, seed), grade, scope=SCOPE, settings=SETTINGS)
     assert found.workflow is seed
     assert len(found.trials) == 5
     assert found.trials[0].setting == found.chosen == Setting(threshold=0.3, providers=3)
@@ -76,27 +76,27 @@ async def test_without_a_better_setting_the_workflow_stays() -> None:
 
 async def test_errors_are_no_scores() -> None:
     dytopo = method(DytopoConfig(rounds=4))
-    seed = dytopo.seed(domain="math")
-    found = await tuned(dytopo, seed, await explored(dytopo, seed), broken, scope=SCOPE, settings=SETTINGS[:1])
+    seed = dytopo.make_initial_workflow(domain="math")
+    found = await tune_workflow(dytopo, seed, await explored(dytopo, seed), broken, scope=SCOPE, settings=SETTINGS[:1])
     assert [trial.scores for trial in found.trials] == [(1.0, 1.0, 1.0), (1.0, None, 1.0)]
     mute = method(DytopoConfig(rounds=2), {**MATH, "Solver": ["down"]})
-    found = await tuned(mute, seed, await explored(mute, seed), grade, scope=SCOPE, settings=SETTINGS[:1])
+    found = await tune_workflow(mute, seed, await explored(mute, seed), grade, scope=SCOPE, settings=SETTINGS[:1])
     assert found.trials == ()
     assert found.workflow is seed
 
 
 async def test_evolving_takes_one_step_towards_a_better_setting_and_lets_the_gate_rule() -> None:
     dytopo = method(DytopoConfig(threshold=1.0, rounds=4, domain="math"))
-    seed = dytopo.seed()
+    seed = dytopo.make_initial_workflow()
     evolved = await dytopo.evolve(seed, await explored(dytopo, seed), scope=SCOPE, grade=grade)
     assert evolved.gated
     assert evolved.workflow.topology == seed.topology
-    assert current(evolved.workflow, dytopo.config) == Setting(threshold=0.9, providers=3)
+    assert get_current_setting(evolved.workflow, dytopo.config) == Setting(threshold=0.9, providers=3)
     notes: Any = evolved.notes
     assert [(one["setting"]["threshold"], one["setting"]["providers"]) for one in notes["trials"]] == [
         (1.0, 3), (0.9, 3), (1.0, 2),
     ]  # fmt: skip
-    assert dytopo.keep_learned(seed, evolved.workflow) is seed
+    assert dytopo.carry_over_memory(seed, evolved.workflow) is seed
     again = await dytopo.evolve(evolved.workflow, await explored(dytopo, evolved.workflow), scope=SCOPE, grade=grade)
     assert not again.gated
     assert again.workflow is evolved.workflow
@@ -104,7 +104,7 @@ async def test_evolving_takes_one_step_towards_a_better_setting_and_lets_the_gat
 
 async def test_all_settings_are_tried_by_config() -> None:
     dytopo = method(DytopoConfig(rounds=4, domain="math", search="grid"))
-    seed = dytopo.seed()
+    seed = dytopo.make_initial_workflow()
     evolved = await dytopo.evolve(seed, (await explored(dytopo, seed))[:1], scope=SCOPE, grade=grade)
     notes: Any = evolved.notes
     assert len(notes["trials"]) == 27

@@ -14,9 +14,9 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message, Step
-from selfwire.graphs.agent_node import TeamRun
+from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.node_wrappers import DETACHED
-from selfwire.graphs.team import Team, compile_team, embedded, run_team
+from selfwire.graphs.team import Team, compile_team, make_team_node, run_team
 from tests.graphs.teams import Echo, team_run, topology
 
 DIAMOND = topology("s>a s>b a>z b>z")
@@ -28,7 +28,7 @@ class Outer(TypedDict):
     answer: str
 
 
-def method(drawn: Topology, run: TeamRun, wanted: Topology | None = None, **settings: Any) -> Any:
+def method(drawn: Topology, run: TeamContext, wanted: Topology | None = None, **settings: Any) -> Any:
     """A method of one node, which draws one team and runs `wanted` (the same, unless another is given)."""
     team = compile_team(drawn)
 
@@ -37,7 +37,7 @@ def method(drawn: Topology, run: TeamRun, wanted: Topology | None = None, **sett
         return {"answer": (await run_team(wanted or drawn, run)).answer or ""}
 
     graph = StateGraph(Outer)
-    graph.add_node("forward", embedded(team, forward))
+    graph.add_node("forward", make_team_node(team, forward))
     graph.add_edge(START, "forward")
     return graph.compile(**settings)
 

@@ -16,20 +16,20 @@ from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import BudgetError, ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Splits, Task
-from selfwire.core.topology import chain
+from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
-from selfwire.graphs.evolution.config import EvolutionConfig, Parts
-from selfwire.graphs.evolution.graph import Event, build, failed_tests, run_evolution
-from selfwire.graphs.evolution.nodes import Phases, trajectories_note
-from selfwire.graphs.method_protocol import Evolved, Grade
+from selfwire.graphs.evolution.config import EvolutionConfig, EvolutionContext
+from selfwire.graphs.evolution.graph import Event, build, count_failed_tests, run_evolution
+from selfwire.graphs.evolution.nodes import EvolutionNodes, get_trajectories_note
+from selfwire.graphs.method_protocol import EvolveResult, TrajectoryGrader
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.workflow_library import open_library
 
 SEED = Workflow(
-    method="scripted", agents=(Agent(id="a", prompt="0"), Agent(id="b", prompt="answer")), topology=chain("a", "b")
+    method="scripted", agents=(Agent(id="a", prompt="0"), Agent(id="b", prompt="answer")), topology=make_chain("a", "b")
 )
 
 
@@ -47,18 +47,18 @@ class Scripted:
     name: str = "scripted"
     seen: list[tuple[str, str]] = field(default_factory=list)
 
-    def seed(self, tools: Sequence[str] = ()) -> Workflow:
+    def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
         return SEED
 
-    def adopted(self, workflow: Workflow) -> Workflow:
+    def prepare_workflow(self, workflow: Workflow) -> Workflow:
         return workflow
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         self.seen.append((scope.phase, question.id))
         done = Trajectory(question=question, workflow=workflow.fingerprint)
         if self.fails(scope.phase, question.id):
-            return done.failed("provider down")
-        number = int(workflow.pool["a"].prompt)
+            return done.as_failed("provider down")
+        number = int(workflow.agents_by_id["a"].prompt)
         rank = int(question.id.lstrip("abcdefghijklmnopqrstuvwxyz"))
         right = rank % 10 < 10 * self.skill(number)
         step = Step(node="b", agent="b", output="x", usage=Usage(calls=self.calls(number)))
@@ -69,32 +69,32 @@ class Scripted:
         return [await self.solve(workflow, question, scope=scope)]
 
     async def evolve(
-        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
-    ) -> Evolved:
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
+    ) -> EvolveResult:
         rewiring = Rewiring(RewritePrompt("a", str(scope.iteration + 1)), why="next")
         lessons = workflow.memory.get("lessons", 0) + 1
-        return Evolved(workflow=workflow.apply(rewiring).learned(lessons=lessons), applied=(rewiring,))
+        return EvolveResult(workflow=workflow.apply(rewiring).with_memory(lessons=lessons), applied=(rewiring,))
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
         return workflow
 
-    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
-        return kept.learned(lessons=candidate.memory["lessons"])
+    def carry_over_memory(self, kept: Workflow, candidate: Workflow) -> Workflow:
+        return kept.with_memory(lessons=candidate.memory["lessons"])
 
-    def pruned(self, workflow: Workflow) -> Rewiring | None:
+    def propose_pruning(self, workflow: Workflow) -> Rewiring | None:
         return Rewiring(RewritePrompt("a", "99"), why="smaller")
 
 
 class Grader:
     name = "grader"
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         return Feedback(score=float(answer == "right"), solved=answer == "right", text=answer)
 
 
-def parts(method: Scripted, *, budget: Budget = Budget(), **config: Any) -> Parts:
+def parts(method: Scripted, *, budget: Budget = Budget(), **config: Any) -> EvolutionContext:
     ledger = Ledger(budget)
-    return Parts(
+    return EvolutionContext(
         run="r",
         config=EvolutionConfig(**{"name": "w", "iterations": 3, "batch": 4, "gate_tasks": 10, **config}),
         method=method,
@@ -107,7 +107,7 @@ def parts(method: Scripted, *, budget: Budget = Budget(), **config: Any) -> Part
     )
 
 
-async def evolved(made: Parts, events: list[Event] | None = None) -> Workflow:
+async def evolved(made: EvolutionContext, events: list[Event] | None = None) -> Workflow:
     await run_evolution(made, InMemorySaver(), (events if events is not None else []).append)
     return await made.library.load("w")
 
@@ -116,7 +116,7 @@ async def test_a_better_candidate_is_kept_and_a_worse_one_is_not() -> None:
     skill = {0: 0.0, 1: 1.0, 2: 0.0, 3: 0.0}
     made = parts(Scripted(skill=lambda number: skill[number]))
     final = await evolved(made)
-    assert final.pool["a"].prompt == "1"
+    assert final.agents_by_id["a"].prompt == "1"
     history = await made.library.history("w")
     assert [v.facts.get("gate", {}).get("accepted") for v in history.versions] == [None, True, False, False]
     assert history.head == history.versions[-1].version
@@ -124,13 +124,13 @@ async def test_a_better_candidate_is_kept_and_a_worse_one_is_not() -> None:
 
 async def test_what_a_rejected_candidate_learned_is_kept() -> None:
     final = await evolved(parts(Scripted(skill=lambda number: 1.0 - number), iterations=1))
-    assert final.pool["a"].prompt == "0"
+    assert final.agents_by_id["a"].prompt == "0"
     assert final.memory["lessons"] == 1
 
 
 async def test_without_the_gate_every_candidate_is_kept() -> None:
     method = Scripted(skill=lambda number: 1.0 - number)
-    assert (await evolved(parts(method, gate="off"))).pool["a"].prompt == "3"
+    assert (await evolved(parts(method, gate="off"))).agents_by_id["a"].prompt == "3"
     assert not [phase for phase, _ in method.seen if phase == "gate"]
 
 
@@ -141,11 +141,11 @@ class Learning(Scripted):
     gated: bool = True
 
     async def evolve(
-        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: Grade
-    ) -> Evolved:
-        return Evolved(workflow=workflow.learned(lessons=scope.iteration + 1), gated=self.gated)
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
+    ) -> EvolveResult:
+        return EvolveResult(workflow=workflow.with_memory(lessons=scope.iteration + 1), gated=self.gated)
 
-    def keep_learned(self, kept: Workflow, candidate: Workflow) -> Workflow:
+    def carry_over_memory(self, kept: Workflow, candidate: Workflow) -> Workflow:
         return kept
 
 
@@ -164,7 +164,7 @@ async def test_dear_ties_are_accepted_as_often_as_patience_says_then_pruning_is_
     assert "1 of 2 in a row" in whys[1]
     assert "2 of 2 in a row" in whys[2]
     assert "smaller" in whys[3]
-    assert final.pool["a"].prompt == "99"
+    assert final.agents_by_id["a"].prompt == "99"
 
 
 async def test_every_iteration_saves_a_version_with_parent_and_rewirings() -> None:
@@ -221,7 +221,7 @@ async def test_a_finished_run_tries_only_failed_test_tasks_again(iterations: int
     method = Scripted(skill=lambda number: 1.0, fails=lambda phase, task: task in down)
     made, saver = parts(method, iterations=iterations), InMemorySaver()
     first = await run_evolution(made, saver)
-    assert failed_tests(first) == 2
+    assert count_failed_tests(first) == 2
     asked = len(method.seen)
 
     down.remove("test1")
@@ -231,12 +231,12 @@ async def test_a_finished_run_tries_only_failed_test_tasks_again(iterations: int
     for label, side in again["test"].items():
         known = zip(first["test"][label]["scores"], side["scores"], strict=True)
         assert all(was in (None, now) for was, now in known)
-        bodies = await made.journal.noted(trajectories_note(0, "test", label))
+        bodies = await made.journal.get_note(get_trajectories_note(0, "test", label))
         assert sorted(bodies) == sorted(task.id for task in made.splits.test)
 
     down.clear()
     done = await run_evolution(made, saver)
-    assert failed_tests(done) == 0
+    assert count_failed_tests(done) == 0
     assert {name: value for name, value in done.items() if name != "test"} == {
         name: value for name, value in first.items() if name != "test"
     }
@@ -247,14 +247,14 @@ async def test_a_finished_run_tries_only_failed_test_tasks_again(iterations: int
 
 async def test_an_unexpected_fault_of_one_task_is_recorded_as_its_error() -> None:
     class Broken(Grader):
-        async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+        async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
             if task.id == "train1":
                 raise ZeroDivisionError("1/0")
-            return await super().assess(task, answer, scope=scope)
+            return await super().grade(task, answer, scope=scope)
 
     made = replace(parts(Scripted(), iterations=1, batch=8), environment=Broken())
     await evolved(made)
-    bodies = await made.journal.noted("trajectories/0/rollout/")
+    bodies = await made.journal.get_note("trajectories/0/rollout/")
     errors = [(await made.journal.get_body(body))["error"] for body in bodies.values()]
     assert [error for error in errors if error] == ["ZeroDivisionError: 1/0"]
 
@@ -268,7 +268,7 @@ class Spending(Scripted):
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         for _ in range(3 if question.id == self.greedy else 2):
-            with self.ledgers[0].at(scope).hold(Usage(calls=1), "a call") as hold:
+            with self.ledgers[0].get_task_ledger(scope).reserve(Usage(calls=1), "a call") as hold:
                 await asyncio.sleep(0)
                 hold.settle(Usage(calls=1))
         return await super().solve(workflow, question, scope=scope)
@@ -311,7 +311,7 @@ async def test_a_task_that_uses_up_its_share_is_an_error_and_the_others_go_on() 
     made = parts(method, budget=Budget(calls=1000), calls_per_task=2, iterations=1, batch=8)
     method.ledgers.append(made.ledger)
     await evolved(made)
-    bodies = await made.journal.noted("trajectories/0/rollout/")
+    bodies = await made.journal.get_note("trajectories/0/rollout/")
     errors = {task: (await made.journal.get_body(body))["error"] for task, body in bodies.items()}
     assert [task for task, error in errors.items() if error] == ["train1"]
     assert "set aside" in errors["train1"]
@@ -321,7 +321,7 @@ async def test_a_task_that_uses_up_its_share_is_an_error_and_the_others_go_on() 
 async def test_batches_are_full_and_every_task_comes_as_often_as_the_others(tasks: int, size: int) -> None:
     made = parts(Scripted(), batch=size)
     made = replace(made, splits=Splits(train=made.splits.gate[:tasks]))
-    batches = [[task.id for task in Phases(made).train_batch(iteration)] for iteration in range(12)]
+    batches = [[task.id for task in EvolutionNodes(made).train_batch(iteration)] for iteration in range(12)]
     assert all(len(set(batch)) == len(batch) == min(size, tasks) for batch in batches)
     times = Counter(task for batch in batches for task in batch)
     assert len(times) == tasks

@@ -17,11 +17,11 @@ from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs import evomas
 from selfwire.graphs.evomas import Evomas
-from selfwire.runtime.blobs import recalled
+from selfwire.runtime.blobs import get_blob
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.models import make_chat_model
 from tests.graphs.canary import CANARY, assert_not_planted, left_behind, planted
 from tests.graphs.grading import no_grade
 from tests.wire.server import WireServer, served
@@ -31,18 +31,18 @@ CONFIG = EvomasConfig(stages=2, samples=2, process_reward=True, verify=True)
 
 async def learned(bench: Benchmark, method: Evomas, tasks: list[Task]) -> tuple[list[Trajectory], bytes]:
     """Explore and grade as an evolution does, learn, and explore once more."""
-    workflow, found = method.seed(bench.tools), list[Trajectory]()
+    workflow, found = method.make_initial_workflow(bench.tools), list[Trajectory]()
     for iteration in range(2):
         batch = []
         for task in tasks:
             assert CANARY in str(task.reference)
             scope = Scope(run="r", iteration=iteration, task=task.id)
             for done in await method.explore(workflow, task.question, scope=scope):
-                feedback = await bench.environment.assess(task, done.answer or "", scope=scope)
+                feedback = await bench.environment.grade(task, done.answer or "", scope=scope)
                 batch.append(done.with_feedback(feedback))
         found += batch
         workflow = (await method.evolve(workflow, batch, scope=Scope(), grade=no_grade)).workflow
-    return found, recalled(workflow.memory[ROUTER]["weights"])
+    return found, get_blob(workflow.memory[ROUTER]["weights"])
 
 
 @pytest.mark.slow
@@ -50,8 +50,8 @@ async def test_a_planted_reference_appears_nowhere(tmp_path: Path) -> None:
     bench = archive(40)
     tasks = planted(bench, 2)
     journal, saver = Journal.create(tmp_path / "journal.sqlite", run="r"), InMemorySaver()
-    with WireServer(served(chat_model("offline"))) as server, collect_runs() as traces:
-        model = chat_model("openai:local", base_url=server.url, api_key="none")
+    with WireServer(served(make_chat_model("offline"))) as server, collect_runs() as traces:
+        model = make_chat_model("openai:local", base_url=server.url, api_key="none")
         wired = MeteredModel(model, journal=journal)
         found, weights = await learned(bench, Evomas(wired, bench.toolbox, HashingEmbedder(64), CONFIG), tasks)
         graph = evomas.build(model, tools=[*bench.toolbox.values()], config=CONFIG, embedder="hashing")

@@ -11,9 +11,9 @@ from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
-from selfwire.core.topology import chain
+from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Step, Trajectory
-from selfwire.core.values import canonical, thawed
+from selfwire.core.values import to_canonical_json, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.benchmarks.plancraft import PLANCRAFT
@@ -25,11 +25,11 @@ from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs import evomas as served
 from selfwire.graphs.evomas import Evomas
 from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.method_registry import method as named
-from selfwire.graphs.trained_router.learning import episode_of
+from selfwire.graphs.method_registry import make_method
+from selfwire.graphs.trained_router.learning import to_router_episode
 from selfwire.runtime.embeddings import HashingEmbedder
-from selfwire.runtime.metered import CallPolicy, MeteredModel
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.metered import CallSettings, MeteredModel
+from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.offline.faults import Faults
 from selfwire.runtime.offline.model import OfflineChat
 from tests.graphs.grading import no_grade
@@ -45,11 +45,11 @@ def made(**knobs: Any) -> Evomas:
 
 async def solved(evomas: Evomas, *, seed: int = 0, workflow: Workflow | None = None) -> Trajectory:
     scope = Scope(run="r", seed=seed, task=ASKED.id)
-    return await evomas.solve(workflow or evomas.seed(BENCH.tools), ASKED, scope=scope)
+    return await evomas.solve(workflow or evomas.make_initial_workflow(BENCH.tools), ASKED, scope=scope)
 
 
 def stages(done: Trajectory) -> list[Stage]:
-    return [Stage.model_validate(one) for one in thawed(done.notes["stages"])]
+    return [Stage.model_validate(one) for one in to_plain_json(done.notes["stages"])]
 
 
 def graded(done: Trajectory, score: float) -> Trajectory:
@@ -59,7 +59,9 @@ def graded(done: Trajectory, score: float) -> Trajectory:
 def test_it_is_a_method() -> None:
     evomas: Method = made()
     assert evomas.name == "evomas"
-    by_name = named("evomas", model=MeteredModel(OfflineChat()), toolbox={}, embedder=HashingEmbedder(64), config={})
+    by_name = make_method(
+        "evomas", model=MeteredModel(OfflineChat()), toolbox={}, embedder=HashingEmbedder(64), config={}
+    )
     assert isinstance(by_name, Evomas)
 
 
@@ -72,7 +74,7 @@ async def test_a_trajectory_holds_all_stages_and_what_the_router_decided() -> No
         assert one.layered is not None
         ran = {step.agent for step in done.steps if step.visit == one.number}
         assert ran <= {agent for layer in one.layered.layers for agent in layer}
-    noted = Episode.model_validate(thawed(done.notes["episode"]))
+    noted = Episode.model_validate(to_plain_json(done.notes["episode"]))
     assert [d.layered for d in noted.decisions] == [one.layered for one in told]
     assert noted.reward is None
     assert done.notes["status"] in ("done", "early_exit", "stages")
@@ -81,10 +83,10 @@ async def test_a_trajectory_holds_all_stages_and_what_the_router_decided() -> No
 
 async def test_equal_scopes_give_equal_runs_and_samples_differ() -> None:
     evomas = made(samples=3, adapter="random")
-    assert canonical((await solved(evomas)).notes) == canonical((await solved(evomas)).notes)
-    found = await evomas.explore(evomas.seed(BENCH.tools), ASKED, scope=Scope(run="r", task=ASKED.id))
+    assert to_canonical_json((await solved(evomas)).notes) == to_canonical_json((await solved(evomas)).notes)
+    found = await evomas.explore(evomas.make_initial_workflow(BENCH.tools), ASKED, scope=Scope(run="r", task=ASKED.id))
     assert [one.sample for one in found] == [0, 1, 2]
-    assert len({canonical(one.notes["episode"]) for one in found}) == 3
+    assert len({to_canonical_json(one.notes["episode"]) for one in found}) == 3
 
 
 SWITCHES: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -100,10 +102,10 @@ SWITCHES: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 
 def account(done: Trajectory) -> list[Any]:
-    return [[s.visit, s.node, s.output] for s in done.steps] + [thawed(done.notes["episode"]), done.usage.calls]
+    return [[s.visit, s.node, s.output] for s in done.steps] + [to_plain_json(done.notes["episode"]), done.usage.calls]
 
 
-@pytest.mark.parametrize(("one", "other"), SWITCHES, ids=lambda knobs: canonical(knobs))
+@pytest.mark.parametrize(("one", "other"), SWITCHES, ids=lambda knobs: to_canonical_json(knobs))
 async def test_every_switch_changes_the_trajectory(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert account(await solved(made(**one))) != account(await solved(made(**other)))
 
@@ -111,7 +113,7 @@ async def test_every_switch_changes_the_trajectory(one: dict[str, Any], other: d
 @pytest.mark.slow
 async def test_a_frozen_adapter_is_the_head_as_it_starts_whatever_was_learned() -> None:
     learning, frozen = made(train={"rate": 0.5, "entropy": 0}), made(adapter="frozen")
-    start = learning.seed(BENCH.tools)
+    start = learning.make_initial_workflow(BENCH.tools)
     assert account(await solved(learning)) == account(await solved(frozen))
     found = [graded(await solved(learning, seed=seed), float(seed % 2)) for seed in range(4)]
     trained = (await learning.evolve(start, found, scope=Scope(), grade=no_grade)).workflow
@@ -121,7 +123,7 @@ async def test_a_frozen_adapter_is_the_head_as_it_starts_whatever_was_learned() 
 
 async def test_evolve_learns_weights_and_nothing_else() -> None:
     evomas = made(train={"rate": 0.01})
-    start = evomas.seed(BENCH.tools)
+    start = evomas.make_initial_workflow(BENCH.tools)
     found = [graded(await solved(evomas, seed=seed), float(seed % 2)) for seed in range(4)]
     evolved = await evomas.evolve(start, found, scope=Scope(), grade=no_grade)
     assert (evolved.workflow.agents, evolved.workflow.topology) == (start.agents, start.topology)
@@ -138,7 +140,7 @@ async def test_process_reward_reaches_the_update() -> None:
     notes = []
     for switch in (False, True):
         evomas = made(process_reward=switch)
-        evolved = await evomas.evolve(evomas.seed(BENCH.tools), found, scope=Scope(), grade=no_grade)
+        evolved = await evomas.evolve(evomas.make_initial_workflow(BENCH.tools), found, scope=Scope(), grade=no_grade)
         notes.append(evolved.notes["update"])
     assert [one["skipped"] for one in notes] == [True, False]  # all rewards are equal, the process rewards are not
     assert notes[0]["returned"] == 0 < notes[1]["returned"]
@@ -147,7 +149,7 @@ async def test_process_reward_reaches_the_update() -> None:
 @pytest.mark.parametrize("adapter", ["random", "fixed", "frozen"])
 async def test_nothing_is_learned_where_nobody_asks_the_trained_head(adapter: str) -> None:
     evomas = made(adapter=adapter)
-    start = evomas.seed(BENCH.tools)
+    start = evomas.make_initial_workflow(BENCH.tools)
     found = [graded(await solved(evomas), 1.0)]
     assert (await evomas.evolve(start, found, scope=Scope(), grade=no_grade)).workflow == start
 
@@ -155,45 +157,47 @@ async def test_nothing_is_learned_where_nobody_asks_the_trained_head(adapter: st
 async def test_errors_teach_nothing() -> None:
     done = graded(await solved(made()), 1.0)
     broken = done.replace(steps=(*done.steps, Step(node="L1-io", agent="io", visit=9, error="401")))
-    rewards = [episode_of(one) for one in (done, broken, done.failed("down"))]
+    rewards = [to_router_episode(one) for one in (done, broken, done.as_failed("down"))]
     assert [one and one.reward for one in rewards] == [1.0, None, None]
-    assert episode_of(done.replace(notes={})) is None
+    assert to_router_episode(done.replace(notes={})) is None
 
 
 async def test_what_a_rejected_candidate_has_learned_is_kept() -> None:
     evomas = made()
-    start = evomas.seed(BENCH.tools)
-    learned = start.learned(**{ROUTER: {"weights": "sha256:0"}})
-    assert evomas.keep_learned(start, learned).memory == learned.memory
-    assert evomas.keep_learned(start, start) == start
-    assert evomas.pruned(start) is None
+    start = evomas.make_initial_workflow(BENCH.tools)
+    learned = start.with_memory(**{ROUTER: {"weights": "sha256:0"}})
+    assert evomas.carry_over_memory(start, learned).memory == learned.memory
+    assert evomas.carry_over_memory(start, start) == start
+    assert evomas.propose_pruning(start) is None
     assert await evomas.learn_held_out(start, []) == start
 
 
 async def test_a_model_that_fails_outside_the_team_ends_the_trajectory_as_an_error() -> None:
-    model = MeteredModel(OfflineChat(faults=Faults(server_error=1.0, times=None)), policy=CallPolicy(retries=0))
+    model = MeteredModel(OfflineChat(faults=Faults(server_error=1.0, times=None)), policy=CallSettings(retries=0))
     evomas = Evomas(model, BENCH.toolbox, HashingEmbedder(64), EvomasConfig(adapter="random"))
     done = await solved(evomas)
     assert done.answer is None
     assert "ModelError" in (done.error or "")
-    assert episode_of(done) is None
+    assert to_router_episode(done) is None
 
 
 def test_the_ablations_by_name_are_configs() -> None:
     for name, variant in VARIANTS["evomas"].items():
-        assert EvomasConfig.model_validate(thawed(variant.config)), name
+        assert EvomasConfig.model_validate(to_plain_json(variant.config)), name
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("knobs", [{}, {"adapter": "random"}, {"adapter": "fixed", "task_state": False}, {"pool": 4}])
 async def test_plancraft_runs_from_end_to_end(knobs: dict[str, Any]) -> None:
     bench = PLANCRAFT
-    model = MeteredModel(chat_model("offline"))
+    model = MeteredModel(make_chat_model("offline"))
     evomas = Evomas(model, bench.toolbox, HashingEmbedder(64), EvomasConfig.model_validate(knobs))
     for task in bench.splits(0, train=2, gate=0, test=0).train:
-        done = await evomas.solve(evomas.seed(bench.tools), task.question, scope=Scope(run="r", task=task.id))
+        done = await evomas.solve(
+            evomas.make_initial_workflow(bench.tools), task.question, scope=Scope(run="r", task=task.id)
+        )
         assert done.error is None
-        feedback = await bench.environment.assess(task, done.answer or "", scope=Scope())
+        feedback = await bench.environment.grade(task, done.answer or "", scope=Scope())
         assert 0 <= feedback.score <= 1
 
 
@@ -220,15 +224,15 @@ graph.invoke({{"question": "What am I?"}})
 
 
 def test_a_pool_whose_agent_is_called_as_an_end_of_a_stage_is_refused() -> None:
-    start = made().seed()
+    start = made().make_initial_workflow()
     other = start.replace(agents=(*start.agents, Agent(id="outcome", role="Reads the outcome.", prompt="You read.")))
     with pytest.raises(ConfigError, match="outcome is what an end of every stage is called"):
-        served.build(seed=other)
+        served.build(initial=other)
 
 
 async def test_a_pool_of_early_exit_alone_ends_as_an_error_that_says_why() -> None:
     alone = Agent(id="early_exit", prompt="", kind="signal")
-    done = await solved(made(), workflow=Workflow(method="evomas", agents=(alone,), topology=chain("early_exit")))
+    done = await solved(made(), workflow=Workflow(method="evomas", agents=(alone,), topology=make_chain("early_exit")))
     assert done.answer is None
     assert done.error == "no stage came to an outcome; the last one: only Early-exit was chosen"
 

@@ -13,12 +13,12 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.trained_router.config import TrainConfig
-from selfwire.evolvers.trained_router.decisions import Decision, Episode, Layered
+from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow
 from selfwire.graphs import evomas
 from selfwire.graphs.evomas import Evomas
 from selfwire.graphs.trained_router.heads import with_weights
-from selfwire.graphs.trained_router.learning import updated
-from selfwire.runtime.blobs import remembered
+from selfwire.graphs.trained_router.learning import update_router
+from selfwire.runtime.blobs import put_blob
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
@@ -33,7 +33,7 @@ TRAIN = TrainConfig(rate=0.5, entropy=0.0)
 
 
 def untrained() -> Workflow:
-    return Evomas(MeteredModel(OfflineChat()), {}, HashingEmbedder()).seed()
+    return Evomas(MeteredModel(OfflineChat()), {}, HashingEmbedder()).make_initial_workflow()
 
 
 async def trained() -> Workflow:
@@ -42,14 +42,16 @@ async def trained() -> Workflow:
     rows = ("Active subtask: What am I?", "Objective: What am I?")
 
     def episode(reward: float, agent: str) -> Episode:
-        decision = Decision(rows=rows, agents=tuple(start.pool), layered=Layered(layers=((agent,),) * 3))
+        decision = Decision(
+            rows=rows, agents=tuple(start.agents_by_id), layered=LayeredWorkflow(layers=((agent,),) * 3)
+        )
         return Episode(decisions=(decision,), reward=reward)
 
     batch = [episode(1.0, "web_search"), episode(0.0, "io"), episode(0.0, "web_browser")]
     slim = start
     for _ in range(3):
-        slim, weights, _ = await updated(slim, batch, EvomasConfig().routing, TRAIN, HashingEmbedder())
-    return with_weights(slim, weights.slim())
+        slim, weights, _ = await update_router(slim, batch, EvomasConfig().routing, TRAIN, HashingEmbedder())
+    return with_weights(slim, weights.without_optimiser())
 
 
 def chances(result: dict[str, Any]) -> dict[str, float]:
@@ -89,7 +91,7 @@ async def test_weights_are_no_part_of_the_state_and_a_run_keeps_its_router() -> 
     graph: Any = evomas.build(library=library, embedder="hashing").compile()
     result = await graph.ainvoke(ASKED, context={"stages": 1, "workflow": "other"})
     assert (result["router"], result["pool"]["memory"]) == (saved.fingerprint, {})
-    own = await evomas.build(seed=saved).compile().ainvoke(ASKED, context={"stages": 1})
+    own = await evomas.build(initial=saved).compile().ainvoke(ASKED, context={"stages": 1})
     assert chances(own) == chances(result)
 
 
@@ -97,7 +99,7 @@ async def test_a_pool_that_has_grown_needs_no_new_weights() -> None:
     saved = await trained()
     calculator = Agent(id="calculator", role="Computes, counts and compares numbers.", prompt="You compute.")
     grown = saved.replace(agents=(*saved.agents, calculator))
-    result = await evomas.build(seed=grown).compile().ainvoke(ASKED, context={"stages": 1})
+    result = await evomas.build(initial=grown).compile().ainvoke(ASKED, context={"stages": 1})
     assert chances(result)["calculator"] > 0
 
 
@@ -105,8 +107,8 @@ async def test_weights_of_another_pool_are_refused_unless_asked_for() -> None:
     saved = await trained()
     other = saved.replace(agents=tuple(agent for agent in saved.agents if agent.id != "multi_generate"))
     with pytest.raises(ConfigError, match=r"another pool.*multi_generate are missing"):
-        await evomas.build(seed=other).compile().ainvoke(ASKED)
-    graph = evomas.build(seed=other, config=EvomasConfig(transfer=True, stages=1)).compile()
+        await evomas.build(initial=other).compile().ainvoke(ASKED)
+    graph = evomas.build(initial=other, config=EvomasConfig(transfer=True, stages=1)).compile()
     assert (await graph.ainvoke(ASKED))["answer"]
 
 
@@ -135,6 +137,6 @@ def test_langgraph_dev_draws_and_streams_it_with_its_trained_weights(tmp_path: P
 
 async def test_corrupt_weights_are_told() -> None:
     start = untrained()
-    broken = start.learned(router={"weights": remembered(b"no safetensors")})
+    broken = start.with_memory(router={"weights": put_blob(b"no safetensors")})
     with pytest.raises(ConfigError, match="corrupt or not selfwire's"):
-        await evomas.build(seed=broken).compile().ainvoke(ASKED)
+        await evomas.build(initial=broken).compile().ainvoke(ASKED)

@@ -15,14 +15,14 @@ from selfwire.core.errors import BudgetError, ConfigError, LibraryError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.values import thawed
+from selfwire.core.values import to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.trained_router.config import SamplingConfig
 from selfwire.evolvers.trained_router.weights import ROUTER, read_weights
-from selfwire.graphs.evomas.chooser_factory import Adapters
-from selfwire.graphs.trained_router.heads import sampling_of, saved_weights
-from selfwire.graphs.trained_router.learning import added, episode_of
+from selfwire.graphs.evomas.chooser_factory import ChooserFactory
+from selfwire.graphs.trained_router.heads import get_sampling, load_weights
+from selfwire.graphs.trained_router.learning import add_pool_agent, to_router_episode
 from selfwire.runtime import blobs
 from selfwire.runtime.exports import read_workflow, write_workflow
 from selfwire.runtime.sync import run_sync
@@ -46,7 +46,7 @@ async def test_training_raises_the_reward_and_saves_versions(tmp_path: Path) -> 
         assert await library.load(NAME) == trained
         assert (await library.load(f"{NAME}@{RUN}.2")).memory[ROUTER]["updates"] == 2
     assert read_weights(tmp_path / STATE).card.steps is not None
-    kept = saved_weights(trained)
+    kept = load_weights(trained)
     assert kept is not None
     assert kept.card.steps is None  # versions route; they do not go on training
 
@@ -140,14 +140,14 @@ async def test_history_and_rollback_bring_the_weights_along(tmp_path: Path, monk
     with open_library(tmp_path) as library:
         await library.rollback(NAME, f"{RUN}.2")
         early = await library.load(NAME)
-        weights = saved_weights(early)
+        weights = load_weights(early)
         assert weights is not None
         assert weights.card.updates == 2
         write_workflow(early, tmp_path / "early.json")
     monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())
     with pytest.raises(LibraryError, match="load the workflow from the library"):
-        saved_weights(early)
-    assert saved_weights(read_workflow(tmp_path / "early.json")) is not None
+        load_weights(early)
+    assert load_weights(read_workflow(tmp_path / "early.json")) is not None
 
 
 async def test_a_library_refuses_changed_or_missing_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,21 +163,21 @@ async def test_a_library_refuses_changed_or_missing_bytes(tmp_path: Path, monkey
             with pytest.raises(LibraryError, match=told):
                 await library.load(NAME)
         with pytest.raises(LibraryError, match="is not here"):
-            await library.save("other", trained.learned(note="new"), run="r", step=0)
+            await library.save("other", trained.with_memory(note="new"), run="r", step=0)
 
 
 async def test_an_agent_added_by_hand_is_chosen_without_training_and_a_changed_pool_is_refused(tmp_path: Path) -> None:
     trained, _ = await train(tmp_path)
     player = Player()
-    grown = added(trained, AGENTS[0].replace(id="tune", role="parcel 3: tune it", prompt="parcel 3: tune it"))
+    grown = add_pool_agent(trained, AGENTS[0].replace(id="tune", role="parcel 3: tune it", prompt="parcel 3: tune it"))
     drawn = [await player.one(grown, TASKS[3].question, Scope(sample=number)) for number in range(30)]
     assert "tune" in {one.answer for one in drawn}
     with pytest.raises(ValueError, match="appears twice"):
-        added(grown, AGENTS[0])
+        add_pool_agent(grown, AGENTS[0])
     changed = trained.replace(agents=(AGENTS[0].replace(role="bake"), *AGENTS[1:]))
     with pytest.raises(ConfigError, match=r"another pool .*sort are missing or changed"):
-        await Adapters().chooser(changed, CONFIG, player.embedder)
-    await Adapters().chooser(changed, CONFIG.replace(transfer=True), player.embedder)
+        await ChooserFactory().chooser(changed, CONFIG, player.embedder)
+    await ChooserFactory().chooser(changed, CONFIG.replace(transfer=True), player.embedder)
 
 
 async def test_untrained_and_frozen_routers_are_the_head_as_it_starts(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ async def test_untrained_and_frozen_routers_are_the_head_as_it_starts(tmp_path: 
 
     async def shares(adapter: str, workflow: object) -> object:
         config = CONFIG.replace(adapter=adapter)
-        chooser = await Adapters().chooser(workflow, config, player.embedder)  # type: ignore[arg-type]
+        chooser = await ChooserFactory().chooser(workflow, config, player.embedder)  # type: ignore[arg-type]
         return (await chooser(rows, AGENTS, masked=frozenset(), scope=scope)).probabilities
 
     assert await shares("frozen", trained) == await shares("learned", seed())
@@ -198,14 +198,14 @@ async def test_untrained_and_frozen_routers_are_the_head_as_it_starts(tmp_path: 
 async def test_layers_are_drawn_as_the_router_was_trained_unless_the_config_says_otherwise(tmp_path: Path) -> None:
     trained, _ = await train(tmp_path)
     default = EvomasConfig()
-    assert sampling_of(trained, default.routing) == CONFIG.sampling != default.sampling
-    assert sampling_of(seed(), default.routing) == default.sampling
+    assert get_sampling(trained, default.routing) == CONFIG.sampling != default.sampling
+    assert get_sampling(seed(), default.routing) == default.sampling
     wanted = default.replace(sampling=SamplingConfig(softness=0.2))
-    assert sampling_of(trained, wanted.routing) == wanted.sampling
-    assert sampling_of(trained, default.replace(adapter="random").routing) == default.sampling
+    assert get_sampling(trained, wanted.routing) == wanted.sampling
+    assert get_sampling(trained, default.replace(adapter="random").routing) == default.sampling
     with pytest.raises(ConfigError, match="unreadable sampling"):
-        sampling_of(trained.learned(router={"weights": "sha256:0", "sampling": {"mass": 2}}), default.routing)
-    chooser = await Adapters().chooser(trained, default, Player().embedder)
+        get_sampling(trained.with_memory(router={"weights": "sha256:0", "sampling": {"mass": 2}}), default.routing)
+    chooser = await ChooserFactory().chooser(trained, default, Player().embedder)
     drawn = await chooser(("active subtask: parcel 1",), AGENTS, masked=frozenset(), scope=Scope())
     assert [len(layer) for layer in drawn.layers] == [1, 1]
 
@@ -213,13 +213,13 @@ async def test_layers_are_drawn_as_the_router_was_trained_unless_the_config_says
 async def test_d8_what_an_error_ended_has_no_reward() -> None:
     (done, *_) = await Player()(seed(), TASKS[0].question, Scope())
     good = done.with_feedback(Feedback(score=1.0, solved=True, text=""))
-    cases: list[tuple[Trajectory, float | None]] = [(good, 1.0), (good.failed("down"), None), (done, None)]
+    cases: list[tuple[Trajectory, float | None]] = [(good, 1.0), (good.as_failed("down"), None), (done, None)]
     for one, reward in cases:
-        episode = episode_of(one)
+        episode = to_router_episode(one)
         assert episode is not None
         assert episode.reward == reward
-    assert episode_of(good.replace(notes={})) is None
-    assert thawed(good.notes)["episode"]["reward"] is None
+    assert to_router_episode(good.replace(notes={})) is None
+    assert to_plain_json(good.notes)["episode"]["reward"] is None
 
 
 def test_updates_are_enough_for_a_checkpoint() -> None:

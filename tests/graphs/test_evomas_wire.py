@@ -8,7 +8,7 @@ import pytest
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.graphs import evomas
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.models import make_chat_model
 from tests.graphs.answering import killed, local, speaks
 from tests.graphs.evomas_process import CONFIG
 from tests.wire.server import WireServer, refused, saying, served
@@ -30,7 +30,7 @@ def stages(result: dict[str, Any]) -> list[Stage]:
 
 @pytest.mark.parametrize("garbage", ["no JSON", '{"subtasks": "many"', "[1, 2]", '{"reward": "high"}'])
 async def test_a_planner_and_an_evaluator_that_talk_garbage_leave_safe_defaults(garbage: str) -> None:
-    with WireServer(served(chat_model("offline"))) as server:
+    with WireServer(served(make_chat_model("offline"))) as server:
         server.picky = lambda body: saying(garbage) if speaks(body, PLANNER, EVALUATOR, SYNTHESIS) else None
         result = await asked(server)
     assert [one.fell_back for one in stages(result)] == [("planner", "evaluator")] * 3
@@ -41,7 +41,7 @@ async def test_a_planner_and_an_evaluator_that_talk_garbage_leave_safe_defaults(
 
 
 async def test_an_agent_that_keeps_failing_is_left_out_and_told() -> None:
-    with WireServer(served(chat_model("offline"))) as server:
+    with WireServer(served(make_chat_model("offline"))) as server:
         server.picky = lambda body: refused() if speaks(body, IO) else None
         result = await asked(server)
     failed = [step for step in result["steps"] if step.get("error")]
@@ -51,7 +51,7 @@ async def test_an_agent_that_keeps_failing_is_left_out_and_told() -> None:
 
 
 async def test_a_layer_that_fails_as_a_whole_is_no_answer_and_the_run_an_error() -> None:
-    with WireServer(served(chat_model("offline"))) as server:
+    with WireServer(served(make_chat_model("offline"))) as server:
         server.picky = lambda body: refused() if speaks(body, SEARCH) else None
         result = await asked(server)
     assert (result["answer"], result["status"]) == (None, "stages")

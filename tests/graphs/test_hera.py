@@ -10,14 +10,14 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.values import thawed
+from selfwire.core.values import to_plain_json
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.experience_library import library_of, with_library
-from selfwire.evolvers.hera.failures import buffers_of
-from selfwire.evolvers.hera.mutation import mutated_of
+from selfwire.evolvers.hera.experience_library import get_library, with_library
+from selfwire.evolvers.hera.failures import get_buffers
+from selfwire.evolvers.hera.mutation import get_mutated
 from selfwire.evolvers.hera.rules import Prompt
 from selfwire.graphs.hera.method import Hera
-from selfwire.graphs.method_protocol import Evolved
+from selfwire.graphs.method_protocol import EvolveResult
 from tests.evolvers.hera.doubles import known
 from tests.graphs.grading import no_grade
 from tests.graphs.orchestra import LONG, RIDDLE, SHORT, Judge, Orchestra, by_sample, grown, hera
@@ -32,7 +32,7 @@ def agents(done: Trajectory) -> tuple[str, ...]:
 
 async def evolved(
     made: Hera, workflow: Workflow, judge: Judge, questions: Sequence[Question] = (RIDDLE,)
-) -> tuple[Evolved, list[Trajectory]]:
+) -> tuple[EvolveResult, list[Trajectory]]:
     batch: list[Trajectory] = []
     for question in questions:
         batch += await grown(judge, await made.explore(workflow, question, scope=SCOPE))
@@ -42,21 +42,21 @@ async def evolved(
 async def test_a_question_is_answered_by_one_team_planned_for_it() -> None:
     model = Orchestra()
     made = hera(model)
-    done = await made.solve(made.seed(), RIDDLE, scope=SCOPE)
+    done = await made.solve(made.make_initial_workflow(), RIDDLE, scope=SCOPE)
     assert model.names() == ["QueryProfile", "TopologyPlan"]
     assert agents(done) == SHORT
     assert done.answer == "answer_generator heard query_decomposer"
     assert (done.overhead.calls, done.usage.calls) == (2, 4)
     assert done.notes["profile"]["type"] == "bridge"
     assert (done.notes["insights"], done.notes["repairs"], done.notes["default"]) == ((), (), False)
-    assert Topology.model_validate(thawed(done.notes["topology"])).order() == SHORT
+    assert Topology.model_validate(to_plain_json(done.notes["topology"])).order() == SHORT
     assert {heat for *_, heat in (*model.asked, *model.spoke)} == {0.0}
 
 
 async def test_a_group_is_characterised_once_and_planned_for_g_times_at_its_own_temperature() -> None:
     model = Orchestra()
     made = hera(model, group=3)
-    found = await made.explore(made.seed(), RIDDLE, scope=SCOPE)
+    found = await made.explore(made.make_initial_workflow(), RIDDLE, scope=SCOPE)
     assert model.names() == ["QueryProfile", *["TopologyPlan"] * 3]
     assert [heat for name, _, heat in model.asked] == [0.0, 0.9, 0.9, 0.9]
     assert {heat for *_, heat in model.spoke} == {0.9}
@@ -67,7 +67,7 @@ async def test_a_group_is_characterised_once_and_planned_for_g_times_at_its_own_
 async def test_the_teams_of_a_group_run_at_the_same_time() -> None:
     model = Orchestra(meeting=8)  # nobody gets an answer before all eight speak
     made = hera(model, group=8)
-    found = await made.explore(made.seed(), RIDDLE, scope=SCOPE)
+    found = await made.explore(made.make_initial_workflow(), RIDDLE, scope=SCOPE)
     assert model.peak == 8
     assert len(found) == 8
 
@@ -77,16 +77,16 @@ async def test_a_member_whose_plan_fails_ends_as_an_error_by_itself() -> None:
         return ModelError("the provider is down") if scope.sample == 1 else by_sample(SHORT)(shown, scope)
 
     made = hera(Orchestra(TopologyPlan=planned), group=2)
-    fine, broken = await made.explore(made.seed(), RIDDLE, scope=SCOPE)
+    fine, broken = await made.explore(made.make_initial_workflow(), RIDDLE, scope=SCOPE)
     assert (fine.error, broken.error, broken.sample) == (None, "ModelError: the provider is down", 1)
 
 
 async def test_a_mixed_group_teaches_and_the_next_similar_question_is_planned_otherwise() -> None:
     made, judge = hera(rope=False), Judge()
-    workflow = made.seed()
+    workflow = made.make_initial_workflow()
     before = await made.solve(workflow, RIDDLE, scope=SCOPE)
     found, _ = await evolved(made, workflow, judge)
-    [insight] = library_of(found.workflow)
+    [insight] = get_library(found.workflow)
     assert (insight.text, insight.uses) == ("take the calculator", 0)
     assert [str(source) for source in insight.sources] == [f"0/q1#{sample}" for sample in range(4)]
     assert found.notes["groups"] == {"mixed": 1, "zero": 0, "other": 0}
@@ -101,43 +101,43 @@ async def test_d1_utility_follows_what_became_of_those_who_were_shown_the_insigh
     wanted: str, uses: int, successes: int
 ) -> None:
     made, judge = hera(rope=False, mutation=False), Judge(wanted)
-    workflow = with_library(made.seed(), (known("take the calculator"),))
+    workflow = with_library(made.make_initial_workflow(), (known("take the calculator"),))
     found, batch = await evolved(made, workflow, judge)
-    [insight] = library_of(found.workflow)
+    [insight] = get_library(found.workflow)
     assert (insight.uses, insight.successes) == (uses, successes)
     assert (insight.utility > 0.5) == (wanted == "calculator")
     assert found.notes["groups"]["mixed"] == 0  # not only groups that are reflected on count
     again = await made.evolve(found.workflow, batch, scope=EVOLVE, grade=no_grade)
-    assert library_of(again.workflow)[0].uses == 8
+    assert get_library(again.workflow)[0].uses == 8
 
 
 async def test_groups_of_one_outcome_are_not_reflected_on() -> None:
     model = Orchestra(TopologyPlan=by_sample(LONG))
     made = hera(model)
-    found, _ = await evolved(made, made.seed(), Judge())
+    found, _ = await evolved(made, made.make_initial_workflow(), Judge())
     assert "Reflection" not in model.names()
-    assert found.workflow == made.seed()
-    assert (found.applied, library_of(found.workflow)) == ((), ())
+    assert found.workflow == made.make_initial_workflow()
+    assert (found.applied, get_library(found.workflow)) == ((), ())
 
 
 async def test_d6_a_group_that_scores_nothing_gets_one_more_group_and_is_compared_with_it() -> None:
     model, judge = Orchestra(TopologyPlan=by_sample(SHORT)), Judge("counter")
     made = hera(model, rope=False)
-    found, _ = await evolved(made, made.seed(), judge)
+    found, _ = await evolved(made, made.make_initial_workflow(), judge)
     tried = [(agents(done), at.sample) for done, at in judge.graded]
     assert tried == [
         (("query_rewriter", "answer_generator"), 4), (("query_decomposer", "counter", "answer_generator"), 5)
     ]  # fmt: skip
     assert {heat for scope, _, heat in model.spoke if scope.sample >= 4} == {0.9}
     assert found.notes["groups"] == {"mixed": 1, "zero": 0, "other": 0}
-    assert [str(source) for source in library_of(found.workflow)[0].sources] == [f"0/q1#{n}" for n in range(6)]
-    assert mutated_of(found.workflow) == ("q1",)
+    assert [str(source) for source in get_library(found.workflow)[0].sources] == [f"0/q1#{n}" for n in range(6)]
+    assert get_mutated(found.workflow) == ("q1",)
 
 
 async def test_d6_there_is_one_second_group_per_question() -> None:
     judge = Judge("nobody")
     made = hera(Orchestra(TopologyPlan=by_sample(SHORT)), rope=False)
-    found, batch = await evolved(made, made.seed(), judge)
+    found, batch = await evolved(made, made.make_initial_workflow(), judge)
     assert len(judge.graded) == 2
     again = await made.evolve(found.workflow, batch, scope=EVOLVE, grade=no_grade)
     assert again.notes["mutated"] == ()
@@ -147,11 +147,11 @@ async def test_d6_there_is_one_second_group_per_question() -> None:
 @pytest.mark.parametrize("outage", [{"FailedAgent": ModelError("down")}, {"failing": "evolve"}])
 async def test_d11_an_outage_takes_no_questions_second_group(outage: dict[str, Any]) -> None:
     made = hera(Orchestra(TopologyPlan=by_sample(SHORT), **outage), rope=False)
-    found, batch = await evolved(made, made.seed(), Judge("nobody"))
-    assert mutated_of(found.workflow) == ()
+    found, batch = await evolved(made, made.make_initial_workflow(), Judge("nobody"))
+    assert get_mutated(found.workflow) == ()
     recovered = hera(Orchestra(TopologyPlan=by_sample(SHORT)), rope=False)
     again = await recovered.evolve(found.workflow, batch, scope=EVOLVE, grade=Judge("nobody"))
-    assert mutated_of(again.workflow) == ("q1",)
+    assert get_mutated(again.workflow) == ("q1",)
 
 
 async def test_a_newcomer_that_stays_out_of_the_pool_leaves_no_failures_behind() -> None:
@@ -164,25 +164,25 @@ async def test_a_newcomer_that_stays_out_of_the_pool_leaves_no_failures_behind()
         return {"agent": "counter" if "counter" in shown else "query_decomposer"}
 
     made = hera(Orchestra(TopologyPlan=by_sample(SHORT), FailedAgent=blames))
-    found, _ = await evolved(made, made.seed(), Lenient())
-    assert "counter" not in found.workflow.pool
-    assert (buffers_of(found.workflow), found.notes["ropes"]) == ({}, ())
+    found, _ = await evolved(made, made.make_initial_workflow(), Lenient())
+    assert "counter" not in found.workflow.agents_by_id
+    assert (get_buffers(found.workflow), found.notes["ropes"]) == ({}, ())
 
 
 async def test_d8_a_newcomer_that_helped_joins_the_pool() -> None:
     made = hera(Orchestra(TopologyPlan=by_sample(SHORT)), rope=False)
-    found, _ = await evolved(made, made.seed(), Judge("counter"))
-    assert found.workflow.pool["counter"].prompt == "You count."
+    found, _ = await evolved(made, made.make_initial_workflow(), Judge("counter"))
+    assert found.workflow.agents_by_id["counter"].prompt == "You count."
     [joined] = found.applied
     assert (joined.operation, found.workflow.lineage.rewirings) == ("MUTATE", (joined,))
-    other, _ = await evolved(made, made.seed(), Judge("query_rewriter"))
-    assert "counter" not in other.workflow.pool
+    other, _ = await evolved(made, made.make_initial_workflow(), Judge("query_rewriter"))
+    assert "counter" not in other.workflow.agents_by_id
 
 
 async def test_the_prompt_of_the_failed_agent_is_varied_and_the_whole_trajectory_replayed() -> None:
     model, judge = Orchestra(), Judge()
     made = hera(model, library=False)
-    found, _ = await evolved(made, made.seed(), judge)
+    found, _ = await evolved(made, made.make_initial_workflow(), judge)
     replays = [(scope, system) for scope, system, heat in model.spoke if "rope" in scope.phase]
     names = ("original", "efficiency", "thoroughness", "risk_sensitivity")
     assert {scope.phase for scope, _ in replays} == {f"evolve/rope query_decomposer {name}" for name in names}
@@ -194,27 +194,30 @@ async def test_the_prompt_of_the_failed_agent_is_varied_and_the_whole_trajectory
     assert len({at for _, at in judge.graded}) == 4
     [rewriting] = found.applied
     assert (rewriting.operation, rewriting.by) == ("ROPE", "query_decomposer")
-    prompt = Prompt.of(found.workflow.pool["query_decomposer"].prompt)
-    assert (prompt.core, prompt.rules) == (made.seed().pool["query_decomposer"].prompt, ("Wake up.",))
-    assert [one.cause for one in buffers_of(found.workflow)["query_decomposer"]] == ["it slept"]
-    assert found.workflow.lineage.parent == made.seed().fingerprint
+    prompt = Prompt.of(found.workflow.agents_by_id["query_decomposer"].prompt)
+    assert (prompt.core, prompt.rules) == (
+        made.make_initial_workflow().agents_by_id["query_decomposer"].prompt,
+        ("Wake up.",),
+    )
+    assert [one.cause for one in get_buffers(found.workflow)["query_decomposer"]] == ["it slept"]
+    assert found.workflow.lineage.parent == made.make_initial_workflow().fingerprint
 
 
 async def test_d7_an_agent_that_fails_on_several_questions_evolves_once() -> None:
     model = Orchestra()
     made = hera(model, library=False)
     questions = [Question(id=f"q{n}", input=f"Riddle {n}?") for n in range(3)]
-    found, _ = await evolved(made, made.seed(), Judge(), questions)
+    found, _ = await evolved(made, made.make_initial_workflow(), Judge(), questions)
     assert model.names().count("FailedAgent") == 3
     assert model.names().count("PromptVariant") == 3  # one per axis
-    assert [one.question for one in buffers_of(found.workflow)["query_decomposer"]] == ["q0", "q1", "q2"]
+    assert [one.question for one in get_buffers(found.workflow)["query_decomposer"]] == ["q0", "q1", "q2"]
     assert {at.task for _, at in [(0, s) for s, *_ in model.spoke if "rope" in s.phase]} == {"q2"}
 
 
 async def test_d11_replays_that_fail_teach_nothing() -> None:
     model = Orchestra(failing="rope")
     made = hera(model, library=False)
-    found, _ = await evolved(made, made.seed(), Judge())
+    found, _ = await evolved(made, made.make_initial_workflow(), Judge())
     assert "Contrast" not in model.names()
     assert found.applied == ()
 
@@ -222,16 +225,16 @@ async def test_d11_replays_that_fail_teach_nothing() -> None:
 async def test_d11_rollouts_with_infrastructure_errors_teach_nothing() -> None:
     model = Orchestra(failing="query_decomposer")
     made = hera(model)
-    found, batch = await evolved(made, made.seed(), Judge())
+    found, batch = await evolved(made, made.make_initial_workflow(), Judge())
     assert all(done.error for done in batch)
-    assert found.workflow == made.seed()
+    assert found.workflow == made.make_initial_workflow()
     assert found.notes["groups"] == {"mixed": 0, "zero": 0, "other": 0}
 
 
 async def test_without_the_library_nothing_is_retrieved_or_learned() -> None:
     model = Orchestra()
     made = hera(model, library=False, rope=False)
-    workflow = with_library(made.seed(), (known("take the calculator"),))
+    workflow = with_library(made.make_initial_workflow(), (known("take the calculator"),))
     done = await made.solve(workflow, RIDDLE, scope=SCOPE)
     assert (agents(done), done.notes["insights"]) == (SHORT, ())
     found, _ = await evolved(made, workflow, Judge())
@@ -244,11 +247,11 @@ async def test_without_the_library_nothing_is_retrieved_or_learned() -> None:
 async def test_without_rope_no_prompt_changes() -> None:
     model = Orchestra()
     without = hera(model, rope=False)
-    found, _ = await evolved(without, without.seed(), Judge())
+    found, _ = await evolved(without, without.make_initial_workflow(), Judge())
     assert not {"FailedAgent", "PromptVariant", "Contrast", "PromptDiff"} & set(model.names())
     after = await without.solve(found.workflow, RIDDLE, scope=SCOPE)
     full = hera()
-    found, _ = await evolved(full, full.seed(), Judge())
+    found, _ = await evolved(full, full.make_initial_workflow(), Judge())
     other = await full.solve(found.workflow, RIDDLE, scope=SCOPE)
     assert (after.steps[0].output, other.steps[0].output) == (
         "query_decomposer heard ", "query_decomposer awake heard "
@@ -259,19 +262,19 @@ async def test_without_mutation_there_is_no_second_group() -> None:
     for mutation in (True, False):
         judge = Judge("nobody")
         made = hera(Orchestra(TopologyPlan=by_sample(SHORT)), rope=False, mutation=mutation)
-        await evolved(made, made.seed(), judge)
+        await evolved(made, made.make_initial_workflow(), judge)
         assert len(judge.graded) == (2 if mutation else 0)
 
 
 async def test_when_prompts_are_rejected_the_experience_stays() -> None:
     made = hera()
-    seed = made.seed()
+    seed = made.make_initial_workflow()
     found, _ = await evolved(made, seed, Judge())
-    kept = made.keep_learned(seed, found.workflow)
+    kept = made.carry_over_memory(seed, found.workflow)
     assert kept.agents == seed.agents != found.workflow.agents
-    assert library_of(kept) == library_of(found.workflow) != ()
-    assert buffers_of(kept) == buffers_of(found.workflow) != {}
-    assert made.keep_learned(seed, seed) == seed
+    assert get_library(kept) == get_library(found.workflow) != ()
+    assert get_buffers(kept) == get_buffers(found.workflow) != {}
+    assert made.carry_over_memory(seed, seed) == seed
 
 
 async def test_results_do_not_depend_on_who_finishes_first() -> None:
@@ -279,7 +282,7 @@ async def test_results_do_not_depend_on_who_finishes_first() -> None:
     results = []
     for delays in (None, lambda scope: 0.003 * (scope.sample % 3), lambda scope: 0.003 * ((5 - scope.sample) % 4)):
         made = hera(Orchestra(delay=delays))
-        found, batch = await evolved(made, made.seed(), Judge(), questions)
+        found, batch = await evolved(made, made.make_initial_workflow(), Judge(), questions)
         results.append((found, batch))
     assert results[0] == results[1] == results[2]
 
@@ -287,6 +290,6 @@ async def test_results_do_not_depend_on_who_finishes_first() -> None:
 async def test_malformed_plans_are_repaired_and_recorded_in_the_notes() -> None:
     bad = {"execution_order": [{"step": 1, "agent": "wizard"}, {"step": 2, "agent": "retriever", "depends_on": [2, 7]}]}
     made = hera(Orchestra(TopologyPlan=bad))
-    done = await made.solve(made.seed(), RIDDLE, scope=SCOPE)
+    done = await made.solve(made.make_initial_workflow(), RIDDLE, scope=SCOPE)
     assert agents(done) == ("retriever", "answer_generator")
     assert len(done.notes["repairs"]) == 4

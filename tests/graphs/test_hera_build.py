@@ -16,11 +16,11 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.config import HeraConfig
-from selfwire.evolvers.hera.experience_library import library_of
+from selfwire.evolvers.hera.experience_library import get_library
 from selfwire.evolvers.hera.initial_team import CHAIN
 from selfwire.graphs import hera
 from selfwire.graphs.checkpoints import sqlite_saver
-from selfwire.runtime.workflow_library import Library, open_library
+from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 from tests.graphs.orchestra import LONG, SCRIPT, SHORT, OrchestraChat, by_sample, order
 from tests.graphs.scripted import trio
 
@@ -64,7 +64,7 @@ def test_with_evolution_off_one_team_answers_and_its_steps_are_streamed() -> Non
     assert [node for path, update in chunks if path for node in update] == list(SHORT)
     result = built().compile().invoke(ASKED)
     assert result["answer"] == "I heard query_decomposer"
-    assert (result["oracle"], library_of(workflow_of(result))) == (False, ())
+    assert (result["oracle"], get_library(workflow_of(result))) == (False, ())
 
 
 async def test_with_evolution_on_a_group_is_compared_and_the_best_answer_given() -> None:
@@ -76,8 +76,8 @@ async def test_with_evolution_on_a_group_is_compared_and_the_best_answer_given()
     result = await again.ainvoke(ASKED, context=EVOLVE)
     assert (result["answer"], result["oracle"]) == ("I heard calculator", True)
     evolved = workflow_of(result)
-    assert [one.text for one in library_of(evolved)] == ["take the calculator"]
-    assert "Wake up." in evolved.pool["query_decomposer"].prompt
+    assert [one.text for one in get_library(evolved)] == ["take the calculator"]
+    assert "Wake up." in evolved.agents_by_id["query_decomposer"].prompt
     assert evolved.lineage.parent == Workflow.model_validate(result["ran"]).fingerprint
 
 
@@ -112,7 +112,7 @@ def test_a_thread_keeps_what_it_has_learned_for_the_next_question(tmp_path: Path
     config: Any = {"configurable": {"thread_id": "t"}}
     first = graph.invoke(ASKED, config, context=EVOLVE)
     after = graph.invoke({"question": "What are you?"}, config)
-    assert library_of(workflow_of(after)) == library_of(workflow_of(first)) != ()
+    assert get_library(workflow_of(after)) == get_library(workflow_of(first)) != ()
     assert [step["agent"] for step in after["trajectories"][0]["steps"]] == list(LONG)
 
 
@@ -134,7 +134,7 @@ async def test_a_run_that_failed_goes_on_where_it_stopped() -> None:
 
 
 def test_the_offline_model_answers_and_learns_without_a_key() -> None:
-    graph = hera.build(tools=[search], assess=assess, config=HeraConfig(group=2)).compile()
+    graph = hera.build(tools=[search], grader=assess, config=HeraConfig(group=2)).compile()
     assert graph.invoke(ASKED)["answer"]
     result = graph.invoke(ASKED, context=EVOLVE)
     assert result["usage"]["calls"] > 20
@@ -167,7 +167,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_paid() -> None:
 def test_an_edited_prompt_holds_for_one_run() -> None:
     graph = built().compile()
     edited = graph.invoke(ASKED, context={"prompt_query_decomposer": "You sleep."})
-    assert workflow_of(edited).pool["query_decomposer"].prompt != "You sleep."
+    assert workflow_of(edited).agents_by_id["query_decomposer"].prompt != "You sleep."
     assert graph.get_context_jsonschema()["properties"]["prompt_calculator"]["langgraph_nodes"] == ["rollout"]
 
 
@@ -195,7 +195,7 @@ async def test_the_server_draws_and_runs_what_is_saved(tmp_path: Path, monkeypat
     runtime: Any = SimpleNamespace(store=store)
     served = await hera.graph({"configurable": {}}, runtime)
     assert (await served.ainvoke(ASKED))["answer"]
-    workflow = workflow_of(await served.ainvoke(ASKED)).learned(experience=[])
-    await Library(store).save("hera", workflow, run="r", step=1)
+    workflow = workflow_of(await served.ainvoke(ASKED)).with_memory(experience=[])
+    await WorkflowLibrary(store).save("hera", workflow, run="r", step=1)
     again = await hera.graph({"configurable": {}}, runtime)
     assert workflow_of(await again.ainvoke(ASKED)) == workflow

@@ -14,12 +14,12 @@ from selfwire.core.budget import Budget
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, LibraryError
 from selfwire.core.scope import Scope
-from selfwire.core.topology import Caps
+from selfwire.core.topology import TopologyLimits
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.graphs import hiva
 from selfwire.runtime.exports import write_workflow
-from selfwire.runtime.workflow_library import Library, open_library
+from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 from tests.graphs.scripted import SCRIPT, ScriptedChat, built, trio
 
 ASKED = {"question": "What am I?"}
@@ -43,7 +43,7 @@ class Measure:
 
 
 @pytest.fixture
-def library() -> Library:
+def library() -> WorkflowLibrary:
     return open_library(":memory:")
 
 
@@ -110,13 +110,13 @@ def test_a_seed_team_obeys_the_switches_and_caps_of_the_config() -> None:
     model = ScriptedChat(calls_tool=("weigh", {"thing": "a cat"}))
     given = first_workflow(built(model, config=HivaConfig(tools=False, nodes=4, successors=2), **options))
     assert {agent.tools for agent in given.agents} == {()}
-    assert given.topology.caps == Caps(nodes=4, successors=2)
+    assert given.topology.caps == TopologyLimits(nodes=4, successors=2)
     assert model.heard == []
     with pytest.raises(ConfigError, match=r"3 nodes with up to 1 successors.*nodes=2 and successors=5"):
         built(model, config=HivaConfig(nodes=2), **options)
 
 
-async def test_a_seed_is_a_reference_in_the_library(library: Library) -> None:
+async def test_a_seed_is_a_reference_in_the_library(library: WorkflowLibrary) -> None:
     await library.save("three", trio(), run="r", step=1)
     for seed in ("three", "three@r.1", trio().fingerprint):
         assert first_workflow(built(ScriptedChat(), seed=seed, library=library)) == trio()
@@ -124,13 +124,13 @@ async def test_a_seed_is_a_reference_in_the_library(library: Library) -> None:
         built(ScriptedChat(), seed="four", library=library)
 
 
-async def test_without_a_seed_it_starts_from_the_head_of_its_name(library: Library) -> None:
+async def test_without_a_seed_it_starts_from_the_head_of_its_name(library: WorkflowLibrary) -> None:
     await library.save("three", trio(), run="r", step=1)
     assert first_workflow(built(ScriptedChat(), name="three", library=library)) == trio()
     assert len(first_workflow(built(ScriptedChat(), library=library)).agents) == 2
 
 
-async def test_a_run_may_choose_a_saved_workflow(library: Library) -> None:
+async def test_a_run_may_choose_a_saved_workflow(library: WorkflowLibrary) -> None:
     await library.save("three", trio(), run="r", step=1)
     graph = built(ScriptedChat(), library=library).compile()
     result = await graph.ainvoke(ASKED, context={"workflow": "three@r.1"})
@@ -139,7 +139,7 @@ async def test_a_run_may_choose_a_saved_workflow(library: Library) -> None:
         await graph.ainvoke(ASKED, context={"workflow": "four"})
 
 
-async def test_what_a_run_evolves_is_saved_under_its_thread(library: Library) -> None:
+async def test_what_a_run_evolves_is_saved_under_its_thread(library: WorkflowLibrary) -> None:
     graph = built(ScriptedChat(), name="riddles", library=library).compile(checkpointer=InMemorySaver())
     await graph.ainvoke(ASKED, on("mine"))
     assert await library.names() == ()
@@ -153,7 +153,7 @@ async def test_what_a_run_evolves_is_saved_under_its_thread(library: Library) ->
     assert versions[0].facts["embedder"] == "hashing-384"
 
 
-async def test_a_fork_of_a_thread_is_saved_beside_it(library: Library) -> None:
+async def test_a_fork_of_a_thread_is_saved_beside_it(library: WorkflowLibrary) -> None:
     model = ScriptedChat()
     graph = built(model, library=library).compile(checkpointer=InMemorySaver())
     await graph.ainvoke(ASKED, on("1"), context=EVOLVE)
@@ -164,7 +164,7 @@ async def test_a_fork_of_a_thread_is_saved_beside_it(library: Library) -> None:
     assert len({version.fingerprint for version in versions}) == len(versions) == 2
 
 
-async def test_a_thread_of_any_name_and_a_run_without_thread_are_saved(library: Library) -> None:
+async def test_a_thread_of_any_name_and_a_run_without_thread_are_saved(library: WorkflowLibrary) -> None:
     graph = built(ScriptedChat(), library=library)
     await graph.compile(checkpointer=InMemorySaver()).ainvoke(ASKED, on("user: 1/2"), context=EVOLVE)
     await graph.compile().ainvoke(ASKED, context=EVOLVE)

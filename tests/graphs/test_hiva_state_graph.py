@@ -16,11 +16,11 @@ from selfwire.core.trajectory import Routing, Step, Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
-from selfwire.evolvers.hiva.memory import Learned
+from selfwire.evolvers.hiva.memory import HivaMemory
 from selfwire.graphs import hiva
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.hiva.method import Hiva
-from selfwire.graphs.method_factory import Wiring
+from selfwire.graphs.method_factory import MethodFactory
 from tests.graphs.grading import no_grade
 from tests.graphs.scripted import AGGREGATOR, SOURCE, ScriptedChat, built, trio
 
@@ -105,7 +105,7 @@ def test_without_an_environment_the_team_learns_from_its_own_criticism() -> None
     result = built(ScriptedChat()).compile().invoke(ASKED, context=EVOLVE)
     seed, evolved = hiva.build().compile().invoke(ASKED)["workflow"], Workflow.model_validate(result["workflow"])
     assert len(evolved.topology.nodes) == 3
-    assert evolved.pool["source"].prompt == "You work exactly."
+    assert evolved.agents_by_id["source"].prompt == "You work exactly."
     assert evolved.lineage.parent == Workflow.model_validate(seed).fingerprint
     assert result["oracle"] is False
 
@@ -131,7 +131,7 @@ def test_without_env_nobody_asks_the_environment() -> None:
 @pytest.mark.parametrize(("environment", "refitted"), [(True, True), (False, False)])
 async def test_without_env_held_out_verdicts_teach_nothing(environment: bool, refitted: bool) -> None:
     config = HivaConfig(environment=environment)
-    method = Wiring("hiva", Hiva, config, embedder="hashing").method
+    method = MethodFactory("hiva", Hiva, config, embedder="hashing").method
     done = Trajectory(
         question=Question(id="t", input="What?"),
         workflow="w",
@@ -141,12 +141,12 @@ async def test_without_env_held_out_verdicts_teach_nothing(environment: bool, re
         notes={"concepts": TaskConcepts(main="riddle").model_dump(mode="json")},
     )
     taught = await method.learn_held_out(trio(), [done])
-    assert bool(Learned.of(taught).evidence) is refitted
+    assert bool(HivaMemory.of(taught).evidence) is refitted
 
 
 async def test_what_was_left_out_and_what_reflection_cost_is_noted() -> None:
     model = ScriptedChat()
-    method = Wiring("hiva", Hiva, HivaConfig(), model, embedder="hashing").method
+    method = MethodFactory("hiva", Hiva, HivaConfig(), model, embedder="hashing").method
     done = await method.solve(trio(), Question(id="t", input="What?"), scope=Scope(phase="rollout"))
     graded = done.with_feedback(Feedback(score=0, solved=False, text="wrong"))
     [first, *others] = graded.steps
@@ -206,7 +206,7 @@ def test_the_team_is_drawn_and_the_evolved_one_after_it() -> None:
     graph = built(ScriptedChat())
     assert team_of(graph.compile()) == {"source", "aggregator"}
     evolved = Workflow.model_validate(graph.compile().invoke(ASKED, context=EVOLVE)["workflow"])
-    assert team_of(hiva.build(seed=evolved).compile()) == set(evolved.topology.agents)
+    assert team_of(hiva.build(initial=evolved).compile()) == set(evolved.topology.agents)
     assert len(evolved.topology.agents) == 3
 
 

@@ -9,11 +9,11 @@ from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.trained_router.config import RouterConfig, SamplingConfig, TrainConfig
-from selfwire.evolvers.trained_router.decisions import Layered
-from selfwire.graphs.agent_node import TeamRun
+from selfwire.evolvers.trained_router.decisions import LayeredWorkflow
+from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.team import run_team
-from selfwire.graphs.trained_router.learning import episode_of, updated
-from selfwire.graphs.trained_router.routing import SAMPLING, learned_routing, team_episode
+from selfwire.graphs.trained_router.learning import to_router_episode, update_router
+from selfwire.graphs.trained_router.routing import SAMPLING, make_learned_router, to_team_episode
 from selfwire.runtime.embeddings import HashingEmbedder
 from tests.graphs.teams import Echo, topology
 
@@ -31,16 +31,16 @@ def team(edges: str = "s>fish s>wood s>z fish>z wood>z") -> Workflow:
 async def ran(
     workflow: Workflow, question: Question, *, seed: int = 0, sampling: SamplingConfig = NARROW
 ) -> Trajectory:
-    routing = await learned_routing(workflow, question, Echo(), EMBEDDER, sampling=sampling)
-    run = TeamRun(
+    routing = await make_learned_router(workflow, question, Echo(), EMBEDDER, sampling=sampling)
+    run = TeamContext(
         question=question,
         scope=Scope(task=question.id, seed=seed),
-        agents=workflow.pool,
+        agents=workflow.agents_by_id,
         act=routing.act,
         router=routing.router,
     )
     done = await run_team(workflow.topology, run)
-    decided = team_episode(done, workflow)
+    decided = to_team_episode(done, workflow)
     return done.replace(notes={"episode": decided.model_dump(mode="json")} if decided else {})
 
 
@@ -60,13 +60,13 @@ async def test_the_router_draws_among_successors_and_the_sink_always_carries() -
 
 
 async def test_a_run_notes_a_decision_per_node_that_had_a_choice() -> None:
-    episode = team_episode(await ran(team(), WET), team())
+    episode = to_team_episode(await ran(team(), WET), team())
     assert episode is not None
     (decision,) = episode.decisions
     assert decision.agents == ("fish", "wood")
     assert decision.rows == ("Question: how deep is the sea", "Deciding: opens", "Answer so far: s()")
     straight = team("s>fish fish>z")
-    assert team_episode(await ran(straight, WET), straight) is None
+    assert to_team_episode(await ran(straight, WET), straight) is None
 
 
 async def test_an_agent_with_two_nodes_is_chosen_for_both() -> None:
@@ -94,16 +94,20 @@ async def test_rewards_of_runs_change_who_is_chosen_next() -> None:
 
     before = await share()
     for number in range(12):
-        episodes = [one for seed in range(8) if (one := episode_of(await graded(8 * number + seed)))]
-        workflow, _, _ = await updated(workflow, episodes, config, TrainConfig(rate=1e-3), EMBEDDER)
+        episodes = [one for seed in range(8) if (one := to_router_episode(await graded(8 * number + seed)))]
+        workflow, _, _ = await update_router(workflow, episodes, config, TrainConfig(rate=1e-3), EMBEDDER)
     assert before < 0.5
     assert await share() > 0.8
 
 
 async def test_an_agent_that_is_born_into_the_team_can_be_chosen_at_once() -> None:
-    workflow, _, _ = await updated(
+    workflow, _, _ = await update_router(
         team(),
-        [one.replace(reward=reward) for reward in (0.0, 1.0) if (one := team_episode(await ran(team(), WET), team()))],
+        [
+            one.replace(reward=reward)
+            for reward in (0.0, 1.0)
+            if (one := to_team_episode(await ran(team(), WET), team()))
+        ],
         RouterConfig(sampling=NARROW, transfer=True),
         TrainConfig(),
         EMBEDDER,
@@ -127,12 +131,12 @@ async def test_a_team_is_lent_the_router_of_another_one() -> None:
     rewarded = [
         one.replace(reward=float("wood" in one.decisions[0].layered.layers[0]))
         for seed in range(40)
-        if (one := team_episode(await ran(team(), WET, seed=seed), team()))
+        if (one := to_team_episode(await ran(team(), WET, seed=seed), team()))
     ]
     config = RouterConfig(sampling=NARROW, transfer=True)
-    trained, _, _ = await updated(team(), rewarded, config, TrainConfig(rate=1e-3), EMBEDDER)
+    trained, _, _ = await update_router(team(), rewarded, config, TrainConfig(rate=1e-3), EMBEDDER)
     deeper = team("s>fish s>wood fish>wood fish>z wood>z").replace(method="handmade")
-    lent = deeper.learned(router=trained.memory["router"])
+    lent = deeper.with_memory(router=trained.memory["router"])
     assert lent.memory == trained.memory
 
     async def scores(workflow: Workflow) -> float:
@@ -144,7 +148,7 @@ async def test_a_team_is_lent_the_router_of_another_one() -> None:
 
 
 async def test_layers_are_those_of_one_node() -> None:
-    episode = team_episode(await ran(team(), WET, sampling=SAMPLING.replace(mass=1.0)), team())
+    episode = to_team_episode(await ran(team(), WET, sampling=SAMPLING.replace(mass=1.0)), team())
     assert episode is not None
     assert sorted(episode.decisions[0].layered.layers[0]) == ["fish", "wood"]
-    assert isinstance(episode.decisions[0].layered, Layered)
+    assert isinstance(episode.decisions[0].layered, LayeredWorkflow)

@@ -16,19 +16,19 @@ from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import total
-from selfwire.core.values import fingerprint, thawed
+from selfwire.core.usage import sum_usages
+from selfwire.core.values import fingerprint, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
-from selfwire.graphs.method_protocol import Evolved, Method
-from selfwire.graphs.method_registry import METHODS, method
-from selfwire.graphs.rollouts import Ground, graded, roll_out
+from selfwire.graphs.method_protocol import EvolveResult, Method
+from selfwire.graphs.method_registry import METHOD_REGISTRY, make_method
+from selfwire.graphs.rollouts import RolloutContext, collect_rollouts, grade_trajectory
 from selfwire.graphs.team import LENIENT
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.journalled_tools import journalled
+from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.metered import CallPolicy, MeteredModel
+from selfwire.runtime.metered import CallSettings, MeteredModel
 from selfwire.runtime.offline.faults import OfflineError
 from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.offline.wire import requested_schema
@@ -42,7 +42,7 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 """Knobs that make a method's runs short, or let it learn at all; none is needed."""
 
-pytestmark = pytest.mark.parametrize("name", METHODS)
+pytestmark = pytest.mark.parametrize("name", METHOD_REGISTRY)
 
 
 class CountingChat(OfflineChat):
@@ -89,18 +89,18 @@ class Bench:
     knobs: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
-    def ground(self) -> Ground:
+    def ground(self) -> RolloutContext:
         endless = Ledger(Budget())  # what is stopped is stopped in the midst of its calls
-        return Ground(
+        return RolloutContext(
             ARCHIVE.environment, self.journal, endless, concurrency=2, calls_per_task=1, keep_errors_below=1.0
         )
 
     @cached_property
     def method(self) -> Method:
         ledger = Ledger(self.budget, spent=self.journal.spend())
-        model = MeteredModel(self.chat, journal=self.journal, ledger=ledger, policy=CallPolicy(retries=0))
-        tools = journalled(ARCHIVE.toolbox, self.journal)
-        return method(
+        model = MeteredModel(self.chat, journal=self.journal, ledger=ledger, policy=CallSettings(retries=0))
+        tools = add_journal(ARCHIVE.toolbox, self.journal)
+        return make_method(
             self.name,
             model=model,
             toolbox=tools,
@@ -110,7 +110,7 @@ class Bench:
 
     @property
     def start(self) -> Workflow:
-        return self.method.seed(ARCHIVE.tools)
+        return self.method.make_initial_workflow(ARCHIVE.tools)
 
     @property
     def asked(self) -> int:
@@ -120,13 +120,13 @@ class Bench:
         async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
             return await self.method.explore(workflow, question, scope=scope)
 
-        return await roll_out(self.ground, play, self.start, tasks, self.scope("rollout"), lambda done: None)
+        return await collect_rollouts(self.ground, play, self.start, tasks, self.scope("rollout"), lambda done: None)
 
-    async def evolved(self, found: Sequence[Trajectory]) -> Evolved:
+    async def evolved(self, found: Sequence[Trajectory]) -> EvolveResult:
         tasks = {task.id: task for task in TASKS}
 
         async def grade(done: Trajectory, at: Scope) -> Trajectory:
-            return await graded(self.ground, tasks[done.question.id], done, at)
+            return await grade_trajectory(self.ground, tasks[done.question.id], done, at)
 
         return await self.method.evolve(self.start, found, scope=self.scope("evolve"), grade=grade)
 
@@ -149,28 +149,28 @@ def compared(values: Sequence[Any]) -> str:
 async def test_the_seed_workflow_is_valid_and_round_trips(name: str) -> None:
     made = Bench(name)
     for tools in ((), ARCHIVE.tools):
-        seed = made.method.seed(tools)
+        seed = made.method.make_initial_workflow(tools)
         assert seed.method == made.method.name == name
         assert seed.lineage.parent is None
         assert seed.topology.problems(LENIENT) == ()
         assert {tool for agent in seed.agents for tool in agent.tools} <= set(ARCHIVE.toolbox if tools else ())
         assert Workflow.model_validate_json(seed.model_dump_json()) == seed
-        assert made.method.adopted(seed).fingerprint == seed.fingerprint
+        assert made.method.prepare_workflow(seed).fingerprint == seed.fingerprint
 
 
 async def test_a_seed_holds_nothing_that_its_toolbox_lacks_though_tools_are_wrapped_before_a_run(name: str) -> None:
     searches = {"search": ARCHIVE.toolbox["search"]}
-    made = method(name, model=Bench(name).chat, toolbox=searches, embedder=HashingEmbedder())  # type: ignore[arg-type]
-    assert {tool for agent in made.seed(("search",)).agents for tool in agent.tools} <= set(searches)
+    made = make_method(name, model=Bench(name).chat, toolbox=searches, embedder=HashingEmbedder())  # type: ignore[arg-type]
+    assert {tool for agent in made.make_initial_workflow(("search",)).agents for tool in agent.tools} <= set(searches)
 
 
 async def test_a_plain_question_is_answered_without_labels(name: str) -> None:
     made = Bench(name)
-    done = await made.method.solve(made.method.seed(), PLAIN, scope=made.scope("run"))
+    done = await made.method.solve(made.method.make_initial_workflow(), PLAIN, scope=made.scope("run"))
     assert done.error is None
     assert done.answer
     assert done.feedback is None
-    assert done.workflow == made.method.seed().fingerprint
+    assert done.workflow == made.method.make_initial_workflow().fingerprint
     assert done.usage.calls == made.asked > 0
     assert Trajectory.model_validate_json(done.model_dump_json()) == done
 
@@ -184,10 +184,10 @@ async def test_what_evolves_is_a_valid_workflow_whose_parent_is_recorded(name: s
     now = evolved.workflow
     assert now.topology.problems(LENIENT) == ()
     assert Workflow.model_validate_json(now.model_dump_json()) == now
-    assert made.method.adopted(now).fingerprint == now.fingerprint
+    assert made.method.prepare_workflow(now).fingerprint == now.fingerprint
     if now.fingerprint != seed.fingerprint:
         assert now.lineage.parent == seed.fingerprint
-    assert json.loads(evolved.model_dump_json())["notes"] == thawed(evolved.notes)
+    assert json.loads(evolved.model_dump_json())["notes"] == to_plain_json(evolved.notes)
     again = await made.method.solve(now, TASKS[0].question, scope=made.scope("gate"))
     assert again.workflow == now.fingerprint
     assert again.answer is not None
@@ -196,9 +196,9 @@ async def test_what_evolves_is_a_valid_workflow_whose_parent_is_recorded(name: s
 async def test_what_is_rejected_leaves_the_team_and_what_is_pruned_is_legal(name: str) -> None:
     made = Bench(name)
     evolved = (await made.evolved(await made.explored())).workflow
-    kept = made.method.keep_learned(made.start, await made.method.learn_held_out(evolved, ()))
+    kept = made.method.carry_over_memory(made.start, await made.method.learn_held_out(evolved, ()))
     assert (kept.agents, kept.topology) == (made.start.agents, made.start.topology)
-    if (removal := made.method.pruned(evolved)) is not None:
+    if (removal := made.method.propose_pruning(evolved)) is not None:
         assert evolved.apply(removal).topology.problems(LENIENT) == ()
 
 
@@ -229,7 +229,7 @@ async def test_it_goes_on_after_a_stop_and_sends_no_request_twice(name: str) -> 
 async def test_a_knob_that_cannot_be_is_named(name: str) -> None:
     def wired(config: dict[str, Any]) -> None:
         made = Bench(name)
-        method(name, model=made.chat, toolbox={}, embedder=HashingEmbedder(), config=config)  # type: ignore[arg-type]
+        make_method(name, model=made.chat, toolbox={}, embedder=HashingEmbedder(), config=config)  # type: ignore[arg-type]
 
     with pytest.raises(ConfigError, match=f"config of {name}: nonsense: .*; knobs are ") as complaint:
         wired({"nonsense": 1})
@@ -243,7 +243,7 @@ async def test_a_knob_that_cannot_be_is_named(name: str) -> None:
 async def test_what_asks_cost_in_vain_is_told_as_it_stands_in_the_journal(name: str, garbling: str) -> None:
     made = Bench(name, chat=GARBLING[garbling].model_copy())
     for task in TASKS:
-        told = total(one.usage for one in await made.explored([task]))
+        told = sum_usages(one.usage for one in await made.explored([task]))
         booked = await made.journal.spend_at(task=task.id)
         assert (told.calls, told.tokens) == (booked.calls, booked.tokens)
         assert told.calls > 0

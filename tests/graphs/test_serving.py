@@ -13,12 +13,12 @@ from langgraph.store.memory import InMemoryStore
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import BudgetError, ConfigError, LibraryError
-from selfwire.core.topology import chain
+from selfwire.core.topology import make_chain
 from selfwire.core.workflow import Workflow
 from selfwire.graphs import dytopo, evomas, hera, hiva, tacomas
 from selfwire.graphs.dytopo.serve import SERVICE as DYTOPO
 from selfwire.graphs.tacomas.serve import SERVICE as TACOMAS
-from selfwire.runtime.workflow_library import Library, open_library
+from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 from tests.graphs.dev_server import ROOT
 from tests.graphs.scripted import SOURCE, trio
 
@@ -90,7 +90,7 @@ async def test_what_another_process_saves_is_served_next(home: Path) -> None:
 async def test_a_team_larger_than_a_fresh_one_may_become_is_served(home: Path) -> None:
     names = [f"n{i}" for i in range(14)]
     large = Workflow(
-        method="hiva", agents=tuple(Agent(id=n, prompt=f"You are {n}.") for n in names), topology=chain(*names)
+        method="hiva", agents=tuple(Agent(id=n, prompt=f"You are {n}.") for n in names), topology=make_chain(*names)
     )
     with open_library(home) as library:
         await library.save("hiva", large, run="r", step=1)
@@ -131,7 +131,7 @@ async def test_what_is_evolved_is_saved_under_the_name_that_was_served(home: Pat
 async def test_without_a_library_the_servers_store_is_one(home: Path) -> None:
     store = InMemoryStore()
     result = await (await served(store=store)).ainvoke(ASKED, context={"evolve": True, "iterations": 3})
-    evolved = await Library(store).load("hiva")
+    evolved = await WorkflowLibrary(store).load("hiva")
     assert Workflow.model_validate(result["workflow"]) == evolved
     assert drawn(await served(store=store)) == set(evolved.topology.agents)
     assert not list(home.parent.iterdir())
@@ -183,7 +183,8 @@ def renamed(workflow: Workflow, old: str, new: str) -> Workflow:
 
 
 SEEDS = {
-    name: service.wired("offline", {}).method.seed() for name, service in (("tacomas", TACOMAS), ("dytopo", DYTOPO))
+    name: service.wired("offline", {}).method.make_initial_workflow()
+    for name, service in (("tacomas", TACOMAS), ("dytopo", DYTOPO))
 }
 REWIRING: dict[str, tuple[str, Any]] = {"tacomas": ("searcher", tacomas.build), "dytopo": ("Researcher", dytopo.build)}
 
@@ -215,7 +216,7 @@ async def test_prompts_model_and_budget_are_chosen_per_run(home: Path, method: s
     assert fields[f"prompt_{worker}"]["langgraph_nodes"] == [worker]
     edits: Any = {"rounds": 1, f"prompt_{worker}": "You brainstorm."}
     result = await made.ainvoke(ASKED, context=edits)
-    assert Workflow.model_validate(result["workflow"]).pool[worker].prompt == "You brainstorm."
+    assert Workflow.model_validate(result["workflow"]).agents_by_id[worker].prompt == "You brainstorm."
     with pytest.raises(BudgetError, match="calls"):
         await made.ainvoke(ASKED, context={"calls": 2})
     with pytest.raises(ConfigError, match="unknown model 'gpt'"):
@@ -233,7 +234,7 @@ async def test_a_graph_in_python_runs_a_saved_team(method: str) -> None:
     with pytest.raises(ConfigError, match="built without library"):
         await build().compile().ainvoke(ASKED, context={"workflow": "other"})
     with pytest.raises(ConfigError, match="belongs to 'hiva'"):
-        build(seed=trio())
+        build(initial=trio())
 
 
 async def test_an_assistant_may_choose_a_domain(home: Path) -> None:

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from selfwire.cli.run_details import coevolved, ended, staged
+from selfwire.cli.run_details import format_end, format_stage, format_tacomas_round
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, OutageError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.values import thawed
+from selfwire.core.values import to_plain_json
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.tacomas.config import TacomasConfig
@@ -19,9 +19,9 @@ from selfwire.graphs import tacomas
 from selfwire.graphs.dytopo import Dytopo
 from selfwire.graphs.evomas import Evomas
 from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.method_registry import method
+from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.tacomas import Tacomas
-from selfwire.graphs.trained_router.learning import episode_of
+from selfwire.graphs.trained_router.learning import to_router_episode
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
@@ -39,15 +39,15 @@ HALF_GOOD = verdict(True, False, True, True)
 
 async def rewired(model: Any, **knobs: Any) -> tuple[Trajectory, list[Round]]:
     team = Tacomas(MeteredModel(model), {}, TacomasConfig(rounds=4, **knobs))
-    done = await team.solve(team.seed(), ASKED, scope=Scope(task="q"))
-    return done, [Round.model_validate(thawed(one)) for one in done.notes["rounds"]]
+    done = await team.solve(team.make_initial_workflow(), ASKED, scope=Scope(task="q"))
+    return done, [Round.model_validate(to_plain_json(one)) for one in done.notes["rounds"]]
 
 
 async def staged_run(model: Any, *layers: list[str], journal: Journal | None = None) -> tuple[Trajectory, list[Stage]]:
     config = test_evomas.config(*layers)
     team = Evomas(MeteredModel(model, journal=journal), {}, HashingEmbedder(64), config)
-    done = await team.solve(team.seed(), ASKED, scope=Scope(task="q"))
-    return done, [Stage.model_validate(thawed(one)) for one in done.notes["stages"]]
+    done = await team.solve(team.make_initial_workflow(), ASKED, scope=Scope(task="q"))
+    return done, [Stage.model_validate(to_plain_json(one)) for one in done.notes["stages"]]
 
 
 async def test_a_judge_that_fails_ends_the_run_with_the_best_judged_round() -> None:
@@ -57,8 +57,8 @@ async def test_a_judge_that_fails_ends_the_run_with_the_best_judged_round() -> N
     assert [one.fault is not None and DOWN in one.fault for one in rounds] == [False, False, True]
     assert (done.answer, done.error) == (rounds[0].answer, None)
     assert (done.notes["figures"]["stop"], done.notes["figures"]["best"]) == ("failure", 0)
-    assert ended(thawed(done.notes)).startswith("failure; the answer is that of round 1")
-    assert any("the run ends here" in line and DOWN in line for line in coevolved(rounds[-1]))
+    assert format_end(to_plain_json(done.notes)).startswith("failure; the answer is that of round 1")
+    assert any("the run ends here" in line and DOWN in line for line in format_tacomas_round(rounds[-1]))
 
 
 async def test_where_no_round_was_judged_the_last_answer_stands() -> None:
@@ -94,8 +94,8 @@ async def test_an_evaluator_that_fails_ends_the_run_with_what_was_passed_before(
     assert (done.answer, done.error, done.notes["status"]) == ("answer 2", None, "failure")
     assert [one.fault is not None and DOWN in one.fault for one in stages] == [False, True]
     assert stages[-1].outcome == "answer 4"
-    assert any("the run ends here" in line and DOWN in line for line in staged(stages[-1]))
-    assert (episode := episode_of(done)) is not None
+    assert any("the run ends here" in line and DOWN in line for line in format_stage(stages[-1]))
+    assert (episode := to_router_episode(done)) is not None
     assert episode.reward is None  # what was cut short teaches nothing
 
 
@@ -132,22 +132,22 @@ QUICK: dict[str, dict[str, Any]] = {
 async def test_what_a_budget_stops_tells_the_best_until_then(name: str) -> None:
     def made(ledger: Ledger) -> Method:
         model = MeteredModel(OfflineChat(), ledger=ledger)
-        return method(name, model=model, toolbox={}, embedder=HashingEmbedder(), config=QUICK[name])
+        return make_method(name, model=model, toolbox={}, embedder=HashingEmbedder(), config=QUICK[name])
 
     whole, reached = Ledger(), list[Trajectory | None]()
     team = made(whole)
-    await team.solve(team.seed(), ASKED, scope=Scope(task="q"))
+    await team.solve(team.make_initial_workflow(), ASKED, scope=Scope(task="q"))
     for calls in (1, whole.spent.calls - 1):
         team = made(Ledger(Budget(calls=calls)))
         with pytest.raises(BudgetError) as stopped:
-            await team.solve(team.seed(), ASKED, scope=Scope(task="q"))
-        reached.append(stopped.value.reached)
+            await team.solve(team.make_initial_workflow(), ASKED, scope=Scope(task="q"))
+        reached.append(stopped.value.partial_result)
     nothing, late = reached
     assert nothing is None
     assert late is not None
     assert late.answer
     assert late.error is None
-    assert ended(thawed(late.notes)).startswith("stopped")
+    assert format_end(to_plain_json(late.notes)).startswith("stopped")
     assert Trajectory.model_validate_json(late.model_dump_json()) == late
 
 
@@ -155,20 +155,20 @@ async def test_what_a_budget_stops_before_a_verdict_is_the_round_that_was_judged
     ledger = Ledger(Budget(calls=19))  # a checklist, and per round five agents, a judge, contributions, five notes
     team = Tacomas(MeteredModel(test_tacomas.scripted(), ledger=ledger), {}, TacomasConfig(rounds=4))
     with pytest.raises(BudgetError) as stopped:
-        await team.solve(team.seed(), ASKED, scope=Scope(task="q"))
-    assert (reached := stopped.value.reached) is not None
+        await team.solve(team.make_initial_workflow(), ASKED, scope=Scope(task="q"))
+    assert (reached := stopped.value.partial_result) is not None
     assert (reached.answer, reached.notes["figures"]["best"], reached.usage.calls) == ("answer 5", 0, 18)
 
 
 async def test_an_outage_still_stops_and_tells_the_best_until_then() -> None:
     class Out(SpokenModel):
-        async def ask(self, schema: Any, messages: Any, *, scope: Scope, **options: Any) -> Any:
+        async def generate_structured(self, schema: Any, messages: Any, *, scope: Scope, **options: Any) -> Any:
             if (scope.node, scope.visit) == ("Manager", 1):
                 raise OutageError("nobody answers")
-            return await super().ask(schema, messages, scope=scope, **options)
+            return await super().generate_structured(schema, messages, scope=scope, **options)
 
     team = Dytopo(Out(), {}, HashingEmbedder(), DytopoConfig())
     with pytest.raises(OutageError) as stopped:
-        await team.solve(team.seed(domain="math"), ASKED, scope=Scope(task="q"))
-    assert (reached := stopped.value.reached) is not None
+        await team.solve(team.make_initial_workflow(domain="math"), ASKED, scope=Scope(task="q"))
+    assert (reached := stopped.value.partial_result) is not None
     assert (reached.answer, reached.notes["stopped"], len(reached.notes["rounds"])) == ("7", "stopped", 2)

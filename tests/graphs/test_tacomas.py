@@ -13,7 +13,7 @@ from pydantic import Field
 
 from selfwire.core.agent import Agent
 from selfwire.core.budget import Budget
-from selfwire.core.drawing import mermaid
+from selfwire.core.drawing import to_mermaid
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question, Task
@@ -188,14 +188,14 @@ def test_refinements_reach_the_next_round_and_no_other_question() -> None:
 
 def cyclic() -> Workflow:
     """The team of five with an edge back from the sink to the searcher."""
-    start = Tacomas(MeteredModel(OfflineChat()), {}).seed()
+    start = Tacomas(MeteredModel(OfflineChat()), {}).make_initial_workflow()
     edges = (*start.topology.edges, Edge(source="reflector", target="searcher"))
     return start.replace(topology=start.topology.replace(edges=edges))
 
 
 def test_a_cycle_delivers_in_the_next_round() -> None:
     model = scripted()
-    tacomas.build(model, seed=cyclic(), config=TacomasConfig(rounds=2)).compile().invoke(ASKED)
+    tacomas.build(model, initial=cyclic(), config=TacomasConfig(rounds=2)).compile().invoke(ASKED)
     searcher = [text for text in model.sent if text.startswith("You are the searcher")]
     assert "From reflector:" not in searcher[0]
     assert "From reflector:\nanswer 5" in searcher[1]
@@ -204,7 +204,7 @@ def test_a_cycle_delivers_in_the_next_round() -> None:
 def test_d10_messages_to_the_dead_are_recorded_as_lost() -> None:
     death = {**NOTHING, "birth_death_pairs": [{"v_dead": "searcher", "v_new": None}]}
     graph = tacomas.build(
-        scripted(SlowUpdate=[death, NOTHING]), seed=cyclic(), config=TacomasConfig(rounds=3, interval=1)
+        scripted(SlowUpdate=[death, NOTHING]), initial=cyclic(), config=TacomasConfig(rounds=3, interval=1)
     ).compile()
     first, *_ = rounds_of(graph.invoke(ASKED))
     assert (first.deaths, first.lost) == (("searcher",), ("reflector->searcher",))
@@ -241,7 +241,7 @@ def test_an_agent_without_a_place_has_no_share() -> None:
     idle = Agent(id="idle", prompt="You wait.")
     team = cyclic()
     spare = team.replace(agents=(*team.agents, idle))
-    result = tacomas.build(scripted(), seed=spare, config=TacomasConfig(rounds=3)).compile().invoke(ASKED)
+    result = tacomas.build(scripted(), initial=spare, config=TacomasConfig(rounds=3)).compile().invoke(ASKED)
     assert set(result["weights"]) == set(NAMES)
 
 
@@ -253,10 +253,10 @@ def test_a_blank_question_is_refused(question: dict[str, str]) -> None:
 
 def test_a_team_whose_tools_are_missing_is_refused() -> None:
     team = cyclic()
-    seeker = team.pool["searcher"].replace(tools=("search",))
+    seeker = team.agents_by_id["searcher"].replace(tools=("search",))
     agents = tuple(seeker if agent.id == "searcher" else agent for agent in team.agents)
     with pytest.raises(ConfigError, match="search"):
-        tacomas.build(scripted(), seed=team.replace(agents=agents))
+        tacomas.build(scripted(), initial=team.replace(agents=agents))
 
 
 def test_the_drawing_shows_the_figure_and_the_team() -> None:
@@ -294,7 +294,7 @@ def test_a_team_that_was_rewired_streams_its_new_nodes_and_is_drawn_right_after_
     assert rounds == [set(NAMES), set(NAMES), {*NAMES, "critic"} - {"searcher"}]
     ran = Topology.model_validate(last["figures"]["topology"])
     assert set(ran.agents) == rounds[-1]
-    assert "critic" in mermaid(ran)
+    assert "critic" in to_mermaid(ran)
     drawn = [Topology.model_validate(one["topology"]) for one in last["rounds"]]
     assert [set(one.agents) for one in drawn] == rounds
 
@@ -353,7 +353,9 @@ def test_a_meta_model_that_talks_garbage_changes_nothing(garbage: str) -> None:
     assert result["figures"]["calls"] == len(model.sent)
     assert [one.score for one in rounds_of(result)] == [None] * 3
     assert result["answer"] == result["rounds"][-1]["answer"]
-    assert Workflow.model_validate(result["workflow"]) == Tacomas(MeteredModel(OfflineChat()), {}).seed()
+    assert (
+        Workflow.model_validate(result["workflow"]) == Tacomas(MeteredModel(OfflineChat()), {}).make_initial_workflow()
+    )
     assert "no valid reply" in rounds_of(result)[1].refused[0].reason
     assert result["weights"] == pytest.approx(dict.fromkeys(NAMES, 0.2))
 
@@ -364,7 +366,7 @@ def test_a_meta_model_that_talks_garbage_changes_nothing(garbage: str) -> None:
 async def test_asks_without_a_valid_reply_are_in_what_a_question_cost() -> None:
     model = Babbling(script=SCRIPT, garbage="-")
     method = Tacomas(MeteredModel(model), {}, TacomasConfig(rounds=3))
-    done = await method.solve(method.seed(), Question(id="q", input="What?"), scope=Scope())
+    done = await method.solve(method.make_initial_workflow(), Question(id="q", input="What?"), scope=Scope())
     assert done.usage.calls == done.notes["figures"]["calls"] == len(model.sent)
     in_rounds = sum(Round.model_validate(one).usage.calls for one in done.notes["rounds"])
     assert in_rounds == len(model.sent) - 2  # the checklist comes before them
@@ -377,13 +379,13 @@ def offline(toolbox: Any = None, **knobs: Any) -> Tacomas:
 def test_it_is_a_method() -> None:
     method: Method = offline()
     assert method.name == "tacomas"
-    assert method.pruned(method.seed()) is None
+    assert method.propose_pruning(method.make_initial_workflow()) is None
 
 
 async def solved(question: Question, seed: int = 1, **knobs: Any) -> Trajectory:
     bench = archive(40)
     method = offline(bench.toolbox, **knobs)
-    return await method.solve(method.seed(bench.tools), question, scope=Scope(seed=seed))
+    return await method.solve(method.make_initial_workflow(bench.tools), question, scope=Scope(seed=seed))
 
 
 def first_of_kind(kind: str) -> Question:
@@ -405,7 +407,7 @@ async def test_the_offline_model_plays_every_part_and_the_same_seed_gives_the_sa
     assert one.question == question
     assert {step.visit for step in one.steps} == {one.notes["figures"]["best"]}
     assert one.usage.calls == one.notes["figures"]["calls"]
-    assert one.workflow == offline(archive(40).toolbox).seed(archive(40).tools).fingerprint
+    assert one.workflow == offline(archive(40).toolbox).make_initial_workflow(archive(40).tools).fingerprint
 
 
 async def test_lessons_are_off_by_default_and_reach_later_questions_where_they_are_on() -> None:
@@ -414,20 +416,20 @@ async def test_lessons_are_off_by_default_and_reach_later_questions_where_they_a
     async def twice(lessons: bool) -> tuple[Workflow, list[str]]:
         model = scripted(Verdict=[verdict(True, False, True, True)] * 2 + [verdict(True, True, True, True)])
         method = Tacomas(MeteredModel(model), {}, TacomasConfig(rounds=3, lessons=lessons))
-        done = await method.solve(method.seed(), question, scope=Scope())
-        learned = (await method.evolve(method.seed(), [done], scope=Scope(), grade=no_grade)).workflow
+        done = await method.solve(method.make_initial_workflow(), question, scope=Scope())
+        learned = (await method.evolve(method.make_initial_workflow(), [done], scope=Scope(), grade=no_grade)).workflow
         model.sent.clear()
         await method.solve(learned, question, scope=Scope(seed=1))
         return learned, [text for text in model.sent if "<lessons>" in text]
 
     learned, [shown] = await twice(lessons=True)
     assert "edge added searcher -> reflector: 1 times, mean change of the score +0.25" in shown
-    assert learned.topology == offline().seed().topology
+    assert learned.topology == offline().make_initial_workflow().topology
     served = scripted()
-    tacomas.build(served, seed=learned, config=TacomasConfig(rounds=3)).compile().invoke(ASKED)
+    tacomas.build(served, initial=learned, config=TacomasConfig(rounds=3)).compile().invoke(ASKED)
     assert any("edge added searcher -> reflector: 1 times" in text for text in served.sent)
     unchanged, [plain] = await twice(lessons=False)
-    assert unchanged == offline().seed()
+    assert unchanged == offline().make_initial_workflow()
     assert "(none)" in plain
 
 
@@ -436,7 +438,7 @@ async def test_what_is_on_record_is_not_asked_again() -> None:
     done = []
     for _ in range(2):
         method = Tacomas(MeteredModel(model, journal=journal), {}, TacomasConfig(rounds=3))
-        done.append(await method.solve(method.seed(), question, scope=Scope(run="r", task="q")))
+        done.append(await method.solve(method.make_initial_workflow(), question, scope=Scope(run="r", task="q")))
     assert done[0].answer == done[1].answer
     assert len(model.sent) == done[0].usage.calls == done[1].usage.calls
 
@@ -449,7 +451,7 @@ async def test_a_model_that_fails_outside_the_team_ends_the_run_as_an_error() ->
             return None
 
     method = Tacomas(MeteredModel(Broken(script=SCRIPT)), {})
-    done = await method.solve(method.seed(), Question(id="q", input="What?"), scope=Scope())
+    done = await method.solve(method.make_initial_workflow(), Question(id="q", input="What?"), scope=Scope())
     assert done.answer is None
     assert "the judge is down" in (done.error or "")
 
@@ -494,7 +496,7 @@ async def test_d3_the_reference_is_in_no_prompt_state_or_result() -> None:
     model, saver = scripted(), InMemorySaver()
     task = Task(id="t", input="What am I?", reference=CANARY, entities=(CANARY,))
     method = Tacomas(MeteredModel(model), {}, TacomasConfig(rounds=3))
-    done = await method.solve(method.seed(), task.question, scope=Scope(task=task.id))
+    done = await method.solve(method.make_initial_workflow(), task.question, scope=Scope(task=task.id))
     graph = tacomas.build(model, config=TacomasConfig(rounds=3)).compile(checkpointer=saver)
     graph.invoke({"question": task.question.input}, {"configurable": {"thread_id": "1"}})
     states = [repr(snapshot) for snapshot in saver.list({"configurable": {"thread_id": "1"}})]

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.cli.run_details import coevolved
+from selfwire.cli.run_details import format_tacomas_round
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.graphs import tacomas
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.models import make_chat_model
 from tests.graphs.answering import killed, local, speaks
 from tests.graphs.tacomas_process import ROUNDS
 from tests.wire.server import WireServer, refused, served
@@ -17,7 +17,7 @@ SINK, CALCULATOR = "You give the team's final answer", "You are the calculator"
 
 
 async def test_a_worker_that_keeps_failing_is_left_out_and_told() -> None:
-    with WireServer(served(chat_model("offline"))) as server:
+    with WireServer(served(make_chat_model("offline"))) as server:
         server.picky = lambda body: refused() if speaks(body, CALCULATOR) else None
         graph = tacomas.build(local(server.url), config=TacomasConfig(rounds=2, topology=False)).compile()
         result = await graph.ainvoke({"question": "What am I?"})
@@ -26,7 +26,9 @@ async def test_a_worker_that_keeps_failing_is_left_out_and_told() -> None:
     assert all("calculator" not in {score.agent for score in one.contributions} for one in rounds)
     assert all([*one.silent] == ["calculator"] for one in rounds)
     assert all("401" in one.silent["calculator"] for one in rounds)
-    assert all("calculator failed, and the round went on without it" in "\n".join(coevolved(one)) for one in rounds)
+    assert all(
+        "calculator failed, and the round went on without it" in "\n".join(format_tacomas_round(one)) for one in rounds
+    )
 
 
 @pytest.mark.slow

@@ -14,12 +14,12 @@ from selfwire.core.edits import AddEdge, RemoveEdge, Rewiring, RewritePrompt
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, TopologyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.topology import Edge, Node, Policy, Topology, chain, reachable
+from selfwire.core.topology import Edge, Node, ToleratedProblems, Topology, find_reachable, make_chain
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
-from selfwire.graphs.routers import fixed
-from selfwire.graphs.team import compile_team, run_team, team_input, trajectory
+from selfwire.graphs.routers import make_fixed_router
+from selfwire.graphs.team import compile_team, run_team, team_input, to_trajectory
 from selfwire.runtime.sync import run_sync
 from tests.graphs.teams import Echo, team_run, topology
 
@@ -41,13 +41,13 @@ def topologies(draw: st.DrawFn) -> Topology:
 
 
 def visited(workflow: Workflow) -> list[str]:
-    run = team_run(workflow.topology, agents=workflow.pool)
+    run = team_run(workflow.topology, agents=workflow.agents_by_id)
     return [step.node for step in run_sync(run_team(workflow.topology, run)).steps]
 
 
 def seed_of(*names: str) -> Workflow:
     agents = tuple(Agent(id=name, prompt=f"You {name}.") for name in names)
-    return Workflow(method="test", agents=agents, topology=chain(*names))
+    return Workflow(method="test", agents=agents, topology=make_chain(*names))
 
 
 def test_rewriting_one_edge_reroutes_the_next_run() -> None:
@@ -112,7 +112,7 @@ def test_agents_of_one_level_act_at_the_same_time(form: str) -> None:
 def test_the_sync_form_gives_the_same_trajectory() -> None:
     wanted = topology(SKIPPING)
     state = compile_team(wanted).invoke(team_input(), context=team_run(wanted))
-    assert trajectory(wanted, team_run(wanted), state) == asyncio.run(run_team(wanted, team_run(wanted)))
+    assert to_trajectory(wanted, team_run(wanted), state) == asyncio.run(run_team(wanted, team_run(wanted)))
 
 
 async def test_a_failing_agent_sends_nothing_and_the_team_goes_on() -> None:
@@ -176,7 +176,7 @@ def test_forbidden_problems_are_refused_and_listed() -> None:
     with pytest.raises(TopologyError, match="sink unreachable: z"):
         compile_team(topology("s>a"))
     with pytest.raises(TopologyError, match=r"cycle: .*; loose: x"):
-        compile_team(topology("s>a a>b b>a b>z s>x"), policy=Policy())
+        compile_team(topology("s>a a>b b>a b>z s>x"), policy=ToleratedProblems())
     compile_team(topology("s>a a>b b>a b>z s>x"))
 
 
@@ -192,7 +192,7 @@ async def test_a_rewritten_prompt_is_used_without_compiling() -> None:
     async def telling(agent: Agent, *_: object, **__: object) -> Any:
         return (await Echo()(agent, *_, **__)).replace(output=agent.prompt)  # type: ignore[arg-type]
 
-    wanted = chain("plan", "answer")
+    wanted = make_chain("plan", "answer")
     prompts = {name: Agent(id=name, prompt=f"now {name}") for name in ("plan", "answer")}
     assert (await run_team(wanted, team_run(wanted, telling))).answer == "You are answer."
     assert (await run_team(wanted, team_run(wanted, telling, agents=prompts))).answer == "now answer"
@@ -218,7 +218,7 @@ def test_exactly_the_topologys_edges_are_drawn(wanted: Topology) -> None:
 
     ends = {("__start__", "s"), *((node, "__end__") for node in after if "__end__" in after[node])}
     ways = {(source, shown(target)) for source, target in drawn if "@" not in source}
-    reached = reachable(wanted.successors, [wanted.entry])
+    reached = find_reachable(wanted.successors, [wanted.entry])
     assert ways - ends == {(edge.source, edge.target) for edge in wanted.edges if edge.source in reached}
     assert "__end__" in after["z"]
 
@@ -231,8 +231,8 @@ def test_the_state_survives_a_saver_and_a_thread_can_run_another_round() -> None
     run = team_run(wanted)
     first = saved.invoke(team_input(), config, context=run)
     assert saved.get_state(config).values == first
-    narrow = team_run(wanted, router=fixed({"s": ["z"]}))
-    second = trajectory(wanted, narrow, saved.invoke(team_input(), config, context=narrow))
+    narrow = team_run(wanted, router=make_fixed_router({"s": ["z"]}))
+    second = to_trajectory(wanted, narrow, saved.invoke(team_input(), config, context=narrow))
     assert [step.node for step in second.steps] == ["s", "z"]
 
 
@@ -242,7 +242,7 @@ def test_each_chosen_node_runs_once_and_after_its_predecessors(wanted: Topology,
     dice = random.Random(seed)
     plan = {n: [t for t in ts if dice.random() < 0.7 or not thin] for n, ts in wanted.successors.items()}
     act = Echo(delays={name: dice.choice([0, 0.001]) for name in wanted.agents})
-    done = asyncio.run(run_team(wanted, team_run(wanted, act, fixed(plan))))
+    done = asyncio.run(run_team(wanted, team_run(wanted, act, make_fixed_router(plan))))
     assert max(Counter(act.order).values()) == 1
     assert sorted(act.order) == sorted(expected(wanted, plan))
     assert [step.node for step in done.steps] == by_level(wanted, done)
@@ -254,7 +254,7 @@ def test_each_chosen_node_runs_once_and_after_its_predecessors(wanted: Topology,
 def expected(wanted: Topology, plan: dict[str, list[str]]) -> set[str]:
     late = wanted.closing_edges
     forward = {n: [t for t in ts if Edge(source=n, target=t) not in late] for n, ts in plan.items()}
-    return reachable(forward, [wanted.entry])
+    return find_reachable(forward, [wanted.entry])
 
 
 def by_level(wanted: Topology, done: Trajectory) -> list[str]:
@@ -267,11 +267,9 @@ def by_level(wanted: Topology, done: Trajectory) -> list[str]:
 def test_a_cycle_never_cuts_off_what_the_entry_reaches(wanted: Topology) -> None:
     inner = {n: [t for t in ts if n != wanted.sink] for n, ts in wanted.successors.items()}
     plan = {n: list(ts) for n, ts in wanted.successors.items()}
-    assert expected(wanted, plan) == reachable(inner, [wanted.entry])
+    assert expected(wanted, plan) == find_reachable(inner, [wanted.entry])
 
 
 def test_a_cycle_is_entered_where_messages_come_in() -> None:
     wanted = topology("s>writer writer>critic critic>writer critic>z")
     assert wanted.order() == ("s", "writer", "critic", "z")
-
-

@@ -24,8 +24,8 @@ from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.trained_router.config import SamplingConfig, TrainConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode
 from selfwire.evolvers.trained_router.reinforce import Update
-from selfwire.graphs.evomas.chooser_factory import Adapters
-from selfwire.graphs.rollouts import Ground
+from selfwire.graphs.evomas.chooser_factory import ChooserFactory
+from selfwire.graphs.rollouts import RolloutContext
 from selfwire.graphs.trained_router.training import Training
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.journal import Journal
@@ -44,7 +44,7 @@ class Scales:
 
     name = "scales"
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         solved = answer == task.reference
         return Feedback(score=float(solved), solved=solved, text="")
 
@@ -81,7 +81,7 @@ class Player:
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
-        self.adapters, self.embedder, self.clock = Adapters(), HashingEmbedder(), clock or Clock()
+        self.adapters, self.embedder, self.clock = ChooserFactory(), HashingEmbedder(), clock or Clock()
 
     async def __call__(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
         self.clock.tick()
@@ -125,7 +125,7 @@ async def train(
             training = Training(
                 run=RUN,
                 seed=0,
-                ground=Ground(
+                ground=RolloutContext(
                     Scales(), journal, Ledger(Budget()), concurrency=3, calls_per_task=1, keep_errors_below=0.5
                 ),
                 play=player,
@@ -137,7 +137,7 @@ async def train(
                 state=folder / STATE,
                 save=save,
             )
-            return await training.go(start or seed(), told), updates
+            return await training.execute(start or seed(), told), updates
     finally:
         journal.close()
 

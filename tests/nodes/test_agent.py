@@ -11,7 +11,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message
 from selfwire.core.usage import Usage
-from selfwire.nodes.agent import agent_act
+from selfwire.nodes.agent import make_agent_runner
 
 QUESTION = Question(id="q1", input="How high is it?")
 SCOPE = Scope(task="q1", node="solve", visit=1, sample=2)
@@ -27,7 +27,7 @@ class Scripted:
         self.scopes: list[Scope] = []
         self.heats: list[float | None] = []
 
-    async def reply(
+    async def generate(
         self,
         messages: Sequence[ChatMessage],
         *,
@@ -43,7 +43,7 @@ class Scripted:
         self.heats.append(temperature)
         return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
 
-    async def ask(
+    async def generate_structured(
         self,
         schema: type[Schema],
         messages: Sequence[ChatMessage],
@@ -85,7 +85,7 @@ async def test_an_agent_reads_prompt_notes_task_and_inbox() -> None:
     model = Scripted(ANSWER)
     agent = Agent(id="solver", prompt="You solve.", memory=("check units", "be brief"))
     inbox = (Message(source="plan", target="solve", text="go up"), Message(source="look", target="solve", text="seen"))
-    step = await agent_act(model, {})(agent, QUESTION, inbox, scope=SCOPE)
+    step = await make_agent_runner(model, {})(agent, QUESTION, inbox, scope=SCOPE)
     assert model.seen == [
         (
             ChatMessage.system("You solve.\n\nNotes from earlier work:\n- check units\n- be brief"),
@@ -99,14 +99,14 @@ async def test_an_agent_reads_prompt_notes_task_and_inbox() -> None:
 
 async def test_without_notes_the_system_message_is_the_prompt() -> None:
     model = Scripted(ANSWER)
-    await agent_act(model, {})(Agent(id="a", prompt="You solve."), QUESTION, (), scope=SCOPE)
+    await make_agent_runner(model, {})(Agent(id="a", prompt="You solve."), QUESTION, (), scope=SCOPE)
     assert model.seen[0] == (ChatMessage.system("You solve."), ChatMessage.user("Task:\nHow high is it?"))
 
 
 async def test_tools_run_in_the_order_of_the_calls_until_there_is_an_answer() -> None:
     wish = calling(("ruler", {"what": "tower"}), ("ruler", {"what": "house"}))
     model, ruler = Scripted(wish, ANSWER), Ruler()
-    step = await agent_act(model, {"ruler": ruler, "other": ruler})(HOLDER, QUESTION, (), scope=SCOPE)
+    step = await make_agent_runner(model, {"ruler": ruler, "other": ruler})(HOLDER, QUESTION, (), scope=SCOPE)
     assert [use.result for use in step.tools] == ["tower: 3 m", "house: 3 m"]
     assert model.seen[1][2:] == (
         wish.message,
@@ -120,7 +120,7 @@ async def test_tools_run_in_the_order_of_the_calls_until_there_is_an_answer() ->
 async def test_every_call_of_the_loop_has_its_own_place() -> None:
     wish = calling(("ruler", {"what": "tower"}), ("ruler", {"what": "tower"}))
     model, ruler = Scripted(wish, wish, ANSWER), Ruler()
-    await agent_act(model, {"ruler": ruler})(HOLDER, QUESTION, (), scope=SCOPE)
+    await make_agent_runner(model, {"ruler": ruler})(HOLDER, QUESTION, (), scope=SCOPE)
     assert [scope.node for scope in model.scopes] == ["solve", "solve#1", "solve#2"]
     assert [node for _, node in ruler.ran] == ["solve#0.0", "solve#0.1", "solve#1.0", "solve#1.1"]
     assert {(scope.visit, scope.sample) for scope in model.scopes} == {(1, 2)}
@@ -136,7 +136,7 @@ async def test_every_call_of_the_loop_has_its_own_place() -> None:
 )
 async def test_a_tools_complaint_is_read_by_the_agent_which_goes_on(name: str, arguments: Any, said: str) -> None:
     model = Scripted(calling((name, arguments)), ANSWER)
-    step = await agent_act(model, {"ruler": Ruler(), "scale": Ruler()})(HOLDER, QUESTION, (), scope=SCOPE)
+    step = await make_agent_runner(model, {"ruler": Ruler(), "scale": Ruler()})(HOLDER, QUESTION, (), scope=SCOPE)
     assert (step.tools[0].error, step.tools[0].result) == (True, said)
     assert model.seen[1][-1].content == said
     assert step.output == "3 m"
@@ -144,43 +144,43 @@ async def test_a_tools_complaint_is_read_by_the_agent_which_goes_on(name: str, a
 
 async def test_after_the_last_turn_the_agent_answers_without_tools() -> None:
     model, ruler = Scripted(calling(("ruler", {"what": "tower"}))), Ruler()
-    step = await agent_act(model, {"ruler": ruler}, max_turns=3)(HOLDER, QUESTION, (), scope=SCOPE)
+    step = await make_agent_runner(model, {"ruler": ruler}, max_turns=3)(HOLDER, QUESTION, (), scope=SCOPE)
     assert model.tools == [("ruler",), ("ruler",), ("ruler",), ()]
     assert (len(step.tools), step.usage.calls) == (3, 4)
 
 
 async def test_a_tool_that_the_run_lacks_is_named() -> None:
     with pytest.raises(ConfigError, match="agent 'solver' holds tool 'ruler', which this run lacks"):
-        await agent_act(Scripted(ANSWER), {})(HOLDER, QUESTION, (), scope=SCOPE)
+        await make_agent_runner(Scripted(ANSWER), {})(HOLDER, QUESTION, (), scope=SCOPE)
 
 
 @pytest.mark.parametrize(("own", "used"), [(None, 0.7), (0.0, 0.0)])
 async def test_an_agents_own_temperature_goes_first(own: float | None, used: float) -> None:
     model = Scripted(ANSWER)
     agent = Agent(id="a", prompt="p", temperature=own)
-    await agent_act(model, {}, temperature=0.7)(agent, QUESTION, (), scope=SCOPE)
+    await make_agent_runner(model, {}, temperature=0.7)(agent, QUESTION, (), scope=SCOPE)
     assert model.heats == [used]
 
 
 async def test_a_model_that_fails_is_not_an_answer() -> None:
     class Down(Scripted):
-        async def reply(self, *_: Any, **__: Any) -> Reply:
+        async def generate(self, *_: Any, **__: Any) -> Reply:
             raise ModelError("provider is down")
 
     with pytest.raises(ModelError, match="provider is down"):
-        await agent_act(Down(ANSWER), {"ruler": Ruler()})(HOLDER, QUESTION, (), scope=SCOPE)
+        await make_agent_runner(Down(ANSWER), {"ruler": Ruler()})(HOLDER, QUESTION, (), scope=SCOPE)
 
 
 async def test_what_came_before_a_failure_is_in_its_cost() -> None:
     class DownLater(Scripted):
-        async def reply(self, *given: Any, **options: Any) -> Reply:
+        async def generate(self, *given: Any, **options: Any) -> Reply:
             if len(self.seen) == 2:
                 failed = ModelError("provider is down")
                 failed.cost = Usage(calls=2)
                 raise failed
-            return await super().reply(*given, **options)
+            return await super().generate(*given, **options)
 
     wish = calling(("ruler", {"what": "tower"}))
     with pytest.raises(ModelError) as down:
-        await agent_act(DownLater(wish), {"ruler": Ruler()})(HOLDER, QUESTION, (), scope=SCOPE)
+        await make_agent_runner(DownLater(wish), {"ruler": Ruler()})(HOLDER, QUESTION, (), scope=SCOPE)
     assert down.value.cost == Usage(calls=4, input_tokens=20)

@@ -11,7 +11,7 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step
 from selfwire.core.usage import Usage
 from selfwire.graphs.prompts import load_prompts
-from selfwire.nodes.ensemble import LETTERS, NOTHING, Choice, ensemble_act, lettered
+from selfwire.nodes.ensemble import LETTERS, NOTHING, Choice, lettered, make_ensemble_runner
 from tests.scripted import ScriptedModel
 
 AGENT = Agent(id="ensemble", prompt="You choose.", kind="ensemble")
@@ -23,7 +23,7 @@ def inbox(*texts: str) -> list[Message]:
 
 async def acted(said: Any, *texts: str) -> tuple[Step, ScriptedModel]:
     model = ScriptedModel(Choice=said)
-    act = ensemble_act(model, load_prompts("nodes"))
+    act = make_ensemble_runner(model, load_prompts("nodes"))
     question = Question(id="q", input="How long? </task>")
     return await act(AGENT, question, inbox(*texts), scope=Scope(node="L2-ensemble", visit=2)), model
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.graphs.method_registry import METHODS
-from selfwire.runs.estimates.evaluation import estimated as of_evaluation
-from selfwire.runs.estimates.evolution import estimated
-from selfwire.runs.evaluation.lifecycle import started as evaluating
-from selfwire.runs.evaluation.request import Entry, EvaluationRequest
-from selfwire.runs.evolution import started
+from selfwire.graphs.method_registry import METHOD_REGISTRY
+from selfwire.runs.estimates.evaluation import estimate_cost as of_evaluation
+from selfwire.runs.estimates.evolution import estimate_cost
+from selfwire.runs.evaluation.lifecycle import start_evaluation
+from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
+from selfwire.runs.evolution import start_evolution
 from selfwire.runs.requests import EvolveRequest, Sizes
 
 
@@ -29,18 +29,18 @@ def evolution(method: str, **config: Any) -> EvolveRequest:
 
 def calls(method: str, **config: Any) -> int:
     """The middle of the range."""
-    found = estimated(evolution(method, **config), None)
+    found = estimate_cost(evolution(method, **config), None)
     return isqrt(found.low.calls * found.high.calls)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHOD_REGISTRY)
 async def test_an_offline_evolution_keeps_within_its_dry_run(method: str, tmp_path: Path) -> None:
     request = evolution(method)
-    range_of = estimated(request, tmp_path)
+    range_of = estimate_cost(request, tmp_path)
     assert "within a factor of 2.5" in range_of.text
-    with started(request, tmp_path) as run:
-        await run.go()
+    with start_evolution(request, tmp_path) as run:
+        await run.execute()
         spent = run.parts.journal.spend()
     assert range_of.low.calls <= spent.calls <= range_of.high.calls
     assert range_of.low.tokens <= spent.tokens <= range_of.high.tokens
@@ -48,12 +48,12 @@ async def test_an_offline_evolution_keeps_within_its_dry_run(method: str, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("benchmark", ["archive", "plancraft"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", METHOD_REGISTRY)
 async def test_an_offline_evaluation_keeps_within_its_dry_run(method: str, benchmark: str, tmp_path: Path) -> None:
-    request = EvaluationRequest(benchmark=benchmark, entries=(Entry(name=method, target=method),), tasks=4)
+    request = EvaluationRequest(benchmark=benchmark, entries=(SystemSpec(name=method, target=method),), tasks=4)
     range_of = of_evaluation(request, tmp_path)
-    with evaluating(request, tmp_path) as run:
-        await run.go()
+    with start_evaluation(request, tmp_path) as run:
+        await run.execute()
         spent = run.journal.spend()
     assert range_of.low.calls <= spent.calls <= range_of.high.calls
     assert range_of.low.tokens <= spent.tokens <= range_of.high.tokens
@@ -80,7 +80,7 @@ def test_roles_are_priced_by_their_own_models(tmp_path: Path) -> None:
     request = evolution("tacomas")
     named = request.models.replace(agent="openai:a", base_url="http://127.0.0.1:9/v1", prices=str(prices))
     cheap, dear = (
-        estimated(request.replace(models=named.replace(judge=judge)), tmp_path).high.dollars
+        estimate_cost(request.replace(models=named.replace(judge=judge)), tmp_path).high.dollars
         for judge in (None, "openai:judge")
     )
     assert cheap is not None

@@ -7,8 +7,8 @@ import pytest
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runs import evolution
 from selfwire.runs.evaluation import lifecycle
-from selfwire.runs.evaluation.request import Entry, EvaluationRequest
-from selfwire.runs.models import metered
+from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
+from selfwire.runs.models import make_metered_model
 from selfwire.runs.requests import EvolveRequest, ModelNames
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
@@ -16,7 +16,7 @@ from selfwire.runtime.metered import MeteredModel
 
 
 def at_once(names: ModelNames, tasks: int) -> int:
-    return metered(names, journal=Journal.memory(), ledger=Ledger(), at_once=tasks).policy.concurrency
+    return make_metered_model(names, journal=Journal.memory(), ledger=Ledger(), at_once=tasks).policy.concurrency
 
 
 def test_a_provider_is_asked_for_as_many_tasks_at_once_as_there_are_unless_the_request_says_how_many() -> None:
@@ -29,14 +29,16 @@ def test_runs_lend_their_concurrency_to_their_models(tmp_path: Path, monkeypatch
     made = list[MeteredModel]()
 
     def kept(*args: object, **options: object) -> MeteredModel:
-        made.append(metered(*args, **options))  # type: ignore[arg-type]  # passed on as they are
+        made.append(make_metered_model(*args, **options))  # type: ignore[arg-type]  # passed on as they are
         return made[-1]
 
     for module in (lifecycle, evolution):
         monkeypatch.setattr(module, "metered", kept)
-    entries = (Entry(name="single", target="single"),)
-    with lifecycle.started(EvaluationRequest(benchmark="archive", tasks=2, concurrency=64, entries=entries), tmp_path):
+    entries = (SystemSpec(name="single", target="single"),)
+    with lifecycle.start_evaluation(
+        EvaluationRequest(benchmark="archive", tasks=2, concurrency=64, entries=entries), tmp_path
+    ):
         assert made[-1].policy.concurrency == 64
     evolving = EvolveRequest(benchmark="archive", evolution=EvolutionConfig(name="x", concurrency=48))
-    with evolution.started(evolving, tmp_path):
+    with evolution.start_evolution(evolving, tmp_path):
         assert made[-1].policy.concurrency == 48

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from typer.testing import Result as Called
 
 from selfwire.cli.app import build
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.workflow_library import open_library
 from tests import kills
 from tests.wire.server import Body, Fault, WireServer, broken, hanging, refused, served
@@ -25,7 +25,7 @@ RETRIES = ("--retries", "0")
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[WireServer]:
-    with WireServer(served(chat_model("offline"))) as server:
+    with WireServer(served(make_chat_model("offline"))) as server:
         yield server
 
 
@@ -108,13 +108,13 @@ def test_a_key_that_is_refused_and_a_provider_that_hangs(
 
 def test_a_server_that_goes_away_and_comes_back(whole: tuple[kills.Result, int, Path], tmp_path: Path) -> None:
     expected, requests, _ = whole
-    with WireServer(served(chat_model("offline"))) as first:
+    with WireServer(served(make_chat_model("offline"))) as first:
         leaving = threading.Thread(target=_leave, args=(first, requests // 3))
         leaving.start()
         stopped(tmp_path, *kills.beginning(first, kills.TINY), *RETRIES)
         leaving.join()
     begins(tmp_path, expected)
-    with WireServer(served(chat_model("offline")), port=first.port):
+    with WireServer(served(make_chat_model("offline")), port=first.port):
         assert call(tmp_path, *kills.resumption(tmp_path)).exit_code == 0
     assert asyncio.run(kills.result(tmp_path)) == expected
 

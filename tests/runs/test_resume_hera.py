@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.evolvers.hera.experience_library import library_of
-from selfwire.runtime.models import chat_model
+from selfwire.evolvers.hera.experience_library import get_library
+from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.workflow_library import open_library
 from tests import kills
 from tests.wire.server import WireServer, served
@@ -16,7 +16,7 @@ HERA = ("hera", "--set", "group=3", "--no-baselines")
 
 @pytest.mark.slow
 def test_killed_evolutions_end_with_the_same_library_prompts_and_spend(tmp_path: Path) -> None:
-    with WireServer(served(chat_model("offline"))) as server:
+    with WireServer(served(make_chat_model("offline"))) as server:
         expected, requests = kills.whole(tmp_path / "whole", server, kills.TINY, HERA)
         rollout, evolve = 0.15, 0.5  # shares of the requests, in the middle of each phase
         for number, share in enumerate((rollout, evolve)):
@@ -35,7 +35,7 @@ async def learned(home: Path) -> list[str]:
     """The library's insights and what became of new ones, by the versions that hold them."""
     with open_library(home, create=False) as library:
         history = await library.history(kills.NAME)
-        insights = [one.model_dump_json() for one in library_of(await library.load(kills.NAME))]
+        insights = [one.model_dump_json() for one in get_library(await library.load(kills.NAME))]
     notes = [version.facts.get("notes", {}) for version in history.versions]
     changes = [one["operation"] for noted in notes for one in noted.get("changes", ())]
     return [*insights, *changes]

@@ -6,10 +6,10 @@ import pytest
 
 from selfwire.core.agent import Agent
 from selfwire.core.errors import ConfigError
-from selfwire.core.topology import Caps, chain
+from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.runs.evolution import started
+from selfwire.runs.evolution import start_evolution
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runtime.exports import write_workflow
 
@@ -17,7 +17,7 @@ NAMES = ("source", "checker", "aggregator")
 TEAM = Workflow(
     method="hiva",
     agents=tuple(Agent(id=name, prompt=f"You are the {name}.", tools=("search",)) for name in NAMES),
-    topology=chain(*NAMES),
+    topology=make_chain(*NAMES),
 )
 
 
@@ -38,18 +38,21 @@ def request(team: str, **config: int | bool) -> EvolveRequest:
 
 
 def test_the_config_of_a_run_holds_for_its_seed_team(team: str, tmp_path: Path) -> None:
-    with started(request(team, tools=False, nodes=3, successors=2), tmp_path, run="r") as run:
+    with start_evolution(request(team, tools=False, nodes=3, successors=2), tmp_path, run="r") as run:
         seed = run.parts.seed_workflow
     assert {agent.tools for agent in seed.agents} == {()}
-    assert seed.topology.caps == Caps(nodes=3, successors=2)
+    assert seed.topology.caps == TopologyLimits(nodes=3, successors=2)
 
 
 def test_with_tools_a_seed_team_keeps_its_own(team: str, tmp_path: Path) -> None:
-    with started(request(team), tmp_path, run="r") as run:
+    with start_evolution(request(team), tmp_path, run="r") as run:
         assert run.parts.seed_workflow.agents == TEAM.agents
 
 
 def test_a_seed_team_beyond_the_caps_starts_nothing(team: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"3 nodes .*nodes=2"), started(request(team, nodes=2), tmp_path, run="r"):
+    with (
+        pytest.raises(ConfigError, match=r"3 nodes .*nodes=2"),
+        start_evolution(request(team, nodes=2), tmp_path, run="r"),
+    ):
         raise AssertionError("it has started")
     assert not (tmp_path / "runs").exists()

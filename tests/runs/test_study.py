@@ -10,13 +10,13 @@ from typer.testing import CliRunner
 from selfwire.cli.app import build
 from selfwire.core.errors import ConfigError
 from selfwire.evals.studies.variants import FULL, RANDOM, VARIANTS
-from selfwire.runs.ablation.ablation import ablate
+from selfwire.runs.ablation.ablation import run_ablation
 from selfwire.runs.ablation.evaluation import evaluation
 from selfwire.runs.ablation.evolution import evolution
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, append_row, read_rows
-from selfwire.runs.ablation.table import difference, gain, table
-from selfwire.runs.estimates.ablation import estimated
+from selfwire.runs.ablation.table import build_table, compute_difference, compute_gain
+from selfwire.runs.estimates.ablation import estimate_cost
 from selfwire.runs.requests import Sizes
 
 SMALL = Study(sizes=Sizes(train=12, gate=18, test=2), iterations=3, batch=4, gate_tasks=6, seeds=1)
@@ -74,9 +74,7 @@ def test_every_switch_changes_what_the_teams_do(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["no-library", "no-rope", "no-mutation", RANDOM])
 def test_every_switch_of_hera_changes_what_its_teams_do(name: str) -> None:
-    study = Study(
-        method="hera", sizes=Sizes(train=8, gate=1, test=6), iterations=2, batch=4, gate_tasks=1, seeds=1
-    )
+    study = Study(method="hera", sizes=Sizes(train=8, gate=1, test=6), iterations=2, batch=4, gate_tasks=1, seeds=1)
 
     def differs(seed: int) -> bool:
         whole = evolution(study, "k", FULL, seed)
@@ -105,12 +103,12 @@ def test_the_same_seed_gives_the_same_row_and_another_seed_another() -> None:
 def test_a_study_goes_on_where_it_stopped_and_random_counts_the_edits_of_full(tmp_path: Path) -> None:
     out, told = tmp_path / "rows.jsonl", list[str]()
     study = TINY.replace(variants=(RANDOM,))
-    rows = ablate(study, out, workers=1, tell=told.append)
+    rows = run_ablation(study, out, workers=1, tell=told.append)
     assert [one.key for one in rows] == [(FULL, 0), (RANDOM, 0)]
     first, second = (one.edits for one in rows if isinstance(one, EvolutionRow))
     assert first == second
     written = out.read_text()
-    assert ablate(study, out, tell=told.append) == rows
+    assert run_ablation(study, out, tell=told.append) == rows
     assert out.read_text() == written
     assert told[-1] == "2 evolutions, 2 of them done, 2 at a time"
 
@@ -158,19 +156,19 @@ def test_the_key_changes_with_sizes_and_not_with_the_number_of_seeds() -> None:
 def test_differences_pair_the_seeds_that_both_variants_have() -> None:
     full = [row(seed=0, after=0.5), row(seed=1, after=0.75), row(seed=2, after=1.0)]
     less = [row("no-tev", seed=1, after=0.25), row("no-tev", seed=2, after=0.5), row("no-tev", seed=9, after=0.0)]
-    found = difference(less, full)
+    found = compute_difference(less, full)
     assert found is not None
     assert (found.value, found.low, found.high, found.n) == (0.5, 0.5, 0.5, 2)
-    assert difference([], full) is None
-    gained = gain(full)
+    assert compute_difference([], full) is None
+    gained = compute_gain(full)
     assert gained is not None
     assert gained.value == pytest.approx(0.5)
-    assert gain(full[:1]) is None
+    assert compute_gain(full[:1]) is None
 
 
 def test_the_table_gives_every_variant_its_line_and_says_what_it_is() -> None:
     rows = [row(seed=0, after=0.5), row(seed=1, after=1.0), row("no-tev", seed=0, after=0.5), row("no-tev", seed=1)]
-    text = table(Study(variants=("no-tev", FULL), seeds=2), rows, "selfwire ablate hiva")
+    text = build_table(Study(variants=("no-tev", FULL), seeds=2), rows, "selfwire ablate hiva")
     lines = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("|")}
     assert "| seed workflow | 0.250 ± 0.000 | 0.25–0.25 |" in lines["seed workflow"]
     assert "| full | 0.750 ± 0.354 | 0.50–1.00 | +0.500 [-2.677, +3.677] | — |" in lines["full"]
@@ -188,7 +186,7 @@ def test_task_states_are_compared_under_the_same_fixed_workflow() -> None:
         assert study.known[f"{name}-no-state"].against == name
     scores = {FULL: (0.5, 0.75), "fixed": (0.25, 0.5), "fixed-no-state": (0.0, 0.25)}
     rows = [row(name, seed=seed, after=after) for name, both in scores.items() for seed, after in enumerate(both)]
-    lines = [line for line in table(study, rows).splitlines() if "task state" in line]
+    lines = [line for line in build_table(study, rows).splitlines() if "task state" in line]
     assert len(lines) == 1
     assert "| +0.250 [+0.250, +0.250] from fixed |" in lines[0]
 
@@ -225,7 +223,7 @@ def whole(method: str, seed: int) -> EvaluationRow:
 
 def test_methods_that_do_not_evolve_are_measured_with_rounds_calls_and_tokens(tmp_path: Path) -> None:
     study = MEASURED.replace(method="dytopo", variants=("full", "single-turn"), seeds=1)
-    rows = ablate(study, tmp_path / "rows.jsonl", workers=1)
+    rows = run_ablation(study, tmp_path / "rows.jsonl", workers=1)
     full, turn = (row for row in rows if isinstance(row, EvaluationRow))
     assert turn.rounds == 1.0
     assert turn.calls == 4.0
@@ -244,7 +242,7 @@ def test_the_table_of_a_method_that_does_not_evolve_pairs_the_seeds_too() -> Non
         for name, rounds, scores in ((FULL, 3.0, (0.5, 1.0)), ("fixed", 2.0, (0.25, 0.75)))
         for seed, after in enumerate(scores)
     ]  # fmt: skip
-    text = table(study, rows)
+    text = build_table(study, rows)
     line = next(line for line in text.splitlines() if line.startswith("| fixed team"))
     cells = "0.500 ± 0.354 | 0.25–0.75 | +0.250 [+0.250, +0.250] | 10.0 | 1,000 | 2.0 | 5.0 | n/a | 1"
     assert line == f"| fixed team | {cells} |"
@@ -268,8 +266,8 @@ def test_a_dry_run_adds_up_all_runs_and_writes_nothing(
     one = TINY.replace(method=method, variants=(FULL,))
     other = one.replace(variants=(next(name for name in one.known if name not in (FULL, RANDOM)),))
     both = one.replace(variants=(*one.variants, *other.variants), seeds=3)
-    whole = estimated(both)
-    assert whole.high.calls == 3 * (estimated(one).high.calls + estimated(other).high.calls) > 0
+    whole = estimate_cost(both)
+    assert whole.high.calls == 3 * (estimate_cost(one).high.calls + estimate_cost(other).high.calls) > 0
     assert whole.low.calls < whole.high.calls
     result = CliRunner().invoke(build(), ["ablate", method, "--seeds", "3", "--dry-run"])
     assert result.exit_code == 0, result.output

@@ -10,10 +10,10 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, JournalError, ModelError
 from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.runs.evolution import OpenRun, resumed, started
+from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution
 from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
-from selfwire.runs.run_record import standing
-from selfwire.runs.training import OpenTraining, new_training, resumed_training
+from selfwire.runs.run_record import track_status
+from selfwire.runs.training import OpenTraining, resume_training, start_training
 from selfwire.runtime.sync import run_sync
 
 
@@ -38,11 +38,11 @@ async def test_a_run_that_stops_says_why_and_one_that_is_interrupted_says_that()
     async def tell(status: str) -> None:
         told.append(status)
 
-    async with standing(tell):
+    async with track_status(tell):
         pass
     for error in (asyncio.CancelledError(), KeyboardInterrupt(), ModelError("the provider is down")):
         with pytest.raises(type(error)):
-            async with standing(tell):
+            async with track_status(tell):
                 raise error
     assert told == [
         "running",
@@ -64,23 +64,23 @@ async def test_a_run_that_stops_says_why_and_one_that_is_interrupted_says_that()
 def test_batches_of_another_size_than_asked_for_are_said(
     tasks: int, batch: int, told: tuple[str, ...], tmp_path: Path
 ) -> None:
-    with new_training(request(tasks=tasks, train={"batch": batch}), tmp_path) as training:
+    with start_training(request(tasks=tasks, train={"batch": batch}), tmp_path) as training:
         assert training.notices == told
 
 
 @pytest.mark.slow
 def test_a_pool_that_was_trained_before_is_not_called_untrained(tmp_path: Path) -> None:
     def tested(training: OpenTraining) -> list[str]:
-        run_sync(training.go())
+        run_sync(training.execute())
         ways = {name: workflow for name, _, workflow in training._ways(training.run.parts.seed_workflow)}
         assert ROUTER not in ways["untrained"].memory
         assert ROUTER not in ways["random"].memory
         assert ("as it began" in ways) == (ROUTER in training.run.parts.seed_workflow.memory)
         return [one.name for one in run_sync(training.tested(training.run.parts.seed_workflow))]
 
-    with new_training(request(), tmp_path) as training:
+    with start_training(request(), tmp_path) as training:
         assert tested(training) == ["trained", "untrained", "random"]
-    with new_training(request("router"), tmp_path) as training:
+    with start_training(request("router"), tmp_path) as training:
         assert tested(training) == ["trained", "as it began", "untrained", "random"]
 
 
@@ -91,19 +91,19 @@ def test_what_has_nothing_to_learn_is_refused_before_anything_is_written(tmp_pat
         (chain.replace(config={"router": "kabb"}), "routed by something else"),
         (request(adapter="random"), "adapter random asks no router"),
     ):
-        with pytest.raises(ConfigError, match=told), new_training(asked, tmp_path):
+        with pytest.raises(ConfigError, match=told), start_training(asked, tmp_path):
             pass
     assert not list(tmp_path.iterdir())
 
 
 def test_a_run_of_another_command_is_not_taken_for_a_training(tmp_path: Path) -> None:
-    async def told(run: OpenRun) -> None:
+    async def told(run: EvolutionRun) -> None:
         await run.tell("stopped: interrupted")
 
-    with started(request(), tmp_path, run="evolution") as run:
+    with start_evolution(request(), tmp_path, run="evolution") as run:
         run_sync(told(run))
     with pytest.raises(JournalError, match="begun by `selfwire evolve`, not by `selfwire train`; go on with `selfwire"):
-        with resumed_training("evolution", tmp_path):
+        with resume_training("evolution", tmp_path):
             pass
-    with resumed("evolution", tmp_path) as run:
+    with resume_evolution("evolution", tmp_path) as run:
         assert run.parts.run == "evolution"

@@ -11,7 +11,7 @@ from selfwire.cli.app import build
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runs.evolution import splits
 from selfwire.runs.requests import EvolveRequest, Sizes
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.models import make_chat_model
 from tests.wire.server import WireServer, refused, served
 
 SIZES = ("--train", "2", "--batch", "2", "--gate", "off", "--gate-size", "0", "--test", "4", "--iterations", "1")
@@ -30,7 +30,7 @@ def test_resuming_a_finished_evolution_tries_its_failed_test_tasks_again(tmp_pat
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    with WireServer(served(chat_model("offline"))) as server:
+    with WireServer(served(make_chat_model("offline"))) as server:
         server.picky = lambda body: refused() if concerned(body) else None
         model = ("--model", "openai:local", "--base-url", server.url, "--embedder", "hashing", "--retries", "0")
         first = called("hiva", "--benchmark", "archive", "--no-baselines", *SIZES, *model)

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from selfwire.core.errors import LibraryError
-from selfwire.evals.benchmarks.catalogue import benchmark
-from selfwire.evolvers.evomas.pool import seed
+from selfwire.evals.benchmarks.catalogue import load_benchmark
+from selfwire.evolvers.evomas.pool import make_initial_workflow
 from selfwire.evolvers.trained_router.head import RoutingHead
 from selfwire.evolvers.trained_router.reinforce import Learner
-from selfwire.evolvers.trained_router.weights import weights_of
+from selfwire.evolvers.trained_router.weights import get_weights
 from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.graphs.trained_router.heads import saved_weights, with_weights
+from selfwire.graphs.trained_router.heads import load_weights, with_weights
 from selfwire.runs.requests import EvolveRequest, Sizes
-from selfwire.runs.training import new_training, resumed_training
+from selfwire.runs.training import resume_training, start_training
 from selfwire.runtime import blobs
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.exports import read_workflow, write_workflow
@@ -23,8 +23,8 @@ from tests.scripted import prompts
 def test_a_training_is_resumed_though_the_file_with_its_first_weights_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = seed(prompts("evomas"), tools=benchmark("archive", size=8).tools)
-    start = with_weights(pool, weights_of(Learner(RoutingHead(8)), pool.agents, HashingEmbedder().name))
+    pool = make_initial_workflow(prompts("evomas"), tools=load_benchmark("archive", size=8).tools)
+    start = with_weights(pool, get_weights(Learner(RoutingHead(8)), pool.agents, HashingEmbedder().name))
     file = tmp_path / "start.json"
     (beside,) = write_workflow(start, file)
     request = EvolveRequest(
@@ -35,13 +35,13 @@ def test_a_training_is_resumed_though_the_file_with_its_first_weights_is_gone(
         seed_team=str(file),
         baselines=False,
     )
-    with new_training(request, tmp_path, run="warm"):
+    with start_training(request, tmp_path, run="warm"):
         pass
     beside.unlink()
     monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())  # as in a new process
     with pytest.raises(LibraryError, match=r"router's weights, in start\..*\.bin, which is not beside it"):
         read_workflow(file)
-    with resumed_training("warm", tmp_path) as training:
-        kept = saved_weights(training.run.parts.seed_workflow)
+    with resume_training("warm", tmp_path) as training:
+        kept = load_weights(training.run.parts.seed_workflow)
     assert kept is not None
     assert kept.card.dimensions == 8

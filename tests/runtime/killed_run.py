@@ -9,8 +9,8 @@ from selfwire.core.chat import ChatMessage
 from selfwire.core.scope import Scope
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.metered import CallPolicy, MeteredModel
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.metered import CallSettings, MeteredModel
+from selfwire.runtime.models import make_chat_model
 
 TASKS, STEPS = 4, 6
 
@@ -22,15 +22,15 @@ def opened(path: Path) -> Journal:
 
 async def main(journal: Journal, url: str) -> None:
     model = MeteredModel(
-        chat_model("openai:local", base_url=url), journal=journal, ledger=Ledger(spent=journal.spend()),
-        policy=CallPolicy(retries=0),
+        make_chat_model("openai:local", base_url=url), journal=journal, ledger=Ledger(spent=journal.spend()),
+        policy=CallSettings(retries=0),
     )  # fmt: skip
 
     async def task(number: int) -> str:
         said = "start"
         for visit in range(STEPS):
             scope = Scope(run="r1", phase="rollout", task=f"t{number}", visit=visit)
-            said = (await model.reply([ChatMessage.user(f"task {number}: {said}")], scope=scope)).content
+            said = (await model.generate([ChatMessage.user(f"task {number}: {said}")], scope=scope)).content
         return said
 
     answers = await asyncio.gather(*(task(number) for number in range(TASKS)))

@@ -15,8 +15,8 @@ from langchain_core.rate_limiters import InMemoryRateLimiter
 from langchain_core.runnables import Runnable, RunnableLambda
 from pydantic import ConfigDict
 
-from selfwire.runtime.direct_calls import answered
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.direct_calls import invoke_without_callbacks
+from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.provider_errors import Caught
 from tests.runtime.test_tracing import Recorded
 from tests.runtime.wired import Verdict
@@ -85,14 +85,14 @@ def same(one: BaseMessage | None, other: BaseMessage) -> bool:
         Awaited(),
         Blocking(),
         Awaited().bind(temperature=0.5).bind(top=1, ls_structured_output_format={"schema": {}}),
-        chat_model("offline"),
-        chat_model("offline").bind_tools([{"type": "function", "function": {"name": "f", "parameters": {}}}]),
-        chat_model("offline").with_structured_output(Verdict, include_raw=True).first.steps__["raw"],  # type: ignore[attr-defined]
+        make_chat_model("offline"),
+        make_chat_model("offline").bind_tools([{"type": "function", "function": {"name": "f", "parameters": {}}}]),
+        make_chat_model("offline").with_structured_output(Verdict, include_raw=True).first.steps__["raw"],  # type: ignore[attr-defined]
     ],
     ids=["awaited", "blocking", "bound twice", "offline", "offline with tools", "offline with a schema"],
 )
 async def test_it_is_what_ainvoke_gives(model: Runnable[Any, Any]) -> None:
-    assert same(await answered(model, ASKED, {"seed": 3}), await model.ainvoke(ASKED, seed=3))
+    assert same(await invoke_without_callbacks(model, ASKED, {"seed": 3}), await model.ainvoke(ASKED, seed=3))
 
 
 @pytest.mark.parametrize(
@@ -111,17 +111,26 @@ async def test_it_is_what_ainvoke_gives(model: Runnable[Any, Any]) -> None:
         OwnWay(),
     ],
     ids=[
-        "callbacks", "verbose", "cache", "limiter", "v1", "stream", "config", "chain", "streaming",
-        "streaming as extra", "own way",
+        "callbacks",
+        "verbose",
+        "cache",
+        "limiter",
+        "v1",
+        "stream",
+        "config",
+        "chain",
+        "streaming",
+        "streaming as extra",
+        "own way",
     ],
 )
 async def test_whoever_listens_or_stands_between_is_not_passed_by(model: Runnable[Any, Any]) -> None:
-    assert await answered(model, ASKED, {}) is None
+    assert await invoke_without_callbacks(model, ASKED, {}) is None
 
 
 async def test_where_somebody_watches_it_is_left_to_ainvoke() -> None:
     async def node(_: int) -> object:
-        return await answered(Awaited(), ASKED, {})
+        return await invoke_without_callbacks(Awaited(), ASKED, {})
 
     assert await RunnableLambda(node).ainvoke(0, {"callbacks": [Recorded()]}) is None
 
@@ -135,7 +144,7 @@ async def test_models_without_an_async_form_do_not_wait_for_each_other() -> None
             met.wait()
             return super()._generate(*args, **kwargs)
 
-    said = await asyncio.gather(*(answered(Meeting(), ASKED, {}) for _ in range(together)))
+    said = await asyncio.gather(*(invoke_without_callbacks(Meeting(), ASKED, {}) for _ in range(together)))
     assert [one and one.text for one in said] == ["so"] * together
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from selfwire.core.errors import ConfigError
 from selfwire.runtime import embeddings
-from selfwire.runtime.embeddings import HashingEmbedder, MiniLMEmbedder, embedder
+from selfwire.runtime.embeddings import HashingEmbedder, MiniLMEmbedder, load_embedder
 
 
 async def test_rows_are_unit_float32_and_blank_text_is_zero() -> None:
@@ -66,15 +66,15 @@ def test_hashing_is_equal_across_processes() -> None:
 
 def test_names_say_what_an_embedder_is() -> None:
     assert HashingEmbedder().name == "hashing-384"
-    assert embedder("hashing")[0].name == "hashing-384"
-    assert embedder("minilm", "/nowhere")[0].name == "all-MiniLM-L6-v2"
+    assert load_embedder("hashing")[0].name == "hashing-384"
+    assert load_embedder("minilm", "/nowhere")[0].name == "all-MiniLM-L6-v2"
 
 
 def test_the_fallback_announces_itself(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(embeddings, "_packaged", lambda: None)
     monkeypatch.setattr(embeddings, "_downloaded", lambda: None)
     with caplog.at_level(logging.WARNING):
-        found, notice = embedder("auto")
+        found, notice = load_embedder("auto")
     assert isinstance(found, HashingEmbedder)
     assert "hashing" in notice
     assert notice in caplog.text
@@ -82,7 +82,7 @@ def test_the_fallback_announces_itself(monkeypatch: pytest.MonkeyPatch, caplog: 
 
 def test_weights_on_this_machine_are_chosen_without_loading_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embeddings, "_packaged", lambda: "/weights")
-    found, notice = embedder("auto")
+    found, notice = load_embedder("auto")
     assert isinstance(found, MiniLMEmbedder)
     assert (found.source, notice) == ("/weights", "")
 
@@ -93,17 +93,17 @@ def test_weights_in_the_hubs_cache_are_a_folder(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(embeddings, "_packaged", lambda: None)
     folder = tmp_path / "hub" / "models--sentence-transformers--all-MiniLM-L6-v2"
     (folder / "snapshots" / "abc").mkdir(parents=True)
-    assert isinstance(embedder("auto")[0], HashingEmbedder)
+    assert isinstance(load_embedder("auto")[0], HashingEmbedder)
     (folder / "refs").mkdir()
     (folder / "refs" / "main").write_text("abc")
-    found, _ = embedder("auto")
+    found, _ = load_embedder("auto")
     assert isinstance(found, MiniLMEmbedder)
     assert found.source == str(folder / "snapshots" / "abc")
 
 
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(ConfigError, match="choose auto, minilm or hashing"):
-        embedder("glove")
+        load_embedder("glove")
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 from selfwire.core.errors import BudgetError, JournalError, ModelError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
-from selfwire.runtime.journal import Journal, Outcome
+from selfwire.runtime.journal import CallResult, Journal
 
 COST = Usage(calls=1, input_tokens=10, output_tokens=5, dollars=0.1)
 AT_MOST = Usage(calls=1, input_tokens=10, output_tokens=90)
@@ -25,16 +25,16 @@ class Sender:
     def __init__(self, text: str = '"hello"', error: Exception | None = None) -> None:
         self.text, self.error, self.sent = text, error, 0
 
-    async def __call__(self) -> Outcome:
+    async def __call__(self) -> CallResult:
         self.sent += 1
         await asyncio.sleep(0)
         if self.error:
             raise self.error
-        return Outcome(self.text, COST)
+        return CallResult(self.text, COST)
 
 
-async def send(journal: Journal, sender: Sender, request: object = "q", scope: Scope = Scope()) -> Outcome:
-    return await journal.recorded("model", scope, request, sender, AT_MOST)
+async def send(journal: Journal, sender: Sender, request: object = "q", scope: Scope = Scope()) -> CallResult:
+    return await journal.call_once("model", scope, request, sender, AT_MOST)
 
 
 async def test_a_settled_call_is_replayed_whole_by_the_next_process(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ async def test_a_settled_call_is_replayed_whole_by_the_next_process(tmp_path: Pa
 async def test_another_place_request_or_attempt_is_sent(scope: Scope, request_: str, attempt: int) -> None:
     journal, sender = Journal.memory(), Sender()
     await send(journal, sender)
-    await journal.recorded("model", scope, request_, sender, AT_MOST, attempt=attempt)
+    await journal.call_once("model", scope, request_, sender, AT_MOST, attempt=attempt)
     assert sender.sent == 2
 
 
@@ -71,12 +71,12 @@ async def test_equal_calls_that_overlap_are_sent_once() -> None:
 async def test_who_waits_for_an_equal_call_that_is_cancelled_sends_it() -> None:
     journal, sender, stuck = Journal.memory(), Sender(), asyncio.Event()
 
-    async def never() -> Outcome:
+    async def never() -> CallResult:
         stuck.set()
         await asyncio.Event().wait()
         raise AssertionError
 
-    first = asyncio.create_task(journal.recorded("model", Scope(), "q", never, AT_MOST))
+    first = asyncio.create_task(journal.call_once("model", Scope(), "q", never, AT_MOST))
     await stuck.wait()
     second = asyncio.create_task(send(journal, sender))
     await asyncio.sleep(0)
@@ -101,7 +101,7 @@ async def test_a_failure_is_noted_and_sent_again() -> None:
 async def test_a_tool_that_failed_cost_no_tokens_and_is_not_unknown() -> None:
     journal = Journal.memory()
     with pytest.raises(ToolError):
-        await journal.recorded("tool", Scope(), {"x": 1}, Sender(error=ToolError("bad input")))
+        await journal.call_once("tool", Scope(), {"x": 1}, Sender(error=ToolError("bad input")))
     assert journal.unknown() == (0, 0)
     assert (await journal.rows("tool", "failed"))[0].error == "bad input"
 
@@ -134,10 +134,10 @@ async def test_spend_is_the_same_in_whatever_order_calls_settle() -> None:
         journal = Journal.memory()
         for dollars in order:
 
-            async def call(dollars: float = dollars) -> Outcome:
-                return Outcome("null", Usage(calls=1, dollars=dollars))
+            async def call(dollars: float = dollars) -> CallResult:
+                return CallResult("null", Usage(calls=1, dollars=dollars))
 
-            await journal.recorded("model", Scope(), dollars, call)
+            await journal.call_once("model", Scope(), dollars, call)
         spends.append(journal.spend())
     assert spends[0] == spends[1]
 
@@ -146,17 +146,17 @@ async def test_bodies_and_notes_outlive_the_process(tmp_path: Path) -> None:
     journal = Journal.create(tmp_path / "r.sqlite", run="r")
     digest = await journal.put_body({"steps": [1, 2]})
     assert digest == await journal.put_body({"steps": [1, 2]})
-    await journal.note("status", "running")
-    await journal.note("status", {"stopped": "budget"})
+    await journal.put_note("status", "running")
+    await journal.put_note("status", {"stopped": "budget"})
     journal.close()
-    reading = Journal.reading(tmp_path / "r.sqlite")
+    reading = Journal.open_read_only(tmp_path / "r.sqlite")
     assert await reading.get_body(digest) == {"steps": [1, 2]}
-    assert await reading.noted("status") == {"stopped": "budget"}
-    assert await reading.noted("nothing") is None
+    assert await reading.get_note("status") == {"stopped": "budget"}
+    assert await reading.get_note("nothing") is None
     with pytest.raises(JournalError, match="no body 'abc'"):
         await reading.get_body("abc")
     with pytest.raises(JournalError, match="readonly"):
-        await reading.note("status", "mine")
+        await reading.put_note("status", "mine")
 
 
 def test_files_are_the_users_alone(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_second_opener_is_refused_and_told_who_holds_it(tmp_path: Path) -> Non
     journal = Journal.create(path, run="r")
     with pytest.raises(JournalError, match=f"held by process {os.getpid()} since"):
         Journal.open(path)
-    Journal.reading(path).close()  # reading beside it is fine
+    Journal.open_read_only(path).close()  # reading beside it is fine
     opening = f"from selfwire.runtime.journal import Journal; Journal.open({str(path)!r})"
     other = subprocess.run([sys.executable, "-c", opening], capture_output=True, text=True, check=False)
     assert f"held by process {os.getpid()}" in other.stderr  # still, after the attempts of this process
@@ -236,7 +236,7 @@ def test_a_wrong_file_is_refused_and_left_as_it_is(tmp_path: Path, spoil: object
     assert callable(spoil)
     spoil(path)
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
-    for attempt in (Journal.open, Journal.reading):
+    for attempt in (Journal.open, Journal.open_read_only):
         with pytest.raises(JournalError, match=says):
             attempt(path)
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
@@ -278,23 +278,23 @@ async def test_the_event_loop_never_touches_sqlite(monkeypatch: pytest.MonkeyPat
 async def test_failed_attempts_that_were_billed_are_spent_before_and_after_a_resume(tmp_path: Path) -> None:
     path = tmp_path / "r.sqlite"
 
-    async def fails() -> Outcome:
+    async def fails() -> CallResult:
         error = ModelError("an empty reply")
         error.cost = Usage(calls=2, input_tokens=30, dollars=0.5)
         raise error
 
-    async def answers() -> Outcome:
-        return Outcome('"fine"', Usage(calls=1, input_tokens=10, dollars=0.25))
+    async def answers() -> CallResult:
+        return CallResult('"fine"', Usage(calls=1, input_tokens=10, dollars=0.25))
 
     journal = Journal.create(path, run="r")
     for _ in range(2):
         with pytest.raises(ModelError, match="empty"):
-            await journal.recorded("model", Scope(task="t"), "q", fails)
+            await journal.call_once("model", Scope(task="t"), "q", fails)
     assert journal.spend() == Usage(calls=4, input_tokens=60, dollars=1.0)
     journal.close()
     again = Journal.open(path)
     assert again.spend() == await again.spend_at(task="t") == Usage(calls=4, input_tokens=60, dollars=1.0)
-    outcome = await again.recorded("model", Scope(task="t"), "q", answers)
+    outcome = await again.call_once("model", Scope(task="t"), "q", answers)
     assert outcome.usage.calls == 1
     assert again.spend() == await again.spend_at(task="t") == Usage(calls=5, input_tokens=70, dollars=1.25)
     again.close()

@@ -7,18 +7,18 @@ import pytest
 from selfwire.core.errors import JournalError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
-from selfwire.runtime.journal import Journal, Outcome
-from selfwire.runtime.journal_merge import take_over
+from selfwire.runtime.journal import CallResult, Journal
+from selfwire.runtime.journal_merge import copy_rows
 
 COST = Usage(calls=1, input_tokens=10, output_tokens=5, dollars=0.1)
 
 
-async def send(journal: Journal, run: str, sent: list[str]) -> Outcome:
-    async def call() -> Outcome:
+async def send(journal: Journal, run: str, sent: list[str]) -> CallResult:
+    async def call() -> CallResult:
         sent.append(run)
-        return Outcome(f'{{"run": "{run}"}}', COST)
+        return CallResult(f'{{"run": "{run}"}}', COST)
 
-    return await journal.recorded("model", Scope(run=run), "q", call, COST)
+    return await journal.call_once("model", Scope(run=run), "q", call, COST)
 
 
 async def test_calls_notes_and_bodies_of_the_named_runs_are_copied_and_replayed(tmp_path: Path) -> None:
@@ -27,15 +27,15 @@ async def test_calls_notes_and_bodies_of_the_named_runs_are_copied_and_replayed(
     part, whole = Journal.create(source, run="r"), Journal.create(into, run="r")
     for run in ("r/a", "r/b"):
         await send(part, run, sent)
-    await part.note("rows/a/t1", {"score": 1})
-    await part.note("rows/ab/t1", {"score": 2})
+    await part.put_note("rows/a/t1", {"score": 1})
+    await part.put_note("rows/ab/t1", {"score": 2})
     body = await part.put_body({"what": "was done"})
-    await whole.note("rows/a/t1", {"score": 0})
+    await whole.put_note("rows/a/t1", {"score": 0})
     part.close()
     for _ in range(2):  # a second time changes nothing
-        take_over(source, into, runs=["r/a"], notes=["rows/a/"], bodies=True)
-    assert await whole.noted("rows/a/t1") == {"score": 1}
-    assert await whole.noted("rows/ab/t1") is None
+        copy_rows(source, into, runs=["r/a"], notes=["rows/a/"], bodies=True)
+    assert await whole.get_note("rows/a/t1") == {"score": 1}
+    assert await whole.get_note("rows/ab/t1") is None
     assert await whole.get_body(body) == {"what": "was done"}
     whole.close()
     again = Journal.open(into)
@@ -50,4 +50,4 @@ def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
     Journal.create(tmp_path / "whole.sqlite", run="r").close()
     (tmp_path / "part.sqlite").write_bytes(b"x" * 4096)
     with pytest.raises(JournalError, match="is not a journal of selfwire"):
-        take_over(tmp_path / "part.sqlite", tmp_path / "whole.sqlite", runs=[], notes=[])
+        copy_rows(tmp_path / "part.sqlite", tmp_path / "whole.sqlite", runs=[], notes=[])

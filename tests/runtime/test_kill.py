@@ -49,7 +49,7 @@ def test_killed_runs_replay_what_they_paid_for(tmp_path: Path, wire_server: Wire
             time.sleep(0.002)
         run.kill()
         run.communicate()
-        reading = Journal.reading(tmp_path / "killed.sqlite")
+        reading = Journal.open_read_only(tmp_path / "killed.sqlite")
         unknown += reading.unknown()[0]
         reading.close()
     result = _result(_start(tmp_path / "killed.sqlite", wire_server))

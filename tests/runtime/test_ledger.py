@@ -11,29 +11,29 @@ from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.ledger import Ledger, Purse
+from selfwire.runtime.ledger import Ledger, ResourceAmount
 
 CALL = Usage(calls=1, input_tokens=60, output_tokens=40)
 
 
 def test_a_hold_counts_until_it_is_settled_with_the_real_cost() -> None:
     ledger = Ledger(Budget(tokens=150))
-    hold = ledger.hold(CALL, "rollout")
+    hold = ledger.reserve(CALL, "rollout")
     with pytest.raises(BudgetError, match="in 'gate': 100 of 150 tokens spent and up to 100 more"):
-        ledger.hold(CALL, "gate")
+        ledger.reserve(CALL, "gate")
     hold.settle(Usage(calls=1, input_tokens=50))
-    ledger.hold(CALL, "gate").settle(CALL)
+    ledger.reserve(CALL, "gate").settle(CALL)
     assert ledger.spent.tokens == 150
 
 
 def test_a_hold_that_is_left_unsettled_is_given_back() -> None:
     ledger = Ledger(Budget(calls=1))
-    with ledger.hold(CALL, "a"):
+    with ledger.reserve(CALL, "a"):
         pass
-    with ledger.hold(CALL, "a") as hold:
+    with ledger.reserve(CALL, "a") as hold:
         hold.settle(CALL)
     with pytest.raises(BudgetError):
-        ledger.hold(CALL, "a")
+        ledger.reserve(CALL, "a")
     with pytest.raises(ValueError, match="settled before"):
         hold.settle(CALL)
 
@@ -41,37 +41,37 @@ def test_a_hold_that_is_left_unsettled_is_given_back() -> None:
 def test_a_limit_in_dollars_refuses_calls_without_a_price() -> None:
     child = Ledger(Budget(), Ledger(Budget(dollars=1)))
     with pytest.raises(ConfigError, match="price is not known"):
-        child.hold(Usage(calls=1, dollars=None), "a")
-    Ledger(Budget(calls=1)).hold(Usage(calls=1, dollars=None), "a")
+        child.reserve(Usage(calls=1, dollars=None), "a")
+    Ledger(Budget(calls=1)).reserve(Usage(calls=1, dollars=None), "a")
 
 
 def test_what_was_spent_before_a_resume_counts() -> None:
     ledger = Ledger(Budget(calls=3), spent=Usage(calls=2, seconds=1e6))
-    ledger.hold(CALL, "a").settle(CALL)
+    ledger.reserve(CALL, "a").settle(CALL)
     with pytest.raises(BudgetError):
-        ledger.hold(CALL, "a")
+        ledger.reserve(CALL, "a")
 
 
 def test_seconds_are_those_of_the_clock() -> None:
     now = 100.0
     ledger = Ledger(Budget(seconds=10), elapsed=4, clock=lambda: now)
     now = 105.0
-    ledger.hold(CALL, "a").settle(Usage(calls=1, seconds=50))
+    ledger.reserve(CALL, "a").settle(Usage(calls=1, seconds=50))
     assert ledger.spent.seconds == 9
     now = 107.0
     with pytest.raises(BudgetError, match=r"11.* of 10.* seconds spent"):
-        ledger.hold(CALL, "a")
+        ledger.reserve(CALL, "a")
 
 
 def test_a_child_is_bound_by_every_ledger_above_it() -> None:
     run = Ledger(Budget(calls=2))
     first, second = Ledger(Budget(calls=5), run), Ledger(Budget(calls=1), run)
-    second.hold(CALL, "b").settle(CALL)
+    second.reserve(CALL, "b").settle(CALL)
     with pytest.raises(BudgetError):
-        second.hold(CALL, "b")  # its own limit
-    first.hold(CALL, "a").settle(CALL)
+        second.reserve(CALL, "b")  # its own limit
+    first.reserve(CALL, "a").settle(CALL)
     with pytest.raises(BudgetError):
-        first.hold(CALL, "a")  # the run's
+        first.reserve(CALL, "a")  # the run's
     assert (run.spent.calls, first.spent.calls, second.spent.calls) == (2, 1, 1)
 
 
@@ -82,37 +82,37 @@ def scope(task: str) -> Scope:
 def test_shares_decide_before_a_phase_which_task_is_refused() -> None:
     run = Ledger(Budget(calls=5))
     for task in ("t1", "t2"):
-        run.share(scope(task), Budget(calls=2))
+        run.reserve_task(scope(task), Budget(calls=2))
     with pytest.raises(BudgetError, match="rollout/t3"):
-        run.share(scope("t3"), Budget(calls=2))
+        run.reserve_task(scope("t3"), Budget(calls=2))
     for task in ("t2", "t1"):  # whoever is faster
-        ledger = run.at(scope(task).at(node="solver", visit=3))
+        ledger = run.get_task_ledger(scope(task).at(node="solver", visit=3))
         for _ in range(2):
-            ledger.hold(CALL, task).settle(CALL)
+            ledger.reserve(CALL, task).settle(CALL)
         with pytest.raises(BudgetError):
-            ledger.hold(CALL, task)
+            ledger.reserve(CALL, task)
     assert run.spent.calls == 4
-    assert run.at(scope("t3")) is run
+    assert run.get_task_ledger(scope("t3")) is run
 
 
 def test_a_share_gives_back_what_it_did_not_spend() -> None:
     run = Ledger(Budget(calls=3, tokens=1000))
-    run.share(scope("t1"), Budget(calls=3))
-    run.at(scope("t1")).hold(CALL, "t1").settle(CALL)
-    run.release(scope("t1"))
-    assert run.at(scope("t1")) is run
+    run.reserve_task(scope("t1"), Budget(calls=3))
+    run.get_task_ledger(scope("t1")).reserve(CALL, "t1").settle(CALL)
+    run.release_task(scope("t1"))
+    assert run.get_task_ledger(scope("t1")) is run
     assert run.spent.tokens == 100  # what the share did not limit was paid by the run
-    run.share(scope("t2"), Budget(calls=2))
-    run.release(scope("t2"))
-    run.release(scope("t2"))
+    run.reserve_task(scope("t2"), Budget(calls=2))
+    run.release_task(scope("t2"))
+    run.release_task(scope("t2"))
 
 
 def test_a_resumed_share_reserves_only_what_is_left() -> None:
     run = Ledger(Budget(calls=3), spent=Usage(calls=2))
-    share = run.share(scope("t1"), Budget(calls=3), spent=Usage(calls=2))
-    share.hold(CALL, "t1").settle(CALL)
+    share = run.reserve_task(scope("t1"), Budget(calls=3), spent=Usage(calls=2))
+    share.reserve(CALL, "t1").settle(CALL)
     with pytest.raises(BudgetError):
-        share.hold(CALL, "t1")
+        share.reserve(CALL, "t1")
     assert run.spent.calls == 3
 
 
@@ -120,11 +120,11 @@ def test_a_resumed_share_reserves_only_what_is_left() -> None:
 def test_the_run_never_spends_more_than_its_limit_or_loses_a_token(calls: list[tuple[str, int, bool]]) -> None:
     run = Ledger(Budget(tokens=500))
     for task in "ab":
-        run.share(scope(task), Budget(tokens=120))
+        run.reserve_task(scope(task), Budget(tokens=120))
     spent = 0
     for task, tokens, fails in calls:
         try:
-            hold = run.at(scope(task)).hold(Usage(input_tokens=tokens), task)
+            hold = run.get_task_ledger(scope(task)).reserve(Usage(input_tokens=tokens), task)
         except BudgetError:
             continue
         with hold:
@@ -132,9 +132,9 @@ def test_the_run_never_spends_more_than_its_limit_or_loses_a_token(calls: list[t
                 hold.settle(Usage(input_tokens=tokens))
                 spent += tokens
     for task in "ab":
-        run.release(scope(task))
+        run.release_task(scope(task))
     assert run.spent.tokens == spent <= 500
-    run.hold(Usage(input_tokens=500 - spent), "rest")  # nothing is left held
+    run.reserve(Usage(input_tokens=500 - spent), "rest")  # nothing is left held
 
 
 def test_threads_cannot_spend_past_the_limit() -> None:
@@ -143,7 +143,7 @@ def test_threads_cannot_spend_past_the_limit() -> None:
     def spend() -> None:
         for _ in range(50):
             try:
-                ledger.hold(CALL, "a").settle(CALL)
+                ledger.reserve(CALL, "a").settle(CALL)
             except BudgetError as error:
                 refused.append(error)
 
@@ -162,7 +162,7 @@ def test_what_is_spent_is_never_half_of_a_call(often_switching: None) -> None:
 
     def spends() -> None:
         while not over.is_set():
-            ledger.settle(Purse(), even)
+            ledger.settle(ResourceAmount(), even)
             journal._count(even)
 
     spender = threading.Thread(target=spends)

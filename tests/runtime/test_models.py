@@ -9,7 +9,7 @@ from selfwire.core.chat import ChatMessage, ToolSpec
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.models import chat_model, identity
+from selfwire.runtime.models import get_identity, make_chat_model
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_ready_model_is_taken_as_it_is() -> None:
     model = FakeListChatModel(responses=["a"])
-    assert chat_model(model) is model
+    assert make_chat_model(model) is model
 
 
 @pytest.mark.parametrize(
@@ -35,20 +35,20 @@ def test_a_ready_model_is_taken_as_it_is() -> None:
 )
 def test_a_wrong_name_or_a_missing_key_is_said_plainly(name: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        chat_model(name)
+        make_chat_model(name)
 
 
 def test_retries_are_the_wrappers_and_a_timeout_is_always_set() -> None:
-    model: Any = chat_model("openai:own", base_url="http://127.0.0.1:9/v1", max_retries=7)
+    model: Any = make_chat_model("openai:own", base_url="http://127.0.0.1:9/v1", max_retries=7)
     assert (model.max_retries, model.request_timeout, model.stream_usage, model.max_tokens) == (0, 120.0, True, 2048)
-    assert identity(model) == ("openai", "own", "http://127.0.0.1:9/v1")
-    assert identity(model).name == "openai:own"
-    assert identity(model).told == "openai:own at http://127.0.0.1:9"
+    assert get_identity(model) == ("openai", "own", "http://127.0.0.1:9/v1")
+    assert get_identity(model).name == "openai:own"
+    assert get_identity(model).told == "openai:own at http://127.0.0.1:9"
 
 
 def test_an_option_that_the_model_refuses_is_a_config_error_without_the_key() -> None:
     with pytest.raises(ConfigError, match="cannot be used") as error:
-        chat_model("openai:own", api_key="sk-very-secret-key", temperature="hot")
+        make_chat_model("openai:own", api_key="sk-very-secret-key", temperature="hot")
     assert "secret" not in str(error.value)
 
 
@@ -58,7 +58,7 @@ async def test_roles_without_a_model_of_their_own_use_the_agents() -> None:
 
     model = MeteredModel({"agent": named("a"), "judge": named("j")})
     asked = [ChatMessage.user("who?")]
-    said = [(await model.reply(asked, scope=Scope(), role=role)).content for role in ("agent", "meta", "judge")]
+    said = [(await model.generate(asked, scope=Scope(), role=role)).content for role in ("agent", "meta", "judge")]
     assert said == ["a", "a", "j"]
     with pytest.raises(ConfigError, match="no model for role 'agent'"):
         MeteredModel({"judge": named("j")})
@@ -70,10 +70,10 @@ class Colour(BaseModel):
 
 async def test_a_model_without_structured_output_or_tools_is_asked_in_words_and_refuses_tools() -> None:
     model = MeteredModel(FakeListChatModel(responses=['I say {"name": "red"}']))
-    colour, usage = await model.ask(Colour, [ChatMessage.user("which?")], scope=Scope())
+    colour, usage = await model.generate_structured(Colour, [ChatMessage.user("which?")], scope=Scope())
     assert colour == Colour(name="red")
     assert usage.dollars is None  # nobody knows its price
     assert usage.input_tokens > 0  # estimated, as it counts nothing
     tool = ToolSpec(name="t", description="d", parameters={})
     with pytest.raises(ConfigError, match="takes no tools"):
-        await model.reply([ChatMessage.user("x")], scope=Scope(), tools=[tool])
+        await model.generate([ChatMessage.user("x")], scope=Scope(), tools=[tool])

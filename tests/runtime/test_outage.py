@@ -9,7 +9,7 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ModelError, OutageError
 from selfwire.core.scope import Scope
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.ledger import Ledger, deadline
+from selfwire.runtime.ledger import Ledger, enforce_deadline
 from tests.runtime.wired import ASKED, QUICK, metered
 from tests.wire.server import Body, Fault, WireServer, broken, refused
 
@@ -25,7 +25,7 @@ async def test_a_provider_that_answers_nobody_is_an_outage(wire_server: WireServ
     wire_server.always = fault
     journal, ledger = Journal.memory(), Ledger()
     with pytest.raises(OutageError, match="nor is anything else answered"):
-        await metered(wire_server, PROBING, journal=journal, ledger=ledger).reply(ASKED, scope=Scope())
+        await metered(wire_server, PROBING, journal=journal, ledger=ledger).generate(ASKED, scope=Scope())
     assert (journal.spend().calls, ledger.spent.calls) == (0, 0)
     [row] = await journal.rows("model")
     assert row.state == "failed"
@@ -35,7 +35,7 @@ async def test_a_call_that_fails_alone_is_no_outage_and_the_probe_is_paid_for(wi
     wire_server.picky = greetings_fail
     ledger = Ledger()
     with pytest.raises(ModelError, match="2 attempt"):
-        await metered(wire_server, PROBING, ledger=ledger).reply(ASKED, scope=Scope())
+        await metered(wire_server, PROBING, ledger=ledger).generate(ASKED, scope=Scope())
     assert ledger.spent.calls == 1
     assert len(wire_server.asked) == 3
 
@@ -43,7 +43,7 @@ async def test_a_call_that_fails_alone_is_no_outage_and_the_probe_is_paid_for(wi
 async def test_without_a_probe_nothing_more_is_sent(wire_server: WireServer) -> None:
     wire_server.always = broken()
     with pytest.raises(ModelError):
-        await metered(wire_server, QUICK.replace(retries=1)).reply(ASKED, scope=Scope())
+        await metered(wire_server, QUICK.replace(retries=1)).generate(ASKED, scope=Scope())
     assert len(wire_server.asked) == 2
 
 
@@ -62,21 +62,21 @@ async def test_answers_to_others_meanwhile_are_answers(wire_server: WireServer) 
     async def other() -> None:
         while not probes:  # noqa: ASYNC110 - it happens in the server's thread
             await asyncio.sleep(0.005)
-        await model.reply([ASKED[0]], scope=Scope(task="other"))
+        await model.generate([ASKED[0]], scope=Scope(task="other"))
 
-    failed, _ = await asyncio.gather(model.reply(ASKED, scope=Scope()), other(), return_exceptions=True)
+    failed, _ = await asyncio.gather(model.generate(ASKED, scope=Scope()), other(), return_exceptions=True)
     assert type(failed) is ModelError
 
 
 async def test_a_deadline_cuts_off_what_waits_and_says_so() -> None:
     with pytest.raises(BudgetError, match=r"0\.\d+ of 0\.05 seconds spent"):
-        async with deadline(Ledger(Budget(seconds=0.05))):
+        async with enforce_deadline(Ledger(Budget(seconds=0.05))):
             await asyncio.sleep(600)
-    async with deadline(Ledger(Budget(calls=1))):
+    async with enforce_deadline(Ledger(Budget(calls=1))):
         pass
 
 
 async def test_a_deadline_passes_on_timeouts_that_are_not_its_own() -> None:
     with pytest.raises(TimeoutError):
-        async with deadline(Ledger(Budget(seconds=600))):
+        async with enforce_deadline(Ledger(Budget(seconds=600))):
             raise TimeoutError

@@ -10,25 +10,25 @@ from contextlib import contextmanager
 
 import pytest
 
-from selfwire.runtime.process_time import OwnTime
+from selfwire.runtime.process_time import ProcessTimer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 @contextmanager
-def running(code: str) -> Iterator[OwnTime]:
+def running(code: str) -> Iterator[ProcessTimer]:
     command = [sys.executable, "-S", "-c", f"print(flush=True)\n{code}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout
     process.stdout.readline()
     try:
-        yield OwnTime(process.pid)
+        yield ProcessTimer(process.pid)
     finally:
         os.killpg(process.pid, signal.SIGKILL)  # with its children
         process.communicate()
 
 
-def looked_until_it_computes(own: OwnTime, passed: float) -> float:
+def looked_until_it_computes(own: ProcessTimer, passed: float) -> float:
     while own.look(passed) < 0.3:
         time.sleep(0.05)
     return own.seconds

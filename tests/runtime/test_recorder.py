@@ -5,11 +5,11 @@ from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import BudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
-from selfwire.runtime.journal import Outcome
+from selfwire.runtime.journal import CallResult
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.models import chat_model
-from selfwire.runtime.recorder import Unrecorded
+from selfwire.runtime.models import make_chat_model
+from selfwire.runtime.recorder import NullRecorder
 
 ASKED = [ChatMessage.system("You are brief."), ChatMessage.user("hello?")]
 
@@ -17,27 +17,27 @@ ASKED = [ChatMessage.system("You are brief."), ChatMessage.user("hello?")]
 async def test_equal_calls_are_made_each_time() -> None:
     made: list[int] = []
 
-    async def call() -> Outcome:
+    async def call() -> CallResult:
         made.append(len(made))
-        return Outcome(str(len(made)), Usage(calls=1))
+        return CallResult(str(len(made)), Usage(calls=1))
 
-    outcomes = [await Unrecorded().recorded("model", Scope(), {}, call) for _ in range(2)]
+    outcomes = [await NullRecorder().call_once("model", Scope(), {}, call) for _ in range(2)]
     assert [outcome.text for outcome in outcomes] == ["1", "2"]
     assert not any(outcome.replayed for outcome in outcomes)
 
 
 async def test_a_model_that_is_not_recorded_is_still_paid_for() -> None:
-    model = MeteredModel(chat_model("offline"), journal=Unrecorded())
+    model = MeteredModel(make_chat_model("offline"), journal=NullRecorder())
     for _ in range(2):
-        await model.reply(ASKED, scope=Scope())
+        await model.generate(ASKED, scope=Scope())
     assert model.ledger.spent.calls == 2
 
 
 async def test_another_ledger_pays_for_the_same_models() -> None:
-    model = MeteredModel(chat_model("offline"), journal=Unrecorded())
-    poor = model.paid_by(Ledger(Budget(calls=1)))
-    await poor.reply(ASKED, scope=Scope())
+    model = MeteredModel(make_chat_model("offline"), journal=NullRecorder())
+    poor = model.with_ledger(Ledger(Budget(calls=1)))
+    await poor.generate(ASKED, scope=Scope())
     with pytest.raises(BudgetError, match="1 of 1 calls"):
-        await poor.reply(ASKED, scope=Scope())
-    await model.reply(ASKED, scope=Scope())
+        await poor.generate(ASKED, scope=Scope())
+    await model.generate(ASKED, scope=Scope())
     assert model.ledger.spent.calls == poor.ledger.spent.calls == 1

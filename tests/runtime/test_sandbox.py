@@ -12,7 +12,7 @@ import pytest
 from selfwire.core.errors import ConfigError, SandboxError
 from selfwire.core.execution import MEBIBYTE, Execution, Limits
 from selfwire.runtime import process_time
-from selfwire.runtime.sandbox import Bubblewrap, found_sandbox
+from selfwire.runtime.sandbox import Bubblewrap, find_sandbox
 from selfwire.runtime.sync import run_sync
 from tests.sandboxed import needs_sandbox
 
@@ -20,7 +20,7 @@ QUICK = Limits(seconds=20)
 
 
 async def ran(code: str, stdin: str = "", limits: Limits = QUICK) -> Execution:
-    return await found_sandbox().run(code, stdin, limits=limits)
+    return await find_sandbox().run(code, stdin, limits=limits)
 
 
 def tried(act: str) -> str:
@@ -90,7 +90,7 @@ async def test_what_is_not_its_own_is_refused(act: str) -> None:
 @pytest.mark.parametrize("folder", [Path("/home"), Path("/root"), Path.home()])
 async def test_homes_hold_nothing_but_the_way_to_the_interpreter(folder: Path) -> None:
     done = await ran(f"import os\nfor _, names, files in os.walk({str(folder)!r}):\n    print(names, files)\n    break")
-    prefix = found_sandbox().python.parent.parent
+    prefix = find_sandbox().python.parent.parent
     way = [prefix.relative_to(folder).parts[0]] if prefix.is_relative_to(folder) else []
     assert done.stdout in ("", f"{way} []\n")
 
@@ -275,10 +275,10 @@ async def test_a_bubblewrap_that_fails_is_an_error_and_no_result() -> None:
 
 
 def test_without_bubblewrap_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    found_sandbox.cache_clear()
+    find_sandbox.cache_clear()
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(ConfigError, match="apt-get install bubblewrap"):
-        found_sandbox()
+        find_sandbox()
     monkeypatch.setattr(shutil, "which", lambda name: "/bin/false")
     with pytest.raises(ConfigError, match=r"does not work here \(it ended with 1\).*apt-get install bubblewrap"):
-        found_sandbox()
+        find_sandbox()

@@ -14,7 +14,7 @@ from selfwire.core.errors import JournalError, ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime import sqlite_writer
-from selfwire.runtime.journal import SOON, Journal, Outcome, body_hash
+from selfwire.runtime.journal import SOON, CallResult, Journal, body_hash
 
 COST = Usage(calls=1, input_tokens=10)
 
@@ -26,15 +26,15 @@ def committed(path: Path) -> list[tuple[str, str]]:
         return calls + other.execute("SELECT 'note', name FROM notes WHERE name != 'holder'").fetchall()
 
 
-async def answers() -> Outcome:
-    return Outcome('"fine"', COST)
+async def answers() -> CallResult:
+    return CallResult('"fine"', COST)
 
 
-async def graded() -> Outcome:
-    return Outcome('{"score": 1.0}')
+async def graded() -> CallResult:
+    return CallResult('{"score": 1.0}')
 
 
-async def fails() -> Outcome:
+async def fails() -> CallResult:
     raise ModelError("down")
 
 
@@ -42,12 +42,12 @@ async def test_a_call_is_committed_before_it_is_sent_and_its_reply_when_the_turn
     path = tmp_path / "r.sqlite"
     journal, seen = Journal.create(path, run="r"), []
 
-    async def call() -> Outcome:
+    async def call() -> CallResult:
         seen.append(committed(path))
-        return Outcome('"fine"', COST)
+        return CallResult('"fine"', COST)
 
     with journal.on_this_loop():
-        await journal.recorded("model", Scope(), "q", call, COST)
+        await journal.call_once("model", Scope(), "q", call, COST)
         await asyncio.sleep(0)
         seen.append(committed(path))
     assert seen == [[("model", "reserved")], [("model", "settled")]]
@@ -58,14 +58,14 @@ async def test_a_grade_rides_with_the_next_commit_and_rows_wait_for_each_other_b
     path = tmp_path / "r.sqlite"
     journal = Journal.create(path, run="r")
     with journal.on_this_loop():
-        await journal.recorded("environment", Scope(task="a"), "q", graded)
+        await journal.call_once("environment", Scope(task="a"), "q", graded)
         await journal.keep("row", "{}", body_hash("body"), "body")
         assert committed(path) == []
-        await journal.recorded("model", Scope(task="b"), "q", answers, COST)
+        await journal.call_once("model", Scope(task="b"), "q", answers, COST)
         assert committed(path) == [("environment", "settled"), ("model", "reserved")]
         await asyncio.sleep(0)
         assert committed(path) == [("environment", "settled"), ("model", "settled")]
-        assert await journal.noted("row") == {}  # whoever reads finds it
+        assert await journal.get_note("row") == {}  # whoever reads finds it
         assert ("note", "row") in committed(path)
         for name in ("later", "too"):
             await journal.keep(name, "{}", body_hash("body"), "body")
@@ -113,10 +113,10 @@ async def test_a_lent_loop_writes_by_itself_and_others_through_the_thread(tmp_pa
 async def test_a_fault_stops_who_asks_next_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
     journal = Journal.create(tmp_path / "r.sqlite", run="r")
     with journal.on_this_loop():
-        await journal.note("before", 1)  # the table is there
+        await journal.put_note("before", 1)  # the table is there
         await journal._writer.run(lambda connection: connection.execute("ALTER TABLE notes RENAME TO gone").close())
         await journal.keep("row", "{}", body_hash("body"), "body")
-        await journal.recorded("model", Scope(), "q", answers, COST)  # does not wait for rows
+        await journal.call_once("model", Scope(), "q", answers, COST)  # does not wait for rows
         with pytest.raises(JournalError, match="no such table"):
             await journal.rows()
         for number in range(2, sqlite_writer.TOGETHER // 2 + 1):  # two statements each
@@ -125,11 +125,11 @@ async def test_a_fault_stops_who_asks_next_and_nothing_of_it_is_lost(tmp_path: P
             await journal.keep("row 1", "{}", body_hash("body"), "body")
         journal._writer._waiting.insert(0, lambda connection: connection.execute("ALTER TABLE gone RENAME TO notes"))
         assert [row.state for row in await journal.rows()] == ["settled"]
-    assert await journal.noted("row") == {}
+    assert await journal.get_note("row") == {}
     assert len(await journal.note_names("row ")) == sqlite_writer.TOGETHER // 2
     journal.close()
     with pytest.raises(JournalError, match="closed"):
-        await journal.note("after", 1)
+        await journal.put_note("after", 1)
 
 
 async def test_no_call_overtakes_rows_that_could_not_be_written_in_time(tmp_path: Path) -> None:
@@ -140,13 +140,13 @@ async def test_no_call_overtakes_rows_that_could_not_be_written_in_time(tmp_path
         await journal.keep("row", "{}", body_hash("body"), "body")
         await asyncio.sleep(2 * SOON)
         with pytest.raises(JournalError, match="no such table"):
-            await journal.recorded("model", Scope(task="a"), "q", answers, COST)
+            await journal.call_once("model", Scope(task="a"), "q", answers, COST)
         await asyncio.to_thread(renamed, path, "gone", "notes")
-        await journal.recorded("model", Scope(task="b"), "q", answers, COST)
+        await journal.call_once("model", Scope(task="b"), "q", answers, COST)
         assert committed(path) == [("model", "reserved"), ("note", "row")]
         await asyncio.sleep(0)
         await journal.keep("later", "{}", body_hash("body"), "body")
-        await journal.recorded("model", Scope(task="c"), "q", answers, COST)
+        await journal.call_once("model", Scope(task="c"), "q", answers, COST)
         assert ("note", "later") not in committed(path)
         await asyncio.sleep(2 * SOON)
         assert ("note", "later") in committed(path)
@@ -160,19 +160,19 @@ def renamed(path: Path, name: str, other: str) -> None:
 
 
 async def test_another_loop_replays_what_was_settled_in_a_turn_that_goes_on(tmp_path: Path) -> None:
-    journal, found = Journal.create(tmp_path / "r.sqlite", run="r"), list[Outcome]()
+    journal, found = Journal.create(tmp_path / "r.sqlite", run="r"), list[CallResult]()
 
     def elsewhere() -> None:
-        found.append(asyncio.run(journal.recorded("model", Scope(), "q", fails, COST)))
+        found.append(asyncio.run(journal.call_once("model", Scope(), "q", fails, COST)))
 
     with journal.on_this_loop():
-        await journal.recorded("model", Scope(), "q", answers, COST)
+        await journal.call_once("model", Scope(), "q", answers, COST)
         other = threading.Thread(target=elsewhere)
         other.start()
         time.sleep(0.2)  # noqa: ASYNC251 - the turn goes on
         assert found == []
         await asyncio.to_thread(other.join)
-    assert found == [Outcome('"fine"', COST, replayed=True)]
+    assert found == [CallResult('"fine"', COST, replayed=True)]
 
 
 async def test_what_waits_is_written_once_and_whole_where_the_first_try_fails_in_the_middle(tmp_path: Path) -> None:
@@ -183,16 +183,16 @@ async def test_what_waits_is_written_once_and_whole_where_the_first_try_fails_in
             raise sqlite3.OperationalError("database or disk is full")
 
     with journal.on_this_loop():
-        await journal.recorded("model", Scope(task="a"), "q", answers, COST)
+        await journal.call_once("model", Scope(task="a"), "q", answers, COST)
         await journal._writer.put(sometimes)
         with pytest.raises(ModelError):
-            await journal.recorded("environment", Scope(task="b"), "q", fails)
+            await journal.call_once("environment", Scope(task="b"), "q", fails)
         with pytest.raises(JournalError, match="disk is full"):
-            await journal.note("asked", 1)
+            await journal.put_note("asked", 1)
         broken = False
         assert await journal.spend_at(task="a") == COST == journal.spend()
         assert [row.failures for row in await journal.rows(task="b")] == [1]
-        assert await journal.noted("asked") is None
+        assert await journal.get_note("asked") is None
     journal.close()
 
 
@@ -201,8 +201,8 @@ async def test_a_text_that_no_file_can_hold_is_an_error_and_others_go_on(lent: b
     journal = Journal.create(tmp_path / "r.sqlite", run="r")
     with journal.on_this_loop() if lent else contextlib.nullcontext():
         with pytest.raises(JournalError, match="surrogates"):
-            await asyncio.wait_for(journal.noted("half of \ud83d"), 5)
-        await asyncio.wait_for(journal.note("whole", 1), 5)
+            await asyncio.wait_for(journal.get_note("half of \ud83d"), 5)
+        await asyncio.wait_for(journal.put_note("whole", 1), 5)
     journal.close()
 
 
@@ -211,7 +211,7 @@ async def test_failures_are_noted_and_what_waits_is_written_on_close(tmp_path: P
     journal = Journal.create(path, run="r")
     with journal.on_this_loop():
         with pytest.raises(ModelError):
-            await journal.recorded("environment", Scope(), "q", fails)
+            await journal.call_once("environment", Scope(), "q", fails)
         journal.close()
     assert committed(path) == [("environment", "failed")]
 
@@ -221,7 +221,7 @@ async def test_a_log_that_was_moved_begins_anew(tmp_path: Path, monkeypatch: pyt
     journal, body = Journal.create(tmp_path / "r.sqlite", run="r"), "x" * 10_000
     with journal.on_this_loop():
         for number in range(1000):
-            await journal.note(f"n{number}", body)
+            await journal.put_note(f"n{number}", body)
             if number % 50 == 49:
                 await until_moved()
     assert (tmp_path / "r.sqlite-wal").stat().st_size < 3_000_000  # of some 12 MB

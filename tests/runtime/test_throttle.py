@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from selfwire.runtime.throttle import Throttle, throttle
+from selfwire.runtime.throttle import Throttle, get_throttle
 
 
 async def test_starts_are_spaced_by_the_rate() -> None:
@@ -78,5 +78,5 @@ async def test_who_is_cancelled_while_waiting_takes_no_place_along() -> None:
 
 
 def test_a_provider_has_one_gate_in_a_process() -> None:
-    assert throttle("somebody", 3, None) is throttle("somebody", 5, None)
-    assert throttle("somebody", 5, None).concurrency == 5
+    assert get_throttle("somebody", 3, None) is get_throttle("somebody", 5, None)
+    assert get_throttle("somebody", 5, None).concurrency == 5

@@ -8,7 +8,7 @@ from langchain_core.tracers.schemas import Run
 from langsmith import get_tracing_context, tracing_context
 
 from selfwire.core.scope import Scope
-from selfwire.runtime.tracing import as_run, place, untraced
+from selfwire.runtime.tracing import make_trace_config, trace_step, untraced
 
 
 class Recorded(BaseTracer):
@@ -26,19 +26,19 @@ class Recorded(BaseTracer):
 
 
 def test_a_place_is_told_as_tags_and_metadata_without_what_is_not_known() -> None:
-    told = place(Scope(seed=3, iteration=2, phase="gate", task="t1", node="solve#1.0"), {"method": "hiva"})
+    told = make_trace_config(Scope(seed=3, iteration=2, phase="gate", task="t1", node="solve#1.0"), {"method": "hiva"})
     assert told["tags"] == ["method:hiva", "iteration:2", "phase:gate", "agent:solve"]
     assert told["metadata"] == {
         "selfwire_seed": 3, "selfwire_iteration": 2, "selfwire_phase": "gate", "selfwire_task": "t1",
         "selfwire_node": "solve#1.0", "selfwire_visit": 0, "selfwire_sample": 0,
         "selfwire_agent": "solve", "selfwire_method": "hiva",
     }  # fmt: skip
-    assert place(Scope(node="plan>solve"))["metadata"]["selfwire_agent"] == "plan"
+    assert make_trace_config(Scope(node="plan>solve"))["metadata"]["selfwire_agent"] == "plan"
 
 
 def test_what_runs_around_a_call_knows_workflow_and_agent_better_than_the_model() -> None:
     around = {"selfwire_workflow": "round 3's", "selfwire_agent": "solver"}
-    told = place(Scope(node="n7"), {"workflow": "the seed", "method": "tacomas"}, around=around)
+    told = make_trace_config(Scope(node="n7"), {"workflow": "the seed", "method": "tacomas"}, around=around)
     assert told["tags"] == ["method:tacomas", "iteration:0"]
     assert not {"selfwire_workflow", "selfwire_agent"} & set(told["metadata"])
 
@@ -72,10 +72,10 @@ async def test_a_step_is_a_run_for_who_watches_and_leaves_its_place_for_who_does
         shown.append(what)
         return {"said": what}
 
-    where = place(Scope(task="t1"))
-    assert await as_run("task", step, where, given=lambda: {"asked": "?"}, told=told) == "t1"
+    where = make_trace_config(Scope(task="t1"))
+    assert await trace_step("task", step, where, given=lambda: {"asked": "?"}, told=told) == "t1"
     assert shown == []
     watched = {**where, "callbacks": [heard]}
-    assert await as_run("task", step, watched, given=lambda: {"asked": "?"}, told=told) == "t1"  # type: ignore[arg-type]
+    assert await trace_step("task", step, watched, given=lambda: {"asked": "?"}, told=told) == "t1"  # type: ignore[arg-type]
     (run,) = heard.runs
     assert (run.name, run.inputs, run.outputs) == ("task", {"asked": "?"}, {"said": "t1"})

@@ -17,7 +17,7 @@ from selfwire.core.scope import Scope
 from selfwire.runtime import openai_client
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
-from selfwire.runtime.metered import CallPolicy
+from selfwire.runtime.metered import CallSettings
 from selfwire.runtime.provider_errors import is_transient
 from tests.runtime.wired import ASKED, QUICK, Verdict, metered
 from tests.wire.server import (
@@ -31,7 +31,7 @@ from tests.wire.server import (
 
 
 async def test_a_reply_has_text_usage_and_price(wire_server: WireServer) -> None:
-    reply = await metered(wire_server).reply(ASKED, scope=Scope(), temperature=0.3)
+    reply = await metered(wire_server).generate(ASKED, scope=Scope(), temperature=0.3)
     sent = wire_server.asked[0].body
     assert reply.content == "hello"
     assert reply.usage.calls == 1
@@ -43,7 +43,7 @@ async def test_a_reply_has_text_usage_and_price(wire_server: WireServer) -> None
 async def test_seed_and_sample_reach_the_provider(wire_server: WireServer) -> None:
     model = metered(wire_server)
     for sample in (0, 1):
-        await model.reply(ASKED, scope=Scope(seed=7, sample=sample))
+        await model.generate(ASKED, scope=Scope(seed=7, sample=sample))
     first, second = (asked.body["seed"] for asked in wire_server.asked)
     assert first == 7
     assert second != first
@@ -58,18 +58,18 @@ async def test_tools_go_out_as_functions_and_come_back_as_calls(wire_server: Wir
         name="add", description="adds", parameters={"type": "object", "properties": {"a": {"type": "integer"}}}
     )
     model = metered(wire_server)
-    reply = await model.reply(ASKED, scope=Scope(), tools=[add])
+    reply = await model.generate(ASKED, scope=Scope(), tools=[add])
     assert wire_server.asked[0].body["tools"][0]["function"]["name"] == "add"
     assert [(c.name, c.arguments) for c in reply.tool_calls] == [("add", {"a": 2})]
     wire_server.answer = text("done")
     conversation = [*ASKED, reply.message, ChatMessage.tool(reply.tool_calls[0], "2")]
-    assert (await model.reply(conversation, scope=Scope(), tools=[add])).content == "done"
+    assert (await model.generate(conversation, scope=Scope(), tools=[add])).content == "done"
     assert wire_server.asked[1].body["messages"][-1] == {"role": "tool", "content": "2", "tool_call_id": "c1"}
 
 
 async def test_a_structured_ask_sends_a_strict_schema(wire_server: WireServer) -> None:
     wire_server.answer = text('{"good": true, "reasons": ["short"], "note": ""}')
-    verdict, usage = await metered(wire_server).ask(Verdict, ASKED, scope=Scope())
+    verdict, usage = await metered(wire_server).generate_structured(Verdict, ASKED, scope=Scope())
     wanted = wire_server.asked[0].body["response_format"]["json_schema"]
     assert verdict == Verdict(good=True, reasons=["short"])
     assert usage.calls == 1
@@ -79,7 +79,9 @@ async def test_a_structured_ask_sends_a_strict_schema(wire_server: WireServer) -
 
 async def test_a_model_that_is_asked_in_words_gets_the_schema_in_its_prompt(wire_server: WireServer) -> None:
     wire_server.answer = text('Sure!\n```json\n{"good": false, "reasons": []}\n```')
-    verdict, _ = await metered(wire_server, QUICK.replace(structured="prompt")).ask(Verdict, ASKED, scope=Scope())
+    verdict, _ = await metered(wire_server, QUICK.replace(structured="prompt")).generate_structured(
+        Verdict, ASKED, scope=Scope()
+    )
     assert not verdict.good
     assert "response_format" not in wire_server.asked[0].body
     assert '"reasons"' in wire_server.asked[0].body["messages"][-1]["content"]
@@ -94,14 +96,14 @@ async def test_a_server_without_response_formats_can_be_asked_by_a_forced_tool_c
 
     wire_server.answer = call
     policy = QUICK.replace(structured="function_calling")
-    verdict, _ = await metered(wire_server, policy).ask(Verdict, ASKED, scope=Scope())
+    verdict, _ = await metered(wire_server, policy).generate_structured(Verdict, ASKED, scope=Scope())
     assert verdict == Verdict(good=True, reasons=["x"])
     assert "response_format" not in wire_server.asked[0].body
 
 
 async def test_json_that_lost_its_end_is_repaired(wire_server: WireServer) -> None:
     wire_server.faults.append(saying('{"good": true, "reasons": ["a", "b"'))
-    verdict, usage = await metered(wire_server).ask(Verdict, ASKED, scope=Scope())
+    verdict, usage = await metered(wire_server).generate_structured(Verdict, ASKED, scope=Scope())
     assert verdict.reasons == ["a", "b"]
     assert usage.calls == len(wire_server.asked) == 1
 
@@ -110,7 +112,7 @@ async def test_json_that_lost_its_end_is_repaired(wire_server: WireServer) -> No
 async def test_what_cannot_be_repaired_is_asked_again_with_the_error(wire_server: WireServer, first: Any) -> None:
     wire_server.answer = text('{"good": false, "reasons": [], "note": ""}')
     wire_server.faults.append(first)
-    verdict, usage = await metered(wire_server).ask(Verdict, ASKED, scope=Scope())
+    verdict, usage = await metered(wire_server).generate_structured(Verdict, ASKED, scope=Scope())
     assert not verdict.good
     assert usage.calls == 2
     assert wire_server.asked[1].body["messages"][-2]["content"] == first.content
@@ -120,7 +122,7 @@ async def test_what_cannot_be_repaired_is_asked_again_with_the_error(wire_server
 async def test_two_invalid_replies_are_a_reply_error(wire_server: WireServer) -> None:
     model = metered(wire_server)
     with pytest.raises(ReplyError, match=r"openai:local gave no valid Verdict at gate/t1") as invalid:
-        await model.ask(Verdict, ASKED, scope=Scope(phase="gate", task="t1"))
+        await model.generate_structured(Verdict, ASKED, scope=Scope(phase="gate", task="t1"))
     assert len(wire_server.asked) == 2
     assert invalid.value.cost is not None
     assert invalid.value.cost.calls == model.ledger.spent.calls == 2
@@ -130,7 +132,7 @@ async def test_an_ask_that_fails_when_it_is_repeated_tells_what_both_attempts_co
     wire_server.faults += [saying("no object"), refused()]
     model = metered(wire_server)
     with pytest.raises(ModelError) as failed:
-        await model.ask(Verdict, ASKED, scope=Scope())
+        await model.generate_structured(Verdict, ASKED, scope=Scope())
     assert failed.value.cost is not None
     assert failed.value.cost.calls == model.ledger.spent.calls == 1
 
@@ -149,11 +151,11 @@ def one_node(node: Any) -> Any:
 
 async def test_calls_inside_a_langgraph_node_stream_their_tokens_and_carry_tags(wire_server: WireServer) -> None:
     wire_server.answer = text("one two three four five six")
-    model = metered(wire_server).labelled(method="hiva", workflow="abc")
+    model = metered(wire_server).with_labels(method="hiva", workflow="abc")
     replies = []
 
     async def node(state: State) -> State:
-        replies.append(await model.reply(ASKED, scope=Scope(run="r", task="t1", node="solver")))
+        replies.append(await model.generate(ASKED, scope=Scope(run="r", task="t1", node="solver")))
         return {"said": replies[0].content}
 
     pieces: list[Any] = [piece async for piece in one_node(node).astream({"said": ""}, stream_mode="messages")]
@@ -175,7 +177,7 @@ async def test_a_structured_ask_that_streams_survives_faults_too(wire_server: Wi
     model = metered(wire_server)
 
     async def node(state: State) -> State:
-        verdict, _ = await model.ask(Verdict, ASKED, scope=Scope())
+        verdict, _ = await model.generate_structured(Verdict, ASKED, scope=Scope())
         return {"said": verdict.note}
 
     stream = one_node(node).astream({"said": ""}, stream_mode=["messages", "updates"])
@@ -188,8 +190,8 @@ async def test_nothing_blocks_the_event_loop(wire_server: WireServer, tmp_path: 
     journal = Journal.create(tmp_path / "r.sqlite", run="r")
     model = metered(wire_server, journal=journal, ledger=Ledger(Budget(calls=100)))
     with blockbuster_ctx():  # raises where `langgraph dev` would
-        await asyncio.gather(*(model.reply(ASKED, scope=Scope(task=f"t{i % 5}")) for i in range(10)))
-        await journal.note("status", "done")
+        await asyncio.gather(*(model.generate(ASKED, scope=Scope(task=f"t{i % 5}")) for i in range(10)))
+        await journal.put_note("status", "done")
         assert len(await journal.rows()) == 5
     journal.close()
 
@@ -197,7 +199,7 @@ async def test_nothing_blocks_the_event_loop(wire_server: WireServer, tmp_path: 
 async def test_a_request_that_is_too_long_is_cut_and_says_so(wire_server: WireServer) -> None:
     model = metered(wire_server, QUICK.replace(max_input_tokens=600))
     call = ChatMessage(role="assistant", content="old " * 1000)
-    reply = await model.reply([*ASKED, call, ChatMessage.user("new " * 100)], scope=Scope())
+    reply = await model.generate([*ASKED, call, ChatMessage.user("new " * 100)], scope=Scope())
     sent = wire_server.asked[0].body["messages"]
     assert len(sent[2]["content"]) < 2000
     assert sent[3]["content"] == "new " * 100
@@ -206,10 +208,10 @@ async def test_a_request_that_is_too_long_is_cut_and_says_so(wire_server: WireSe
 
 
 def test_one_model_serves_one_event_loop_after_another(wire_server: WireServer) -> None:
-    model = metered(wire_server, policy=CallPolicy(retries=0))
+    model = metered(wire_server, policy=CallSettings(retries=0))
 
     async def both(phase: str) -> list[str]:
-        asked = (model.reply(ASKED, scope=Scope(phase=phase, task=task)) for task in "ab")
+        asked = (model.generate(ASKED, scope=Scope(phase=phase, task=task)) for task in "ab")
         return [reply.content for reply in await asyncio.gather(*asked)]
 
     assert asyncio.run(both("first")) == asyncio.run(both("second")) == ["hello", "hello"]
@@ -227,7 +229,7 @@ async def test_calls_that_start_together_share_one_client(
 
     monkeypatch.setattr(openai_client, "DefaultAsyncHttpxClient", client)
     served = metered(wire_server)
-    calls = [asyncio.create_task(served.reply(ASKED, scope=Scope(sample=n))) for n in range(9)]
+    calls = [asyncio.create_task(served.generate(ASKED, scope=Scope(sample=n))) for n in range(9)]
     while not made:  # noqa: ASYNC110 - made in a thread
         await asyncio.sleep(0.001)
     calls[0].cancel()  # whoever asked first gives up

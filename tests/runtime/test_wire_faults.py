@@ -9,15 +9,15 @@ from langchain_core.messages import AIMessage
 
 from selfwire.core.budget import Budget
 from selfwire.core.chat import Reply
-from selfwire.core.errors import BudgetError, ConfigError, ModelError, ShareError
+from selfwire.core.errors import BudgetError, ConfigError, ModelError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.messages import to_reply
 from selfwire.runtime.prices import Prices
-from selfwire.runtime.provider_errors import told_plainly
-from selfwire.runtime.throttle import throttle
+from selfwire.runtime.provider_errors import redact_error
+from selfwire.runtime.throttle import get_throttle
 from tests.runtime.wired import ASKED, KEY, QUICK, metered, until
 from tests.wire.server import (
     WireServer,
@@ -34,10 +34,10 @@ from tests.wire.server import (
 async def test_a_retry_after_pauses_every_worker(wire_server: WireServer) -> None:
     wire_server.faults.append(rate_limited(after=0.5))
     model = metered(wire_server)
-    first = asyncio.create_task(model.reply(ASKED, scope=Scope(task="t0")))
-    gate = throttle(f"openai {wire_server.url}", QUICK.concurrency, QUICK.per_minute)
+    first = asyncio.create_task(model.generate(ASKED, scope=Scope(task="t0")))
+    gate = get_throttle(f"openai {wire_server.url}", QUICK.concurrency, QUICK.per_minute)
     await until(lambda: gate.paused > 0)
-    others = [model.reply(ASKED, scope=Scope(task=f"t{i}")) for i in range(1, 5)]
+    others = [model.generate(ASKED, scope=Scope(task=f"t{i}")) for i in range(1, 5)]
     replies = await asyncio.gather(first, *others)
     start, *later = (asked.at for asked in wire_server.asked)
     assert [reply.content for reply in replies] == ["hello"] * 5
@@ -48,7 +48,7 @@ async def test_a_retry_after_pauses_every_worker(wire_server: WireServer) -> Non
 async def test_a_retry_after_longer_than_patience_is_an_error(wire_server: WireServer) -> None:
     wire_server.faults.append(rate_limited(after=3600))
     with pytest.raises(ModelError, match="asks to wait 3,600 s"):
-        await metered(wire_server).reply(ASKED, scope=Scope())
+        await metered(wire_server).generate(ASKED, scope=Scope())
 
 
 @pytest.mark.parametrize("fault", [broken(), cut_off(), saying("")], ids=["500", "cut-off body", "empty reply"])
@@ -56,7 +56,7 @@ async def test_a_transient_fault_is_tried_again(wire_server: WireServer, fault: 
     wire_server.faults.append(fault)
     journal = Journal.memory()
     model = metered(wire_server, journal=journal)
-    reply = await model.reply(ASKED, scope=Scope())
+    reply = await model.generate(ASKED, scope=Scope())
     assert reply.content == "hello"
     assert len(wire_server.asked) == 2
     assert reply.usage.calls == (2 if fault.content == "" else 1)  # an empty reply was billed
@@ -67,13 +67,13 @@ async def test_a_second_empty_reply_is_an_error_that_was_billed(wire_server: Wir
     wire_server.always = saying("")
     model = metered(wire_server)
     with pytest.raises(ModelError, match=r"2 attempt.*empty reply"):
-        await model.reply(ASKED, scope=Scope())
+        await model.generate(ASKED, scope=Scope())
     assert model.ledger.spent.calls == 2
 
 
 async def test_a_hang_is_given_up_after_the_timeout_and_the_request_is_dropped(wire_server: WireServer) -> None:
     wire_server.faults.append(hanging(30))
-    reply = await metered(wire_server, QUICK.replace(timeout=2.0)).reply(ASKED, scope=Scope())
+    reply = await metered(wire_server, QUICK.replace(timeout=2.0)).generate(ASKED, scope=Scope())
     assert reply.content == "hello"
     assert len(wire_server.asked) == 2
     await until(lambda: bool(wire_server.cancelled))
@@ -84,7 +84,7 @@ async def test_a_refused_key_fails_at_once_and_is_not_told(wire_server: WireServ
     journal = Journal.memory()
     model = metered(wire_server, journal=journal)
     with pytest.raises(ModelError, match="1 attempt") as error:
-        await model.reply(ASKED, scope=Scope())
+        await model.generate(ASKED, scope=Scope())
     assert len(wire_server.asked) == 1
     assert wire_server.asked[0].authorization == f"Bearer {KEY}"
     noted = json.dumps([row.error for row in await journal.rows()])
@@ -96,11 +96,11 @@ async def test_a_provider_that_stays_down_is_an_error_and_the_call_is_sent_again
     journal = Journal.memory()
     model = metered(wire_server, journal=journal)
     with pytest.raises(ModelError, match="rollout/t1 after 4 attempt"):
-        await model.reply(ASKED, scope=Scope(phase="rollout", task="t1"))
+        await model.generate(ASKED, scope=Scope(phase="rollout", task="t1"))
     assert len(wire_server.asked) == 4
     assert [(row.state, row.failures) for row in await journal.rows()] == [("failed", 1)]
     wire_server.always = None
-    assert (await model.reply(ASKED, scope=Scope(phase="rollout", task="t1"))).content == "hello"
+    assert (await model.generate(ASKED, scope=Scope(phase="rollout", task="t1"))).content == "hello"
     assert [(row.state, row.failures) for row in await journal.rows()] == [("settled", 1)]
 
 
@@ -108,13 +108,13 @@ async def test_a_server_that_is_not_there_is_an_error() -> None:
     with WireServer(text("hello")) as server:
         model = metered(server, QUICK.replace(retries=1))
     with pytest.raises(ModelError, match="2 attempt"):
-        await model.reply(ASKED, scope=Scope())
+        await model.generate(ASKED, scope=Scope())
 
 
 async def test_the_concurrency_limit_holds_over_all_models_of_a_provider(wire_server: WireServer) -> None:
     wire_server.delay = 0.05
     models = [metered(wire_server, QUICK.replace(concurrency=3)) for _ in range(2)]
-    await asyncio.gather(*(models[i % 2].reply(ASKED, scope=Scope(task=f"t{i}")) for i in range(12)))
+    await asyncio.gather(*(models[i % 2].generate(ASKED, scope=Scope(task=f"t{i}")) for i in range(12)))
     assert wire_server.most_active == 3
 
 
@@ -122,7 +122,7 @@ async def test_a_budget_of_calls_binds_under_concurrency(wire_server: WireServer
     wire_server.delay = 0.02
     journal = Journal.memory()
     model = metered(wire_server, ledger=Ledger(Budget(calls=5)), journal=journal)
-    calls = [model.reply(ASKED, scope=Scope(task=f"t{i}")) for i in range(20)]
+    calls = [model.generate(ASKED, scope=Scope(task=f"t{i}")) for i in range(20)]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert len(wire_server.asked) == 5
     assert sum(isinstance(outcome, BudgetError) for outcome in outcomes) == 15
@@ -134,17 +134,17 @@ async def test_a_call_that_a_share_refuses_lets_those_under_way_end_as_they_are_
 ) -> None:
     wire_server.delay = 0.2
     journal, ledger, task = Journal.memory(), Ledger(), Scope(task="t")
-    ledger.share(task, Budget(calls=2))
+    ledger.reserve_task(task, Budget(calls=2))
     model = metered(wire_server, ledger=ledger, journal=journal)
 
     async def together() -> None:
         async with asyncio.TaskGroup() as team:  # the first to fail cancels the others, as in a team
             for node in "abcd":
-                team.create_task(model.reply(ASKED, scope=task.at(node=node)))
+                team.create_task(model.generate(ASKED, scope=task.at(node=node)))
 
     with pytest.raises(ExceptionGroup) as refused:
         await together()
-    assert {type(error) for error in refused.value.exceptions} == {ShareError}
+    assert {type(error) for error in refused.value.exceptions} == {TaskBudgetError}
     assert len(wire_server.asked) == 2
     assert ledger.spent.calls == journal.spend().calls == 2
     assert journal.unknown() == (0, 0)
@@ -155,7 +155,7 @@ async def test_a_budget_of_dollars_binds(wire_server: WireServer) -> None:
 
     async def calls() -> None:
         for visit in range(100):
-            await model.reply(ASKED, scope=Scope(visit=visit))
+            await model.generate(ASKED, scope=Scope(visit=visit))
 
     with pytest.raises(BudgetError, match=r"of \$0.0005 dollars"):
         await calls()
@@ -172,7 +172,7 @@ async def test_a_cancelled_call_is_dropped_and_stays_unknown(wire_server: WireSe
     wire_server.delay = 30
     journal = Journal.memory()
     model = metered(wire_server, journal=journal)
-    call = asyncio.create_task(model.reply(ASKED, scope=Scope()))
+    call = asyncio.create_task(model.generate(ASKED, scope=Scope()))
     await until(lambda: bool(wire_server.asked))
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -190,9 +190,9 @@ def test_half_a_character_in_a_reply_or_a_fault_is_replaced_so_that_both_can_be_
     assert reply.content == "Answer: \ufffd"
     assert reply.tool_calls[0].arguments["q"] == "\U0001f600 and \ufffd"
     assert Reply.model_validate_json(reply.model_dump_json()) == reply
-    assert told_plainly(ValueError("bad \ud83d")) == "ValueError: bad \ufffd"
+    assert redact_error(ValueError("bad \ud83d")) == "ValueError: bad \ufffd"
 
 
 def test_a_key_that_stands_for_none_masks_nothing() -> None:
-    assert told_plainly(ValueError("next exit"), "x", "") == "ValueError: next exit"
-    assert told_plainly(ValueError("bad key 0123-abcd"), "0123-abcd") == "ValueError: bad key ***"
+    assert redact_error(ValueError("next exit"), "x", "") == "ValueError: next exit"
+    assert redact_error(ValueError("bad key 0123-abcd"), "0123-abcd") == "ValueError: bad key ***"

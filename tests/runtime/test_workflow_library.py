@@ -15,17 +15,17 @@ from langgraph.store.memory import InMemoryStore
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, AddNode, RemoveEdge, Rewiring, RewritePrompt, RewriteTool
 from selfwire.core.errors import ConfigError, LibraryError
-from selfwire.core.topology import chain
+from selfwire.core.topology import make_chain
 from selfwire.core.workflow import Workflow
 from selfwire.runtime import blobs
-from selfwire.runtime.blobs import recalled, remembered
+from selfwire.runtime.blobs import get_blob, put_blob
 from selfwire.runtime.exports import read_workflow, write_workflow
-from selfwire.runtime.workflow_library import Library, open_library
+from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 
 SEED = Workflow(
     method="hiva",
     agents=(Agent(id="plan", prompt="Plan."), Agent(id="answer", prompt="Answer.", tools=("search",))),
-    topology=chain("plan", "answer"),
+    topology=make_chain("plan", "answer"),
     memory={"beliefs": {"plan": [1, 1]}},
 )
 
@@ -35,7 +35,7 @@ def grown(workflow: Workflow, prompt: str) -> Workflow:
 
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
-def library(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Library]:
+def library(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WorkflowLibrary]:
     homes = {"memory": ":memory:", "sqlite": str(tmp_path / "home")}
     with open_library(homes.get(request.param) or request.getfixturevalue("postgres_address")) as opened:
         yield opened
@@ -58,28 +58,28 @@ def test_several_processes_share_a_library_in_postgres(
 
 
 async def test_large_bytes_go_with_their_version_and_come_back_in_another_process(
-    library: Library, monkeypatch: pytest.MonkeyPatch
+    library: WorkflowLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = [bytes([number]) * 2_000_000 for number in range(2)]
     for step, one in enumerate(data):
-        await library.save("archive", SEED.learned(router={"weights": remembered(one)}), run="r", step=step)
+        await library.save("archive", SEED.with_memory(router={"weights": put_blob(one)}), run="r", step=step)
     monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())  # as in a new process
     for ref, one in (("archive", data[1]), ("archive@0", data[0])):
-        assert recalled((await library.load(ref)).memory["router"]["weights"]) == one
+        assert get_blob((await library.load(ref)).memory["router"]["weights"]) == one
     await library.rollback("archive", "r.0")
-    assert (await library.load("archive")).memory["router"]["weights"] == remembered(data[0])
+    assert (await library.load("archive")).memory["router"]["weights"] == put_blob(data[0])
 
 
 def test_memory_holds_the_latest_bytes_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())
     monkeypatch.setattr(blobs, "KEPT_BYTES", 1000)
-    few = [remembered(bytes([number]) * 400) for number in range(8)]
-    assert recalled(few[0])  # so many are kept, however large
-    remembered(b"more")
-    assert blobs.held(few[0]) is not None  # it was asked for last
-    assert blobs.held(few[1]) is None
-    small = [remembered(bytes([number])) for number in range(100)]
-    assert all(map(blobs.held, small))
+    few = [put_blob(bytes([number]) * 400) for number in range(8)]
+    assert get_blob(few[0])  # so many are kept, however large
+    put_blob(b"more")
+    assert blobs.find_blob(few[0]) is not None  # it was asked for last
+    assert blobs.find_blob(few[1]) is None
+    small = [put_blob(bytes([number])) for number in range(100)]
+    assert all(map(blobs.find_blob, small))
 
 
 def test_a_library_at_an_address_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_a_library_at_an_address_of_another_kind_is_refused(monkeypatch: pytest.
         open_library()
 
 
-async def test_a_saved_workflow_comes_back_with_its_lineage(library: Library) -> None:
+async def test_a_saved_workflow_comes_back_with_its_lineage(library: WorkflowLibrary) -> None:
     child = grown(SEED, "Plan well.")
     saved = await library.save("archive", child, run="7f3a", step=1, facts={"score": 0.5, "reasons": ["it helps"]})
     assert await library.load("archive") == child
@@ -96,7 +96,7 @@ async def test_a_saved_workflow_comes_back_with_its_lineage(library: Library) ->
     assert (saved.ref, saved.facts["score"], saved.facts["reasons"]) == ("archive@7f3a.1", 0.5, ("it helps",))
 
 
-async def test_every_kind_of_reference_finds_its_version(library: Library, tmp_path: Path) -> None:
+async def test_every_kind_of_reference_finds_its_version(library: WorkflowLibrary, tmp_path: Path) -> None:
     first, second = SEED, grown(SEED, "Think first.")
     await library.save("archive", first, run="r1", step=0)
     await library.save("archive", second, run="r1", step=1)
@@ -112,20 +112,20 @@ async def test_every_kind_of_reference_finds_its_version(library: Library, tmp_p
     assert {ref: await library.load(ref) for ref in references} == references
 
 
-async def test_saving_the_same_step_again_changes_nothing(library: Library) -> None:
+async def test_saving_the_same_step_again_changes_nothing(library: WorkflowLibrary) -> None:
     first = await library.save("archive", SEED, run="r1", step=0, facts={"score": 0.1})
     assert await library.save("archive", SEED, run="r1", step=0, facts={"score": 0.9}) == first
     assert (await library.history("archive")).versions == (first,)
 
 
-async def test_a_version_never_changes(library: Library) -> None:
+async def test_a_version_never_changes(library: WorkflowLibrary) -> None:
     await library.save("archive", SEED, run="r1", step=0)
     with pytest.raises(LibraryError, match=rf"archive@r1.0 holds workflow {SEED.fingerprint} already"):
         await library.save("archive", grown(SEED, "Other."), run="r1", step=0)
     assert await library.load("archive") == SEED
 
 
-async def test_rollback_moves_the_head_and_history_shows_it(library: Library) -> None:
+async def test_rollback_moves_the_head_and_history_shows_it(library: WorkflowLibrary) -> None:
     for step, workflow in enumerate([SEED, grown(SEED, "A"), grown(SEED, "B")]):
         await library.save("archive", workflow, run="r1", step=step)
     await library.rollback("archive", "r1.0")
@@ -136,7 +136,7 @@ async def test_rollback_moves_the_head_and_history_shows_it(library: Library) ->
     assert [(move.source, move.target) for move in history.rollbacks] == [("r1.2", "r1.0")]
 
 
-async def test_resaving_after_a_rollback_leaves_the_head(library: Library) -> None:
+async def test_resaving_after_a_rollback_leaves_the_head(library: WorkflowLibrary) -> None:
     await library.save("archive", SEED, run="r1", step=0)
     await library.save("archive", grown(SEED, "A"), run="r1", step=1)
     await library.rollback("archive", "0")
@@ -144,14 +144,14 @@ async def test_resaving_after_a_rollback_leaves_the_head(library: Library) -> No
     assert (await library.head("archive")).version == "r1.0"
 
 
-async def test_a_rejected_candidate_is_kept_but_not_the_head(library: Library) -> None:
+async def test_a_rejected_candidate_is_kept_but_not_the_head(library: WorkflowLibrary) -> None:
     await library.save("archive", SEED, run="r1", step=0, facts={"accepted": False})
     await library.save("archive", grown(SEED, "A"), run="r1", step=1, facts={"accepted": False})
     history = await library.history("archive")
     assert (history.head, len(history.versions)) == ("r1.0", 2)
 
 
-async def test_a_tag_names_a_version_and_may_move(library: Library) -> None:
+async def test_a_tag_names_a_version_and_may_move(library: WorkflowLibrary) -> None:
     await library.save("archive", SEED, run="r1", step=0)
     await library.save("archive", grown(SEED, "A"), run="r1", step=1)
     await library.tag("archive", "r1.1", "best")
@@ -160,7 +160,7 @@ async def test_a_tag_names_a_version_and_may_move(library: Library) -> None:
     assert await library.tags("archive") == {"best": "r1.0"}
 
 
-async def test_diff_tells_topology_prompts_tools_and_memory(library: Library) -> None:
+async def test_diff_tells_topology_prompts_tools_and_memory(library: WorkflowLibrary) -> None:
     child = SEED.apply(
         Rewiring(
             AddNode("again", "plan"),
@@ -171,7 +171,7 @@ async def test_diff_tells_topology_prompts_tools_and_memory(library: Library) ->
             RewriteTool("answer", "search", None),
             why="try",
         )
-    ).learned(beliefs={"plan": [2, 1]}, synergy={})
+    ).with_memory(beliefs={"plan": [2, 1]}, synergy={})
     await library.save("a", SEED, run="r", step=0)
     await library.save("b", child, run="r", step=0)
     diff = await library.diff("a", "b")
@@ -183,20 +183,20 @@ async def test_diff_tells_topology_prompts_tools_and_memory(library: Library) ->
     assert not await library.diff("a", "a")
 
 
-async def test_a_missing_name_lists_close_ones(library: Library) -> None:
+async def test_a_missing_name_lists_close_ones(library: WorkflowLibrary) -> None:
     await library.save("archive-hiva", SEED, run="r", step=0)
     with pytest.raises(LibraryError, match=r"no workflow 'archiv-hiva'.*did you mean archive-hiva\?"):
         await library.load("archiv-hiva")
 
 
 @pytest.mark.parametrize("ref", ["../x", "a b", "", "nothing@r.1", "@", "abcdef", "name@"])
-async def test_no_reference_fits_by_accident(library: Library, ref: str) -> None:
+async def test_no_reference_fits_by_accident(library: WorkflowLibrary, ref: str) -> None:
     await library.save("archive", SEED, run="r", step=0)
     with pytest.raises(LibraryError, match="there is no workflow"):
         await library.load(ref)
 
 
-async def test_an_ambiguous_step_lists_what_fits(library: Library) -> None:
+async def test_an_ambiguous_step_lists_what_fits(library: WorkflowLibrary) -> None:
     await library.save("archive", SEED, run="r1", step=0)
     await library.save("archive", SEED, run="r2", step=0)
     with pytest.raises(LibraryError, match=r"'0' of workflow 'archive' is ambiguous; choose among r1.0, r2.0"):
@@ -207,14 +207,14 @@ async def test_an_ambiguous_step_lists_what_fits(library: Library) -> None:
     ("name", "run", "facts"), [("a.b", "r", {}), ("a", "r/1", {}), ("a", "r", {"score": float("nan")})]
 )
 async def test_what_does_not_validate_is_not_saved(
-    library: Library, name: str, run: str, facts: dict[str, float]
+    library: WorkflowLibrary, name: str, run: str, facts: dict[str, float]
 ) -> None:
     with pytest.raises(ValueError, match=r"."):
         await library.save(name, SEED, run=run, step=0, facts=facts)
     assert await library.names() == ()
 
 
-async def test_more_versions_than_a_page_are_all_listed(library: Library) -> None:
+async def test_more_versions_than_a_page_are_all_listed(library: WorkflowLibrary) -> None:
     for step in range(503):
         await library.save("archive", SEED, run="r", step=step)
     assert [v.step for v in (await library.history("archive")).versions] == list(range(503))
@@ -226,9 +226,9 @@ async def test_a_store_that_is_passed_in_is_used_async_and_left_open() -> None:
             raise AssertionError("a blocking call")
 
     store: BaseStore = AsyncOnly()
-    with Library(store) as library:
+    with WorkflowLibrary(store) as library:
         await library.save("archive", SEED, run="r", step=0)
-    assert await Library(store).load("archive") == SEED
+    assert await WorkflowLibrary(store).load("archive") == SEED
 
 
 async def test_the_event_loop_turns_while_the_library_waits(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_a_corrupt_or_foreign_file_is_refused_and_left_alone(tmp_path: Path, spo
     assert list(tmp_path.iterdir()) == [path]
 
 
-async def test_a_body_that_was_tampered_with_is_refused(library: Library) -> None:
+async def test_a_body_that_was_tampered_with_is_refused(library: WorkflowLibrary) -> None:
     await library.save("archive", SEED, run="r", step=0)
     item = await library.store.aget(("selfwire", "bodies"), SEED.fingerprint)
     assert item is not None
@@ -329,7 +329,7 @@ async def test_a_body_that_was_tampered_with_is_refused(library: Library) -> Non
         await library.load("archive")
 
 
-async def test_an_entry_of_another_schema_is_refused(library: Library) -> None:
+async def test_an_entry_of_another_schema_is_refused(library: WorkflowLibrary) -> None:
     await library.store.aput(("selfwire", "heads"), "archive", {"schema": 2, "version": "r.0"})
     with pytest.raises(LibraryError, match="entry of schema 2"):
         await library.load("archive")

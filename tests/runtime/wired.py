@@ -7,14 +7,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from selfwire.core.chat import ChatMessage
-from selfwire.runtime.metered import CallPolicy, MeteredModel
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.metered import CallSettings, MeteredModel
+from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.prices import Price, Prices
 from tests.wire.server import WireServer
 
 KEY = "sk-secret-0123456789"
 PRICES = Prices(table={"openai:local": Price(input=1.0, output=2.0)})
-QUICK = CallPolicy(timeout=5.0, retries=3, backoff=0.01)
+QUICK = CallSettings(timeout=5.0, retries=3, backoff=0.01)
 ASKED = [ChatMessage.system("be kind"), ChatMessage.user("hello?")]
 
 
@@ -31,6 +31,6 @@ async def until(happened: Callable[[], bool]) -> None:
         await asyncio.sleep(0.005)
 
 
-def metered(server: WireServer, policy: CallPolicy = QUICK, **options: Any) -> MeteredModel:
-    model = chat_model("openai:local", base_url=server.url, api_key=KEY, max_tokens=50)
+def metered(server: WireServer, policy: CallSettings = QUICK, **options: Any) -> MeteredModel:
+    model = make_chat_model("openai:local", base_url=server.url, api_key=KEY, max_tokens=50)
     return MeteredModel(model, policy=policy, **{"prices": PRICES, **options})

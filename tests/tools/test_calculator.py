@@ -3,7 +3,7 @@ import pytest
 from selfwire.core.errors import ToolError
 from selfwire.core.protocols import Tool
 from selfwire.core.scope import Scope
-from selfwire.tools.calculator import CalculatorTool, calculated
+from selfwire.tools.calculator import CalculatorTool, calculate
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from selfwire.tools.calculator import CalculatorTool, calculated
     ],
 )
 def test_arithmetic(expression: str, value: float) -> None:
-    assert calculated(expression) == value
+    assert calculate(expression) == value
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_arithmetic(expression: str, value: float) -> None:
 )
 def test_what_is_no_bounded_arithmetic_is_refused(expression: str) -> None:
     with pytest.raises(ToolError):
-        calculated(expression)
+        calculate(expression)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_is_no_bounded_arithmetic_is_refused(expression: str) -> None:
 )
 def test_a_refusal_says_what_would_be_read(expression: str, told: str) -> None:
     with pytest.raises(ToolError, match=told):
-        calculated(expression)
+        calculate(expression)
 
 
 async def test_the_tool_answers_with_text() -> None:

@@ -3,7 +3,7 @@ import pytest
 from selfwire.core.errors import SandboxError, ToolError
 from selfwire.core.execution import Execution, Limits
 from selfwire.core.scope import Scope
-from selfwire.runtime.sandbox import found_sandbox
+from selfwire.runtime.sandbox import find_sandbox
 from selfwire.tools.python import SHOWN, PythonTool
 from tests.sandboxed import needs_sandbox
 
@@ -50,4 +50,4 @@ async def test_a_sandbox_that_fails_is_told_to_the_agent() -> None:
 
 @needs_sandbox
 async def test_it_runs_in_the_sandbox() -> None:
-    assert await PythonTool(found_sandbox()).run({"code": "print(sum(range(5)))"}, scope=Scope()) == "10"
+    assert await PythonTool(find_sandbox()).run({"code": "print(sum(range(5)))"}, scope=Scope()) == "10"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
-from selfwire.evals.benchmarks.archive import archive, generated
+from selfwire.evals.benchmarks.archive import archive, generate_archive
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.tools.retrievers import (
     CHUNK,
@@ -22,11 +22,11 @@ from selfwire.tools.retrievers import (
     DenseRetriever,
     HybridRetriever,
     Retriever,
-    best,
-    fused,
-    nearest,
+    find_best,
+    find_nearest,
+    fuse_rankings,
 )
-from selfwire.tools.search import Document, SearchTool, retriever
+from selfwire.tools.search import Document, SearchTool, make_retriever
 
 TOWNS = [
     "Vask lies on the river", "Prund lies on a hill", "The river of Vask is the Onn", "Nobody lives in Kolm", "",
@@ -53,22 +53,22 @@ class Fixed:
     def __init__(self, *ranking: int) -> None:
         self.ranking = ranking
 
-    async def ranked(self, query: str, k: int) -> tuple[int, ...]:
+    async def rank(self, query: str, k: int) -> tuple[int, ...]:
         return self.ranking[:k]
 
 
 async def test_bm25_ranks_by_rare_words_and_leaves_strangers_out() -> None:
     ranks: Retriever = Bm25Retriever(TOWNS)
-    assert await ranks.ranked("the river Onn", 5) == (2, 0)
-    assert await ranks.ranked("the river Onn", 1) == (2,)
-    assert await ranks.ranked("zebra", 5) == ()
-    assert await ranks.ranked("?!", 5) == ()
+    assert await ranks.rank("the river Onn", 5) == (2, 0)
+    assert await ranks.rank("the river Onn", 1) == (2,)
+    assert await ranks.rank("zebra", 5) == ()
+    assert await ranks.rank("?!", 5) == ()
 
 
 async def test_bm25_by_hand() -> None:
     """k1 = 1.5, b = 0.75, idf = ln(1 + (N - n + 0.5) / (n + 0.5)) in a small corpus; avgdl = 3."""
     index = Bm25Retriever(["a b", "a a c d", "e f g"])
-    await index.ranked("a", 3)
+    await index.rank("a", 3)
     assert index._index is not None
     found = index._index.weights.get_scores_from_ids([index._index.places["a"]])
     rarity = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
@@ -79,36 +79,36 @@ async def test_bm25_by_hand() -> None:
 
 async def test_a_word_of_more_than_half_of_a_large_corpus_says_nothing() -> None:
     ranks = Bm25Retriever([*(f"the town {n}" for n in range(60)), *(f"river{n}" for n in range(40))])
-    assert await ranks.ranked("the", 5) == ()
-    assert await ranks.ranked("the river7", 5) == (67,)
+    assert await ranks.rank("the", 5) == ()
+    assert await ranks.rank("the river7", 5) == (67,)
 
 
 async def test_passages_that_score_the_same_come_in_the_order_of_the_corpus() -> None:
     same = ["a town by the sea"] * 200 + ["a mountain"] * 300
-    assert await Bm25Retriever(same).ranked("sea", 7) == tuple(range(7))
-    assert await DenseRetriever(same, HashingEmbedder()).ranked("town by the sea", 7) == tuple(range(7))
+    assert await Bm25Retriever(same).rank("sea", 7) == tuple(range(7))
+    assert await DenseRetriever(same, HashingEmbedder()).rank("town by the sea", 7) == tuple(range(7))
 
 
 @pytest.mark.parametrize("texts", [(), ("", " "), ("!?",)])
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_corpus_without_words_finds_nothing_by_words_and_never_fails(name: str, texts: Sequence[str]) -> None:
-    ranks = retriever(name, [Document(title="", text=text) for text in texts], HashingEmbedder())
-    found = await ranks.ranked("anything", 3)
+    ranks = make_retriever(name, [Document(title="", text=text) for text in texts], HashingEmbedder())
+    found = await ranks.rank("anything", 3)
     assert found == () if name == "bm25" else len(found) <= len(texts)
 
 
 async def test_dense_ranks_by_cosine() -> None:
     planes = Planes()
     ranks = DenseRetriever(["1 0", "0 1", "0.6 0.8"], planes)
-    assert await ranks.ranked("0 1", 2) == (1, 2)
-    assert await ranks.ranked("0.8 0.6", 3) == (2, 0, 1)
+    assert await ranks.rank("0 1", 2) == (1, 2)
+    assert await ranks.rank("0.8 0.6", 3) == (2, 0, 1)
     assert planes.batches == [3, 1, 1]
 
 
 async def test_first_searches_at_the_same_time_embed_the_corpus_once() -> None:
     planes = Planes()
     ranks = DenseRetriever([f"{n % 2} {(n + 1) % 2}" for n in range(CHUNK + 1)], planes)
-    found = await asyncio.gather(*(ranks.ranked("1 0", 2) for _ in range(5)))
+    found = await asyncio.gather(*(ranks.rank("1 0", 2) for _ in range(5)))
     assert set(found) == {(1, 3)}
     assert sorted(planes.batches) == [1] * 6 + [CHUNK]
 
@@ -121,28 +121,28 @@ async def test_first_searches_at_the_same_time_build_one_index() -> None:
 
 async def test_fusion_by_hand() -> None:
     """0: 1/61 + 1/63; 1: 1/62 + 1/61; 2: 1/63; 3: 1/62."""
-    assert fused([(0, 1, 2), (1, 3, 0)]) == (1, 0, 3, 2)
-    assert fused([(4, 2), (2, 4)]) == (2, 4)
-    assert await HybridRetriever(Fixed(0, 1, 2), Fixed(1, 3, 0)).ranked("q", 3) == (1, 0, 3)
+    assert fuse_rankings([(0, 1, 2), (1, 3, 0)]) == (1, 0, 3, 2)
+    assert fuse_rankings([(4, 2), (2, 4)]) == (2, 4)
+    assert await HybridRetriever(Fixed(0, 1, 2), Fixed(1, 3, 0)).rank("q", 3) == (1, 0, 3)
 
 
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), max_size=30), st.integers(1, 40))
 def test_best_is_the_head_of_a_stable_sort(scores: list[float], k: int) -> None:
     whole = sorted(range(len(scores)), key=lambda i: (-scores[i], i))
-    assert best(np.array(scores), k) == tuple(whole[:k])
+    assert find_best(np.array(scores), k) == tuple(whole[:k])
 
 
 def test_rounding_makes_nearly_equal_similarities_tie() -> None:
     rows = np.array([[1.0, 0.0], [1.0, 1e-9]], dtype=np.float32)
-    assert nearest(rows, np.array([0.6, 0.8], dtype=np.float32), 2) == (0, 1)
+    assert find_nearest(rows, np.array([0.6, 0.8], dtype=np.float32), 2) == (0, 1)
 
 
 def test_an_unknown_retriever_and_a_missing_embedder_are_named() -> None:
     with pytest.raises(ConfigError, match="no retriever 'tfidf'; choose bm25, dense, hybrid"):
-        retriever("tfidf", [])
+        make_retriever("tfidf", [])
     for name in ("dense", "hybrid"):
         with pytest.raises(ConfigError, match="was given no embedder"):
-            retriever(name, [])
+            make_retriever(name, [])
 
 
 async def test_a_search_tool_searches_as_its_retriever_does() -> None:
@@ -153,7 +153,7 @@ async def test_a_search_tool_searches_as_its_retriever_does() -> None:
 
 async def test_archives_passages_are_what_they_have_always_been() -> None:
     """The published studies searched these passages; another index must find the same, in the same order."""
-    made, tool = generated(40), archive(40).toolbox["search"]
+    made, tool = generate_archive(40), archive(40).toolbox["search"]
     digest = hashlib.sha256()
     for task in made.tasks:
         names = [entity for entity in task.entities if entity in task.input]

@@ -248,9 +248,9 @@ def main() -> None:
 def _named(name: str) -> Answer:
     if name.startswith("text:"):
         return text(name.removeprefix("text:"))
-    from selfwire.runtime.models import chat_model
+    from selfwire.runtime.models import make_chat_model
 
-    return served(chat_model(name))
+    return served(make_chat_model(name))
 
 
 if __name__ == "__main__":

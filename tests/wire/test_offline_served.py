@@ -6,7 +6,7 @@ from selfwire.core.chat import ChatMessage, ToolSpec
 from selfwire.core.scope import Scope
 from selfwire.evolvers.hiva.schemas import AgentGradient, TopologyDecision
 from selfwire.runtime.metered import MeteredModel
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.models import make_chat_model
 from tests.wire.server import WireServer, served
 
 ASKED = [ChatMessage.system("You look facts up in documents and read them."), ChatMessage.user("Where was Ada born?")]
@@ -14,9 +14,9 @@ ASKED = [ChatMessage.system("You look facts up in documents and read them."), Ch
 
 @pytest.fixture
 def pair(wire_server: WireServer) -> tuple[MeteredModel, MeteredModel]:
-    offline = chat_model("offline", temperature=1.0)
+    offline = make_chat_model("offline", temperature=1.0)
     wire_server.answer = served(offline)
-    client = chat_model("openai:offline", base_url=wire_server.url, temperature=1.0)
+    client = make_chat_model("openai:offline", base_url=wire_server.url, temperature=1.0)
     return MeteredModel(offline), MeteredModel(client)
 
 
@@ -24,7 +24,7 @@ def pair(wire_server: WireServer) -> tuple[MeteredModel, MeteredModel]:
 async def test_structured_asks(
     pair: tuple[MeteredModel, MeteredModel], schema: type[AgentGradient | TopologyDecision]
 ) -> None:
-    direct, wired = [await model.ask(schema, ASKED, scope=Scope(seed=3)) for model in pair]
+    direct, wired = [await model.generate_structured(schema, ASKED, scope=Scope(seed=3)) for model in pair]
     assert wired[0] == direct[0]
     assert wired[1].calls == direct[1].calls == 1
 
@@ -32,7 +32,7 @@ async def test_structured_asks(
 async def test_replies_with_tools(pair: tuple[MeteredModel, MeteredModel]) -> None:
     takes = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
     search = ToolSpec(name="search", description="Search the documents.", parameters=takes)
-    direct, wired = [await model.reply(ASKED, scope=Scope(seed=3), tools=[search]) for model in pair]
+    direct, wired = [await model.generate(ASKED, scope=Scope(seed=3), tools=[search]) for model in pair]
     assert wired.content == direct.content
     assert [(c.name, c.arguments) for c in wired.tool_calls] == [(c.name, c.arguments) for c in direct.tool_calls]
     assert wired.usage.input_tokens == direct.usage.input_tokens

@@ -53,7 +53,7 @@ def call(name: str, arguments: Mapping[str, object]) -> Call:
     return Call(name, given)
 
 
-def parsed(text: str) -> Call:
+def parse_call(text: str) -> Call:
     """A call out of a text such as `calendar.delete_event(event_id="00000256")`; `_` may stand for the dot.
 
     Raises:

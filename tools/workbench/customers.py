@@ -1,7 +1,16 @@
 """Operations on the records of customers."""
 
 from selfwire.core.errors import ToolError
-from selfwire.tools.workbench.tables import Operation, Tables, address, known, listed, next_id, place, updated
+from selfwire.tools.workbench.tables import (
+    Operation,
+    Tables,
+    address,
+    check_known,
+    find_row_index,
+    format_rows,
+    next_id,
+    update_row,
+)
 
 STATUSES = ("Qualified", "Won", "Lost", "Lead", "Proposal")
 PRODUCTS = ("Software", "Hardware", "Services", "Consulting", "Training")
@@ -26,9 +35,9 @@ def _checked(field: str, value: str) -> str:
     if not value:
         return value
     if field == "status":
-        return known(value, STATUSES, "status")
+        return check_known(value, STATUSES, "status")
     if field == "product_interest":
-        return known(value, PRODUCTS, "product")
+        return check_known(value, PRODUCTS, "product")
     return address(value) if field in ("customer_email", "assigned_to_email") else value
 
 
@@ -42,11 +51,11 @@ def _search(tables: Tables, **wanted: str) -> str:
         and all(not wanted[f"{field}_min"] or one[field] >= wanted[f"{field}_min"] for field in _DATES)
         and all(not wanted[f"{field}_max"] or one[field] <= wanted[f"{field}_max"] for field in _DATES)
     ]
-    return listed(found)
+    return format_rows(found)
 
 
 def _update(tables: Tables, customer_id: str, field: str, new_value: str) -> str:
-    updated(tables.customers, "customer_id", customer_id, field, _checked(field, new_value))
+    update_row(tables.customers, "customer_id", customer_id, field, _checked(field, new_value))
     return "The customer was updated."
 
 
@@ -57,7 +66,7 @@ def _add(tables: Tables, **given: str) -> str:
 
 
 def _delete(tables: Tables, customer_id: str) -> str:
-    del tables.customers[place(tables.customers, "customer_id", customer_id)]
+    del tables.customers[find_row_index(tables.customers, "customer_id", customer_id)]
     return "The customer was deleted."
 
 

@@ -1,6 +1,15 @@
 """Operations on the mailbox."""
 
-from selfwire.tools.workbench.tables import NOW, Operation, Tables, address, field_of, listed, next_id, place
+from selfwire.tools.workbench.tables import (
+    NOW,
+    Operation,
+    Tables,
+    address,
+    field_of,
+    find_row_index,
+    format_rows,
+    next_id,
+)
 
 _ID = {"email_id": "Eight digits."}
 
@@ -18,7 +27,7 @@ def _search(tables: Tables, query: str, date_min: str, date_max: str) -> str:
         and (not date_min or email["sent_datetime"][:10] >= date_min[:10])
         and (not date_max or email["sent_datetime"][:10] <= date_max[:10])
     ]
-    return listed(sorted(found, key=lambda email: email["sent_datetime"], reverse=True))
+    return format_rows(sorted(found, key=lambda email: email["sent_datetime"], reverse=True))
 
 
 def _send(tables: Tables, recipient: str, subject: str, body: str) -> str:
@@ -36,17 +45,17 @@ def _send(tables: Tables, recipient: str, subject: str, body: str) -> str:
 
 
 def _delete(tables: Tables, email_id: str) -> str:
-    del tables.emails[place(tables.emails, "email_id", email_id)]
+    del tables.emails[find_row_index(tables.emails, "email_id", email_id)]
     return "The email was deleted."
 
 
 def _forward(tables: Tables, email_id: str, recipient: str) -> str:
-    email = tables.emails[place(tables.emails, "email_id", email_id)]
+    email = tables.emails[find_row_index(tables.emails, "email_id", email_id)]
     return _send(tables, recipient, f"FW: {email['subject']}", email["body"])
 
 
 def _reply(tables: Tables, email_id: str, body: str) -> str:
-    email = tables.emails[place(tables.emails, "email_id", email_id)]
+    email = tables.emails[find_row_index(tables.emails, "email_id", email_id)]
     return _send(tables, email["sender/recipient"], email["subject"], body)
 
 

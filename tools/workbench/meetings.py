@@ -8,10 +8,10 @@ from selfwire.tools.workbench.tables import (
     Tables,
     address,
     field_of,
-    listed,
+    find_row_index,
+    format_rows,
     next_id,
-    place,
-    updated,
+    update_row,
 )
 
 _ID = {"event_id": "Eight digits."}
@@ -31,7 +31,7 @@ def _search(tables: Tables, query: str, time_min: str, time_max: str) -> str:
         and (not time_min or event["event_start"] >= time_min)
         and (not time_max or event["event_start"] <= time_max)
     ]
-    return listed(found)
+    return format_rows(found)
 
 
 def _create(tables: Tables, event_name: str, participant_email: str, event_start: str, duration: str) -> str:
@@ -49,13 +49,13 @@ def _create(tables: Tables, event_name: str, participant_email: str, event_start
 
 
 def _delete(tables: Tables, event_id: str) -> str:
-    del tables.events[place(tables.events, "event_id", event_id)]
+    del tables.events[find_row_index(tables.events, "event_id", event_id)]
     return "The event was deleted."
 
 
 def _update(tables: Tables, event_id: str, field: str, new_value: str) -> str:
     value = address(new_value) if field == "participant_email" else new_value
-    updated(tables.events, "event_id", event_id, field, value)
+    update_row(tables.events, "event_id", event_id, field, value)
     return "The event was updated."
 
 

@@ -1,7 +1,16 @@
 """Operations on the tasks of the company's projects."""
 
 from selfwire.core.errors import ToolError
-from selfwire.tools.workbench.tables import Operation, Tables, field_of, known, listed, next_id, place, updated
+from selfwire.tools.workbench.tables import (
+    Operation,
+    Tables,
+    check_known,
+    field_of,
+    find_row_index,
+    format_rows,
+    next_id,
+    update_row,
+)
 
 LISTS = ("Backlog", "In Progress", "In Review", "Completed")
 BOARDS = ("Back end", "Front end", "Design")
@@ -18,9 +27,9 @@ _FIELDS = {
 def _checked(tables: Tables, field: str, value: str) -> str:
     """A value as the table takes it."""
     if field == "list_name":
-        return known(value, LISTS, "list")
+        return check_known(value, LISTS, "list")
     if field == "board":
-        return known(value, BOARDS, "board")
+        return check_known(value, BOARDS, "board")
     if field == "assigned_to_email":
         team = {task["assigned_to_email"].lower() for task in tables.tasks}
         if value.lower() not in team:
@@ -37,7 +46,7 @@ def _search(tables: Tables, **wanted: str) -> str:
     asked = {field: value.lower() for field, value in wanted.items() if value}
     if not asked:
         raise ToolError("give at least one field to search by")
-    return listed([task for task in tables.tasks if all(v in task[field].lower() for field, v in asked.items())])
+    return format_rows([task for task in tables.tasks if all(v in task[field].lower() for field, v in asked.items())])
 
 
 def _create(tables: Tables, **given: str) -> str:
@@ -47,12 +56,12 @@ def _create(tables: Tables, **given: str) -> str:
 
 
 def _delete(tables: Tables, task_id: str) -> str:
-    del tables.tasks[place(tables.tasks, "task_id", task_id)]
+    del tables.tasks[find_row_index(tables.tasks, "task_id", task_id)]
     return "The task was deleted."
 
 
 def _update(tables: Tables, task_id: str, field: str, new_value: str) -> str:
-    updated(tables.tasks, "task_id", task_id, field, _checked(tables, field, new_value))
+    update_row(tables.tasks, "task_id", task_id, field, _checked(tables, field, new_value))
     return "The task was updated."
 
 

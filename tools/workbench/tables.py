@@ -92,7 +92,7 @@ class Operation:
         return self.act(tables, **{name: arguments.get(name) or "" for name in self.parameters})
 
 
-def place(rows: list[Row], key: str, wanted: str) -> int:
+def find_row_index(rows: list[Row], key: str, wanted: str) -> int:
     """Index of the row with an id.
 
     Raises:
@@ -115,21 +115,21 @@ def field_of(rows: list[Row], key: str, wanted: str, name: str) -> str:
     Raises:
         ToolError: there is no such row or field.
     """
-    row = rows[place(rows, key, wanted)]
-    return json.dumps({name: row[known(name, tuple(row), "field")]})
+    row = rows[find_row_index(rows, key, wanted)]
+    return json.dumps({name: row[check_known(name, tuple(row), "field")]})
 
 
-def updated(rows: list[Row], key: str, wanted: str, name: str, value: str) -> None:
+def update_row(rows: list[Row], key: str, wanted: str, name: str, value: str) -> None:
     """Replace a row by one with another value in a field.
 
     Raises:
         ToolError: there is no such row or field.
     """
-    index = place(rows, key, wanted)
-    rows[index] = {**rows[index], known(name, tuple(rows[index]), "field"): value}
+    index = find_row_index(rows, key, wanted)
+    rows[index] = {**rows[index], check_known(name, tuple(rows[index]), "field"): value}
 
 
-def known(value: str, values: tuple[str, ...], what: str) -> str:
+def check_known(value: str, values: tuple[str, ...], what: str) -> str:
     """The value, if it is one of the known ones; case counts.
 
     Raises:
@@ -151,7 +151,7 @@ def address(text: str) -> str:
     return text.lower()
 
 
-def listed(rows: list[Row]) -> str:
+def format_rows(rows: list[Row]) -> str:
     """The first rows of a search as JSON, and how many more there are."""
     if not rows:
         return "Nothing was found."

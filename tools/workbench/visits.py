@@ -4,7 +4,7 @@ import json
 from statistics import fmean
 
 from selfwire.core.errors import ToolError
-from selfwire.tools.workbench.tables import Operation, Row, Tables, known, per_day
+from selfwire.tools.workbench.tables import Operation, Row, Tables, check_known, per_day
 
 METRICS = (
     "total_visits",
@@ -27,7 +27,7 @@ def _get(tables: Tables, visitor_id: str) -> str:
 
 
 def _plot(tables: Tables, time_min: str, time_max: str, value_to_plot: str, plot_type: str) -> str:
-    metric, kind = known(value_to_plot, METRICS, "value to plot"), known(plot_type, PLOTS, "type of plot")
+    metric, kind = check_known(value_to_plot, METRICS, "value to plot"), check_known(plot_type, PLOTS, "type of plot")
     path = f"plots/{time_min}_{time_max}_{metric}_{kind}.png"
     tables.plots.append({"file_path": path})
     return path

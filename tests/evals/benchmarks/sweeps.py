@@ -10,7 +10,7 @@ from selfwire.core.task import Feedback, Task
 
 async def graded(environment: Environment, tasks: Sequence[Task], answer: Callable[[Task], str]) -> dict[str, Feedback]:
     """Feedback by task."""
-    found = await asyncio.gather(*(environment.assess(task, answer(task), scope=Scope(task=task.id)) for task in tasks))
+    found = await asyncio.gather(*(environment.grade(task, answer(task), scope=Scope(task=task.id)) for task in tasks))
     return dict(zip((task.id for task in tasks), found, strict=True))
 
 

@@ -8,29 +8,29 @@ from selfwire.core.task import Feedback, Task
 from selfwire.evals.benchmarks.archive import (
     ArchiveEnvironment,
     archive,
-    first_option,
-    generated,
-    normalised,
+    choose_first_option,
+    generate_archive,
+    normalise,
 )
 from selfwire.evals.benchmarks.archive_questions import KINDS
 
-ARCHIVE = generated(100)
+ARCHIVE = generate_archive(100)
 
 
 async def assessed(
     answer: str, *, question: str = "Who founded Brol Works?", reference: str | None = "Ada Tron"
 ) -> Feedback:
     task = Task(id="t", input=question, reference=reference)
-    return await ArchiveEnvironment().assess(task, answer, scope=Scope())
+    return await ArchiveEnvironment().grade(task, answer, scope=Scope())
 
 
 def test_size_seed_and_mix_of_kinds() -> None:
-    assert generated(100) == ARCHIVE
-    assert generated(100, seed=1).tasks[0].input != ARCHIVE.tasks[0].input
-    assert len(generated(7).tasks) == 7
+    assert generate_archive(100) == ARCHIVE
+    assert generate_archive(100, seed=1).tasks[0].input != ARCHIVE.tasks[0].input
+    assert len(generate_archive(7).tasks) == 7
     assert Counter(task.kind for task in ARCHIVE.tasks) == {kind: 25 if kind == "single" else 15 for kind in KINDS}
     with pytest.raises(ConfigError, match="at least 1"):
-        generated(0)
+        generate_archive(0)
 
 
 def test_questions_ids_and_titles_are_unique_and_entities_have_pages() -> None:
@@ -41,11 +41,11 @@ def test_questions_ids_and_titles_are_unique_and_entities_have_pages() -> None:
 
 
 def test_every_name_in_an_answer_is_in_the_documents_and_every_subject_has_a_page() -> None:
-    text = normalised(" ".join(f"{page.title} {page.text}" for page in ARCHIVE.documents))
+    text = normalise(" ".join(f"{page.title} {page.text}" for page in ARCHIVE.documents))
     for task in ARCHIVE.tasks:
         assert any(entity in task.input for entity in task.entities)
         if task.kind in ("single", "bridge", "comparison", "intersection"):
-            assert normalised(task.reference) in text
+            assert normalise(task.reference) in text
 
 
 def test_sums_are_positive_numbers() -> None:
@@ -90,8 +90,8 @@ async def test_feedback_says_what_question_and_answer_tell(answer: str, question
 
 
 def test_numbers_are_compared_without_separators() -> None:
-    assert normalised("The 567,890.") == normalised("567890")
-    assert normalised("1,2") != normalised("12")
+    assert normalise("The 567,890.") == normalise("567890")
+    assert normalise("1,2") != normalise("12")
 
 
 async def test_a_canary_in_the_reference_never_shows_in_feedback() -> None:
@@ -100,7 +100,7 @@ async def test_a_canary_in_the_reference_never_shows_in_feedback() -> None:
     for task in ARCHIVE.tasks:
         planted = task.replace(reference=canary)
         for answer in answers:
-            feedback = await ArchiveEnvironment().assess(planted, answer, scope=Scope())
+            feedback = await ArchiveEnvironment().grade(planted, answer, scope=Scope())
             shown = feedback.model_dump_json().lower()
             assert "zanzibar" not in shown
             assert "7319" not in shown
@@ -113,11 +113,11 @@ async def test_a_task_without_reference_is_a_grading_error() -> None:
 
 
 async def test_the_trivial_baseline_guesses_the_first_option() -> None:
-    assert first_option("Which was founded earlier, Brol Works or Tas Press?\nEnd so.") == "Answer: Brol Works"
+    assert choose_first_option("Which was founded earlier, Brol Works or Tas Press?\nEnd so.") == "Answer: Brol Works"
     benchmark = archive(200)
     tasks = benchmark.splits(0, train=0, gate=0, test=200).test
     solved = [
-        (await benchmark.environment.assess(task, benchmark.baseline.answer(task.input), scope=Scope())).solved
+        (await benchmark.environment.grade(task, benchmark.baseline.answer(task.input), scope=Scope())).solved
         for task in tasks
     ]
     assert 0.05 < sum(solved) / len(tasks) < 0.2

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.task import Task
-from selfwire.evals.benchmarks.benchmark import disjoint_splits, grouped
+from selfwire.evals.benchmarks.benchmark import make_disjoint_splits, split_into_components
 
 
 def made(number: int, *entities: str, text: str | None = None, kind: str = "") -> Task:
@@ -13,7 +13,7 @@ def made(number: int, *entities: str, text: str | None = None, kind: str = "") -
 
 def test_tasks_are_grouped_through_shared_entities_and_texts() -> None:
     tasks = [made(0, "a"), made(1, "b"), made(2, "a", "c"), made(3, "c"), made(4, text="question 1")]
-    assert [[task.id for task in group] for group in grouped(tasks)] == [["t0", "t2", "t3"], ["t1", "t4"]]
+    assert [[task.id for task in group] for group in split_into_components(tasks)] == [["t0", "t2", "t3"], ["t1", "t4"]]
 
 
 @given(
@@ -24,7 +24,7 @@ def test_tasks_are_grouped_through_shared_entities_and_texts() -> None:
 def test_no_entity_is_on_two_sides(entities: list[list[int]], sizes: tuple[int, int, int], seed: int) -> None:
     tasks = [made(i, *(f"e{one}" for one in of)) for i, of in enumerate(entities)]
     try:
-        splits = disjoint_splits(tasks, seed, *sizes)
+        splits = make_disjoint_splits(tasks, seed, *sizes)
     except ConfigError:
         return
     sides = [splits.train, splits.gate, splits.test]
@@ -38,13 +38,13 @@ def test_no_entity_is_on_two_sides(entities: list[list[int]], sizes: tuple[int, 
 
 def test_splits_follow_from_the_seed_and_mix_kinds_evenly() -> None:
     tasks = [made(i, f"e{i}", kind="ab"[i % 2]) for i in range(200)]
-    first = disjoint_splits(tasks, 1, 20, 20, 40)
-    assert first == disjoint_splits(tasks, 1, 20, 20, 40)
-    assert first != disjoint_splits(tasks, 2, 20, 20, 40)
+    first = make_disjoint_splits(tasks, 1, 20, 20, 40)
+    assert first == make_disjoint_splits(tasks, 1, 20, 20, 40)
+    assert first != make_disjoint_splits(tasks, 2, 20, 20, 40)
     for side in (first.train, first.gate, first.test):
         assert abs(sum(task.kind == "a" for task in side) - len(side) / 2) <= 2
 
 
 def test_too_few_tasks_are_a_clear_error() -> None:
     with pytest.raises(ConfigError, match="3 tasks are not enough"):
-        disjoint_splits([made(i) for i in range(3)], 0, 2, 2, 2)
+        make_disjoint_splits([made(i) for i in range(3)], 0, 2, 2, 2)

@@ -8,8 +8,8 @@ import pytest
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
-from selfwire.core.values import thawed
-from selfwire.evals.benchmarks.catalogue import NAMES, benchmark
+from selfwire.core.values import to_plain_json
+from selfwire.evals.benchmarks.catalogue import NAMES, load_benchmark
 from selfwire.runtime import sandbox
 from tests.benchmark_data import needs_data
 from tests.sandboxed import needs_sandbox
@@ -20,7 +20,7 @@ SIZES = {"train": 20, "gate": 12, "test": 30}
 
 @pytest.mark.parametrize("name", NAMES)
 def test_splits_have_their_sizes_follow_from_the_seed_and_share_nothing(name: str) -> None:
-    made = benchmark(name)
+    made = load_benchmark(name)
     assert made.name == name
     assert set(made.tools) <= set(made.toolbox)
     splits = made.splits(1, **SIZES)
@@ -36,7 +36,7 @@ def test_splits_have_their_sizes_follow_from_the_seed_and_share_nothing(name: st
 
 @pytest.mark.parametrize("name", ["math500", "bbh", "deepresearcher", "workbench", "apps"])
 def test_kinds_are_spread_evenly(name: str) -> None:
-    splits = benchmark(name).splits(0, train=0, gate=30, test=60)
+    splits = load_benchmark(name).splits(0, train=0, gate=30, test=60)
     gate, test = (Counter(task.kind for task in side) for side in (splits.gate, splits.test))
     for kind, count in test.items():
         assert abs(gate[kind] / 30 - count / 60) < 0.12
@@ -44,13 +44,13 @@ def test_kinds_are_spread_evenly(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_the_trivial_baseline_is_graded_and_no_question_holds_its_reference(name: str) -> None:
-    made = benchmark(name)
+    made = load_benchmark(name)
     for task in made.splits(0, train=0, gate=0, test=8).test:
-        feedback = await made.environment.assess(task, made.baseline.answer(task.input), scope=Scope(task=task.id))
+        feedback = await made.environment.grade(task, made.baseline.answer(task.input), scope=Scope(task=task.id))
         assert 0 <= feedback.score <= 1
         assert "reference" not in task.question.model_dump()
         if name == "humaneval":
-            assert thawed(task.reference)["tests"] not in task.input
+            assert to_plain_json(task.reference)["tests"] not in task.input
 
 
 @pytest.mark.parametrize("name", ["humaneval", "mbpp", "apps"])
@@ -58,9 +58,9 @@ def test_without_a_sandbox_code_benchmarks_are_refused(name: str, monkeypatch: p
     def none() -> None:
         raise ConfigError("there is no bubblewrap here")
 
-    monkeypatch.setattr(sandbox, "found_sandbox", none)
+    monkeypatch.setattr(sandbox, "find_sandbox", none)
     with pytest.raises(ConfigError, match="no bubblewrap"):
-        benchmark(name)
+        load_benchmark(name)
 
 
 def test_naming_a_benchmark_reads_no_data_and_imports_nothing_heavy() -> None:

@@ -7,15 +7,15 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from selfwire.core.task import Task
-from selfwire.core.values import thawed
+from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks import humaneval
-from selfwire.evals.benchmarks.catalogue import benchmark
+from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.evaluation.rows import read_results
-from selfwire.runs.evaluation.lifecycle import started
-from selfwire.runs.evaluation.request import Entry, EvaluationRequest
+from selfwire.runs.evaluation.lifecycle import start_evaluation
+from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.requests import ModelNames
 from selfwire.runtime.sync import run_sync
-from selfwire.tools.workbench.calls import parsed
+from selfwire.tools.workbench.calls import parse_call
 from tests.benchmark_data import needs_data
 from tests.sandboxed import needs_sandbox
 from tests.wire.server import WireServer
@@ -25,15 +25,15 @@ TASKS = 6
 
 
 def known(name: str) -> list[Task]:
-    return list(benchmark(name).splits(0, train=0, gate=0, test=TASKS).test)
+    return list(load_benchmark(name).splits(0, train=0, gate=0, test=TASKS).test)
 
 
 def solution(name: str, task: Task) -> str:
     if name == "humaneval":
-        codes = {one["task_id"].replace("/", "-").lower(): one for one in humaneval.problems()}
+        codes = {one["task_id"].replace("/", "-").lower(): one for one in humaneval.load_problems()}
         problem = codes[task.id]
         return f"```python\n{problem['prompt']}{problem['canonical_solution']}```"
-    gold = thawed(task.reference)
+    gold = to_plain_json(task.reference)
     forms = {"gsm8k": "#### {}", "math500": "It is \\boxed{{{}}}.", "bbh": "Answer: {}", "deepresearcher": "Answer: {}"}
     return forms[name].format(gold[0] if isinstance(gold, list) else gold)
 
@@ -41,7 +41,7 @@ def solution(name: str, task: Task) -> str:
 def wishes(body: dict[str, Any], task: Task) -> AIMessage:
     """Calls the right operations one after the other, then lists what the tools told to list."""
     results = [one["content"] for one in body["messages"] if one["role"] == "tool"]
-    calls = [parsed(text) for text in thawed(task.reference)]
+    calls = [parse_call(text) for text in to_plain_json(task.reference)]
     if len(results) < len(calls):
         wish = calls[len(results)]
         return AIMessage("", tool_calls=[{"name": wish.name, "args": dict(wish.arguments), "id": str(len(results))}])
@@ -63,10 +63,10 @@ def test_a_model_that_knows_the_answers_has_full_marks(
     with WireServer(answer) as server:
         models = ModelNames(agent="openai:knowing", base_url=server.url)
         request = EvaluationRequest(
-            benchmark=name, tasks=TASKS, entries=(Entry(name="single", target="single"),), models=models
+            benchmark=name, tasks=TASKS, entries=(SystemSpec(name="single", target="single"),), models=models
         )
-        with started(request, tmp_path, run="r") as run:
-            run_sync(run.go())
+        with start_evaluation(request, tmp_path, run="r") as run:
+            run_sync(run.execute())
     _, rows = read_results(tmp_path / "runs" / "r" / "results.jsonl")
     scores = {row.task: row.score for row in rows if row.target == "single"}
     assert {task.id: scores[task.id] for task in tasks} == {task.id: 1 for task in tasks}

@@ -23,7 +23,7 @@ for line in sys.stdin:
 @pytest.mark.slow
 @needs_data
 async def test_gold_answers_have_full_marks_and_others_none() -> None:
-    tasks, environment = math500.tasks(), math500.math500().environment
+    tasks, environment = math500.load_tasks(), math500.math500().environment
     gold = await graded(environment, tasks, lambda task: f"Thus the answer is $\\boxed{{{task.reference}}}$.")
     assert unsolved(gold) == {}
     assert len(gold) == 500
@@ -54,7 +54,7 @@ async def test_gold_answers_have_full_marks_and_others_none() -> None:
 )
 async def test_answers_are_compared_as_mathematics(answer: str, gold: str, right: bool) -> None:
     environment = math500.math500().environment
-    feedback = await environment.assess(Task(id="t", input="?", reference=gold), answer, scope=Scope())
+    feedback = await environment.grade(Task(id="t", input="?", reference=gold), answer, scope=Scope())
     assert feedback.solved is right
 
 
@@ -62,12 +62,12 @@ async def test_what_takes_too_long_is_an_error_and_the_next_goes_on() -> None:
     comparer = Comparer(patience=1, command=(sys.executable, "-c", HANGING))
     environment = Math500Environment(comparer.compare)
     task = Task(id="t", input="?", reference="4")
-    assert (await environment.assess(task, "\\boxed{4}", scope=Scope())).solved
-    late = [environment.assess(task, "\\boxed{hang}", scope=Scope()) for _ in range(4)]
+    assert (await environment.grade(task, "\\boxed{4}", scope=Scope())).solved
+    late = [environment.grade(task, "\\boxed{hang}", scope=Scope()) for _ in range(4)]
     for error in await asyncio.gather(*late, return_exceptions=True):
         assert isinstance(error, GradingError)
         assert "or 1 in all" in str(error)
-    assert (await environment.assess(task, "\\boxed{4}", scope=Scope())).solved
+    assert (await environment.grade(task, "\\boxed{4}", scope=Scope())).solved
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processor time is not bounded there")
@@ -75,9 +75,9 @@ async def test_what_computes_for_too_long_is_an_error_and_who_waits_for_a_proces
     task, tower = Task(id="t", input="?", reference="4"), "\\boxed{4^{4^{4^{4^{4}}}}}"
     comparer = Comparer(seconds=4)
     with pytest.raises(GradingError, match="more than 4 seconds to compute or 300 in all"):
-        await Math500Environment(comparer.compare).assess(task, tower, scope=Scope())
+        await Math500Environment(comparer.compare).grade(task, tower, scope=Scope())
     for _ in range(3):  # each has its own seconds
-        assert (await Math500Environment(comparer.compare).assess(task, "\\boxed{2^2}", scope=Scope())).solved
+        assert (await Math500Environment(comparer.compare).grade(task, "\\boxed{2^2}", scope=Scope())).solved
 
 
 @pytest.mark.parametrize("code", ["import sys; sys.exit(1)", "print('no JSON')", "import sys\nsys.stdin.readline()"])
@@ -85,15 +85,15 @@ async def test_a_worker_that_breaks_is_an_error_and_no_zero(code: str) -> None:
     environment = Math500Environment(Comparer(command=(sys.executable, "-c", code)).compare)
     for _ in range(3):
         with pytest.raises(GradingError, match="math-verify could not compare"):
-            await environment.assess(Task(id="t", input="?", reference="4"), "\\boxed{4}", scope=Scope())
+            await environment.grade(Task(id="t", input="?", reference="4"), "\\boxed{4}", scope=Scope())
 
 
 async def test_a_worker_that_cannot_be_started_is_an_error_and_no_zero(tmp_path: Path) -> None:
     environment = Math500Environment(Comparer(command=(str(tmp_path / "none"),)).compare)
     with pytest.raises(GradingError, match="math-verify could not compare"):
-        await environment.assess(Task(id="t", input="?", reference="4"), "\\boxed{4}", scope=Scope())
+        await environment.grade(Task(id="t", input="?", reference="4"), "\\boxed{4}", scope=Scope())
 
 
 async def test_a_task_without_reference_is_an_error_and_no_zero() -> None:
     with pytest.raises(GradingError, match="no text as reference"):
-        await math500.math500().environment.assess(Task(id="t", input="?"), "\\boxed{4}", scope=Scope())
+        await math500.math500().environment.grade(Task(id="t", input="?"), "\\boxed{4}", scope=Scope())

@@ -5,17 +5,24 @@ import pytest
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.benchmarks.catalogue import benchmark
+from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.benchmarks.collection import FORM, Collection
-from selfwire.evals.benchmarks.multihop import NAMES, MultihopEnvironment, collection, first_option, form_of, multihop
-from selfwire.evals.retrieval import gold_share, holds, lines, recall
+from selfwire.evals.benchmarks.multihop import (
+    NAMES,
+    MultihopEnvironment,
+    choose_first_option,
+    get_question_form,
+    load_collection,
+    multihop,
+)
+from selfwire.evals.retrieval import compute_gold_share, format_recall, has_answer, measure_recall
 from selfwire.tools.search import Document
 from tests.benchmark_data import needs_data
 
 
 async def graded(answer: str, *golds: str, question: str = "Who was it?") -> Feedback:
     task = Task(id="t", input=f"{question}\n{FORM}", reference=golds[0] if len(golds) == 1 else list(golds))
-    return await MultihopEnvironment("hotpotqa").assess(task, answer, scope=Scope())
+    return await MultihopEnvironment("hotpotqa").grade(task, answer, scope=Scope())
 
 
 @pytest.mark.parametrize(
@@ -70,7 +77,7 @@ async def test_feedback_says_what_is_wrong_and_never_the_reference(answer: str, 
 
 async def test_a_task_without_an_answer_is_an_error_and_no_zero() -> None:
     with pytest.raises(GradingError, match="has no answer as its reference"):
-        await MultihopEnvironment("hotpotqa").assess(Task(id="t", input="?"), "Answer: x", scope=Scope())
+        await MultihopEnvironment("hotpotqa").grade(Task(id="t", input="?"), "Answer: x", scope=Scope())
 
 
 def test_a_threshold_outside_of_0_and_1_is_refused() -> None:
@@ -91,8 +98,8 @@ def test_a_threshold_outside_of_0_and_1_is_refused() -> None:
     ],
 )
 def test_a_questions_form_and_the_trivial_answer(question: str, form: str, guess: str) -> None:
-    assert form_of(question) == form
-    assert first_option(f"{question}\n{FORM}") == f"Answer: {guess}"
+    assert get_question_form(question) == form
+    assert choose_first_option(f"{question}\n{FORM}") == f"Answer: {guess}"
 
 
 @needs_data
@@ -104,7 +111,7 @@ def test_a_questions_form_and_the_trivial_answer(question: str, form: str, guess
     ],
 )
 def test_the_data_is_whole(name: str, tasks: int, documents: int, kinds: dict[str, int]) -> None:
-    found = collection(name)
+    found = load_collection(name)
     assert (len(found.tasks), len(found.documents)) == (tasks, documents)
     assert {kind: sum(task.kind == kind for task in found.tasks) for kind in kinds} == kinds
     assert len({task.id for task in found.tasks}) == tasks
@@ -114,13 +121,13 @@ def test_the_data_is_whole(name: str, tasks: int, documents: int, kinds: dict[st
 
 @needs_data
 async def test_hotpotqas_gold_paragraphs_are_in_its_corpus_and_its_baseline_is_poor() -> None:
-    found = collection("hotpotqa")
+    found = load_collection("hotpotqa")
     titles = {one.title for one in found.documents}
     assert {len(gold) for gold in found.gold.values()} == {2}
     assert all(gold <= titles for gold in found.gold.values())
-    made = benchmark("hotpotqa")
+    made = load_benchmark("hotpotqa")
     scores = [
-        (await made.environment.assess(task, made.baseline.answer(task.input), scope=Scope())).score
+        (await made.environment.grade(task, made.baseline.answer(task.input), scope=Scope())).score
         for task in found.tasks
     ]
     assert sum(scores) / len(scores) == pytest.approx(0.045)
@@ -129,7 +136,7 @@ async def test_hotpotqas_gold_paragraphs_are_in_its_corpus_and_its_baseline_is_p
 @needs_data
 @pytest.mark.parametrize("name", NAMES)
 def test_splits_share_no_question_and_no_gold_paragraph(name: str) -> None:
-    made = benchmark(name)
+    made = load_benchmark(name)
     splits = made.splits(3, train=30, gate=20, test=40)
     parts = (splits.train, splits.gate, splits.test)
     assert [len(part) for part in parts] == [30, 20, 40]
@@ -145,14 +152,16 @@ def test_splits_share_no_question_and_no_gold_paragraph(name: str) -> None:
 @needs_data
 async def test_bm25_recall_on_hotpotqa() -> None:
     """Measured; plain BM25 without titles has 0.69 and 0.885 here, and 0.72 and 0.86 on 200 questions."""
-    found = await recall(collection("hotpotqa"))
+    found = await measure_recall(load_collection("hotpotqa"))
     assert dict(found.gold) == pytest.approx({5: 0.77, 10: 0.91})
-    assert "hotpotqa, bm25 over 1,000 passages, 100 questions: recall@5 0.770 recall@10 0.910" in lines([found])[0]
+    assert (
+        "hotpotqa, bm25 over 1,000 passages, 100 questions: recall@5 0.770 recall@10 0.910" in format_recall([found])[0]
+    )
 
 
 @needs_data
 async def test_an_agents_search_returns_five_passages() -> None:
-    tool = benchmark("2wikimultihopqa").toolbox["search"]
+    tool = load_benchmark("2wikimultihopqa").toolbox["search"]
     told = await tool.run({"query": "Who is the director of Blood Street?"}, scope=Scope())
     assert told.count("\n\n") == 4
     assert told.startswith("[1] Blood Street\n")
@@ -166,33 +175,33 @@ async def test_recall_by_hand() -> None:
         Task(id="2", input=f"blue\n{FORM}", reference="yes"),
     )
     found = Collection("toy", tasks, documents, {"1": frozenset({"Kolm", "Vask"}), "2": frozenset({"Vask", "Onn"})})
-    measured = await recall(found, depths=(1, 2))
+    measured = await measure_recall(found, depths=(1, 2))
     assert measured.gold == ((1, 0.5), (2, 0.75))
     assert measured.answers == ((1, 1.0), (2, 1.0))
-    without = await recall(Collection("toy", tasks, documents), depths=(1,))
+    without = await measure_recall(Collection("toy", tasks, documents), depths=(1,))
     assert without.gold == ((1, None),)
-    assert "recall" not in lines([without])[0]
+    assert "recall" not in format_recall([without])[0]
 
 
 def test_gold_and_answers_are_looked_for_as_whole_words() -> None:
     found = (Document(title="The Bath", text="A town in Maine."),)
-    assert holds(found, ["bath"])
-    assert holds(found, ["xyz", "town in maine"])
-    assert not holds(found, ["main"])
-    assert not holds(found, ["the"])
-    assert gold_share(found, frozenset({"The Bath", "Maine"})) == 0.5
+    assert has_answer(found, ["bath"])
+    assert has_answer(found, ["xyz", "town in maine"])
+    assert not has_answer(found, ["main"])
+    assert not has_answer(found, ["the"])
+    assert compute_gold_share(found, frozenset({"The Bath", "Maine"})) == 0.5
 
 
 def test_unknown_benchmarks_and_retrievers_are_named() -> None:
     with pytest.raises(ConfigError, match="unknown benchmark 'musique'"):
-        benchmark("musique")
+        load_benchmark("musique")
     with pytest.raises(ConfigError, match="no multi-hop benchmark"):
-        collection("musique")
+        load_collection("musique")
 
 
 @needs_data
 def test_an_unknown_retriever_is_named() -> None:
     with pytest.raises(ConfigError, match="no retriever 'tfidf'"):
-        benchmark("hotpotqa:tfidf")
+        load_benchmark("hotpotqa:tfidf")
     with pytest.raises(ConfigError, match="was given no embedder"):
         multihop("hotpotqa", "dense")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.core.values import thawed
+from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks import plancraft
-from selfwire.evals.benchmarks.plancraft import PLANCRAFT, PlancraftEnvironment, tasks
+from selfwire.evals.benchmarks.plancraft import PLANCRAFT, PlancraftEnvironment, load_tasks
 
 TORCH = {"20": ("coal", 1), "21": ("stick", 1), "22": ("dirt", 5), "23": ("iron_ore", 2)}
 HIDDEN = (
@@ -34,7 +34,7 @@ def example(slots: dict[str, tuple[str, int]] = TORCH, **fields: Any) -> dict[st
 
 
 async def assess(answer: str, **fields: Any) -> Feedback:
-    return await PlancraftEnvironment().assess(plancraft.task_of(example(**fields)), answer, scope=Scope())
+    return await PlancraftEnvironment().grade(plancraft.to_task(example(**fields)), answer, scope=Scope())
 
 
 SOLUTION = """\
@@ -104,28 +104,28 @@ async def test_impossible_is_accepted_where_it_is_true() -> None:
 
 
 async def test_the_same_task_can_be_assessed_again() -> None:
-    task = plancraft.task_of(example())
-    texts = [(await PlancraftEnvironment().assess(task, SOLUTION, scope=Scope())).text for _ in range(3)]
+    task = plancraft.to_task(example())
+    texts = [(await PlancraftEnvironment().grade(task, SOLUTION, scope=Scope())).text for _ in range(3)]
     assert texts == ["Solved."] * 3
 
 
 @pytest.mark.parametrize("reference", [None, "torch", {}, {"target": "torch"}, example(slots={"99": ("coal", 1)})])
 async def test_a_reference_that_is_no_example_is_an_error_and_no_score(reference: object) -> None:
     with pytest.raises(GradingError, match="simulator failed on task 't'"):
-        await PlancraftEnvironment().assess(Task(id="t", input="", reference=reference), SOLUTION, scope=Scope())
+        await PlancraftEnvironment().grade(Task(id="t", input="", reference=reference), SOLUTION, scope=Scope())
 
 
 async def test_a_simulator_that_fails_is_an_error_and_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
     from plancraft.environment.env import PlancraftEnvironment as Simulator
 
-    task = plancraft.task_of(example())
+    task = plancraft.to_task(example())
 
     def broken(*_: object) -> None:
         raise KeyError("broken")
 
     monkeypatch.setattr(Simulator, "move_item", broken)
     with pytest.raises(GradingError, match="broken"):
-        await PlancraftEnvironment().assess(task, SOLUTION, scope=Scope())
+        await PlancraftEnvironment().grade(task, SOLUTION, scope=Scope())
 
 
 verbs = st.sampled_from(["move", "smelt"])
@@ -160,32 +160,32 @@ CANARIES: dict[str, Any] = {
 @pytest.mark.parametrize("answer", ["", SOLUTION, "impossible: x", "move: from [I30] to [A1] with quantity 1"])
 @pytest.mark.parametrize("impossible", [True, False])
 async def test_planted_references_reach_neither_question_nor_feedback(answer: str, impossible: bool) -> None:
-    task = plancraft.task_of(example(**CANARIES, impossible=impossible))
-    feedback = await PlancraftEnvironment().assess(task, answer, scope=Scope())
+    task = plancraft.to_task(example(**CANARIES, impossible=impossible))
+    feedback = await PlancraftEnvironment().grade(task, answer, scope=Scope())
     seen = task.question.model_dump_json() + feedback.model_dump_json()
     assert not re.findall(r"canary|91827|shaped|mixed|feasib|optimal", seen)
-    assert task.question == plancraft.task_of(example()).question
-    assert "canary_path" in json.dumps(thawed(task.reference))
+    assert task.question == plancraft.to_task(example()).question
+    assert "canary_path" in json.dumps(to_plain_json(task.reference))
 
 
 def test_questions_of_the_real_splits_say_nothing_hidden() -> None:
-    for task in tasks("val.small"):
+    for task in load_tasks("val.small"):
         question = task.question.model_dump_json()
         assert task.kind == "crafting"
         assert question.count("impossible") == 1
         assert not [name for name in HIDDEN if name != "impossible" and name in question]
-        assert str(thawed(task.reference)["id"]) not in question
+        assert str(to_plain_json(task.reference)["id"]) not in question
 
 
 def test_neither_order_nor_ids_tell_infeasible_tasks_apart() -> None:
-    labels = [thawed(task.reference)["impossible"] for task in tasks("test")]
+    labels = [to_plain_json(task.reference)["impossible"] for task in load_tasks("test")]
     thirds = [sum(labels[start : start + 193]) for start in (0, 193, 386)]
     assert sum(labels) == 100
     assert min(thirds) > 15
 
 
 def test_splits_have_the_package_s_sizes_and_are_disjoint() -> None:
-    inputs = {split: {task.input for task in tasks(split)} for split in plancraft.SPLITS}
+    inputs = {split: {task.input for task in load_tasks(split)} for split in plancraft.SPLITS}
     assert {split: len(found) for split, found in inputs.items()} == {
         "train": 1145, "val": 570, "test": 580, "val.small": 110, "test.small": 117,
     }  # fmt: skip
@@ -197,9 +197,9 @@ def test_splits_have_the_package_s_sizes_and_are_disjoint() -> None:
 def test_the_benchmark_draws_the_sizes_that_are_asked_for_from_the_package_s_splits() -> None:
     drawn = PLANCRAFT.splits(3, train=20, gate=10, test=30)
     assert (len(drawn.train), len(drawn.gate), len(drawn.test)) == (20, 10, 30)
-    assert set(drawn.train) < set(tasks("train"))
-    assert set(drawn.gate) < set(tasks("val"))
-    assert set(drawn.test) < set(tasks("test"))
+    assert set(drawn.train) < set(load_tasks("train"))
+    assert set(drawn.gate) < set(load_tasks("val"))
+    assert set(drawn.test) < set(load_tasks("test"))
     assert drawn == PLANCRAFT.splits(3, train=20, gate=10, test=30)
     assert drawn.train != PLANCRAFT.splits(4, train=20, gate=10, test=30).train
     assert PLANCRAFT.splits(3, train=40, gate=0, test=0).train[:20] == drawn.train
@@ -216,14 +216,14 @@ def test_the_benchmark_offers_the_tools_that_it_names() -> None:
 
 
 async def test_answers_assessed_side_by_side_do_not_mix() -> None:
-    task, answers = plancraft.task_of(example()), [SOLUTION, "", "move: from [I30] to [A1] with quantity 1"] * 20
-    found = await asyncio.gather(*(PlancraftEnvironment().assess(task, one, scope=Scope()) for one in answers))
+    task, answers = plancraft.to_task(example()), [SOLUTION, "", "move: from [I30] to [A1] with quantity 1"] * 20
+    found = await asyncio.gather(*(PlancraftEnvironment().grade(task, one, scope=Scope()) for one in answers))
     assert [one.details["steps"] for one in found] == [3, 0, 1] * 20
 
 
 def test_an_unknown_split_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"no split 'dev'; splits are train, val"):
-        tasks("dev")
+        load_tasks("dev")
 
 
 def planned(task: Task) -> list[str]:
@@ -231,24 +231,24 @@ def planned(task: Task) -> list[str]:
     from plancraft.config import PlancraftExample
     from plancraft.environment.planner import get_subplans
 
-    stored = PlancraftExample(**thawed(task.reference))
+    stored = PlancraftExample(**to_plain_json(task.reference))
     plans, _ = get_subplans({"inventory": copy.deepcopy(stored.slotted_inventory), "target": stored.target})
     return [str(action) for plan in plans for action in plan]
 
 
-FEASIBLE = [task for task in tasks("val.small") if not thawed(task.reference)["impossible"]]
+FEASIBLE = [task for task in load_tasks("val.small") if not to_plain_json(task.reference)["impossible"]]
 
 
 async def test_the_planner_s_solutions_solve_every_feasible_task_and_perturbed_ones_do_not() -> None:
     environment = PlancraftEnvironment()
     for task in FEASIBLE:
         actions = planned(task)
-        solved = await environment.assess(task, "\n".join(actions), scope=Scope())
+        solved = await environment.grade(task, "\n".join(actions), scope=Scope())
         assert solved.solved, (task.id, solved.text)
         misplaced = [action.replace("[I", "[A") for action in actions]
         for wrong in (actions[:-1], misplaced, [*actions[:-1], "impossible: x"]):
-            assert not (await environment.assess(task, "\n".join(wrong), scope=Scope())).solved
-        assert not (await environment.assess(task, "impossible: x", scope=Scope())).solved
+            assert not (await environment.grade(task, "\n".join(wrong), scope=Scope())).solved
+        assert not (await environment.grade(task, "impossible: x", scope=Scope())).solved
 
 
 @pytest.mark.slow
@@ -256,12 +256,12 @@ def test_every_step_is_what_the_package_s_own_simulator_does() -> None:
     from plancraft.config import PlancraftExample
     from plancraft.simple import PlancraftGymWrapper
 
-    from selfwire.evals.benchmarks.crafting_table import MAX_STEPS, simulator
+    from selfwire.evals.benchmarks.crafting_table import MAX_STEPS, make_simulator
 
     for task in FEASIBLE:
         actions = planned(task)
-        own = PlancraftGymWrapper(PlancraftExample(**thawed(task.reference)), max_steps=MAX_STEPS)
-        ours = simulator(thawed(task.reference))
+        own = PlancraftGymWrapper(PlancraftExample(**to_plain_json(task.reference)), max_steps=MAX_STEPS)
+        ours = make_simulator(to_plain_json(task.reference))
         for action in ("", *actions[::-1], *actions):
             (seen, *rest), (here, *same) = own.step(action), ours.step(action)
             assert (seen["text"], seen.get("inventory"), rest) == (here["text"], here.get("inventory"), same)
@@ -270,6 +270,6 @@ def test_every_step_is_what_the_package_s_own_simulator_does() -> None:
 @pytest.mark.slow
 async def test_saying_impossible_always_solves_100_of_580_test_tasks() -> None:
     environment = PlancraftEnvironment()
-    answers = [(task, PLANCRAFT.baseline.answer(task.input)) for task in tasks("test")]
-    feedback = [await environment.assess(task, answer, scope=Scope()) for task, answer in answers]
+    answers = [(task, PLANCRAFT.baseline.answer(task.input)) for task in load_tasks("test")]
+    feedback = [await environment.grade(task, answer, scope=Scope()) for task, answer in answers]
     assert sum(one.solved for one in feedback) == 100

@@ -12,11 +12,11 @@ from selfwire.core.errors import ConfigError, GradingError, SandboxError
 from selfwire.core.execution import Execution, Limits
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.core.values import thawed
+from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks import apps, humaneval, mbpp, programs
-from selfwire.evals.benchmarks.apps import ProgramOutput, same_output
-from selfwire.evals.benchmarks.programs import UnitTests, defines, program_in
-from selfwire.runtime.sandbox import found_sandbox
+from selfwire.evals.benchmarks.apps import ProgramOutput, is_same_output
+from selfwire.evals.benchmarks.programs import UnitTests, find_program, has_definition
+from selfwire.runtime.sandbox import find_sandbox
 from tests.benchmark_data import needs_data
 from tests.evals.benchmarks.sweeps import graded, solved, unsolved
 from tests.sandboxed import needs_sandbox
@@ -37,20 +37,20 @@ def fenced(code: str) -> str:
 
 
 async def added(answer: str) -> Feedback:
-    return await UnitTests("humaneval", found_sandbox()).assess(ADD, answer, scope=Scope())
+    return await UnitTests("humaneval", find_sandbox()).grade(ADD, answer, scope=Scope())
 
 
 async def doubled(answer: str) -> Feedback:
-    return await ProgramOutput(found_sandbox()).assess(DOUBLE, answer, scope=Scope())
+    return await ProgramOutput(find_sandbox()).grade(DOUBLE, answer, scope=Scope())
 
 
 @pytest.mark.slow
 @needs_sandbox
 async def test_humaneval_solutions_have_full_marks_and_empty_ones_none() -> None:
-    tasks, solutions = humaneval.tasks(), {}
-    for task, problem in zip(tasks, humaneval.problems(), strict=True):
+    tasks, solutions = humaneval.load_tasks(), {}
+    for task, problem in zip(tasks, humaneval.load_problems(), strict=True):
         solutions[task.id] = problem["prompt"] + problem["canonical_solution"]
-    benchmark = humaneval.humaneval(found_sandbox())
+    benchmark = humaneval.humaneval(find_sandbox())
     found = await graded(benchmark.environment, tasks, lambda task: fenced(solutions[task.id]))
     assert unsolved(found) == {}
     assert len(found) == 164
@@ -62,9 +62,9 @@ async def test_humaneval_solutions_have_full_marks_and_empty_ones_none() -> None
 @pytest.mark.slow
 @needs_sandbox
 async def test_humaneval_completions_without_their_head_count_too() -> None:
-    pairs = list(zip(humaneval.tasks(), humaneval.problems(), strict=True))[::8]
+    pairs = list(zip(humaneval.load_tasks(), humaneval.load_problems(), strict=True))[::8]
     bodies = {task.id: problem["canonical_solution"] for task, problem in pairs}
-    environment = UnitTests("humaneval", found_sandbox())
+    environment = UnitTests("humaneval", find_sandbox())
     assert unsolved(await graded(environment, [task for task, _ in pairs], lambda task: bodies[task.id])) == {}
 
 
@@ -73,20 +73,20 @@ async def test_humaneval_completions_without_their_head_count_too() -> None:
 @needs_sandbox
 @pytest.mark.parametrize("shard", range(SHARDS))
 async def test_mbpp_solutions_have_full_marks(shard: int) -> None:
-    problems = mbpp.problems()[shard::SHARDS]
+    problems = mbpp.load_problems()[shard::SHARDS]
     codes = {f"mbpp-{one['task_id']}": one["code"] for one in problems}
     found = await graded(
-        UnitTests("mbpp", found_sandbox()), [mbpp.task_of(one) for one in problems], lambda task: fenced(codes[task.id])
+        UnitTests("mbpp", find_sandbox()), [mbpp.to_task(one) for one in problems], lambda task: fenced(codes[task.id])
     )
     assert unsolved(found) == {}
-    assert len(mbpp.problems()) == 974
+    assert len(mbpp.load_problems()) == 974
 
 
 @pytest.mark.slow
 @needs_data
 @needs_sandbox
 async def test_empty_functions_solve_nothing_of_mbpp() -> None:
-    tasks, benchmark = mbpp.tasks("test")[::EVERY], mbpp.mbpp(found_sandbox())
+    tasks, benchmark = mbpp.load_tasks("test")[::EVERY], mbpp.mbpp(find_sandbox())
     found = await graded(benchmark.environment, tasks, lambda task: benchmark.baseline.answer(task.input))
     assert solved(found) == 0
     # A few tests build objects of classes that the program should define.
@@ -95,7 +95,7 @@ async def test_empty_functions_solve_nothing_of_mbpp() -> None:
 
 @needs_data
 def test_mbpp_has_its_authors_splits() -> None:
-    splits = mbpp.splits(3, 371, 90, 500)
+    splits = mbpp.make_splits(3, 371, 90, 500)
     numbers = {name: {int(task.id[5:]) for task in getattr(splits, name)} for name in ("train", "gate", "test")}
     assert numbers["test"] == set(range(11, 511))
     assert numbers["gate"] == set(range(511, 601))
@@ -103,12 +103,12 @@ def test_mbpp_has_its_authors_splits() -> None:
     texts = [{task.entities for task in getattr(splits, name)} for name in ("train", "gate", "test")]
     assert len(set.union(*texts)) == sum(map(len, texts))
     with pytest.raises(ConfigError, match="has 90 tasks, not 91"):
-        mbpp.splits(0, 1, 91, 1)
+        mbpp.make_splits(0, 1, 91, 1)
 
 
 def replay(task: Task, *, wrong: int | None = None) -> str:
     """A program that prints what a test wants; for the test of that number, something else."""
-    tests = thawed(task.reference)
+    tests = to_plain_json(task.reference)
     known = {given: wanted + ("x" if n == wrong else "") for n, (given, wanted) in enumerate(tests)}
     return fenced(f"import sys\nprint({known!r}[sys.stdin.read()])")
 
@@ -119,7 +119,7 @@ def replay(task: Task, *, wrong: int | None = None) -> str:
 async def test_apps_outputs_have_full_marks_and_one_wrong_output_none() -> None:
     # APPS' selection has no reference solutions: this shows that what a test wants passes it, on every test of every
     # task, and nothing else does; not that a right program exists.
-    tasks, benchmark = apps.tasks(), apps.apps(found_sandbox())
+    tasks, benchmark = apps.load_tasks(), apps.apps(find_sandbox())
     assert Counter(task.kind for task in tasks) == {"introductory": 49, "competition": 47, "interview": 32}
     right = await graded(benchmark.environment, tasks, replay)
     assert unsolved(right) == {}
@@ -134,7 +134,7 @@ async def test_apps_outputs_have_full_marks_and_one_wrong_output_none() -> None:
 
 @needs_data
 def test_apps_tasks_say_how_a_program_gets_its_input() -> None:
-    tasks = apps.tasks()
+    tasks = apps.load_tasks()
     assert len({task.id for task in tasks}) == len({task.input for task in tasks}) == 128
     assert all("standard input" in task.input for task in tasks)
     [function] = [task for task in tasks if task.id == "apps-3554"]
@@ -220,7 +220,7 @@ async def test_a_program_cannot_find_its_tests() -> None:
     reference = {"before": "", "name": "add", "tests": "assert add(1, 2) == 3, 'zanzibarquux'"}
     driver = (Path(programs.__file__).with_name("with_tests.py")).read_text(encoding="utf-8")
     asked = {**reference, "program": SEARCHES, "word": "charley"}
-    done = await found_sandbox().run(driver, json.dumps(asked), limits=programs.LIMITS)
+    done = await find_sandbox().run(driver, json.dumps(asked), limits=programs.LIMITS)
     told, _, verdict = done.stdout.rpartition("charley")
     assert json.loads(verdict) == "AssertionError"
     assert len(told) > 1000
@@ -243,7 +243,7 @@ ALIKE = "class Alike(int):\n    def __eq__(self, other): return True\n    def __
         "import builtins\nbuiltins.exec = builtins.compile = print\ndef add(a, b): return 0",
         "import sys, os\nsys.excepthook = lambda *_: os._exit(0)\ndef add(a, b): return 0",
         "import atexit, os\natexit.register(lambda: os._exit(0))\ndef add(a, b): raise SystemExit",
-        "import json\njson.dumps = lambda one: '[\"tuple\", [\"gave\", true]]'\ndef add(a, b): return 0",
+        'import json\njson.dumps = lambda one: \'["tuple", ["gave", true]]\'\ndef add(a, b): return 0',
         "import __main__\n__main__.packed = lambda *_: ['Odd', []]\ndef add(a, b): return 0",
         "import sys\ndef skip(frame, *_): frame.f_lineno += 1\nsys.settrace(skip)\ndef add(a, b): return 0",
         "print('All tests pass.', 'null', 'true')\ndef add(a, b): return 0",
@@ -288,7 +288,7 @@ async def test_a_wrong_program_does_not_pass_by_what_it_does_to_its_tests(progra
 )
 async def test_tests_see_what_a_program_gives_back(program: str, tests: str, passes: bool) -> None:
     task = Task(id="t", input="?", reference={"before": "", "name": "", "tests": tests})
-    feedback = await UnitTests("mbpp", found_sandbox()).assess(task, fenced(program), scope=Scope())
+    feedback = await UnitTests("mbpp", find_sandbox()).grade(task, fenced(program), scope=Scope())
     assert feedback.solved is passes, feedback.text
 
 
@@ -296,10 +296,10 @@ async def test_tests_see_what_a_program_gives_back(program: str, tests: str, pas
 async def test_what_stands_before_a_program_is_the_tests_own() -> None:
     before = "def poly(x): return x - 2\n\ndef zero():\n    'Where poly is 0.'\n"
     task = Task(id="t", input="?", reference={"before": before, "name": "zero", "tests": "assert poly(zero()) == 0"})
-    environment = UnitTests("humaneval", found_sandbox())
-    assert (await environment.assess(task, "    return 2 + poly(2)", scope=Scope())).solved
+    environment = UnitTests("humaneval", find_sandbox())
+    assert (await environment.grade(task, "    return 2 + poly(2)", scope=Scope())).solved
     cheat = "def poly(x): return 0\ndef zero(): return 7"
-    assert not (await environment.assess(task, fenced(cheat), scope=Scope())).solved
+    assert not (await environment.grade(task, fenced(cheat), scope=Scope())).solved
 
 
 @needs_sandbox
@@ -359,15 +359,15 @@ async def test_a_program_is_fresh_for_every_input() -> None:
     ],
 )
 def test_outputs_are_compared_by_lines_and_words(printed: str, expected: str, same: bool) -> None:
-    assert same_output(printed, expected) is same
+    assert is_same_output(printed, expected) is same
 
 
 def test_the_last_code_block_is_the_program() -> None:
-    assert program_in("```python\na\n```\n```python\nb\n```\n") == "b\n"
-    assert program_in("no block") == "no block"
-    assert program_in("```json\n{}\n```") == "```json\n{}\n```"
-    assert defines("async def f(): pass", "f")
-    assert not defines("def ff(): pass\n    def f(): pass", "f")
+    assert find_program("```python\na\n```\n```python\nb\n```\n") == "b\n"
+    assert find_program("no block") == "no block"
+    assert find_program("```json\n{}\n```") == "```json\n{}\n```"
+    assert has_definition("async def f(): pass", "f")
+    assert not has_definition("def ff(): pass\n    def f(): pass", "f")
 
 
 class Broken:
@@ -380,11 +380,11 @@ class Broken:
 @pytest.mark.parametrize(("environment", "task"), [(UnitTests("x", Broken()), ADD), (ProgramOutput(Broken()), DOUBLE)])
 async def test_a_sandbox_that_fails_is_an_error_and_no_zero(environment: Any, task: Task) -> None:
     with pytest.raises(SandboxError):
-        await environment.assess(task, "x", scope=Scope())
+        await environment.grade(task, "x", scope=Scope())
     references: tuple[object, ...] = (None, "x", [], {"before": ""})
     for reference in references:
         with pytest.raises(GradingError, match="no tests as its reference"):
-            await environment.assess(task.replace(reference=reference), "x", scope=Scope())
+            await environment.grade(task.replace(reference=reference), "x", scope=Scope())
 
 
 @needs_sandbox
@@ -402,6 +402,6 @@ async def test_a_planted_test_never_shows_in_feedback() -> None:
         "raise type(input(), (Exception,), {})",
         "raise KeyError(input())",
     ):
-        for environment, task in ((UnitTests("x", found_sandbox()), unit), (ProgramOutput(found_sandbox()), output)):
-            feedback = await environment.assess(task, fenced(code), scope=Scope())
+        for environment, task in ((UnitTests("x", find_sandbox()), unit), (ProgramOutput(find_sandbox()), output)):
+            feedback = await environment.grade(task, fenced(code), scope=Scope())
             assert canary not in feedback.model_dump_json()

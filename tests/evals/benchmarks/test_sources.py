@@ -7,7 +7,7 @@ import pytest
 
 from selfwire.core.errors import ConfigError
 from selfwire.evals.benchmarks import sources
-from selfwire.evals.benchmarks.sources import Source, Sources, source, table
+from selfwire.evals.benchmarks.sources import Source, Sources, find_source, list_sources
 from tests.benchmark_data import needs_data
 
 NAME = "gsm8k/test.jsonl"
@@ -23,18 +23,18 @@ def pinned(monkeypatch: pytest.MonkeyPatch, content: bytes, **fields: str) -> No
     digest = hashlib.sha256(content).hexdigest()
     where = {"repository": "o/r", "commit": "c0ffee", "path": "d/test.jsonl", "licence": "MIT"}
     one = Source.model_validate({**where, "sha256": digest, **fields})
-    monkeypatch.setattr(sources, "table", lambda: {NAME: one})
+    monkeypatch.setattr(sources, "list_sources", lambda: {NAME: one})
 
 
 @needs_data
 def test_every_file_of_the_data_folder_is_the_pinned_one() -> None:
-    assert len(table()) == 46
-    for name in table():
-        assert source(name).name == Path(name).name
+    assert len(list_sources()) == 46
+    for name in list_sources():
+        assert find_source(name).name == Path(name).name
 
 
 def test_every_source_says_where_it_comes_from() -> None:
-    for name, one in table().items():
+    for name, one in list_sources().items():
         assert one.licence
         assert len(one.sha256) == 64
         assert one.note or one.change == "none", name
@@ -104,7 +104,7 @@ def test_what_cannot_be_made_here_says_so(tmp_path: Path) -> None:
 def test_a_folder_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFWIRE_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(ConfigError, match="is no folder"):
-        source(NAME)
+        find_source(NAME)
 
 
 def test_a_spoiled_cache_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

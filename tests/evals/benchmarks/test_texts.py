@@ -7,10 +7,10 @@ import pytest
 from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.core.values import thawed
-from selfwire.evals.answers import marked_number
+from selfwire.core.values import to_plain_json
+from selfwire.evals.answers import find_marked_number
 from selfwire.evals.benchmarks import bbh, deepresearcher, gsm8k
-from selfwire.evals.benchmarks.bbh import BbhEnvironment, normalised
+from selfwire.evals.benchmarks.bbh import BbhEnvironment, normalise
 from selfwire.evals.benchmarks.deepresearcher import SetF1Environment, set_f1
 from selfwire.evals.benchmarks.gsm8k import Gsm8kEnvironment
 from selfwire.evals.graders import f1
@@ -24,7 +24,7 @@ def said(task: Task) -> str:
 
 @needs_data
 async def test_gsm8k_gold_answers_have_full_marks_and_others_none() -> None:
-    tasks, environment = gsm8k.tasks(), Gsm8kEnvironment()
+    tasks, environment = gsm8k.load_tasks(), Gsm8kEnvironment()
     assert solved(await graded(environment, tasks, lambda task: f"So it is.\n#### {task.reference}")) == 1319
     assert (
         solved(await graded(environment, tasks, lambda task: f"#### ${float(task.reference.replace(',', ''))}")) == 1319
@@ -52,20 +52,20 @@ async def test_gsm8k_gold_answers_have_full_marks_and_others_none() -> None:
     ],
 )
 def test_the_number_behind_the_last_mark_counts(answer: str, number: str | None) -> None:
-    found = marked_number(answer)
+    found = find_marked_number(answer)
     assert (found is None) == (number is None)
     assert number is None or f"{found:f}".rstrip("0").rstrip(".") == number
 
 
 @needs_data
 async def test_bbh_gold_answers_have_full_marks_and_others_none() -> None:
-    tasks, environment = bbh.tasks(), BbhEnvironment()
+    tasks, environment = bbh.load_tasks(), BbhEnvironment()
     assert len(tasks) == 6511
     assert len({task.kind for task in tasks}) == 27
     assert unsolved(await graded(environment, tasks, said)) == {}
     assert solved(await graded(environment, tasks, wrong)) == 0
     assert solved(await graded(environment, tasks, lambda task: str(task.reference))) == 0  # no line with "Answer:"
-    assert solved(await graded(environment, tasks, lambda task: bbh.first_option(task.input))) == 1677
+    assert solved(await graded(environment, tasks, lambda task: bbh.choose_first_option(task.input))) == 1677
 
 
 def wrong(task: Task) -> str:
@@ -91,7 +91,7 @@ def test_bbh_answers_are_of_four_kinds() -> None:
             return "closed"
         return "integer" if gold.lstrip("-").isdigit() else "free"
 
-    assert Counter(kind(task.reference) for task in bbh.tasks()) == {
+    assert Counter(kind(task.reference) for task in bbh.load_tasks()) == {
         "letter": 4071, "closed": 1437, "integer": 500, "free": 503,
     }  # fmt: skip
 
@@ -144,16 +144,16 @@ async def test_bbh_answers_that_say_something_else_are_wrong(answer: str, gold: 
 
 
 async def bbh_feedback(answer: str, gold: str) -> Feedback:
-    return await BbhEnvironment().assess(Task(id="t", input="?", reference=gold), f"Answer: {answer}", scope=Scope())
+    return await BbhEnvironment().grade(Task(id="t", input="?", reference=gold), f"Answer: {answer}", scope=Scope())
 
 
 def test_the_normal_form_of_a_bracket_answer_keeps_every_bracket() -> None:
-    assert normalised("} ) . ]", "] )") == "}).]"
+    assert normalise("} ) . ]", "] )") == "}).]"
 
 
 @needs_data
 async def test_deepresearcher_gold_answers_have_full_marks_and_others_less() -> None:
-    tasks, environment = deepresearcher.tasks(), SetF1Environment()
+    tasks, environment = deepresearcher.load_tasks(), SetF1Environment()
     assert Counter(task.kind for task in tasks) == dict.fromkeys(
         ("nq", "tq", "hotpotqa", "2wiki", "musique", "popqa"), 512
     )
@@ -203,20 +203,20 @@ async def test_a_reference_of_another_form_is_an_error_and_no_zero(
     environment: Gsm8kEnvironment | BbhEnvironment | SetF1Environment, reference: object
 ) -> None:
     with pytest.raises(GradingError):
-        await environment.assess(Task(id="t", input="?", reference=reference), "#### 1\nAnswer: x", scope=Scope())
+        await environment.grade(Task(id="t", input="?", reference=reference), "#### 1\nAnswer: x", scope=Scope())
 
 
 @needs_data
 async def test_a_planted_reference_never_shows_in_feedback() -> None:
     canary = "zanzibarquux"
     cases: list[tuple[Gsm8kEnvironment | BbhEnvironment | SetF1Environment, Task, object]] = [
-        (Gsm8kEnvironment(), gsm8k.tasks()[0], "7319465028"),
-        (BbhEnvironment(), bbh.tasks()[0], canary),
-        (SetF1Environment(), deepresearcher.tasks()[0], [canary, "7319465028"]),
+        (Gsm8kEnvironment(), gsm8k.load_tasks()[0], "7319465028"),
+        (BbhEnvironment(), bbh.load_tasks()[0], canary),
+        (SetF1Environment(), deepresearcher.load_tasks()[0], [canary, "7319465028"]),
     ]
     for environment, task, planted in cases:
         for answer in ("", "Answer: x", "#### 12", "Answer:", "word " * 50):
-            shown = (await environment.assess(task.replace(reference=planted), answer, scope=Scope())).model_dump_json()
+            shown = (await environment.grade(task.replace(reference=planted), answer, scope=Scope())).model_dump_json()
             assert canary not in shown
             assert "7319465028" not in shown
-        assert str(thawed(planted)) not in task.question.model_dump_json()
+        assert str(to_plain_json(planted)) not in task.question.model_dump_json()

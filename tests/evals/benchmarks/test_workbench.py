@@ -9,11 +9,11 @@ import pytest
 from selfwire.core.errors import GradingError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.core.values import thawed
+from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks import workbench
-from selfwire.evals.benchmarks.benchmark import grouped
-from selfwire.evals.benchmarks.workbench import WorkbenchEnvironment, listed_calls, office, same_state
-from selfwire.tools.workbench.calls import OPERATIONS, parsed
+from selfwire.evals.benchmarks.benchmark import split_into_components
+from selfwire.evals.benchmarks.workbench import WorkbenchEnvironment, has_same_state, load_office, parse_calls
+from selfwire.tools.workbench.calls import OPERATIONS, parse_call
 from selfwire.tools.workbench.tables import Tables
 from tests.benchmark_data import needs_data
 from tests.evals.benchmarks.sweeps import graded, solved, unsolved
@@ -26,16 +26,16 @@ def listing(*calls: str) -> str:
 
 
 def right(task: Task) -> list[str]:
-    return list(thawed(task.reference))
+    return list(to_plain_json(task.reference))
 
 
 def told(call: str, tables: Tables | None = None) -> str:
-    return parsed(call).run(tables or office().copy())
+    return parse_call(call).run(tables or load_office().copy())
 
 
 @pytest.mark.slow
 async def test_right_calls_have_full_marks_and_others_none() -> None:
-    tasks, environment = workbench.tasks(), WorkbenchEnvironment()
+    tasks, environment = workbench.load_tasks(), WorkbenchEnvironment()
     assert Counter(task.kind for task in tasks) == {
         "analytics": 120, "calendar": 110, "email": 90, "customer_relationship_manager": 80, "project_management": 80,
     }  # fmt: skip
@@ -46,7 +46,7 @@ async def test_right_calls_have_full_marks_and_others_none() -> None:
 
 @pytest.mark.slow
 async def test_doing_nothing_scores_where_nothing_changes_and_missing_calls_do_not() -> None:
-    tasks, environment = workbench.tasks(), WorkbenchEnvironment()
+    tasks, environment = workbench.load_tasks(), WorkbenchEnvironment()
     idle = await graded(environment, tasks, lambda task: workbench.workbench().baseline.answer(task.input))
     empty = {task.id for task in tasks if not task.reference}
     assert len(empty) == 81
@@ -72,7 +72,7 @@ async def test_case_counts_where_it_must() -> None:
 
 
 async def assessed(answer: str, *gold: str) -> Feedback:
-    return await WorkbenchEnvironment().assess(Task(id="t", input="?", reference=list(gold)), answer, scope=Scope())
+    return await WorkbenchEnvironment().grade(Task(id="t", input="?", reference=list(gold)), answer, scope=Scope())
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ async def assessed(answer: str, *gold: str) -> Feedback:
     ],
 )
 def test_the_calls_below_the_last_mark_count(answer: str, calls: list[str] | None) -> None:
-    assert listed_calls(answer) == calls
+    assert parse_calls(answer) == calls
 
 
 GOLD = 'calendar.delete_event.func(event_id="00000256")'
@@ -125,11 +125,11 @@ async def test_a_refused_call_has_no_effect_and_does_no_harm() -> None:
 @pytest.mark.parametrize("reference", [None, "x", ["no call"], ['calendar.delete_event(event_id="7")'], [3]])
 async def test_a_reference_that_cannot_be_run_is_an_error_and_no_zero(reference: object) -> None:
     with pytest.raises(GradingError):
-        await WorkbenchEnvironment().assess(Task(id="t", input="?", reference=reference), listing(), scope=Scope())
+        await WorkbenchEnvironment().grade(Task(id="t", input="?", reference=reference), listing(), scope=Scope())
 
 
 def test_requests_in_other_words_are_on_one_side() -> None:
-    groups = grouped(workbench.tasks())
+    groups = split_into_components(workbench.load_tasks())
     [deleted] = [group for group in groups if any("Delete my first meeting on December 13" in t.input for t in group)]
     assert {task.input.split("\n")[0] for task in deleted} == {
         "Delete my first meeting on December 13", "Cancel my first meeting on December 13",
@@ -142,11 +142,11 @@ def test_requests_in_other_words_are_on_one_side() -> None:
 
 
 def test_no_operation_changes_the_office_itself() -> None:
-    before = copy.deepcopy(office())
-    for task in workbench.tasks()[::7]:
+    before = copy.deepcopy(load_office())
+    for task in workbench.load_tasks()[::7]:
         for call in right(task):
             told(call)
-    assert office() == before
+    assert load_office() == before
 
 
 async def test_a_planted_reference_never_shows_in_feedback() -> None:
@@ -200,22 +200,22 @@ def test_figures_are_per_day() -> None:
     ]
     assert list(total) == ["2023-11-20", "2023-11-21", "2023-11-22"]
     for day in total:
-        visits = [one for one in office().visits if one["date_of_visit"] == day]
+        visits = [one for one in load_office().visits if one["date_of_visit"] == day]
         assert total[day] == len(visits) == sum(part[day] for part in parts)
         assert engaged[day] == sum(one["user_engaged"] == "True" for one in visits)
     mean = json.loads(told("analytics.get_average_session_duration('2023-11-20', '2023-11-20')"))
-    seconds = [float(v["session_duration_seconds"]) for v in office().visits if v["date_of_visit"] == "2023-11-20"]
+    seconds = [float(v["session_duration_seconds"]) for v in load_office().visits if v["date_of_visit"] == "2023-11-20"]
     assert mean["2023-11-20"] == pytest.approx(sum(seconds) / len(seconds))
     assert json.loads(told("analytics.get_visitor_information_by_id(visitor_id='0860')"))[0]["page_views"] == "8"
 
 
 def test_changes_change_what_they_say() -> None:
-    tables = office().copy()
+    tables = load_office().copy()
     last = max(int(mail["email_id"]) for mail in tables.emails)
     told("email.forward_email(email_id='00000373', recipient='Kofi.Mensah@atlas.com')", tables)
     told("email.reply_email(email_id='00000373', body='Thanks')", tables)
     forwarded, reply = tables.emails[-2:]
-    first = next(mail for mail in office().emails if mail["email_id"] == "00000373")
+    first = next(mail for mail in load_office().emails if mail["email_id"] == "00000373")
     assert forwarded == {
         "email_id": f"{last + 1:08d}", "inbox/outbox": "outbox", "sender/recipient": "kofi.mensah@atlas.com",
         "subject": f"FW: {first['subject']}", "sent_datetime": "2023-11-30 00:00:00", "body": first["body"],
@@ -229,7 +229,7 @@ def test_changes_change_what_they_say() -> None:
     assert tables.customers[-1]["customer_id"] == number == "00000200"
     assert tables.customers[-1]["customer_email"] == ""
     told("customer_relationship_manager.delete_customer(customer_id='00000200')", tables)
-    assert tables.customers == office().customers
+    assert tables.customers == load_office().customers
 
 
 @pytest.mark.parametrize(
@@ -254,10 +254,10 @@ def test_changes_change_what_they_say() -> None:
     ],
 )
 def test_what_the_office_refuses(call: str) -> None:
-    tables = office().copy()
+    tables = load_office().copy()
     with pytest.raises(ToolError):
         told(call, tables)
-    assert same_state(tables, office())
+    assert has_same_state(tables, load_office())
 
 
 def test_agents_hold_all_operations() -> None:

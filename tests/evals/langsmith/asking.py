@@ -10,25 +10,23 @@ from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
 from selfwire.evals.evaluation.rows import TaskRow, read_results
-from selfwire.runs.evaluation.lifecycle import started
-from selfwire.runs.evaluation.request import Entry, EvaluationRequest
+from selfwire.runs.evaluation.lifecycle import start_evaluation
+from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runtime.sync import run_sync
 from tests.wire.langsmith_server import LangSmithServer, Row
 
 
 def request(*targets: str, **changes: Any) -> EvaluationRequest:
-    entries = tuple(Entry(name=target, target=target) for target in targets)
+    entries = tuple(SystemSpec(name=target, target=target) for target in targets)
     return EvaluationRequest(**{"benchmark": "archive", "tasks": 4, "entries": entries, "concurrency": 2, **changes})
 
 
-def rows_of(
-    home: Path, asked: EvaluationRequest, told: Any = None, run: str = "r"
-) -> dict[str, dict[str, TaskRow]]:
-    """Rows by contestant and task; `told` is what the evaluation runs in, such as `attached`."""
-    with started(asked, home, run=run) as evaluation:
+def rows_of(home: Path, asked: EvaluationRequest, told: Any = None, run: str = "r") -> dict[str, dict[str, TaskRow]]:
+    """Rows by contestant and task; `told` is what the evaluation runs in, such as `run_as_experiments`."""
+    with start_evaluation(asked, home, run=run) as evaluation:
         if told is None:
-            run_sync(evaluation.go())
+            run_sync(evaluation.execute())
         else:
             within: AbstractContextManager[None] = told(evaluation)
             with within:
@@ -37,7 +35,7 @@ def rows_of(
 
 
 async def _gone(evaluation: Evaluation) -> None:
-    await evaluation.go()
+    await evaluation.execute()
 
 
 def read_rows(path: Path) -> dict[str, dict[str, TaskRow]]:

@@ -33,13 +33,13 @@ def cli(*arguments: str) -> None:
 
 
 def experiment(home: Path) -> None:
-    from selfwire.runs.evaluation.lifecycle import started
-    from selfwire.runs.langsmith import attached
+    from selfwire.runs.evaluation.lifecycle import start_evaluation
+    from selfwire.runs.langsmith import run_as_experiments
     from selfwire.runtime.sync import run_sync
     from tests.evals.langsmith.asking import request
 
-    with started(request("hiva", "tacomas", tasks=2), home) as run, attached(run):
-        lines = run_sync(run.go())
+    with start_evaluation(request("hiva", "tacomas", tasks=2), home) as run, run_as_experiments(run):
+        lines = run_sync(run.execute())
     if [line.errors for line in lines] != [0, 0, 0]:
         raise RuntimeError(f"tasks ended as errors: {lines}")
 

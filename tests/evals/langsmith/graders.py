@@ -1,13 +1,13 @@
 """Graders of one's own for tests: each reads the reference, and none may let it out."""
 
 from selfwire.core.task import Feedback, Task
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.models import make_chat_model
 
 
 async def judged(task: Task, answer: str) -> Feedback:
     """A model judge, which is told the reference; a reference that starts with `broken` makes it fail, naming it."""
     reference = str(task.reference)
-    await chat_model("offline").ainvoke(f"Reference: {reference}\nAnswer: {answer}\nIs the answer right?")
+    await make_chat_model("offline").ainvoke(f"Reference: {reference}\nAnswer: {answer}\nIs the answer right?")
     if reference.startswith("broken"):
         raise RuntimeError(f"cannot compare with {reference}")
     return Feedback(score=0.5, solved=False, text="Half of it is right.", details={"parts": 2, "style": "terse"})
@@ -15,5 +15,5 @@ async def judged(task: Task, answer: str) -> Feedback:
 
 def judged_at_once(task: Task, answer: str) -> float:
     """As `judged`, and no coroutine."""
-    chat_model("offline").invoke(f"Reference: {task.reference}\nAnswer: {answer}\nIs the answer right?")
+    make_chat_model("offline").invoke(f"Reference: {task.reference}\nAnswer: {answer}\nIs the answer right?")
     return 0.5

@@ -12,11 +12,11 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evals.baselines.single import single_workflow
-from selfwire.evals.langsmith.connection import local
-from selfwire.evals.langsmith.datasets import TaskSet, local_examples
+from selfwire.evals.baselines.single import make_single_workflow
+from selfwire.evals.langsmith.connection import open_local_client
+from selfwire.evals.langsmith.datasets import TaskSet, make_local_examples
 from selfwire.evals.langsmith.experiment import Experiment
-from selfwire.graphs.rollouts import Ground
+from selfwire.graphs.rollouts import RolloutContext
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 
@@ -28,7 +28,7 @@ class Lenient:
 
     name = "lenient"
 
-    async def assess(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
+    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
         return Feedback(score=1.0, solved=True, text="Right.")
 
 
@@ -64,11 +64,11 @@ async def rolled(player: Player, kept: dict[str, Trajectory]) -> None:
     async def keep(task: Task, found: Sequence[Trajectory]) -> None:
         kept[task.id] = found[0]
 
-    ground = Ground(Lenient(), Journal.memory(), Ledger(), 3, 60, 1.0)
-    examples = local_examples(TaskSet(benchmark="own", split="test", seed=0, tasks=TASKS))
-    with local() as client, tracing_context(enabled=False):
+    ground = RolloutContext(Lenient(), Journal.memory(), Ledger(), 3, 60, 1.0)
+    examples = make_local_examples(TaskSet(benchmark="own", split="test", seed=0, tasks=TASKS))
+    with open_local_client() as client, tracing_context(enabled=False):
         experiment = Experiment(client, "e", examples, upload=False)
-        await experiment.roll_through(ground, player, single_workflow(()), TASKS, Scope(phase="eval"), keep)
+        await experiment.roll_through(ground, player, make_single_workflow(()), TASKS, Scope(phase="eval"), keep)
 
 
 async def test_every_task_is_kept_and_no_more_are_at_work_than_may_be(capfd: pytest.CaptureFixture[str]) -> None:

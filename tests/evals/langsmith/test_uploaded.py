@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from selfwire.runs.evaluation.lifecycle import started
-from selfwire.runs.langsmith import attached, telling
+from selfwire.runs.evaluation.lifecycle import start_evaluation
+from selfwire.runs.langsmith import run_as_experiments, upload_if_requested
 from selfwire.runtime.sync import run_sync
 from tests.evals.langsmith.asking import (
     call,
@@ -82,7 +82,7 @@ def test_an_experiment_uploads_dataset_examples_nested_agents_tags_tokens_and_fe
 def test_a_team_that_rewires_itself_is_told_with_the_workflow_of_each_round(
     langsmith_server: LangSmithServer, tmp_path: Path
 ) -> None:
-    rows = rows_of(tmp_path, request("tacomas", langsmith="questions"), telling)["tacomas"]
+    rows = rows_of(tmp_path, request("tacomas", langsmith="questions"), upload_if_requested)["tacomas"]
     teams: dict[str, list[Row]] = {}
     for root in langsmith_server.roots("r-tacomas"):
         below = list(langsmith_server.below(root))
@@ -109,9 +109,9 @@ def test_with_langsmith_with_its_local_client_and_without_the_results_are_the_sa
 ) -> None:
     asked = request("tacomas", "single", calls_per_task=cap)
     plain = comparable(rows_of(tmp_path, asked, None, "plain"))
-    assert comparable(rows_of(tmp_path, asked, attached, "local")) == plain
+    assert comparable(rows_of(tmp_path, asked, run_as_experiments, "local")) == plain
     assert langsmith_server.asked == []
-    assert comparable(rows_of(tmp_path, asked.replace(langsmith="questions"), telling, "told")) == plain
+    assert comparable(rows_of(tmp_path, asked.replace(langsmith="questions"), upload_if_requested, "told")) == plain
     for name in ("tacomas", "single"):
         roots = langsmith_server.roots(f"told-{name}")
         told = {task_of(langsmith_server, root): told_of(langsmith_server, root) for root in roots}
@@ -127,7 +127,7 @@ def test_a_task_that_ends_as_an_error_has_no_score_and_is_a_failed_run(
     file = task_file(tmp_path, ["fine", "broken-4711", "fine"])
     grader = "tests.evals.langsmith.graders:judged"
     asked = request("single", benchmark=file, grader=grader, tasks=3, langsmith="questions")
-    rows = rows_of(tmp_path, asked, telling)["single"]
+    rows = rows_of(tmp_path, asked, upload_if_requested)["single"]
     assert {task: row.score for task, row in rows.items()} == {"t0": 0.5, "t1": None, "t2": 0.5}
     assert "broken-4711" in (rows["t1"].error or "")  # said here
     roots = {task_of(langsmith_server, root): root for root in langsmith_server.roots("r-single")}
@@ -150,7 +150,7 @@ def test_a_planted_reference_is_uploaded_only_as_an_examples_output_and_only_if_
     with LangSmithServer(multipart=multipart) as server:
         monkeypatch.setenv("LANGSMITH_ENDPOINT", server.url)
         for told in ("questions", "references"):
-            rows_of(tmp_path, asked.replace(langsmith=told), telling, told)
+            rows_of(tmp_path, asked.replace(langsmith=told), upload_if_requested, told)
         places: dict[str, Any] = {
             "runs": server.runs, "feedback": server.feedback, "sessions": server.sessions, "datasets": server.datasets,
         }  # fmt: skip
@@ -169,15 +169,15 @@ def test_equal_tasks_are_one_dataset_which_is_completed_where_an_upload_was_cut_
     langsmith_server: LangSmithServer, tmp_path: Path
 ) -> None:
     asked = request("single", langsmith="questions")
-    rows_of(tmp_path, asked, telling, "one")
+    rows_of(tmp_path, asked, upload_if_requested, "one")
     examples = dict(langsmith_server.examples)
     lost = sorted(examples)[1]
     del langsmith_server.examples[lost]
-    rows_of(tmp_path, request("dytopo", langsmith="questions"), telling, "two")
+    rows_of(tmp_path, request("dytopo", langsmith="questions"), upload_if_requested, "two")
     assert langsmith_server.examples == {**examples, lost: {**examples[lost], **langsmith_server.examples[lost]}}
     assert len(langsmith_server.datasets) == 1
     assert {s["name"] for s in langsmith_server.sessions.values()} == {"one-single", "two-dytopo"}
-    rows_of(tmp_path, asked.replace(seed=1), telling, "three")
+    rows_of(tmp_path, asked.replace(seed=1), upload_if_requested, "three")
     assert len(langsmith_server.datasets) == 2
 
 
@@ -230,7 +230,7 @@ def test_a_langsmith_that_is_lost_on_the_way_costs_no_results(
     asked = request("hiva", tasks=6)
     plain = comparable(rows_of(tmp_path, asked, None, "plain"))
     langsmith_server.revoked_by = "POST /sessions"
-    told = rows_of(tmp_path, asked.replace(langsmith="questions"), telling, "told")
+    told = rows_of(tmp_path, asked.replace(langsmith="questions"), upload_if_requested, "told")
     assert comparable(told) == plain
     assert len(langsmith_server.examples) == 6
     assert langsmith_server.feedback == []
@@ -246,8 +246,11 @@ def test_references_are_uploaded_with_langsmith_or_not_at_all(tmp_path: Path) ->
 
 
 def test_the_evaluation_says_where_it_is_found(langsmith_server: LangSmithServer, tmp_path: Path) -> None:
-    with started(request("single", tasks=1, langsmith="questions"), tmp_path, run="r") as run, telling(run):
-        run_sync(run.go())
+    with (
+        start_evaluation(request("single", tasks=1, langsmith="questions"), tmp_path, run="r") as run,
+        upload_if_requested(run),
+    ):
+        run_sync(run.execute())
         (notice,) = (one for one in run.notices if "LangSmith" in one)
     (dataset,) = langsmith_server.datasets.values()
     assert notice == f"LangSmith at {langsmith_server.url}: dataset {dataset['name']}, experiment r-single"

@@ -6,28 +6,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfwire.core.trajectory import ToolUse
-from selfwire.evolvers.dytopo.delivery import Delivered, Entry, Memory, capped, deliver
-from selfwire.evolvers.dytopo.induction import Induced, ScoredEdge
-from selfwire.evolvers.dytopo.turns import Private, Said
+from selfwire.evolvers.dytopo.delivery import DeliveryResult, Entry, Memory, cap_memory, deliver
+from selfwire.evolvers.dytopo.induction import RoundGraph, ScoredEdge
+from selfwire.evolvers.dytopo.turns import Private, WorkerTurn
 
 
-def said(worker: str, *private: str, **fields: object) -> Said:
+def said(worker: str, *private: str, **fields: object) -> WorkerTurn:
     notes = tuple(Private(to=to.strip(), text=text.strip()) for to, _, text in (one.rpartition(":") for one in private))
-    return Said.model_validate({"worker": worker, "public": f"{worker} speaks", "private": notes, **fields})
+    return WorkerTurn.model_validate({"worker": worker, "public": f"{worker} speaks", "private": notes, **fields})
 
 
-def graph(*edges: str) -> Induced:
+def graph(*edges: str) -> RoundGraph:
     ends = [edge.split(">") for edge in edges]
-    return Induced(edges=tuple(ScoredEdge(source=a, target=b, score=1 - at / 10) for at, (a, b) in enumerate(ends)))
+    return RoundGraph(edges=tuple(ScoredEdge(source=a, target=b, score=1 - at / 10) for at, (a, b) in enumerate(ends)))
 
 
 def delivered(
-    *speakers: Said, along: Induced, memories: Mapping[str, Memory] | None = None, limit: int = 10_000
-) -> Delivered:
+    *speakers: WorkerTurn, along: RoundGraph, memories: Mapping[str, Memory] | None = None, limit: int = 10_000
+) -> DeliveryResult:
     return deliver(memories or {}, speakers, along, roles={"c": "The Checker"}, limit=limit)
 
 
-def texts(done: Delivered, worker: str) -> list[str]:
+def texts(done: DeliveryResult, worker: str) -> list[str]:
     return [entry.text for entry in done.memories.get(worker, ())]
 
 
@@ -91,7 +91,7 @@ def test_d8_the_oldest_entries_go_first_and_are_recorded() -> None:
 @given(st.lists(st.text(max_size=30), max_size=12), st.integers(1, 100))
 def test_a_capped_memory_loses_no_entry_and_keeps_the_newest(words: list[str], limit: int) -> None:
     memory = tuple(Entry(round=at, source="a", kind="own", text=text) for at, text in enumerate(words))
-    kept, gone = capped(memory, limit)
+    kept, gone = cap_memory(memory, limit)
     assert (*gone, *kept) == memory
     assert kept[-1:] == memory[-1:]
     assert len(kept) == min(len(memory), 1) or sum(len(entry.text) for entry in kept) <= limit

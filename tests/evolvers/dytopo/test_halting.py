@@ -3,51 +3,57 @@
 import pytest
 
 from selfwire.evolvers.dytopo.domain import Domain
-from selfwire.evolvers.dytopo.halting import answer, code_blocks, objection
+from selfwire.evolvers.dytopo.halting import choose_answer, find_code_blocks, find_objection
 from selfwire.evolvers.dytopo.initial_team import DOMAINS
-from selfwire.evolvers.dytopo.turns import Private, Said
+from selfwire.evolvers.dytopo.turns import Private, WorkerTurn
 
 MATH, CODE = DOMAINS["math"], DOMAINS["code"]
 BLOCK = "```python\nprint({})\n```"
 
 
-def solver(text: str) -> Said:
-    return Said(worker="Solver", answer=text)
+def solver(text: str) -> WorkerTurn:
+    return WorkerTurn(worker="Solver", answer=text)
 
 
-def verifier(verdict: str) -> Said:
-    return Said.model_validate({"worker": "Verifier", "verdict": verdict})
+def verifier(verdict: str) -> WorkerTurn:
+    return WorkerTurn.model_validate({"worker": "Verifier", "verdict": verdict})
 
 
-def developer(*numbers: int, private: bool = False) -> Said:
+def developer(*numbers: int, private: bool = False) -> WorkerTurn:
     text = "\n".join(["see:", *(BLOCK.format(number) for number in numbers)])
     if private:
-        return Said(worker="Developer", private=(Private(to="Tester", text=text),))
-    return Said(worker="Developer", public=text)
+        return WorkerTurn(worker="Developer", private=(Private(to="Tester", text=text),))
+    return WorkerTurn(worker="Developer", public=text)
 
 
-def by_tester(verdict: str) -> Said:
-    return Said.model_validate({"worker": "Tester", "verdict": verdict})
+def by_tester(verdict: str) -> WorkerTurn:
+    return WorkerTurn.model_validate({"worker": "Tester", "verdict": verdict})
 
 
 def test_the_answer_of_mathematics_is_the_last_one_that_is_not_blank() -> None:
-    assert answer(MATH, [[solver("1")], [solver("2")], [solver(" ")]]) == "2"
-    assert answer(MATH, [[solver("")]]) is None
+    assert choose_answer(MATH, [[solver("1")], [solver("2")], [solver(" ")]]) == "2"
+    assert choose_answer(MATH, [[solver("")]]) is None
 
 
 def test_within_a_round_the_last_in_order_counts() -> None:
     domain = Domain(name="own", answerers=("a", "b"))
-    assert answer(domain, [[Said(worker="b", answer="first"), Said(worker="a", answer="second")]]) == "second"
+    assert (
+        choose_answer(domain, [[WorkerTurn(worker="b", answer="first"), WorkerTurn(worker="a", answer="second")]])
+        == "second"
+    )
 
 
 def test_an_answer_of_somebody_else_does_not_count() -> None:
-    assert answer(MATH, [[Said(worker="Verifier", answer="7")]]) is None
+    assert choose_answer(MATH, [[WorkerTurn(worker="Verifier", answer="7")]]) is None
 
 
 def test_the_answer_of_code_is_the_developers_last_block() -> None:
-    assert answer(CODE, [[developer(1)], [developer(2, 3)], [Said(worker="Developer", public="done")]]) == "print(3)"
-    assert answer(CODE, [[developer(4, private=True)]]) == "print(4)"
-    assert answer(CODE, [[Said(worker="Tester", public=BLOCK.format(1))]]) is None
+    assert (
+        choose_answer(CODE, [[developer(1)], [developer(2, 3)], [WorkerTurn(worker="Developer", public="done")]])
+        == "print(3)"
+    )
+    assert choose_answer(CODE, [[developer(4, private=True)]]) == "print(4)"
+    assert choose_answer(CODE, [[WorkerTurn(worker="Tester", public=BLOCK.format(1))]]) is None
 
 
 @pytest.mark.parametrize(
@@ -61,45 +67,45 @@ def test_the_answer_of_code_is_the_developers_last_block() -> None:
     ],
 )
 def test_code_stands_in_fences(text: str, blocks: tuple[str, ...]) -> None:
-    assert code_blocks(text) == blocks
+    assert find_code_blocks(text) == blocks
 
 
 def test_without_an_answer_nothing_is_complete() -> None:
-    assert "none of Solver has given an answer" in objection(MATH, [[verifier("pass")]])
-    assert "none of Developer has given code" in objection(CODE, [[by_tester("pass")]])
+    assert "none of Solver has given an answer" in find_objection(MATH, [[verifier("pass")]])
+    assert "none of Developer has given code" in find_objection(CODE, [[by_tester("pass")]])
 
 
 def test_d4_a_pass_on_what_the_checker_could_read_completes() -> None:
-    assert objection(MATH, [[solver("7")], [verifier("pass")]]) == ""
-    assert objection(CODE, [[developer(1)], [developer(1), by_tester("pass")]]) == ""
+    assert find_objection(MATH, [[solver("7")], [verifier("pass")]]) == ""
+    assert find_objection(CODE, [[developer(1)], [developer(1), by_tester("pass")]]) == ""
 
 
 def test_d4_a_pass_in_the_round_of_the_answer_does_not_count() -> None:
-    assert "another answer" in objection(MATH, [[solver("7"), verifier("pass")]])
+    assert "another answer" in find_objection(MATH, [[solver("7"), verifier("pass")]])
 
 
 def test_d4_a_pass_on_an_earlier_answer_does_not_count() -> None:
-    assert "another answer" in objection(MATH, [[solver("7")], [verifier("pass"), solver("8")]])
-    assert "another answer" in objection(CODE, [[developer(1)], [by_tester("pass")], [developer(2)]])
+    assert "another answer" in find_objection(MATH, [[solver("7")], [verifier("pass"), solver("8")]])
+    assert "another answer" in find_objection(CODE, [[developer(1)], [by_tester("pass")], [developer(2)]])
 
 
 @pytest.mark.parametrize("verdict", ["fail", "open"])
 def test_d4_the_latest_verdict_counts(verdict: str) -> None:
     rounds = [[solver("7")], [verifier("pass")], [verifier(verdict)]]
-    assert f"Verifier has not passed the answer: {verdict}" in objection(MATH, rounds)
+    assert f"Verifier has not passed the answer: {verdict}" in find_objection(MATH, rounds)
 
 
 def test_d4_without_any_verdict_nothing_is_complete() -> None:
-    assert "no verdict" in objection(MATH, [[solver("7")]])
+    assert "no verdict" in find_objection(MATH, [[solver("7")]])
 
 
 def test_a_verdict_of_a_failed_call_is_none() -> None:
-    broken = Said(worker="Verifier", verdict="pass", error="down")
-    assert "no verdict" in objection(MATH, [[solver("7")], [broken]])
+    broken = WorkerTurn(worker="Verifier", verdict="pass", error="down")
+    assert "no verdict" in find_objection(MATH, [[solver("7")], [broken]])
 
 
 def test_a_domain_without_checkers_needs_an_answer_only() -> None:
-    assert objection(DOMAINS["general"], [[Said(worker="Writer", answer="x")]]) == ""
+    assert find_objection(DOMAINS["general"], [[WorkerTurn(worker="Writer", answer="x")]]) == ""
 
 
 def test_nobody_checks_its_own_answer() -> None:

@@ -14,13 +14,13 @@ from selfwire.core.scope import Scope
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.induction import (
     Descriptors,
-    Induced,
+    RoundGraph,
     adjacency,
     aggregation_order,
-    best_rejected,
-    induced,
-    ordered_edges,
-    random_edges,
+    draw_random_edges,
+    find_best_rejected,
+    induce_graph,
+    order_edges,
     relevance,
     similarities,
 )
@@ -46,11 +46,11 @@ class Recorder:
         return np.array([self.rows[text] for text in texts], dtype=np.float32)
 
 
-def by_hand(threshold: float = 0.7, providers: int = 3) -> Induced:
-    return induced("012", relevance(QUERIES, KEYS), threshold=threshold, providers=providers)
+def by_hand(threshold: float = 0.7, providers: int = 3) -> RoundGraph:
+    return induce_graph("012", relevance(QUERIES, KEYS), threshold=threshold, providers=providers)
 
 
-def pairs(graph: Induced) -> list[tuple[str, str, float | None]]:
+def pairs(graph: RoundGraph) -> list[tuple[str, str, float | None]]:
     return [(edge.source, edge.target, edge.score) for edge in graph.edges]
 
 
@@ -99,7 +99,7 @@ def test_equal_providers_are_taken_and_read_in_agent_order() -> None:
     scores = np.full((5, 5), 0.5)
     scores[4, 3] = 0.9
     edges = adjacency(scores, threshold=0.3, providers=3)
-    assert ordered_edges(scores, edges)[-3:] == [(3, 4), (0, 4), (1, 4)]
+    assert order_edges(scores, edges)[-3:] == [(3, 4), (0, 4), (1, 4)]
     assert (edges.sum(axis=1) == 3).all()
 
 
@@ -109,8 +109,8 @@ def test_nobody_is_its_own_provider() -> None:
 
 def test_without_comparable_pairs_nothing_is_rejected() -> None:
     blank = np.full((3, 3), -np.inf)
-    assert best_rejected(blank, adjacency(blank, threshold=-1, providers=2)) is None
-    assert induced("ab", np.array([[0.0, 0.9], [0.8, 0.0]]), threshold=0.1, providers=1).best_rejected is None
+    assert find_best_rejected(blank, adjacency(blank, threshold=-1, providers=2)) is None
+    assert induce_graph("ab", np.array([[0.0, 0.9], [0.8, 0.0]]), threshold=0.1, providers=1).best_rejected is None
 
 
 async def test_d3_a_blank_need_or_offer_has_no_edge_and_is_never_embedded() -> None:
@@ -118,7 +118,7 @@ async def test_d3_a_blank_need_or_offer_has_no_edge_and_is_never_embedded() -> N
     said = {"a": Descriptors(query="need"), "b": Descriptors(query=" ", key="offer"), "c": Descriptors(key="\n")}
     scores = await similarities("abcd", said, embedder)
     assert embedder.batches == [["need", "offer"]]
-    graph = induced("abcd", scores, threshold=-1, providers=3)
+    graph = induce_graph("abcd", scores, threshold=-1, providers=3)
     assert pairs(graph) == [("b", "a", 1.0)]
     assert sorted(graph.order) == ["a", "b", "c", "d"]
 
@@ -127,7 +127,7 @@ async def test_a_round_without_words_embeds_nothing() -> None:
     embedder = Recorder()
     scores = await similarities("ab", {"a": Descriptors()}, embedder)
     assert embedder.batches == []
-    assert induced("ab", scores, threshold=-1, providers=3).edges == ()
+    assert induce_graph("ab", scores, threshold=-1, providers=3).edges == ()
 
 
 def test_d9_rounding_makes_no_perfect_match_pass_a_threshold_of_one() -> None:
@@ -145,18 +145,18 @@ def test_d7_one_threshold_for_all_domains() -> None:
 def test_d10_random_edges_have_the_count_and_the_cap_of_the_induced_graph() -> None:
     able = [0, 2, 3, 5, 6]
     for count in range(11):
-        found = random_edges(able, count, 2, Scope(seed=count).random("topology"))
+        found = draw_random_edges(able, count, 2, Scope(seed=count).random("topology"))
         assert len(found) == len(set(found)) == count
         assert {end for edge in found for end in edge} <= set(able)
         assert all(source != target for source, target in found)
         assert max([[target for _, target in found].count(agent) for agent in able]) <= 2
-        assert found == random_edges(able, count, 2, Scope(seed=count).random("topology"))
+        assert found == draw_random_edges(able, count, 2, Scope(seed=count).random("topology"))
 
 
 def test_random_edges_differ_by_seed_and_stop_at_what_is_possible() -> None:
-    drawn = {tuple(random_edges(range(6), 7, 3, Scope(seed=seed).random("topology"))) for seed in range(20)}
+    drawn = {tuple(draw_random_edges(range(6), 7, 3, Scope(seed=seed).random("topology"))) for seed in range(20)}
     assert len(drawn) > 15
-    assert len(random_edges([0, 1, 2], 99, 1, Scope().random("topology"))) == 3
+    assert len(draw_random_edges([0, 1, 2], 99, 1, Scope().random("topology"))) == 3
 
 
 MATRICES = st.integers(1, 9).flatmap(
@@ -169,8 +169,8 @@ MATRICES = st.integers(1, 9).flatmap(
 @given(MATRICES, st.sampled_from([-1.0, 0.0, 0.3, 0.5, 1.0]), st.integers(1, 5))
 def test_any_matrix_gives_one_order_and_loses_nothing(scores: npt.NDArray[np.float64], tau: float, most: int) -> None:
     agents = [f"a{at}" for at in range(len(scores))]
-    graph = induced(agents, scores, threshold=tau, providers=most)
-    assert graph == induced(agents, scores.copy(), threshold=tau, providers=most)
+    graph = induce_graph(agents, scores, threshold=tau, providers=most)
+    assert graph == induce_graph(agents, scores.copy(), threshold=tau, providers=most)
     assert sorted(graph.order) == agents
     place = {agent: at for at, agent in enumerate(agents)}
     for consumer in agents:
@@ -189,7 +189,7 @@ def test_a_higher_threshold_takes_edges_away_and_adds_none(scores: npt.NDArray[n
 @given(MATRICES)
 def test_an_acyclic_graph_is_ordered_providers_first(scores: npt.NDArray[np.float64]) -> None:
     below = np.where(np.tri(len(scores), k=-1, dtype=bool), scores, -np.inf)
-    graph = induced([str(at) for at in range(len(scores))], below, threshold=0.0, providers=9)
+    graph = induce_graph([str(at) for at in range(len(scores))], below, threshold=0.0, providers=9)
     place = {agent: at for at, agent in enumerate(graph.order)}
     assert all(place[edge.source] < place[edge.target] for edge in graph.edges)
 
@@ -198,7 +198,7 @@ def test_a_thousand_agents_match_the_plain_double_loop() -> None:
     rng = np.random.default_rng(1)
     queries, keys = rng.normal(size=(1000, 16)), rng.normal(size=(1000, 16))
     agents = [f"a{at:03}" for at in range(1000)]
-    graph = induced(agents, relevance(queries, keys), threshold=0.3, providers=3)
+    graph = induce_graph(agents, relevance(queries, keys), threshold=0.3, providers=3)
     assert len(graph.order) == len(set(graph.order)) == 1000
     for consumer in (0, 17, 999):
         row = [

@@ -3,10 +3,24 @@
 import pytest
 
 from selfwire.core.agent import Agent
-from selfwire.evolvers.dytopo.config import BASELINES, DytopoConfig, baseline
-from selfwire.evolvers.dytopo.domain import Domain, Remembered
-from selfwire.evolvers.dytopo.initial_team import DOMAINS, alone, members, seed, team
-from selfwire.evolvers.dytopo.tuning import Setting, Trial, best, current, grid, near, with_setting
+from selfwire.evolvers.dytopo.config import BASELINES, DytopoConfig, apply_preset
+from selfwire.evolvers.dytopo.domain import Domain, DytopoMemory
+from selfwire.evolvers.dytopo.initial_team import (
+    DOMAINS,
+    get_members,
+    make_initial_workflow,
+    make_single_agent,
+    make_team,
+)
+from selfwire.evolvers.dytopo.tuning import (
+    Setting,
+    Trial,
+    choose_best,
+    find_neighbours,
+    get_current_setting,
+    make_grid,
+    with_setting,
+)
 from selfwire.graphs.prompts import load_prompts
 
 NOW = Setting(threshold=0.3, providers=3)
@@ -18,7 +32,7 @@ def trial(threshold: float, providers: int, *scores: float | None, tokens: int =
 
 
 def chosen(*trials: Trial) -> tuple[float, int]:
-    found = best(trials, NOW)
+    found = choose_best(trials, NOW)
     return found.threshold, found.providers
 
 
@@ -39,47 +53,49 @@ def test_tasks_with_an_error_in_any_trial_teach_nothing() -> None:
 
 def test_trials_are_compared_on_the_same_tasks() -> None:
     with pytest.raises(ValueError, match="same tasks"):
-        best([trial(0.3, 3, 1), trial(0.5, 3, 1, 0)], NOW)
+        choose_best([trial(0.3, 3, 1), trial(0.5, 3, 1, 0)], NOW)
     with pytest.raises(ValueError, match="same tasks"):
-        best([], NOW)
+        choose_best([], NOW)
 
 
 def test_a_tuned_workflow_overrules_the_config() -> None:
-    workflow = seed(PROMPTS, "math")
-    assert current(workflow, DytopoConfig(threshold=0.4, providers=2)) == Setting(threshold=0.4, providers=2)
+    workflow = make_initial_workflow(PROMPTS, "math")
+    assert get_current_setting(workflow, DytopoConfig(threshold=0.4, providers=2)) == Setting(
+        threshold=0.4, providers=2
+    )
     tuned = with_setting(workflow, Setting(threshold=0.6, providers=1))
-    assert current(tuned, DytopoConfig()) == Setting(threshold=0.6, providers=1)
+    assert get_current_setting(tuned, DytopoConfig()) == Setting(threshold=0.6, providers=1)
     assert tuned.topology == workflow.topology
     assert tuned.fingerprint != workflow.fingerprint
 
 
 def test_near_is_one_step_of_the_sweep_within_bounds() -> None:
-    assert near(NOW) == (
+    assert find_neighbours(NOW) == (
         Setting(threshold=0.2, providers=3), Setting(threshold=0.4, providers=3), Setting(threshold=0.3, providers=2),
     )  # fmt: skip
-    assert near(Setting(threshold=1, providers=1)) == (
+    assert find_neighbours(Setting(threshold=1, providers=1)) == (
         Setting(threshold=0.9, providers=1), Setting(threshold=1, providers=2),
     )  # fmt: skip
 
 
 def test_the_grid_is_the_papers_sweep() -> None:
-    assert {one.threshold for one in grid()} == {at / 10 for at in range(1, 10)}
-    assert len(grid()) == 27
+    assert {one.threshold for one in make_grid()} == {at / 10 for at in range(1, 10)}
+    assert len(make_grid()) == 27
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_a_seed_has_workers_as_nodes_and_a_manager_without_one(domain: str) -> None:
-    workflow = seed(PROMPTS, domain, tools=("search",))
-    assert "Manager" in workflow.pool
+    workflow = make_initial_workflow(PROMPTS, domain, tools=("search",))
+    assert "Manager" in workflow.agents_by_id
     assert "Manager" not in workflow.topology.agents
-    assert all(agent.tools == ("search",) for agent in members(workflow))
-    assert Remembered.of(workflow).domain == DOMAINS[domain]
+    assert all(agent.tools == ("search",) for agent in get_members(workflow))
+    assert DytopoMemory.of(workflow).domain == DOMAINS[domain]
 
 
 def test_a_single_call_goes_to_the_agent_that_answers() -> None:
-    solo = alone(seed(PROMPTS, "math"))
-    assert [agent.id for agent in members(solo)] == ["Solver"]
-    assert Remembered.of(solo).domain.checkers == ()
+    solo = make_single_agent(make_initial_workflow(PROMPTS, "math"))
+    assert [agent.id for agent in get_members(solo)] == ["Solver"]
+    assert DytopoMemory.of(solo).domain.checkers == ()
 
 
 @pytest.mark.parametrize(
@@ -92,25 +108,25 @@ def test_a_single_call_goes_to_the_agent_that_answers() -> None:
 )
 def test_a_team_that_cannot_be_is_refused(agents: list[str], answerer: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        team([Agent(id=n, prompt="-") for n in agents], Domain(name="own", answerers=(answerer,)), manager="-")
+        make_team([Agent(id=n, prompt="-") for n in agents], Domain(name="own", answerers=(answerer,)), manager="-")
 
 
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(ValueError, match="domains are code, math, general"):
-        seed(PROMPTS, "law")
+        make_initial_workflow(PROMPTS, "law")
     with pytest.raises(ValueError, match="baselines are single call"):
-        baseline("static")
+        apply_preset("static")
 
 
 def test_baselines_switch_and_keep_the_rest() -> None:
     mine = DytopoConfig(threshold=0.5)
-    assert all(baseline(name, mine).threshold == 0.5 for name in BASELINES)
-    assert baseline("random", mine).topology == "random"
-    assert baseline("no halting", mine).halting is False
-    assert baseline("single turn", mine).rounds == 1
+    assert all(apply_preset(name, mine).threshold == 0.5 for name in BASELINES)
+    assert apply_preset("random", mine).topology == "random"
+    assert apply_preset("no halting", mine).halting is False
+    assert apply_preset("single turn", mine).rounds == 1
 
 
 def test_a_workflow_of_another_method_is_refused() -> None:
-    workflow = seed(PROMPTS, "math").replace(method="hiva")
+    workflow = make_initial_workflow(PROMPTS, "math").replace(method="hiva")
     with pytest.raises(ValueError, match="belongs to 'hiva'"):
-        Remembered.of(workflow)
+        DytopoMemory.of(workflow)

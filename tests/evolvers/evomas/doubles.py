@@ -6,7 +6,7 @@ import numpy as np
 
 from selfwire.core.agent import Agent
 from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
-from selfwire.evolvers.trained_router.decisions import Decision, Episode, Layered
+from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow
 from selfwire.evolvers.trained_router.encoding import Vectors
 from selfwire.evolvers.trained_router.head import RoutingHead
 
@@ -27,7 +27,7 @@ ROWS = vectors(("here", "there", "so far"))
 
 
 def decided(*layers: tuple[str, ...], rows: tuple[str, ...] = ("here",), masked: tuple[str, ...] = ()) -> Decision:
-    return Decision(rows=rows, agents=tuple(AGENTS), layered=Layered(layers=layers, masked=masked))
+    return Decision(rows=rows, agents=tuple(AGENTS), layered=LayeredWorkflow(layers=layers, masked=masked))
 
 
 def episode(reward: float | None, *decisions: Decision, process: tuple[float, ...] = ()) -> Episode:

@@ -1,17 +1,17 @@
 """Doubles for EvoMAS's tests: prompts as they are, states and pools by hand."""
 
 from selfwire.evolvers.evomas.state import Status, Subtask, TaskState
-from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.prompted_model import PromptedModel
 from tests.scripted import Answer, ScriptedModel, prompts
 
 PROMPTS = prompts("evomas")
 OBJECTIVE = "Which bridge is longer?"
 
 
-def coach(**script: Answer) -> tuple[Coach, ScriptedModel]:
+def coach(**script: Answer) -> tuple[PromptedModel, ScriptedModel]:
     """Planner and evaluator over a scripted model."""
     model = ScriptedModel(**script)
-    return Coach(model, PROMPTS), model
+    return PromptedModel(model, PROMPTS), model
 
 
 def subtask(number: int, status: Status = "pending", **fields: object) -> Subtask:

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfwire.core.errors import ReplyError, ShareError
+from selfwire.core.errors import ReplyError, TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
-from selfwire.evolvers.evomas.evaluator import assessment, evaluate, last_answer, nobody_answered
+from selfwire.evolvers.evomas.evaluator import compose_last_answer, evaluate, make_no_outcome_assessment, to_assessment
 from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer
 from selfwire.evolvers.evomas.state import Assessment
-from selfwire.evolvers.evomas.updater import updated
+from selfwire.evolvers.evomas.updater import update_state
 from tests.evolvers.evomas.states import OBJECTIVE, coach, state, subtask
 
 NOW = state(subtask(1), subtask(2))
@@ -21,13 +21,13 @@ NOW = state(subtask(1), subtask(2))
     [(1.0, True, "success"), (1.0, False, "success"), (0.0, True, "refine"), (0.0, False, "fail")],
 )
 def test_a_reward_is_mapped_to_a_verdict(reward: float, refine: bool, verdict: str) -> None:
-    found = assessment(Assessed(feedback=" so ", reward=reward, refine=refine, confidence=0.9))
+    found = to_assessment(Assessed(feedback=" so ", reward=reward, refine=refine, confidence=0.9))
     assert (found.verdict, found.feedback, found.confidence) == (verdict, "so", 0.9)
 
 
 @pytest.mark.parametrize("reward", [0.3, 0.99])
 def test_a_partial_success_is_reward_0(reward: float) -> None:
-    found = assessment(Assessed(feedback="half of it", reward=reward))
+    found = to_assessment(Assessed(feedback="half of it", reward=reward))
     assert (found.verdict, found.reward) == ("refine", 0.0)
 
 
@@ -51,29 +51,29 @@ async def test_what_cannot_be_judged_is_sent_back_and_never_passed() -> None:
 
 
 def test_nobody_answering_is_told_and_can_be_tried_again() -> None:
-    found = nobody_answered("'L1-io' failed: 401")
+    found = make_no_outcome_assessment("'L1-io' failed: 401")
     assert found.verdict == "refine"
     assert "401" in found.feedback
 
 
 async def test_the_last_answer_is_put_together_from_the_attempts() -> None:
     asking, model = coach(LastAnswer=LastAnswer(answer=" 1,280 m "))
-    answer, _ = await last_answer(NOW, ["first", "second"], asking, scope=Scope())
+    answer, _ = await compose_last_answer(NOW, ["first", "second"], asking, scope=Scope())
     assert answer == "1,280 m"
     assert "[attempt 1]\nfirst\n\n[attempt 2]\nsecond" in model.asked[0][1]
     assert OBJECTIVE in model.asked[0][1]
 
 
-@pytest.mark.parametrize("said", [ReplyError("garbage"), ShareError("no call left"), LastAnswer(answer="  ")])
-async def test_without_a_last_answer_the_last_attempt_stands(said: LastAnswer | ReplyError | ShareError) -> None:
+@pytest.mark.parametrize("said", [ReplyError("garbage"), TaskBudgetError("no call left"), LastAnswer(answer="  ")])
+async def test_without_a_last_answer_the_last_attempt_stands(said: LastAnswer | ReplyError | TaskBudgetError) -> None:
     asking, _ = coach(LastAnswer=said)
-    assert (await last_answer(NOW, ["first", "second"], asking, scope=Scope()))[0] == "second"
+    assert (await compose_last_answer(NOW, ["first", "second"], asking, scope=Scope()))[0] == "second"
 
 
 @given(st.builds(Assessed, feedback=st.text(max_size=3000), reward=st.floats(0, 1), confidence=st.floats(0, 1)))
 def test_any_assessment_leaves_a_valid_state(reply: Assessed) -> None:
-    found = assessment(reply)
+    found = to_assessment(reply)
     assert Assessment.model_validate(found.model_dump()) == found
-    made = updated(NOW, (("io",),), "x", found)
+    made = update_state(NOW, (("io",),), "x", found)
     assert (made.subtasks[0].status == "completed") == (reply.reward >= 1)
     assert made.active is not None

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.evolvers.evomas.planner import plan, planned, single, unplanned
+from selfwire.evolvers.evomas.planner import advance_plan, apply_plan, make_plan, plan_single_subtask
 from selfwire.evolvers.evomas.schemas import Plan, PlannedSubtask
-from selfwire.evolvers.evomas.state import GOAL_LENGTH, SUBTASKS, Assessment, Subtask, TaskState, full_text, rows
-from selfwire.evolvers.evomas.updater import updated
+from selfwire.evolvers.evomas.state import GOAL_LENGTH, SUBTASKS, Assessment, Subtask, TaskState, format_state, to_rows
+from selfwire.evolvers.evomas.updater import update_state
 from tests.evolvers.evomas.states import OBJECTIVE, coach, state, subtask
 
 SEARCH, COMPARE = "Find both lengths.", "Say which is longer."
@@ -26,88 +26,88 @@ def goals(made: TaskState) -> list[tuple[str, str, str]]:
 
 
 def test_a_first_plan() -> None:
-    made = planned(state(), reply(("", SEARCH, "TODO"), ("", COMPARE, "TODO"), hint="two lengths"))
+    made = apply_plan(state(), reply(("", SEARCH, "TODO"), ("", COMPARE, "TODO"), hint="two lengths"))
     assert goals(made) == [("s1", SEARCH, "pending"), ("s2", COMPARE, "pending")]
     assert (made.active, made.hint) == ("s1", "two lengths")
 
 
 def test_a_goal_that_reads_like_an_id_is_only_a_goal() -> None:
-    made = planned(state(subtask(1)), reply(("", "s1", "TODO")))
+    made = apply_plan(state(subtask(1)), reply(("", "s1", "TODO")))
     assert goals(made) == [("s2", "s1", "pending")]
     assert made.active == "s2"
 
 
 def test_the_planner_chooses_what_is_active_by_id_or_goal() -> None:
     items = (("", SEARCH, "TODO"), ("", COMPARE, "TODO"))
-    assert planned(state(), reply(*items, active="s2")).active == "s2"
-    assert planned(state(), reply(*items, active=f"  {COMPARE.upper()} ")).active == "s2"
-    assert planned(state(), reply(*items, active="s9")).active == "s1"
+    assert apply_plan(state(), reply(*items, active="s2")).active == "s2"
+    assert apply_plan(state(), reply(*items, active=f"  {COMPARE.upper()} ")).active == "s2"
+    assert apply_plan(state(), reply(*items, active="s9")).active == "s1"
 
 
 def test_it_may_reword_reorder_add_and_drop_what_is_pending() -> None:
     had = state(subtask(1), subtask(2), subtask(3))
-    made = planned(had, reply(("s3", "goal 3", "TODO"), ("", "new", "TODO"), ("s1", "other words", "NEED-REFINE")))
+    made = apply_plan(had, reply(("s3", "goal 3", "TODO"), ("", "new", "TODO"), ("s1", "other words", "NEED-REFINE")))
     assert goals(made) == [("s3", "goal 3", "pending"), ("s4", "new", "pending"), ("s1", "other words", "pending")]
     assert made.active == "s1"  # it was active, and still is
 
 
 def test_it_may_give_a_subtask_up() -> None:
-    made = planned(state(subtask(1), subtask(2)), reply(("s1", "goal 1", "FAILED"), ("s2", "goal 2", "TODO")))
+    made = apply_plan(state(subtask(1), subtask(2)), reply(("s1", "goal 1", "FAILED"), ("s2", "goal 2", "TODO")))
     assert [one.status for one in made.subtasks] == ["failed", "pending"]
     assert made.active == "s2"
 
 
 def test_d12_done_is_what_the_evaluator_has_passed_and_nothing_else() -> None:
-    made = planned(state(subtask(1)), reply(("s1", "goal 1", "DONE"), ("", "never run", "DONE")))
+    made = apply_plan(state(subtask(1)), reply(("s1", "goal 1", "DONE"), ("", "never run", "DONE")))
     assert goals(made) == [("s1", "goal 1", "pending")]
 
 
 def test_what_is_completed_stays_with_its_artifact_even_where_the_planner_forgets_it() -> None:
     had = state(subtask(1, "completed", artifact="1,280 m"), subtask(2))
     for items in ([("s2", "goal 2", "TODO")], [("s1", "rewritten", "TODO"), ("s2", "goal 2", "TODO")]):
-        assert planned(had, reply(*items)).subtasks[0] == had.subtasks[0]
+        assert apply_plan(had, reply(*items)).subtasks[0] == had.subtasks[0]
 
 
 def test_what_has_failed_is_not_revived_but_replaced() -> None:
     had = state(subtask(1, "failed"), replan=True)
-    made = planned(had, reply(("s1", "goal 1", "TODO"), ("", "another way", "TODO")))
+    made = apply_plan(had, reply(("s1", "goal 1", "TODO"), ("", "another way", "TODO")))
     assert goals(made) == [("s1", "goal 1", "failed"), ("s2", "another way", "pending")]
     assert (made.active, made.replan) == ("s2", False)
-    stubborn = planned(had, reply(("s1", "goal 1", "TODO")))
+    stubborn = apply_plan(had, reply(("s1", "goal 1", "TODO")))
     assert (stubborn.current and stubborn.current.goal) == OBJECTIVE
 
 
 def test_an_id_that_the_history_tells_of_is_not_given_again() -> None:
-    had = updated(state(subtask(1), subtask(2), active="s2"), [["io"]], "", Assessment(verdict="refine"))
-    dropped = planned(had, reply(("s1", "goal 1", "TODO")))
+    had = update_state(state(subtask(1), subtask(2), active="s2"), [["io"]], "", Assessment(verdict="refine"))
+    dropped = apply_plan(had, reply(("s1", "goal 1", "TODO")))
     assert [one.subtask for one in dropped.history] == ["s2"]
-    assert goals(planned(dropped, reply(("s1", "goal 1", "TODO"), ("", "new", "TODO"))))[-1][:2] == ("s3", "new")
-    stubborn = planned(state(subtask(1, "failed"), subtask(2)), reply(("s1", "goal 1", "TODO")))
+    assert goals(apply_plan(dropped, reply(("s1", "goal 1", "TODO"), ("", "new", "TODO"))))[-1][:2] == ("s3", "new")
+    stubborn = apply_plan(state(subtask(1, "failed"), subtask(2)), reply(("s1", "goal 1", "TODO")))
     assert stubborn.active == "s3"  # the whole task, as s2 was dropped
 
 
 def test_a_plan_may_end_early_once_something_is_completed() -> None:
     done = state(subtask(1, "completed"), subtask(2))
-    assert planned(done, reply(("s1", "goal 1", "DONE"))).active is None
-    nothing = planned(state(subtask(1)), reply(("s1", "goal 1", "FAILED")))
+    assert apply_plan(done, reply(("s1", "goal 1", "DONE"))).active is None
+    nothing = apply_plan(state(subtask(1)), reply(("s1", "goal 1", "FAILED")))
     assert (nothing.current and nothing.current.goal) == OBJECTIVE
 
 
 def test_a_blank_plan_changes_nothing() -> None:
     had = state(subtask(1), subtask(2), active="s2")
-    assert planned(had, Plan(subtasks=[])) == had
-    assert planned(had, reply(("", "  \n ", "TODO"))) == had
-    assert goals(planned(state(), Plan(subtasks=[]))) == [("s1", OBJECTIVE, "pending")]
+    assert apply_plan(had, Plan(subtasks=[])) == had
+    assert apply_plan(had, reply(("", "  \n ", "TODO"))) == had
+    assert goals(apply_plan(state(), Plan(subtasks=[]))) == [("s1", OBJECTIVE, "pending")]
 
 
 async def test_without_a_valid_reply_the_plan_goes_on() -> None:
     asking, _ = coach(Plan=ReplyError("no JSON"))
     given: dict[str, Any] = {"tools": "", "agents": "", "scope": Scope()}
-    first = await plan(state(), "", asking, **given)
+    first = await make_plan(state(), "", asking, **given)
     assert (goals(first.state), first.fell_back) == ([("s1", OBJECTIVE, "pending")], True)
-    failed = await plan(state(subtask(1, "failed"), replan=True), "", asking, **given)
+    failed = await make_plan(state(subtask(1, "failed"), replan=True), "", asking, **given)
     assert goals(failed.state)[-1] == ("s2", OBJECTIVE, "pending")
-    later = await plan(state(subtask(1, "completed"), subtask(2)), "", asking, **given)
+    later = await make_plan(state(subtask(1, "completed"), subtask(2)), "", asking, **given)
     assert later.state.active == "s2"
 
 
@@ -119,7 +119,7 @@ async def test_the_planner_is_shown_task_state_outcome_and_assessment() -> None:
         assessment=Assessment(verdict="fail", feedback="a dead end"),
         replan=True,
     )
-    await plan(now, "the outcome", asking, tools="search: finds", agents="io: knows", scope=Scope())
+    await make_plan(now, "the outcome", asking, tools="search: finds", agents="io: knows", scope=Scope())
     [(_, shown, scope, role)] = model.asked
     for part in (OBJECTIVE, "[task]1,280 m[/task]", "the outcome", "a dead end", "plan another way", "search: finds"):
         assert part in shown
@@ -127,7 +127,7 @@ async def test_the_planner_is_shown_task_state_outcome_and_assessment() -> None:
 
 
 def test_without_a_task_state_the_task_is_the_only_subtask() -> None:
-    made = single(state(subtask(1, "failed"), subtask(2, "completed"), replan=True))
+    made = plan_single_subtask(state(subtask(1, "failed"), subtask(2, "completed"), replan=True))
     assert goals(made) == [("s1", OBJECTIVE, "pending")]
     assert (made.completed, made.history) == ((), ())
 
@@ -153,25 +153,25 @@ def built(statuses: list[Any]) -> TaskState:
 def test_any_reply_leaves_a_valid_state(statuses: list[Any], said: list[Plan]) -> None:
     now = built(statuses)
     for one in said:
-        before, now = now, planned(now, one)
+        before, now = now, apply_plan(now, one)
         assert TaskState.model_validate(now.model_dump(mode="json")) == now
         assert len(now.subtasks) <= SUBTASKS
         assert all(0 < len(part.goal) <= GOAL_LENGTH for part in now.subtasks)
         assert {part.id for part in now.completed} <= {part.id for part in before.completed}
         assert before.completed[-(SUBTASKS - 1) :] == now.completed[-(SUBTASKS - 1) :]
         assert (now.active is not None) or (now.completed and not now.pending)
-        assert all(row.strip() for row in rows(now))
-        assert OBJECTIVE in full_text(now)
+        assert all(row.strip() for row in to_rows(now))
+        assert OBJECTIVE in format_state(now)
 
 
 @given(subtasks, replies, st.sampled_from(["success", "fail", "refine"]))
 def test_plan_and_update_alternate_without_a_dead_end(statuses: list[Any], said: Plan, verdict: Any) -> None:
     now = built(statuses)
     for _ in range(4):
-        now = planned(now, said)
+        now = apply_plan(now, said)
         if now.active is None:
             assert now.completed
             return
-        now = updated(now, (("io",),), "x", Assessment(verdict=verdict))
+        now = update_state(now, (("io",),), "x", Assessment(verdict=verdict))
         assert now.is_over or now.pending or now.replan
-    assert isinstance(unplanned(now).subtasks[0], Subtask)
+    assert isinstance(advance_plan(now).subtasks[0], Subtask)

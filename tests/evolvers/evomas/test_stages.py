@@ -3,10 +3,18 @@
 import pytest
 
 from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.evolvers.evomas.pool import EARLY_EXIT, FOUR, SEVEN, browsing, plan_of, seed
-from selfwire.evolvers.evomas.stages import Stage, change, episode, masked, running, settled_answer, stop_reason
-from selfwire.evolvers.evomas.state import Assessment, TaskState, full_text, rows
-from selfwire.evolvers.trained_router.decisions import Layered
+from selfwire.evolvers.evomas.pool import EARLY_EXIT, FOUR, SEVEN, find_browsing_tools, make_initial_workflow, to_layers
+from selfwire.evolvers.evomas.stages import (
+    Stage,
+    describe_change,
+    find_masked_agents,
+    find_stop_reason,
+    get_runnable_part,
+    get_settled_answer,
+    to_episode,
+)
+from selfwire.evolvers.evomas.state import Assessment, TaskState, format_state, to_rows
+from selfwire.evolvers.trained_router.decisions import LayeredWorkflow
 from tests.evolvers.evomas.states import OBJECTIVE, PROMPTS, state, subtask
 
 DONE, OPEN = state(subtask(1, "completed")), state(subtask(1))
@@ -17,7 +25,7 @@ def stage(number: int = 0, *layers: tuple[str, ...], verdict: str = "success", a
         number=number,
         rows=("Active subtask: x",),
         agents=("io", EARLY_EXIT),
-        layered=Layered(layers=layers or (("io",),)),
+        layered=LayeredWorkflow(layers=layers or (("io",),)),
         outcome=f"outcome {number}",
         assessment=Assessment.model_validate({"verdict": verdict}),
         state=after,
@@ -34,61 +42,66 @@ def stage(number: int = 0, *layers: tuple[str, ...], verdict: str = "success", a
     ],
 )
 def test_early_exit_lets_its_layer_finish_and_skips_the_rest(layers: object, ran: object, exits: bool) -> None:
-    assert running(Layered.model_validate({"layers": layers})) == (ran, exits)
+    assert get_runnable_part(LayeredWorkflow.model_validate({"layers": layers})) == (ran, exits)
 
 
 def test_early_exit_is_masked_until_a_subtask_is_completed() -> None:
-    assert masked(OPEN, SEVEN) == {EARLY_EXIT}
-    assert masked(DONE, SEVEN) == set()
-    assert masked(OPEN, ["io"]) == masked(OPEN, [EARLY_EXIT]) == set()
+    assert find_masked_agents(OPEN, SEVEN) == {EARLY_EXIT}
+    assert find_masked_agents(DONE, SEVEN) == set()
+    assert find_masked_agents(OPEN, ["io"]) == find_masked_agents(OPEN, [EARLY_EXIT]) == set()
 
 
 def test_why_a_run_ends() -> None:
-    assert stop_reason([stage()], limit=2) is None
-    assert stop_reason([stage(), stage(1)], limit=2) == "stages"
-    assert stop_reason([stage(after=DONE)], limit=1) == "done"
-    assert stop_reason([stage(0, ("io", EARLY_EXIT))], limit=9) == "early_exit"
+    assert find_stop_reason([stage()], limit=2) is None
+    assert find_stop_reason([stage(), stage(1)], limit=2) == "stages"
+    assert find_stop_reason([stage(after=DONE)], limit=1) == "done"
+    assert find_stop_reason([stage(0, ("io", EARLY_EXIT))], limit=9) == "early_exit"
 
 
 def test_the_answer_is_that_of_the_last_success() -> None:
-    assert settled_answer([stage(), stage(1), stage(2, verdict="refine")]) == "outcome 1"
-    assert settled_answer([stage(verdict="fail")]) is None
+    assert get_settled_answer([stage(), stage(1), stage(2, verdict="refine")]) == "outcome 1"
+    assert get_settled_answer([stage(verdict="fail")]) is None
 
 
 def test_an_episode_holds_decisions_and_process_rewards_and_no_utility() -> None:
-    made = episode([stage(), stage(1, ("io", EARLY_EXIT), verdict="refine")])
+    made = to_episode([stage(), stage(1, ("io", EARLY_EXIT), verdict="refine")])
     assert made is not None
     assert [one.layered.layers for one in made.decisions] == [(("io",),), (("io", EARLY_EXIT),)]
     assert (made.process, made.reward) == ((1.0, 0.0), None)
-    assert episode([]) is None
+    assert to_episode([]) is None
 
 
 def test_what_a_stage_changed() -> None:
     before = state(subtask(1), subtask(2))
     after = state(subtask(1, "completed"), subtask(2, refinements=1))
-    assert change(before, after) == ("[s1] pending -> completed: goal 1", "[s2] sent back, try 2 is next: goal 2")
+    assert describe_change(before, after) == (
+        "[s1] pending -> completed: goal 1",
+        "[s2] sent back, try 2 is next: goal 2",
+    )
 
 
 def test_the_pools() -> None:
-    four, seven = (seed(PROMPTS, tools=("search",), config=EvomasConfig(pool=size)) for size in (4, 7))
-    assert set(four.pool) == set(FOUR)
-    assert set(seven.pool) == set(SEVEN)
-    assert plan_of(four.topology) == (("io",), ("web_search",), ("ensemble",))
+    four, seven = (make_initial_workflow(PROMPTS, tools=("search",), config=EvomasConfig(pool=size)) for size in (4, 7))
+    assert set(four.agents_by_id) == set(FOUR)
+    assert set(seven.agents_by_id) == set(SEVEN)
+    assert to_layers(four.topology) == (("io",), ("web_search",), ("ensemble",))
     assert [one.id for one in seven.agents if one.tools] == ["web_browser", "web_search"]
 
 
 def test_the_browser_holds_what_opens_pages() -> None:
-    made = seed(PROMPTS, tools=("search", "open_url"), pages=("browse",))
-    assert made.pool["web_search"].tools == ("search",)
-    assert made.pool["web_browser"].tools == ("browse", "search", "open_url")
-    assert seed(PROMPTS, tools=("browse",)).pool["web_search"].tools == ("browse",)  # better than nothing
-    assert browsing(["search", "fetch_page", "calculator"]) == ("fetch_page",)
+    made = make_initial_workflow(PROMPTS, tools=("search", "open_url"), pages=("browse",))
+    assert made.agents_by_id["web_search"].tools == ("search",)
+    assert made.agents_by_id["web_browser"].tools == ("browse", "search", "open_url")
+    assert make_initial_workflow(PROMPTS, tools=("browse",)).agents_by_id["web_search"].tools == (
+        "browse",
+    )  # better than nothing
+    assert find_browsing_tools(["search", "fetch_page", "calculator"]) == ("fetch_page",)
 
 
 def test_rows_begin_with_the_active_subtask_and_leave_out_what_says_nothing() -> None:
-    first = rows(state(subtask(1)))
+    first = to_rows(state(subtask(1)))
     assert first == ("Active subtask: goal 1", f"Objective: {OBJECTIVE}")
-    later = rows(
+    later = to_rows(
         state(
             subtask(1, "completed", artifact="1,280 m " * 100),
             subtask(2, refinements=1, trouble="incomplete"),
@@ -104,11 +117,11 @@ def test_rows_begin_with_the_active_subtask_and_leave_out_what_says_nothing() ->
 
 
 def test_without_a_task_state_the_router_sees_the_objective_alone() -> None:
-    assert rows(state(subtask(1), hint="x"), whole=False) == (f"Objective: {OBJECTIVE}",)
+    assert to_rows(state(subtask(1), hint="x"), whole=False) == (f"Objective: {OBJECTIVE}",)
 
 
 def test_agents_are_told_the_whole_state() -> None:
     sent_back = subtask(2, trouble="half of it", refinements=1)
-    told = full_text(state(subtask(1, "completed", artifact="1,280 m"), sent_back))
+    told = format_state(state(subtask(1, "completed", artifact="1,280 m"), sent_back))
     for part in (OBJECTIVE, "[s1] completed: goal 1", "Result of [s1]:\n1,280 m", "Active subtask: [s2]", "half of it"):
         assert part in told

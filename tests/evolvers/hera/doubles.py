@@ -12,9 +12,9 @@ from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.experience_library import Insight, Source
-from selfwire.evolvers.hera.initial_team import seed
+from selfwire.evolvers.hera.initial_team import make_initial_workflow
 from selfwire.evolvers.hera.profile import Profile
-from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.prompted_model import PromptedModel
 from tests.scripted import ScriptedModel, prompts
 
 BRIDGE = Profile(type="bridge", summary="find one fact, then another")
@@ -42,7 +42,7 @@ def known(text: str, uses: int = 0, successes: int = 0, profile: Profile = BRIDG
 
 
 def pool() -> Workflow:
-    return seed(prompts("hera"), tools=("search", "calculator"))
+    return make_initial_workflow(prompts("hera"), tools=("search", "calculator"))
 
 
 def ran(
@@ -80,5 +80,5 @@ def ran(
     )
 
 
-def coach(model: ScriptedModel) -> Coach:
-    return Coach(model, prompts("hera"), 0.0)
+def coach(model: ScriptedModel) -> PromptedModel:
+    return PromptedModel(model, prompts("hera"), 0.0)

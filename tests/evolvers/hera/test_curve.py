@@ -2,7 +2,7 @@
 
 import pytest
 
-from selfwire.evolvers.hera.curve import curve_lines, learning_curve
+from selfwire.evolvers.hera.curve import compute_learning_curve, format_curve
 from tests.evolvers.hera.doubles import ran
 
 RUN = [
@@ -13,21 +13,21 @@ RUN = [
 
 
 def test_a_point_per_query_by_hand() -> None:
-    first, second, third = learning_curve(RUN, 2)
+    first, second, third = compute_learning_curve(RUN, 2)
     assert (first.query, first.question, first.trajectories, first.score, first.tokens) == (1, "a", 2, 0.5, 200)
     assert (second.score, second.tokens, second.window_score, second.window_tokens) == (None, None, 0.5, 200)
     assert (third.question, third.window_score, third.window_tokens) == ("a", 1.0, 100)
-    assert learning_curve(RUN, 3)[-1].window_score == pytest.approx(0.75)
+    assert compute_learning_curve(RUN, 3)[-1].window_score == pytest.approx(0.75)
 
 
 def test_a_curve_without_queries_is_empty_and_a_window_has_at_least_one() -> None:
-    assert learning_curve([], 20) == ()
+    assert compute_learning_curve([], 20) == ()
     with pytest.raises(ValueError, match="at least 1 query, not 0"):
-        learning_curve(RUN, 0)
+        compute_learning_curve(RUN, 0)
 
 
 def test_lines_show_a_row_per_query() -> None:
-    head, *rows, note = curve_lines(learning_curve(RUN, 2), 2)
+    head, *rows, note = format_curve(compute_learning_curve(RUN, 2), 2)
     assert head.split()[:3] == ["query", "score", "tokens"]
     assert [row.split() for row in rows] == [
         ["1", "0.500", "200", "0.500", "200", "a"],

@@ -15,12 +15,12 @@ from selfwire.core.usage import Usage
 from selfwire.evolvers.hera.topology_metrics import (
     MOST_CYCLES,
     PHASES,
+    compute_metrics,
+    compute_run_metrics,
     diameter,
     entropy,
-    lines,
-    measured,
-    run_measures,
-    transitions,
+    format_metrics,
+    list_transitions,
 )
 
 
@@ -65,7 +65,7 @@ def test_transition_entropy_by_hand() -> None:
 
 
 def test_a_path_that_returns_by_hand() -> None:
-    found = measured(trajectory("ABAC", score=0.6))
+    found = compute_metrics(trajectory("ABAC", score=0.6))
     assert (found.agents, found.steps, found.cycles, found.self_loops, found.diameter) == (3, 4, 1, 0, 2)
     assert found.efficiency == pytest.approx(0.2)
     assert found.tokens == 40
@@ -73,36 +73,38 @@ def test_a_path_that_returns_by_hand() -> None:
 
 
 def test_an_agent_that_hands_on_to_itself_is_a_self_loop_and_no_cycle() -> None:
-    found = measured(trajectory("AAAB"))
+    found = compute_metrics(trajectory("AAAB"))
     assert (found.self_loops, found.cycles, found.agents, found.diameter) == (2, 0, 2, 1)
 
 
 def test_the_environments_f1_counts_before_its_score_and_errors_count_for_neither() -> None:
-    assert measured(trajectory("AB", score=1.0, f1=0.5)).efficiency == 0.25
-    assert measured(trajectory("AB")).efficiency is None
-    failed = trajectory("AB", score=1.0).failed("no model")
-    assert run_measures([failed, trajectory("AB", question="r", score=0.5)]).whole.f1 == 0.5
+    assert compute_metrics(trajectory("AB", score=1.0, f1=0.5)).efficiency == 0.25
+    assert compute_metrics(trajectory("AB")).efficiency is None
+    failed = trajectory("AB", score=1.0).as_failed("no model")
+    assert compute_run_metrics([failed, trajectory("AB", question="r", score=0.5)]).whole.f1 == 0.5
 
 
 def test_a_run_without_steps_or_messages_has_measures() -> None:
     empty = Trajectory(question=Question(id="q", input="?"), workflow="w", error="nobody acted")
-    found = measured(empty)
+    found = compute_metrics(empty)
     assert (found.agents, found.diameter, found.cycles, found.efficiency) == (0, 0, 0, None)
-    assert run_measures([empty]).whole.entropy is None
-    nothing = run_measures([])
+    assert compute_run_metrics([empty]).whole.entropy is None
+    nothing = compute_run_metrics([])
     assert (nothing.entropies, nothing.phases, nothing.kinds, nothing.whole.queries) == ((), (), (), 0)
-    assert lines(nothing)[1].split() == ["all", "0", *"--------"]
+    assert format_metrics(nothing)[1].split() == ["all", "0", *"--------"]
 
 
 def test_messages_to_nodes_that_never_acted_are_left_out() -> None:
     lost = Step(node="a0", agent="A", sent=(Message(source="a0", target="gone", text="x"),))
-    assert transitions(Trajectory(question=Question(id="q", input="?"), workflow="w", steps=(lost,))) == ()
+    assert list_transitions(Trajectory(question=Question(id="q", input="?"), workflow="w", steps=(lost,))) == ()
 
 
 def test_the_window_slides_over_queries_and_not_over_samples() -> None:
     """Two queries of two samples each, then a third: windows of two end at the second and the third."""
     paths = [("q1", "AB", 0), ("q1", "AB", 1), ("q2", "BC", 0), ("q2", "BC", 1), ("q3", "BC", 0)]
-    found = run_measures([trajectory(path, question=question, sample=n) for question, path, n in paths], window=2)
+    found = compute_run_metrics(
+        [trajectory(path, question=question, sample=n) for question, path, n in paths], window=2
+    )
     two_and_two = math.log(2)
     assert found.entropies == pytest.approx([two_and_two, 0.0])
     assert (found.whole.queries, found.whole.trajectories) == (3, 5)
@@ -110,19 +112,19 @@ def test_the_window_slides_over_queries_and_not_over_samples() -> None:
 
 def test_a_question_that_is_put_again_is_another_query() -> None:
     """One train task, or a task that ends one pass and opens the next."""
-    found = run_measures([trajectory("AB", sample=n) for n in (0, 1, 0, 1, 0)], window=2)
+    found = compute_run_metrics([trajectory("AB", sample=n) for n in (0, 1, 0, 1, 0)], window=2)
     assert (found.whole.queries, found.whole.trajectories, len(found.entropies)) == (3, 5, 2)
 
 
 def test_without_a_full_window_all_transitions_count() -> None:
-    found = run_measures([trajectory("AB"), trajectory("BC", question="r")])
+    found = compute_run_metrics([trajectory("AB"), trajectory("BC", question="r")])
     assert found.entropies == pytest.approx([math.log(2)])
     assert [phase.entropy for phase in found.phases] == [0.0, 0.0]
 
 
 def test_phases_are_quarters_of_training() -> None:
     paths = ["AB"] * 20 + ["AB", "BC"] * 10 + ["CD"] * 40
-    found = run_measures([trajectory(path, question=f"q{n}") for n, path in enumerate(paths)])
+    found = compute_run_metrics([trajectory(path, question=f"q{n}") for n, path in enumerate(paths)])
     assert [phase.name for phase in found.phases] == list(PHASES)
     assert [phase.queries for phase in found.phases] == [20, 20, 20, 20]
     assert len(found.entropies) == 61
@@ -134,7 +136,7 @@ def test_phases_are_quarters_of_training() -> None:
 def test_phases_are_compared_by_windows_or_not_at_all() -> None:
     """Of 40 queries only the last two quarters end a window of 20: all four count their own transitions instead."""
     paths = ["AB"] * 30 + ["AB", "BC"] * 5
-    found = run_measures([trajectory(path, question=f"q{n}") for n, path in enumerate(paths)])
+    found = compute_run_metrics([trajectory(path, question=f"q{n}") for n, path in enumerate(paths)])
     assert [phase.entropy for phase in found.phases] == pytest.approx([0, 0, 0, math.log(2)])
 
 
@@ -143,20 +145,20 @@ def test_kinds_come_from_the_profile_and_else_from_the_benchmark() -> None:
     profiled = trajectory("ABC", question="b", kind="bridge").replace(
         notes={"profile": {"type": "temporal", "difficulty": "hard", "summary": "two dates"}}
     )
-    found = run_measures([bridge, profiled, trajectory("A", question="c")])
+    found = compute_run_metrics([bridge, profiled, trajectory("A", question="c")])
     assert [kind.name for kind in found.kinds] == ["any", "bridge", "temporal, hard"]
     assert [kind.agents for kind in found.kinds] == [1, 2, 3]
-    assert [kind.name for kind in run_measures([profiled], kind=lambda one: one.question).kinds] == ["b"]
+    assert [kind.name for kind in compute_run_metrics([profiled], kind=lambda one: one.question).kinds] == ["b"]
 
 
 def test_everybody_writing_to_everybody_ends() -> None:
-    found = measured(network(list(permutations("abcdefghijklmnopqrst", 2))))
+    found = compute_metrics(network(list(permutations("abcdefghijklmnopqrst", 2))))
     assert (found.agents, found.cycles, found.diameter) == (20, MOST_CYCLES, 1)
 
 
 @given(st.lists(st.tuples(st.sampled_from("ABCDE"), st.sampled_from("ABCDE")), max_size=14))
 def test_measures_agree_with_their_definitions(edges: list[tuple[str, str]]) -> None:
-    found = measured(network(edges))
+    found = compute_metrics(network(edges))
     graph = nx.DiGraph([(a, b) for a, b in edges if a != b])
     assert found.cycles == sum(_is_cycle(graph, path) for size in range(2, 6) for path in permutations("ABCDE", size))
     assert found.self_loops == sum(a == b for a, b in edges)
@@ -171,8 +173,8 @@ def _is_cycle(graph: "nx.DiGraph[str]", path: tuple[str, ...]) -> bool:
 
 
 def test_lines_show_a_row_per_phase_and_kind() -> None:
-    found = run_measures([trajectory("AB", question=f"q{n}", kind="bridge", score=1.0) for n in range(4)])
-    told = lines(found)
+    found = compute_run_metrics([trajectory("AB", question=f"q{n}", kind="bridge", score=1.0) for n in range(4)])
+    told = format_metrics(found)
     assert [line.split("  ")[0].strip() for line in told[1:-1]] == [*PHASES, "bridge", "all"]
     assert told[-2].split() == ["all", "4", "0.000", "2.000", "0.500", "0.000", "0.000", "1.000", "1.000", "20"]
     assert "windows of 20 queries" in told[-1]
@@ -180,4 +182,4 @@ def test_lines_show_a_row_per_phase_and_kind() -> None:
 
 def test_a_window_has_at_least_one_query() -> None:
     with pytest.raises(ValueError, match="at least 1 query"):
-        run_measures([], window=0)
+        compute_run_metrics([], window=0)

@@ -4,16 +4,16 @@ import pytest
 
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.core.topology import Edge, Node, Topology, chain
+from selfwire.core.topology import Edge, Node, Topology, make_chain
 from selfwire.evolvers.hera.failures import Blame
 from selfwire.evolvers.hera.mutation import (
     REMEMBERED,
     Candidate,
-    inserted,
-    joining,
-    mutated_of,
-    mutations,
-    replaced,
+    get_mutated,
+    insert_agent,
+    propose_joining,
+    propose_mutations,
+    replace_agent,
     with_mutated,
 )
 from selfwire.evolvers.hera.schemas import Mutation
@@ -35,25 +35,25 @@ def shape(topology: Topology) -> set[str]:
 
 
 def test_an_agent_is_replaced_on_all_its_nodes() -> None:
-    found = replaced(CHAIN, "retriever", "query_rewriter")
+    found = replace_agent(CHAIN, "retriever", "query_rewriter")
     assert shape(found) == {
         "query_decomposer->query_rewriter", "query_rewriter->evidence_selector", "evidence_selector->answer_generator"
     }  # fmt: skip
-    both = replaced(TWICE, "x", "y")
+    both = replace_agent(TWICE, "x", "y")
     assert sorted(both.agents.values()) == ["y", "y", "y", "z"]
     assert both.problems() == ()
-    assert replaced(CHAIN, "answer_generator", "conclude_agent").sink == "conclude_agent"
+    assert replace_agent(CHAIN, "answer_generator", "conclude_agent").sink == "conclude_agent"
 
 
 def test_a_second_node_of_an_agent_with_the_longest_name_has_a_name_that_is_one() -> None:
     long = "x" * 64
-    found = replaced(chain("retriever", long), "retriever", long)
+    found = replace_agent(make_chain("retriever", long), "retriever", long)
     assert found.order() == (f"{long[:58]}-2", long)
 
 
 def test_a_new_agent_comes_after_the_last_node_of_the_failed_one() -> None:
-    assert shape(inserted(TWICE, "x", "new")) == {"a->b", "b->c", "c->new", "new->d"}
-    end = inserted(CHAIN, "answer_generator", "new")
+    assert shape(insert_agent(TWICE, "x", "new")) == {"a->b", "b->c", "c->new", "new->d"}
+    end = insert_agent(CHAIN, "answer_generator", "new")
     assert (end.sink, end.problems()) == ("new", ())
 
 
@@ -64,7 +64,7 @@ def said(**changes: object) -> Mutation:
 
 
 async def tried(answer: Mutation | ReplyError, most: int = 16) -> tuple[Candidate, ...]:
-    found, _ = await mutations(
+    found, _ = await propose_mutations(
         ran(), CHAIN, BLAME, pool(), coach(ScriptedModel(Mutation=answer)), tools=("search",), pool=most,
         scope=Scope(task="q1"),
     )  # fmt: skip
@@ -73,11 +73,11 @@ async def tried(answer: Mutation | ReplyError, most: int = 16) -> tuple[Candidat
 
 async def test_both_options_of_the_paper_are_tried() -> None:
     replace, insert = await tried(said())
-    assert replace.topology == replaced(CHAIN, "retriever", "query_rewriter")
+    assert replace.topology == replace_agent(CHAIN, "retriever", "query_rewriter")
     assert insert.newcomer is not None
     assert (insert.newcomer.id, insert.newcomer.role) == ("date_finder", "finds dates")
     assert insert.newcomer.tools == ("search",)
-    assert insert.topology == inserted(CHAIN, "retriever", "date_finder")
+    assert insert.topology == insert_agent(CHAIN, "retriever", "date_finder")
 
 
 @pytest.mark.parametrize("name", ["nobody", "retriever", ""])
@@ -106,19 +106,19 @@ async def test_a_full_pool_gets_no_newcomer_and_a_taken_name_gets_a_number() -> 
 
 async def test_d8_a_newcomer_that_has_helped_joins_the_pool() -> None:
     replace, insert = await tried(said())
-    assert joining(replace, 1.0) is None
-    rewiring = joining(insert, 1.0)
+    assert propose_joining(replace, 1.0) is None
+    rewiring = propose_joining(insert, 1.0)
     assert rewiring is not None
     now = pool().apply(rewiring)
-    assert "date_finder" in now.pool
+    assert "date_finder" in now.agents_by_id
     assert now.topology == pool().topology
     assert "came to 1.00" in rewiring.why
 
 
 def test_questions_that_had_their_second_group_are_remembered() -> None:
     workflow = with_mutated(with_mutated(pool(), ["a", "b"]), ["b", "c"])
-    assert mutated_of(workflow) == ("a", "b", "c")
+    assert get_mutated(workflow) == ("a", "b", "c")
     many = with_mutated(workflow, [str(n) for n in range(REMEMBERED)])
-    assert len(mutated_of(many)) == REMEMBERED
-    assert "a" not in mutated_of(many)
+    assert len(get_mutated(many)) == REMEMBERED
+    assert "a" not in get_mutated(many)
     assert with_mutated(pool(), []) == pool()

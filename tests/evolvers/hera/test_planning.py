@@ -9,7 +9,7 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.evolvers.hera.initial_team import CALCULATOR, CHAIN, ROLES
-from selfwire.evolvers.hera.planning import Plan, planned, sampled, written
+from selfwire.evolvers.hera.planning import Plan, render_topology, resolve_plan, sample_topology
 from selfwire.evolvers.hera.schemas import TopologyPlan
 from tests.evolvers.hera.doubles import BRIDGE, coach, known, pool
 from tests.scripted import ScriptedModel
@@ -23,7 +23,7 @@ def plan(*steps: tuple[Any, ...], limit: int = 12) -> Plan:
         {"step": number, "agent": agent, "depends_on": reads, **({"mode": mode[0]} if mode else {})}
         for number, (agent, reads, *mode) in enumerate(steps, 1)
     ]
-    return planned(TopologyPlan.model_validate({"execution_order": order}), pool(), steps=limit)
+    return resolve_plan(TopologyPlan.model_validate({"execution_order": order}), pool(), steps=limit)
 
 
 def edges(found: Plan) -> set[str]:
@@ -117,17 +117,17 @@ def test_what_cannot_be_repaired_is_replaced_by_the_default_chain() -> None:
 
 
 def test_d9_a_calculator_is_in_the_pool() -> None:
-    assert set(ROLES) == set(pool().pool)
+    assert set(ROLES) == set(pool().agents_by_id)
     assert len(ROLES) == 9
-    assert pool().pool[CALCULATOR].tools == ("calculator",)
-    assert pool().pool[R].tools == ("search",)
+    assert pool().agents_by_id[CALCULATOR].tools == ("calculator",)
+    assert pool().agents_by_id[R].tools == ("search",)
     assert pool().topology.order() == CHAIN
 
 
 async def test_an_invalid_reply_is_answered_by_the_default_chain() -> None:
     model = ScriptedModel(TopologyPlan=ReplyError("no JSON"))
     question = Question(id="q", input="who?")
-    found, _ = await sampled(question, pool(), BRIDGE, (), coach(model), steps=12, scope=Scope())
+    found, _ = await sample_topology(question, pool(), BRIDGE, (), coach(model), steps=12, scope=Scope())
     assert found.default
     assert "no valid plan: no JSON" in found.repairs[0]
 
@@ -137,7 +137,7 @@ async def test_the_orchestrator_sees_agents_profile_and_insights_with_their_util
     model = ScriptedModel(TopologyPlan=TopologyPlan.model_validate({"execution_order": steps}))
     insights = (known("search twice", 10, 9),)
     question = Question(id="q", input="who?")
-    await sampled(question, pool(), BRIDGE, insights, coach(model), steps=12, scope=Scope())
+    await sample_topology(question, pool(), BRIDGE, insights, coach(model), steps=12, scope=Scope())
     [shown] = model.shown("TopologyPlan")
     assert "- (bridge, utility 0.83) search twice" in shown
     assert BRIDGE.text in shown
@@ -155,13 +155,13 @@ steps = st.fixed_dictionaries(
 
 @given(st.lists(steps, max_size=60), st.integers(1, 20))
 def test_no_plan_crashes_and_every_topology_can_run(order: list[dict[str, Any]], limit: int) -> None:
-    found = planned(TopologyPlan.model_validate({"execution_order": order}), pool(), steps=limit)
+    found = resolve_plan(TopologyPlan.model_validate({"execution_order": order}), pool(), steps=limit)
     topology, workflow = found.topology, pool()
     assert topology.problems() == ()
-    assert set(topology.agents.values()) <= set(workflow.pool)
-    assert workflow.pool[topology.agents[topology.sink]].kind == "aggregator"
+    assert set(topology.agents.values()) <= set(workflow.agents_by_id)
+    assert workflow.agents_by_id[topology.agents[topology.sink]].kind == "aggregator"
     assert found.default or len(topology.nodes) <= limit + 2
     assert found.default <= bool(found.repairs)
-    assert written(topology)
-    again = planned(TopologyPlan.model_validate({"execution_order": order}), pool(), steps=limit)
+    assert render_topology(topology)
+    again = resolve_plan(TopologyPlan.model_validate({"execution_order": order}), pool(), steps=limit)
     assert again == found

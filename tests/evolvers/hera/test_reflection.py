@@ -6,8 +6,8 @@ from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.evolvers.hera.config import HeraConfig, PromptConfig
-from selfwire.evolvers.hera.groups import groups
-from selfwire.evolvers.hera.profile import Profile, characterized, query_type
+from selfwire.evolvers.hera.groups import make_groups
+from selfwire.evolvers.hera.profile import Profile, characterize_query, parse_query_type
 from selfwire.evolvers.hera.reflection import INSIGHTS, reflect
 from selfwire.evolvers.hera.schemas import QueryProfile, Reflection
 from tests.evolvers.hera.doubles import BRIDGE, coach, ran
@@ -19,16 +19,16 @@ BATCH = [ran(score=0.0, sample=0), ran(score=1.0, sample=1, tokens=40), ran(scor
 
 async def test_a_question_is_characterised() -> None:
     said = QueryProfile(query_type="bridge", difficulty="hard", summary="find\n a firm first")
-    found, usage = await characterized(ASKED, coach(ScriptedModel(QueryProfile=said)), scope=Scope())
+    found, usage = await characterize_query(ASKED, coach(ScriptedModel(QueryProfile=said)), scope=Scope())
     assert found == Profile(type="bridge", difficulty="hard", summary="find a firm first")
     assert usage.calls == 1
 
 
 async def test_without_a_valid_profile_it_is_of_no_particular_type_and_faults_are_told() -> None:
-    found, _ = await characterized(ASKED, coach(ScriptedModel(QueryProfile=ReplyError("?"))), scope=Scope())
+    found, _ = await characterize_query(ASKED, coach(ScriptedModel(QueryProfile=ReplyError("?"))), scope=Scope())
     assert found == Profile()
     with pytest.raises(ModelError, match="down"):
-        await characterized(ASKED, coach(ScriptedModel(QueryProfile=ModelError("down"))), scope=Scope())
+        await characterize_query(ASKED, coach(ScriptedModel(QueryProfile=ModelError("down"))), scope=Scope())
 
 
 def reflection(*insights: tuple[str, str]) -> Reflection:
@@ -37,7 +37,7 @@ def reflection(*insights: tuple[str, str]) -> Reflection:
 
 
 async def test_insights_name_the_trajectories_that_they_came_from() -> None:
-    [group] = groups(BATCH, 0.6)
+    [group] = make_groups(BATCH, 0.6)
     model = ScriptedModel(Reflection=reflection(("Multi-hop Bridge", "search  twice"), ("gibberish", "read")))
     found, _ = await reflect(group, BATCH, coach(model), iteration=4, scope=Scope())
     assert [(one.profile.type, one.text, one.utility) for one in found] == [
@@ -48,7 +48,7 @@ async def test_insights_name_the_trajectories_that_they_came_from() -> None:
 
 
 async def test_the_group_is_shown_ranked_with_topologies_scores_and_tokens() -> None:
-    [group] = groups(BATCH, 0.6)
+    [group] = make_groups(BATCH, 0.6)
     model = ScriptedModel(Reflection=reflection())
     await reflect(group, BATCH, coach(model), iteration=0, scope=Scope())
     [shown] = model.shown("Reflection")
@@ -59,19 +59,17 @@ async def test_the_group_is_shown_ranked_with_topologies_scores_and_tokens() -> 
 
 
 async def test_a_group_teaches_a_bounded_number_and_nothing_without_a_valid_reply() -> None:
-    [group] = groups(BATCH, 0.6)
+    [group] = make_groups(BATCH, 0.6)
     many = reflection(*(("bridge", f"insight {n}") for n in range(20)))
     found, _ = await reflect(group, BATCH, coach(ScriptedModel(Reflection=many)), iteration=0, scope=Scope())
     assert len(found) == INSIGHTS
-    none, _ = await reflect(
-        group, BATCH, coach(ScriptedModel(Reflection=ReplyError("?"))), iteration=0, scope=Scope()
-    )
+    none, _ = await reflect(group, BATCH, coach(ScriptedModel(Reflection=ReplyError("?"))), iteration=0, scope=Scope())
     assert none == ()
 
 
 def test_types_are_read_out_of_words() -> None:
-    assert query_type("Comparison questions") == "comparison"
-    assert query_type("riddles") is None
+    assert parse_query_type("Comparison questions") == "comparison"
+    assert parse_query_type("riddles") is None
 
 
 def test_knobs_have_bounds() -> None:

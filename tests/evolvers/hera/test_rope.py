@@ -4,24 +4,31 @@ import pytest
 
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
-from selfwire.core.topology import chain
+from selfwire.core.topology import make_chain
 from selfwire.evolvers.hera.config import PromptConfig
 from selfwire.evolvers.hera.failures import (
     Blame,
     Failure,
-    blamed,
-    buffered,
-    buffers_of,
-    failure,
+    add_failure,
+    get_buffers,
+    identify_failed_agent,
+    make_failure,
     with_buffers,
 )
-from selfwire.evolvers.hera.rope import Lesson, Variant, chosen, contrast, integrated, variant
+from selfwire.evolvers.hera.rope import (
+    Lesson,
+    Variant,
+    choose_blames,
+    extract_lesson,
+    generate_variant,
+    integrate_lesson,
+)
 from selfwire.evolvers.hera.rules import Prompt
 from selfwire.evolvers.hera.schemas import Contrast, FailedAgent, PromptDiff, PromptVariant
 from tests.evolvers.hera.doubles import coach, pool, ran
 from tests.scripted import ScriptedModel
 
-RETRIEVER = pool().pool["retriever"]
+RETRIEVER = pool().agents_by_id["retriever"]
 FAILED = ran(score=0.0)
 
 
@@ -31,7 +38,7 @@ def told(number: int) -> Failure:
 
 async def test_the_orchestrator_names_one_agent_that_ran() -> None:
     model = ScriptedModel(FailedAgent=FailedAgent(agent="Retriever", cause="it searched\nfor everything"))
-    blame, usage = await blamed(3, FAILED, pool(), coach(model), scope=Scope())
+    blame, usage = await identify_failed_agent(3, FAILED, pool(), coach(model), scope=Scope())
     assert blame == Blame(agent="retriever", cause="it searched for everything", place=3)
     assert usage.calls == 1
     [shown] = model.shown("FailedAgent")
@@ -40,27 +47,27 @@ async def test_the_orchestrator_names_one_agent_that_ran() -> None:
 
 
 async def test_a_node_stands_for_its_agent() -> None:
-    twice = ran(topology=chain("retriever", "answer_generator")).steps
+    twice = ran(topology=make_chain("retriever", "answer_generator")).steps
     again = twice[0].replace(node="retriever-2")
     model = ScriptedModel(FailedAgent=FailedAgent(agent="retriever-2"))
     done = FAILED.replace(steps=(*twice, again))
-    blame, _ = await blamed(0, done, pool(), coach(model), scope=Scope())
+    blame, _ = await identify_failed_agent(0, done, pool(), coach(model), scope=Scope())
     assert blame is not None
     assert blame.agent == "retriever"
 
 
 @pytest.mark.parametrize("answer", [FailedAgent(agent="calculator"), FailedAgent(agent=""), ReplyError("nonsense")])
 async def test_nobody_is_blamed_without_a_valid_name(answer: FailedAgent | ReplyError) -> None:
-    blame, _ = await blamed(0, FAILED, pool(), coach(ScriptedModel(FailedAgent=answer)), scope=Scope())
+    blame, _ = await identify_failed_agent(0, FAILED, pool(), coach(ScriptedModel(FailedAgent=answer)), scope=Scope())
     assert blame is None
 
 
 def test_a_buffer_keeps_the_last_failures_in_the_workflow() -> None:
     buffers: dict[str, tuple[Failure, ...]] = {}
     for number in range(5):
-        buffers = buffered(buffers, "retriever", told(number), 3)
-    workflow = with_buffers(pool(), buffered(buffers, "calculator", told(9), 3))
-    kept = buffers_of(type(workflow).model_validate_json(workflow.model_dump_json()))
+        buffers = add_failure(buffers, "retriever", told(number), 3)
+    workflow = with_buffers(pool(), add_failure(buffers, "calculator", told(9), 3))
+    kept = get_buffers(type(workflow).model_validate_json(workflow.model_dump_json()))
     assert {agent: [one.question for one in some] for agent, some in kept.items()} == {
         "calculator": ["q9"], "retriever": ["q2", "q3", "q4"]
     }  # fmt: skip
@@ -68,7 +75,7 @@ def test_a_buffer_keeps_the_last_failures_in_the_workflow() -> None:
 
 
 def test_a_failure_tells_what_the_agent_did_and_what_was_said_of_the_answer() -> None:
-    found = failure(FAILED, Blame(agent="retriever", cause="it slept", place=0))
+    found = make_failure(FAILED, Blame(agent="retriever", cause="it slept", place=0))
     assert "[retriever] retriever said" in " ".join(found.text.split())
     assert "evidence_selector said" not in found.text
     assert "feedback: score 0.00: said of it" in found.text
@@ -76,15 +83,15 @@ def test_a_failure_tells_what_the_agent_did_and_what_was_said_of_the_answer() ->
 
 def test_d7_each_agent_once_the_most_blamed_first_by_its_last_failure() -> None:
     blames = [Blame(agent=name, place=at) for at, name in enumerate("babca")]
-    assert [(one.agent, one.place) for one in chosen(blames, 2)] == [("a", 4), ("b", 2)]
-    assert len(chosen(blames, 9)) == 3
-    assert chosen([], 3) == ()
+    assert [(one.agent, one.place) for one in choose_blames(blames, 2)] == [("a", 4), ("b", 2)]
+    assert len(choose_blames(blames, 9)) == 3
+    assert choose_blames([], 3) == ()
 
 
 async def test_a_variant_adds_instructions_below_the_prompt() -> None:
     said = PromptVariant(instructions=["- Search  twice.", "", "a", "b", "c"])
     model = ScriptedModel(PromptVariant=said)
-    found, _ = await variant(RETRIEVER, "thoroughness", [told(1)], coach(model), scope=Scope())
+    found, _ = await generate_variant(RETRIEVER, "thoroughness", [told(1)], coach(model), scope=Scope())
     assert found is not None
     assert found.instructions == ("Search twice.", "a")  # of the first three
     assert Prompt.of(found.prompt) == Prompt(core=RETRIEVER.prompt, rules=found.instructions)
@@ -95,7 +102,7 @@ async def test_a_variant_adds_instructions_below_the_prompt() -> None:
 @pytest.mark.parametrize("answer", [PromptVariant(instructions=[]), ModelError("down")])
 async def test_without_an_instruction_there_is_no_variant(answer: PromptVariant | ModelError) -> None:
     model = ScriptedModel(PromptVariant=answer)
-    assert (await variant(RETRIEVER, "efficiency", [], coach(model), scope=Scope()))[0] is None
+    assert (await generate_variant(RETRIEVER, "efficiency", [], coach(model), scope=Scope()))[0] is None
 
 
 VARIED = Variant(axis="thoroughness", instructions=("Search twice.",), prompt="x")
@@ -110,7 +117,9 @@ LEARNED = Contrast.model_validate(
 async def test_d12_the_contrast_shows_original_control_and_variants_with_their_scores() -> None:
     model = ScriptedModel(Contrast=LEARNED)
     control, better = ran(score=0.5, tokens=70), ran(score=1.0, tokens=80)
-    lesson, _ = await contrast(RETRIEVER, FAILED, control, [(VARIED, better)], [told(1)], coach(model), scope=Scope())
+    lesson, _ = await extract_lesson(
+        RETRIEVER, FAILED, control, [(VARIED, better)], [told(1)], coach(model), scope=Scope()
+    )
     assert (lesson.rules, lesson.principles) == (("Search twice.",), ("Be complete.",))
     [shown] = model.shown("Contrast")
     for part in ("original prompt: score 0.00", "original prompt, repeated: score 0.50", "variant thoroughness",
@@ -120,7 +129,7 @@ async def test_d12_the_contrast_shows_original_control_and_variants_with_their_s
 
 async def test_d11_replays_with_infrastructure_errors_are_not_contrasted() -> None:
     broken, model = ran(score=None, error="down"), ScriptedModel()
-    lesson, _ = await contrast(RETRIEVER, FAILED, broken, [(VARIED, broken)], [], coach(model), scope=Scope())
+    lesson, _ = await extract_lesson(RETRIEVER, FAILED, broken, [(VARIED, broken)], [], coach(model), scope=Scope())
     assert (lesson, model.asked) == (Lesson(), [])
 
 
@@ -129,12 +138,12 @@ LESSON = Lesson(rules=("Search twice.",), principles=("Be complete.",), derived_
 
 async def test_what_is_learned_becomes_an_edit_with_its_reason() -> None:
     wanted = PromptDiff(added_rules=["Search twice."], added_principles=["Be complete."])
-    rewiring, diff, _ = await integrated(
+    rewiring, diff, _ = await integrate_lesson(
         RETRIEVER, LESSON, coach(ScriptedModel(PromptDiff=wanted)), PromptConfig(), scope=Scope()
     )
     assert rewiring is not None
     assert rewiring.why == "+ Be complete.; + Search twice. (from the comparison)"
-    now = pool().apply(rewiring).pool["retriever"]
+    now = pool().apply(rewiring).agents_by_id["retriever"]
     assert Prompt.of(now.prompt) == Prompt(
         core=RETRIEVER.prompt, principles=("Be complete.",), rules=("Search twice.",)
     )
@@ -143,13 +152,13 @@ async def test_what_is_learned_becomes_an_edit_with_its_reason() -> None:
 
 async def test_without_a_valid_diff_the_proposals_are_added_within_the_limits() -> None:
     model = ScriptedModel(PromptDiff=ReplyError("nonsense"))
-    rewiring, diff, _ = await integrated(RETRIEVER, LESSON, coach(model), PromptConfig(), scope=Scope())
+    rewiring, diff, _ = await integrate_lesson(RETRIEVER, LESSON, coach(model), PromptConfig(), scope=Scope())
     assert rewiring is not None
     assert diff.added == ("Be complete.", "Search twice.")
 
 
 async def test_nothing_learned_changes_nothing() -> None:
     none = ScriptedModel()
-    assert (await integrated(RETRIEVER, Lesson(), coach(none), PromptConfig(), scope=Scope()))[0] is None
+    assert (await integrate_lesson(RETRIEVER, Lesson(), coach(none), PromptConfig(), scope=Scope()))[0] is None
     empty = ScriptedModel(PromptDiff=PromptDiff())
-    assert (await integrated(RETRIEVER, LESSON, coach(empty), PromptConfig(), scope=Scope()))[0] is None
+    assert (await integrate_lesson(RETRIEVER, LESSON, coach(empty), PromptConfig(), scope=Scope()))[0] is None

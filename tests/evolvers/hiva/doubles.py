@@ -4,23 +4,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from selfwire.core.agent import Agent
-from selfwire.core.protocols import Known
+from selfwire.core.protocols import RouterInput
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
-from selfwire.core.topology import Caps, Edge, Node, Topology
+from selfwire.core.topology import Edge, Node, Topology, TopologyLimits
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.prompted_model import Coach
+from selfwire.evolvers.prompted_model import PromptedModel
 from tests.scripted import ScriptedModel, prompts
 
 PROMPTS = prompts("hiva")
 
 
-def coach(model: ScriptedModel) -> Coach:
-    return Coach(model=model, prompts=PROMPTS)
+def coach(model: ScriptedModel) -> PromptedModel:
+    return PromptedModel(model=model, prompts=PROMPTS)
 
 
-def team(*edges: tuple[str, str], sink: str = "end", caps: Caps = Caps(), **prompts: str) -> Workflow:
+def team(
+    *edges: tuple[str, str], sink: str = "end", caps: TopologyLimits = TopologyLimits(), **prompts: str
+) -> Workflow:
     """A team whose nodes have agents of their own name; the entry is the first edge's source."""
     names = dict.fromkeys([name for edge in edges for name in edge] + [sink])
     return Workflow(
@@ -60,8 +62,10 @@ def run(workflow: Workflow, *, solved: bool = False, task: str = "t1", **fields:
     return Trajectory(**{**given, **fields})
 
 
-def known(node: str, *, selected: Sequence[str] = (), sink: str = "end", task: str = "t1", seed: int = 0) -> Known:
-    return Known(
+def known(
+    node: str, *, selected: Sequence[str] = (), sink: str = "end", task: str = "t1", seed: int = 0
+) -> RouterInput:
+    return RouterInput(
         question=Question(id=task, input="Which year?"),
         scope=Scope(seed=seed, phase="rollout", task=task, node=node),
         output="",

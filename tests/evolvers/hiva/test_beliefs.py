@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from selfwire.evolvers.hiva.beliefs import (
     Belief,
     Observation,
-    decayed,
+    decay_belief,
     team_synergy,
-    updated_belief,
-    updated_synergy,
+    update_belief,
+    update_synergy,
 )
 
 
 def update(belief: Belief, *seen: Observation, iterations: int = 1, decay: float = 0.6) -> Belief:
-    return updated_belief(belief, seen, decay=decay, match_weight=0.1, iterations=iterations)
+    return update_belief(belief, seen, decay=decay, match_weight=0.1, iterations=iterations)
 
 
 def parts(belief: Belief) -> tuple[float, float]:
@@ -38,7 +38,7 @@ def test_an_unselected_agent_decays_for_two_iterations() -> None:
 
 
 def test_d1_an_agent_long_unused_returns_to_the_prior() -> None:
-    assert parts(decayed(Belief(alpha=9, beta=3), decay=0.6, iterations=60)) == pytest.approx((1, 1))
+    assert parts(decay_belief(Belief(alpha=9, beta=3), decay=0.6, iterations=60)) == pytest.approx((1, 1))
 
 
 def test_d1_the_increments_of_a_batch_are_summed_in_one_update() -> None:
@@ -91,10 +91,10 @@ def test_zeta_of_a_single_agent_is_one() -> None:
 
 
 def test_synergy_grows_with_the_edge_s_mean() -> None:
-    assert updated_synergy(1.0, Belief(alpha=3, beta=1), traffic=1, rate=0.1) == pytest.approx(1.075)
-    assert updated_synergy(1.2, Belief(alpha=1, beta=1), traffic=4, rate=0.05) == pytest.approx(1.3)
+    assert update_synergy(1.0, Belief(alpha=3, beta=1), traffic=1, rate=0.1) == pytest.approx(1.075)
+    assert update_synergy(1.2, Belief(alpha=1, beta=1), traffic=4, rate=0.05) == pytest.approx(1.3)
 
 
 def test_d5_synergy_stays_within_one_and_two() -> None:
-    assert updated_synergy(1.99, Belief(alpha=9, beta=1), traffic=50, rate=1.0) == 2.0
-    assert updated_synergy(1.0, Belief(), traffic=0, rate=0.05) == 1.0
+    assert update_synergy(1.99, Belief(alpha=9, beta=1), traffic=50, rate=1.0) == 2.0
+    assert update_synergy(1.0, Belief(), traffic=0, rate=0.05) == 1.0

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from selfwire.evolvers.hiva.distance import (
     UNIFORM,
-    Evidence,
+    WeightSample,
     dependency_mismatch,
     distance,
-    fitted_weights,
+    fit_weights,
     history_mismatch,
     knowledge_match,
     mismatch,
@@ -74,19 +74,19 @@ def test_d4_the_knowledge_match_is_the_share_of_the_task_s_concepts() -> None:
     assert knowledge_match({"a"}, set()) == 0
 
 
-def held_out(n: int, telling: int) -> list[Evidence]:
+def held_out(n: int, telling: int) -> list[WeightSample]:
     """Tasks of which one indicator decides the outcome and the others are noise."""
     draws = np.random.default_rng(3)
     found = []
     for _ in range(n):
         terms = draws.random(4)
-        found.append(Evidence(terms=tuple(float(x) for x in terms), solved=bool(terms[telling] < 0.5)))
+        found.append(WeightSample(terms=tuple(float(x) for x in terms), solved=bool(terms[telling] < 0.5)))
     return found
 
 
 @pytest.mark.parametrize("telling", range(4))
 def test_the_fit_finds_the_indicator_that_tells(telling: int) -> None:
-    fit = fitted_weights(held_out(60, telling))
+    fit = fit_weights(held_out(60, telling))
     assert fit is not None
     assert fit.weights[telling] == max(fit.weights) > 0.4  # half way from 0.25
     assert sum(fit.weights) == pytest.approx(1, abs=1e-6)
@@ -95,9 +95,9 @@ def test_the_fit_finds_the_indicator_that_tells(telling: int) -> None:
 
 
 def test_d20_weights_move_half_way_and_go_on_with_more_evidence() -> None:
-    first = fitted_weights(held_out(60, 2))
+    first = fit_weights(held_out(60, 2))
     assert first is not None
-    second = fitted_weights(held_out(60, 2), first.weights)
+    second = fit_weights(held_out(60, 2), first.weights)
     assert second is not None
     assert UNIFORM[2] < first.weights[2] < second.weights[2]
     assert first.weights[2] <= (UNIFORM[2] + 1) / 2
@@ -108,34 +108,34 @@ def test_d20_pure_noise_rarely_moves_the_weights() -> None:
     moved = 0
     for _ in range(60):
         noise = [(*(float(x) for x in draws.uniform(0.3, 0.9, 3)), 0.0) for _ in range(30)]
-        evidence = [Evidence(terms=terms, solved=bool(draws.random() < 0.4)) for terms in noise]
-        moved += fitted_weights(evidence) is not None
+        evidence = [WeightSample(terms=terms, solved=bool(draws.random() < 0.4)) for terms in noise]
+        moved += fit_weights(evidence) is not None
     assert moved <= 6
 
 
 def test_d20_an_indicator_that_is_always_the_same_keeps_its_share() -> None:
     constant = [e.replace(terms=(*e.terms[:3], 0.3)) for e in held_out(60, 0)]
-    fit = fitted_weights(constant, (0.2, 0.2, 0.2, 0.4))
+    fit = fit_weights(constant, (0.2, 0.2, 0.2, 0.4))
     assert fit is not None
     assert fit.weights[3] == pytest.approx(0.4, abs=1e-6)
     assert fit.weights[0] > 0.35
-    assert fitted_weights([e.replace(terms=(0.1, 0.2, 0.3, 0.4)) for e in constant]) is None
+    assert fit_weights([e.replace(terms=(0.1, 0.2, 0.3, 0.4)) for e in constant]) is None
 
 
 def test_d20_indicators_that_mislead_do_not_hand_their_weight_to_a_constant_one() -> None:
     misleading = [e.replace(terms=(e.terms[0],) * 3 + (0.0,), solved=not e.solved) for e in held_out(60, 0)]
-    assert fitted_weights(misleading) is None
+    assert fit_weights(misleading) is None
 
 
 def test_the_fit_is_at_least_as_good_as_the_weights_before() -> None:
     evidence = held_out(40, 1)
-    fit = fitted_weights(evidence, (0.1, 0.7, 0.1, 0.1))
-    again = fitted_weights(evidence, fit.weights if fit else UNIFORM)
+    fit = fit_weights(evidence, (0.1, 0.7, 0.1, 0.1))
+    again = fit_weights(evidence, fit.weights if fit else UNIFORM)
     assert fit is not None
     assert again is None or again.correlation >= fit.correlation
 
 
 def test_d14_the_weights_stay_without_twenty_tasks_of_mixed_outcome() -> None:
-    assert fitted_weights(held_out(19, 0)) is None
-    assert fitted_weights([e.replace(solved=True) for e in held_out(30, 0)]) is None
-    assert fitted_weights(held_out(20, 0)) is not None
+    assert fit_weights(held_out(19, 0)) is None
+    assert fit_weights([e.replace(solved=True) for e in held_out(30, 0)]) is None
+    assert fit_weights(held_out(20, 0)) is not None

@@ -12,9 +12,9 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, ToolUse
 from selfwire.core.usage import Usage
 from selfwire.evolvers.hiva.config import KabbConfig
-from selfwire.evolvers.hiva.forward import SHOWN_CONCEPTS, instructor, match, profile
+from selfwire.evolvers.hiva.forward import SHOWN_CONCEPTS, characterize_task, make_instructor, match_task
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
-from selfwire.evolvers.hiva.memory import Learned, Outcome
+from selfwire.evolvers.hiva.memory import HivaMemory, TrajectoryLesson
 from selfwire.evolvers.hiva.schemas import Instruction, TaskProfile
 from tests.evolvers.hiva.doubles import coach, team
 from tests.scripted import ONE_CALL, ScriptedModel
@@ -49,7 +49,7 @@ async def test_a_profile_is_normalised_and_its_unknown_tools_are_dropped() -> No
         parallelizability=0.3,
     )
     model = ScriptedModel(TaskProfile=asked)
-    found, usage = await profile(
+    found, usage = await characterize_task(
         QUESTION, TEAM, coach(model), tools=[SEARCH], scope=Scope(iteration=2, phase="rollout")
     )
     assert found == TaskConcepts(
@@ -66,40 +66,44 @@ async def test_a_profile_is_normalised_and_its_unknown_tools_are_dropped() -> No
 
 
 async def test_a_profile_shows_the_concepts_that_are_known() -> None:
-    taught = Learned().after([Outcome(task="t", solved=True, rewards={}, concepts=CONCEPTS)], config=KabbConfig())
+    taught = HivaMemory().update(
+        [TrajectoryLesson(task="t", solved=True, rewards={}, concepts=CONCEPTS)], config=KabbConfig()
+    )
     asked = TaskProfile(main_concept="x", broader=[], concepts=[], required_tools=[], parallelizability=0)
     model = ScriptedModel(TaskProfile=asked)
-    await profile(QUESTION, taught.into(TEAM), coach(model), scope=Scope())
+    await characterize_task(QUESTION, taught.save_to(TEAM), coach(model), scope=Scope())
     assert "bridge question\nentity lookup" in model.shown("TaskProfile")[0]
 
 
 async def test_of_many_known_concepts_a_profile_shows_the_familiar_ones() -> None:
     many = tuple(f"concept {i:03}" for i in range(2 * SHOWN_CONCEPTS))
     once, often = CONCEPTS.replace(skills=many), CONCEPTS.replace(skills=many[-3:])
-    lessons = [Outcome(task="t", solved=True, rewards={}, concepts=concepts) for concepts in (once, often)]
+    lessons = [TrajectoryLesson(task="t", solved=True, rewards={}, concepts=concepts) for concepts in (once, often)]
     asked = TaskProfile(main_concept="x", broader=[], concepts=[], required_tools=[], parallelizability=0)
     model = ScriptedModel(TaskProfile=asked)
-    taught = Learned().after(lessons, config=KabbConfig()).into(TEAM)
-    await profile(QUESTION, taught, coach(model), scope=Scope())
+    taught = HivaMemory().update(lessons, config=KabbConfig()).save_to(TEAM)
+    await characterize_task(QUESTION, taught, coach(model), scope=Scope())
     shown = model.shown("TaskProfile")[0]
     assert f"bridge question\n{many[-3]}\n{many[-2]}\n{many[-1]}\n{many[0]}" in shown
     assert shown.count("concept 0") + shown.count("concept 1") == SHOWN_CONCEPTS - 1
 
 
 async def test_without_a_valid_profile_the_kind_of_question_serves() -> None:
-    found, usage = await profile(QUESTION, TEAM, coach(ScriptedModel(TaskProfile=ReplyError("bad"))), scope=Scope())
+    found, usage = await characterize_task(
+        QUESTION, TEAM, coach(ScriptedModel(TaskProfile=ReplyError("bad"))), scope=Scope()
+    )
     assert found == TaskConcepts(main="bridge")
     assert usage == Usage()
 
 
 async def test_a_failing_model_is_no_profile() -> None:
     with pytest.raises(ModelError):
-        await profile(QUESTION, TEAM, coach(ScriptedModel(TaskProfile=ModelError("down"))), scope=Scope())
+        await characterize_task(QUESTION, TEAM, coach(ScriptedModel(TaskProfile=ModelError("down"))), scope=Scope())
 
 
 async def test_a_match_embeds_once_and_knows_every_agent() -> None:
     embedder = Letters()
-    found = await match(CONCEPTS, TEAM, embedder)
+    found = await match_task(CONCEPTS, TEAM, embedder)
     assert len(embedder.batches) == 1
     assert embedder.batches[0][0] == "bridge question entity lookup"
     assert set(found.indicators) == {"s", "a", "end"}
@@ -115,7 +119,7 @@ async def test_a_match_embeds_once_and_knows_every_agent() -> None:
 
 
 async def test_a_match_is_json() -> None:
-    found = await match(CONCEPTS, TEAM, Letters())
+    found = await match_task(CONCEPTS, TEAM, Letters())
     assert type(found).model_validate_json(found.model_dump_json()) == found
 
 
@@ -130,8 +134,8 @@ STEP = Step(
 
 async def test_a_successor_gets_an_instruction_made_of_input_output_and_its_prompt() -> None:
     model = ScriptedModel(Instruction=Instruction(instruction=" Go on. "))
-    instruct = instructor(TEAM, coach(model))
-    text, usage = await instruct(QUESTION, STEP, TEAM.pool["a"], Scope(node="s>a", phase="rollout"))
+    instruct = make_instructor(TEAM, coach(model))
+    text, usage = await instruct(QUESTION, STEP, TEAM.agents_by_id["a"], Scope(node="s>a", phase="rollout"))
     assert (text, usage) == ("Go on.", ONE_CALL)
     shown = model.shown("Instruction")[0]
     assert model.asked[0][2] == Scope(node="s>a", phase="rollout")
@@ -143,19 +147,21 @@ async def test_a_successor_gets_an_instruction_made_of_input_output_and_its_prom
 
 async def test_d6_the_aggregator_gets_the_output_itself() -> None:
     model = ScriptedModel()
-    text, usage = await instructor(TEAM, coach(model))(QUESTION, STEP, TEAM.pool["end"], Scope())
+    text, usage = await make_instructor(TEAM, coach(model))(QUESTION, STEP, TEAM.agents_by_id["end"], Scope())
     assert (text, usage) == (STEP.output, Usage())
     assert not model.asked
 
 
 @pytest.mark.parametrize("answer", [ReplyError("bad"), Instruction(instruction="  ")])
 async def test_without_a_valid_instruction_the_output_is_handed_on(answer: ReplyError | Instruction) -> None:
-    instruct = instructor(TEAM, coach(ScriptedModel(Instruction=answer)))
-    assert (await instruct(QUESTION, STEP, TEAM.pool["a"], Scope()))[0] == STEP.output
+    instruct = make_instructor(TEAM, coach(ScriptedModel(Instruction=answer)))
+    assert (await instruct(QUESTION, STEP, TEAM.agents_by_id["a"], Scope()))[0] == STEP.output
 
 
 async def test_instructions_for_several_successors_can_be_asked_at_once() -> None:
     model = ScriptedModel(Instruction=Instruction(instruction="Go."))
-    instruct = instructor(TEAM, coach(model))
-    both = await asyncio.gather(*(instruct(QUESTION, STEP, TEAM.pool[a], Scope(node=f"s>{a}")) for a in ("a", "s")))
+    instruct = make_instructor(TEAM, coach(model))
+    both = await asyncio.gather(
+        *(instruct(QUESTION, STEP, TEAM.agents_by_id[a], Scope(node=f"s>{a}")) for a in ("a", "s"))
+    )
     assert [text for text, _ in both] == ["Go.", "Go."]

@@ -6,9 +6,9 @@ from selfwire.core.errors import BudgetError, ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Step, ToolUse
 from selfwire.core.usage import Usage
-from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, backward, fault, loss
+from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, compute_loss, get_fault, propagate_gradients
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism
-from selfwire.evolvers.trace_text import shortened, trace
+from selfwire.evolvers.trace_text import format_trace, shorten
 from tests.evolvers.hiva.doubles import PROMPTS, coach, run, team
 from tests.scripted import ONE_CALL, ScriptedModel
 
@@ -23,11 +23,11 @@ SCOPE = Scope(run="r", iteration=2)
 
 
 async def diagnosed(model: ScriptedModel, *, environment: bool = True, solved: bool = False) -> Loss:
-    return await loss(run(DIAMOND, solved=solved), DIAMOND, coach(model), environment=environment, scope=SCOPE)
+    return await compute_loss(run(DIAMOND, solved=solved), DIAMOND, coach(model), environment=environment, scope=SCOPE)
 
 
 async def passed(model: ScriptedModel) -> Backward:
-    return await backward(run(DIAMOND), DIAMOND, AT_SINK, coach(model), scope=SCOPE)
+    return await propagate_gradients(run(DIAMOND), DIAMOND, AT_SINK, coach(model), scope=SCOPE)
 
 
 async def test_the_global_gradient_stands_at_the_aggregator() -> None:
@@ -85,19 +85,19 @@ async def test_d13_a_trajectory_with_an_infrastructure_error_is_not_judged() -> 
     whole = run(DIAMOND)
     broken = whole.steps[1].replace(output="", error="ModelError: down")
     cases = [
-        whole.failed("no sink"),
+        whole.as_failed("no sink"),
         whole.replace(answer=None),
         whole.replace(steps=(whole.steps[0], broken, *whole.steps[2:])),
     ]
     for trajectory in cases:
-        found = await loss(trajectory, DIAMOND, coach(model), environment=True, scope=SCOPE)
+        found = await compute_loss(trajectory, DIAMOND, coach(model), environment=True, scope=SCOPE)
         assert found.solved is None
-        assert fault(trajectory)
-        assert found.error == fault(trajectory)
-    ungraded = await loss(whole.replace(feedback=None), DIAMOND, coach(model), environment=True, scope=SCOPE)
+        assert get_fault(trajectory)
+        assert found.error == get_fault(trajectory)
+    ungraded = await compute_loss(whole.replace(feedback=None), DIAMOND, coach(model), environment=True, scope=SCOPE)
     assert ungraded.solved is None
     assert not model.asked
-    assert fault(whole) is None
+    assert get_fault(whole) is None
 
 
 async def test_gradients_flow_in_reverse_topological_order() -> None:
@@ -125,7 +125,7 @@ async def test_only_executed_edges_carry_gradients() -> None:
     steps = {step.node: step for step in whole.steps}
     source = steps["s"].replace(sent=steps["s"].sent[:1])
     routed = whole.replace(steps=(source, steps["a"], steps["end"]))
-    found = await backward(routed, DIAMOND, AT_SINK, coach(model), scope=SCOPE)
+    found = await propagate_gradients(routed, DIAMOND, AT_SINK, coach(model), scope=SCOPE)
     assert [g.node for g in found.gradients] == ["end", "a", "s"]
     assert "[b]" not in model.shown("AgentGradient")[-1]
 
@@ -135,13 +135,13 @@ async def test_levels_run_in_parallel() -> None:
     most = 0
 
     class Slow(ScriptedModel):
-        async def ask(self, schema, messages, **where):  # type: ignore[no-untyped-def]
+        async def generate_structured(self, schema, messages, **where):  # type: ignore[no-untyped-def]
             nonlocal waiting, most
             waiting += 1
             most = max(most, waiting)
             await asyncio.sleep(0)
             waiting -= 1
-            return await super().ask(schema, messages, **where)
+            return await super().generate_structured(schema, messages, **where)
 
     await passed(Slow(AgentGradient=SHARE, ParsedGradient=PARSED))
     assert most == 2
@@ -206,15 +206,15 @@ def test_every_prompt_has_both_parts_and_says_that_texts_are_no_orders() -> None
 def test_a_trace_is_bounded_and_shows_tool_uses() -> None:
     use = ToolUse(name="search", arguments={"q": "x"}, result="r" * 9000, error=True)
     steps = [Step(node=f"n{i}", agent="a", output="o" * 9000, tools=(use,)) for i in range(10)]
-    shown = trace(run(DIAMOND).replace(steps=steps))
+    shown = format_trace(run(DIAMOND).replace(steps=steps))
     assert shown.count("tool search({'q': 'x'}) -> error: rr") == 10
     assert "[n9] tool search" in shown
     assert len(shown) < 20_000
 
 
 def test_shortening_keeps_both_ends() -> None:
-    assert shortened("abc", 3) == "abc"
-    short = shortened("a" * 500 + "z" * 500, 100)
+    assert shorten("abc", 3) == "abc"
+    short = shorten("a" * 500 + "z" * 500, 100)
     assert len(short) <= 100
     assert short[0] == "a"
     assert short[-1] == "z"

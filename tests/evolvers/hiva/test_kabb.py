@@ -3,13 +3,13 @@ from math import log
 
 import pytest
 
-from selfwire.core.topology import Caps
+from selfwire.core.topology import TopologyLimits
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.beliefs import Belief
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.distance import distance
-from selfwire.evolvers.hiva.kabb import TaskMatch, kabb_router, left_out, router_for, score
-from selfwire.evolvers.hiva.memory import EdgeRecord, Learned, Outcome
+from selfwire.evolvers.hiva.kabb import TaskMatch, count_left_out, make_kabb_router, make_router, score
+from selfwire.evolvers.hiva.memory import EdgeRecord, HivaMemory, TrajectoryLesson
 from selfwire.evolvers.hiva.updates import update_beliefs
 from tests.evolvers.hiva.doubles import known, team
 
@@ -17,8 +17,8 @@ FORK = team(("s", "a"), ("s", "b"), ("s", "c"), ("s", "end"), ("a", "end"), ("b"
 ARMS = FORK.topology.successors["s"]
 
 
-def counts(learned: Learned, config: KabbConfig, match: TaskMatch = TaskMatch(), runs: int = 300) -> Counter[str]:
-    router = kabb_router(FORK, learned, match, config)
+def counts(learned: HivaMemory, config: KabbConfig, match: TaskMatch = TaskMatch(), runs: int = 300) -> Counter[str]:
+    router = make_kabb_router(FORK, learned, match, config)
     return Counter(c for i in range(runs) for c in router("s", ARMS, known("s", task=f"t{i}")).chosen)
 
 
@@ -36,49 +36,49 @@ def test_lambda_and_eta_weigh_distance_and_synergy() -> None:
 
 
 def test_equal_input_gives_equal_output() -> None:
-    router = kabb_router(FORK, Learned(), TaskMatch(), KabbConfig())
+    router = make_kabb_router(FORK, HivaMemory(), TaskMatch(), KabbConfig())
     assert router("s", ARMS, known("s")) == router("s", ARMS, known("s"))
 
 
 def test_a_decision_depends_on_neither_other_nodes_nor_other_candidates() -> None:
-    router = kabb_router(FORK, Learned(), TaskMatch(), KabbConfig(k=1))
+    router = make_kabb_router(FORK, HivaMemory(), TaskMatch(), KabbConfig(k=1))
     few = router("s", ("a", "b"), known("s")).scores
     many = router("s", ARMS, known("s")).scores
     assert few["a"] / few["b"] == pytest.approx(many["a"] / many["b"], rel=1e-4)
 
 
 def test_two_tasks_and_two_seeds_share_no_draw() -> None:
-    router = kabb_router(FORK, Learned(), TaskMatch(), KabbConfig())
+    router = make_kabb_router(FORK, HivaMemory(), TaskMatch(), KabbConfig())
     scores = {str(router("s", ARMS, known("s", task=t, seed=s)).scores) for t in ("t1", "t2") for s in (0, 1)}
     assert len(scores) == 4
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 9])
 def test_the_k_best_are_chosen(k: int) -> None:
-    routing = kabb_router(FORK, Learned(), TaskMatch(), KabbConfig(k=k))("s", ARMS, known("s"))
+    routing = make_kabb_router(FORK, HivaMemory(), TaskMatch(), KabbConfig(k=k))("s", ARMS, known("s"))
     arms = [c for c in routing.chosen if c != "end"]
     assert len(arms) == min(k, 3)
     assert sorted(arms) == sorted(sorted(routing.scores, key=lambda a: -routing.scores[a])[:k])
 
 
 def test_d6_an_edge_to_the_aggregator_always_carries_and_is_no_arm() -> None:
-    routing = kabb_router(FORK, Learned(), TaskMatch(), KabbConfig(k=1))("s", ARMS, known("s"))
+    routing = make_kabb_router(FORK, HivaMemory(), TaskMatch(), KabbConfig(k=1))("s", ARMS, known("s"))
     assert "end" in routing.chosen
     assert "end" not in routing.scores
     assert len(routing.chosen) == 2
-    alone = kabb_router(FORK, Learned(), TaskMatch(), KabbConfig())("a", ("end",), known("a"))
+    alone = make_kabb_router(FORK, HivaMemory(), TaskMatch(), KabbConfig())("a", ("end",), known("a"))
     assert alone.chosen == ("end",)
 
 
 def test_d6_the_aggregator_takes_no_part_in_synergy() -> None:
-    learned = Learned(edges={"s->end": EdgeRecord(synergy=2.0), "end->a": EdgeRecord(synergy=2.0)})
-    router = kabb_router(FORK, learned, TaskMatch(), KabbConfig())
+    learned = HivaMemory(edges={"s->end": EdgeRecord(synergy=2.0), "end->a": EdgeRecord(synergy=2.0)})
+    router = make_kabb_router(FORK, learned, TaskMatch(), KabbConfig())
     assert router("s", ARMS, known("s", selected=["s", "end"])) == router("s", ARMS, known("s", selected=["s"]))
 
 
 @pytest.mark.parametrize("exploration", ["thompson", "gumbel"])
 def test_d3_both_explorations_try_every_arm_and_prefer_the_better(exploration: str) -> None:
-    learned = Learned(beliefs={"a": Belief(alpha=6, beta=2)})
+    learned = HivaMemory(beliefs={"a": Belief(alpha=6, beta=2)})
     found = counts(learned, KabbConfig.model_validate({"exploration": exploration, "k": 1}))
     assert min(found[arm] for arm in "abc") > 10
     assert found["a"] > found["b"]
@@ -87,45 +87,45 @@ def test_d3_both_explorations_try_every_arm_and_prefer_the_better(exploration: s
 
 def test_a_lower_distance_is_chosen_more_often() -> None:
     match = TaskMatch(depth=4, indicators={"a": (0.0, 0.2, 0.2, 0.0), "b": (0.7,) * 4, "c": (0.7,) * 4})
-    found = counts(Learned(), KabbConfig(k=1), match)
+    found = counts(HivaMemory(), KabbConfig(k=1), match)
     assert found["a"] > found["b"] + found["c"]
 
 
 def test_synergy_with_those_selected_before_raises_an_arm() -> None:
-    learned = Learned(edges={"s->b": EdgeRecord(synergy=2.0)})
+    learned = HivaMemory(edges={"s->b": EdgeRecord(synergy=2.0)})
     config = KabbConfig(k=1, synergy_weight=5)
-    assert counts(learned, config)["b"] > counts(Learned(), config)["b"] + 30
+    assert counts(learned, config)["b"] > counts(HivaMemory(), config)["b"] + 30
 
 
 def test_d7_far_candidates_are_left_out_unless_none_would_remain() -> None:
     match = TaskMatch(indicators={"a": (0.9,) * 4, "b": (0.75,) * 4, "c": (0.1,) * 4})
-    routing = kabb_router(FORK, Learned(), match, KabbConfig())("s", ARMS, known("s"))
+    routing = make_kabb_router(FORK, HivaMemory(), match, KabbConfig())("s", ARMS, known("s"))
     assert set(routing.scores) == {"b", "c"}
     assert "beyond mismatch" in routing.why
-    assert left_out(routing) == 1
+    assert count_left_out(routing) == 1
     nobody = TaskMatch(indicators=dict.fromkeys("abc", (0.9, 0.9, 0.9, 0.9)))
-    routing = kabb_router(FORK, Learned(), nobody, KabbConfig())("s", ARMS, known("s"))
+    routing = make_kabb_router(FORK, HivaMemory(), nobody, KabbConfig())("s", ARMS, known("s"))
     assert set(routing.scores) == set("abc")
-    assert left_out(routing) == 0
+    assert count_left_out(routing) == 0
 
 
 def test_without_kabb_every_successor_is_activated() -> None:
-    router = router_for(FORK, TaskMatch(), HivaConfig(kabb=False))
+    router = make_router(FORK, TaskMatch(), HivaConfig(kabb=False))
     routing = router("s", ARMS, known("s"))
     assert routing.chosen == ARMS
-    assert left_out(routing) == 0
+    assert count_left_out(routing) == 0
 
 
 def test_feedback_changes_the_next_decision() -> None:
     """Rewards for one arm and blame for another turn a decision that fell the other way before."""
-    fork = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"), caps=Caps(successors=5))
+    fork = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"), caps=TopologyLimits(successors=5))
     config = HivaConfig(routing=KabbConfig(k=1))
 
     def chosen(workflow: Workflow) -> Counter[str]:
-        router = router_for(workflow, TaskMatch(), config)
+        router = make_router(workflow, TaskMatch(), config)
         return Counter(router("s", ("a", "b"), known("s", task=f"t{i}")).chosen[0] for i in range(200))
 
-    lessons = [Outcome(task=f"t{i}", solved=False, rewards={"a": 0, "b": 1}) for i in range(10)]
+    lessons = [TrajectoryLesson(task=f"t{i}", solved=False, rewards={"a": 0, "b": 1}) for i in range(10)]
     taught = update_beliefs(fork, lessons, config=config.routing)
     before, after = chosen(fork), chosen(taught)
     assert 60 < before["b"] < 140
@@ -135,5 +135,5 @@ def test_feedback_changes_the_next_decision() -> None:
 
 
 def _first(workflow: Workflow, config: HivaConfig, task: str) -> str:
-    routing = router_for(workflow, TaskMatch(), config)("s", ("a", "b"), known("s", task=task))
+    routing = make_router(workflow, TaskMatch(), config)("s", ("a", "b"), known("s", task=task))
     return routing.chosen[0]

@@ -5,41 +5,41 @@ import pytest
 from selfwire.core.edits import AddEdge, RemoveEdge, RemoveNode, Rewiring
 from selfwire.evolvers.hiva.beliefs import Belief
 from selfwire.evolvers.hiva.config import KabbConfig
-from selfwire.evolvers.hiva.distance import UNIFORM, Evidence
+from selfwire.evolvers.hiva.distance import UNIFORM, WeightSample
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
-from selfwire.evolvers.hiva.memory import CONCEPTS, HISTORY, EdgeRecord, Learned, Outcome, PastTask
-from selfwire.evolvers.operations import added_after, added_beside, newcomer
+from selfwire.evolvers.hiva.memory import CONCEPTS, HISTORY, EdgeRecord, HivaMemory, PastTask, TrajectoryLesson
+from selfwire.evolvers.operations import add_parallel, add_serial, make_newcomer
 from tests.evolvers.hiva.doubles import team
 
 LINE = team(("s", "a"), ("a", "end"))
 CONFIG = KabbConfig()
 
 
-def lesson(task: str = "t1", solved: bool = True, **rewards: int) -> Outcome:
+def lesson(task: str = "t1", solved: bool = True, **rewards: int) -> TrajectoryLesson:
     rewards = rewards or {"s": 1, "a": 1, "end": 1}
     concepts = TaskConcepts(main="bridge", broader=("question",), skills=("lookup",))
     edges = (("s", "a"), ("a", "end"))
-    return Outcome(
+    return TrajectoryLesson(
         task=task, solved=solved, rewards=rewards, edges=edges, concepts=concepts, matches={"a": 0.5}, left_out=1
     )
 
 
-def taught(*lessons: Outcome) -> Learned:
-    return Learned().fitting(LINE).after(lessons, config=CONFIG)
+def taught(*lessons: TrajectoryLesson) -> HivaMemory:
+    return HivaMemory().restrict_to(LINE).update(lessons, config=CONFIG)
 
 
 def test_everything_survives_the_workflow_s_memory_and_json() -> None:
-    learned = taught(lesson(), lesson("t2", solved=False, a=0)).refitted([Evidence(terms=UNIFORM, solved=True)])
-    workflow = learned.into(LINE)
-    assert Learned.of(workflow) == learned
+    learned = taught(lesson(), lesson("t2", solved=False, a=0)).refit([WeightSample(terms=UNIFORM, solved=True)])
+    workflow = learned.save_to(LINE)
+    assert HivaMemory.of(workflow) == learned
     again = type(workflow).model_validate_json(workflow.model_dump_json())
-    assert Learned.of(again) == learned
+    assert HivaMemory.of(again) == learned
     assert again.fingerprint == workflow.fingerprint
     assert json.loads(json.dumps(learned.model_dump(mode="json")))["edges"]["s->a"]["runs"] == 2
 
 
 def test_an_untaught_workflow_has_learned_nothing() -> None:
-    assert Learned.of(LINE) == Learned()
+    assert HivaMemory.of(LINE) == HivaMemory()
 
 
 def test_a_batch_is_one_update() -> None:
@@ -52,17 +52,17 @@ def test_a_batch_is_one_update() -> None:
 
 def test_unselected_agents_decay() -> None:
     learned = taught(lesson())
-    after = learned.after([lesson("t2", s=1)], config=CONFIG)
+    after = learned.update([lesson("t2", s=1)], config=CONFIG)
     assert after.belief("a") == Belief(alpha=1 + 0.6 * 1.05, beta=1 + 0.6 * 0.05)
 
 
 def test_d9_every_update_is_one_iteration_whatever_was_learned_before() -> None:
     learned = taught(lesson()).replace(iteration=9)
-    assert learned.after([], config=CONFIG) == learned
-    once = learned.after([lesson("t2", s=1)], config=CONFIG)
+    assert learned.update([], config=CONFIG) == learned
+    once = learned.update([lesson("t2", s=1)], config=CONFIG)
     assert once.iteration == 10
     assert once.belief("a").alpha == pytest.approx(1 + 0.6 * 1.05)
-    twice = once.after([lesson("t3", s=1)], config=CONFIG)
+    twice = once.update([lesson("t3", s=1)], config=CONFIG)
     assert twice.belief("a").alpha == pytest.approx(1 + 0.6**2 * 1.05)
 
 
@@ -72,7 +72,7 @@ def test_edges_take_the_receiving_agent_s_reward_and_do_not_decay() -> None:
     assert edge.belief == Belief(alpha=2, beta=2)
     assert (edge.solved, edge.runs, edge.rate) == (1, 2, 0.5)
     assert edge.synergy == pytest.approx(1 + 0.05 * 0.5 * 2)
-    assert learned.after([lesson("t3", s=1)], config=CONFIG).edge("s", "a").belief == edge.belief
+    assert learned.update([lesson("t3", s=1)], config=CONFIG).edge("s", "a").belief == edge.belief
 
 
 def test_an_edge_whose_receiver_was_not_judged_learns_no_belief() -> None:
@@ -88,7 +88,7 @@ def test_similar_past_tasks_are_those_of_the_same_or_overlapping_concepts() -> N
         PastTask(main="sum", concepts=("sum",), rewards={"a": 0}),
         PastTask(main="bridge", concepts=("bridge",), rewards={"s": 1}),
     )
-    learned = Learned(history=history)
+    learned = HivaMemory(history=history)
     assert learned.similar_runs("a", TaskConcepts(main="bridge")) == (1, 1)
     assert learned.similar_runs("a", TaskConcepts(main="x", skills=("lookup", "sum", "table"))) == (0, 1)
     assert learned.similar_runs("nobody", TaskConcepts(main="bridge")) == (0, 0)
@@ -97,8 +97,8 @@ def test_similar_past_tasks_are_those_of_the_same_or_overlapping_concepts() -> N
 def test_the_most_familiar_concepts_come_first() -> None:
     later = lesson("t2").replace(concepts=TaskConcepts(main="zither", skills=("lookup",)))
     learned = taught(lesson(), later, later.replace(task="t3"))
-    assert learned.familiar(3) == ("lookup", "zither", "bridge")
-    assert learned.familiar(60) == ("lookup", "zither", "bridge", "question")
+    assert learned.get_familiar_concepts(3) == ("lookup", "zither", "bridge")
+    assert learned.get_familiar_concepts(60) == ("lookup", "zither", "bridge", "question")
 
 
 def test_history_and_concepts_are_bounded() -> None:
@@ -115,35 +115,37 @@ def test_history_and_concepts_are_bounded() -> None:
 def test_entries_of_what_is_gone_go() -> None:
     kept = LINE.apply(Rewiring(AddEdge("s", "end"), RemoveNode("a"), why="short cut"))
     kept = kept.replace(agents=[agent for agent in kept.agents if agent.id != "a"])
-    learned = taught(lesson()).fitting(kept)
+    learned = taught(lesson()).restrict_to(kept)
     assert set(learned.beliefs) == {"s", "end"}
     assert set(learned.edges) == {"s->end"}
-    assert not learned.knowledge.concepts_of("a")
+    assert not learned.knowledge.get_concepts("a")
 
 
 def test_a_newcomer_starts_at_the_prior() -> None:
-    grown = LINE.apply(added_after(LINE, "s", newcomer(LINE, "s", "Checks lookups."), why="test"))
-    learned = taught(lesson()).fitting(grown)
+    grown = LINE.apply(add_serial(LINE, "s", make_newcomer(LINE, "s", "Checks lookups."), why="test"))
+    learned = taught(lesson()).restrict_to(grown)
     assert learned.belief("check-lookups") == learned.belief("checks-lookups") == Belief()
-    assert learned.knowledge.concepts_of("checks-lookups") == {"lookup"}
+    assert learned.knowledge.get_concepts("checks-lookups") == {"lookup"}
 
 
 def test_d5_a_new_edge_starts_at_the_mean_of_its_siblings() -> None:
     fork = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
-    learned = Learned(edges={"s->a": EdgeRecord(synergy=1.8), "s->b": EdgeRecord(synergy=1.2), "a->end": EdgeRecord()})
-    grown = fork.apply(added_beside(fork, "s", newcomer(fork, "s", "Checks."), why="test"))
-    fitted = learned.fitting(grown)
+    learned = HivaMemory(
+        edges={"s->a": EdgeRecord(synergy=1.8), "s->b": EdgeRecord(synergy=1.2), "a->end": EdgeRecord()}
+    )
+    grown = fork.apply(add_parallel(fork, "s", make_newcomer(fork, "s", "Checks."), why="test"))
+    fitted = learned.restrict_to(grown)
     assert fitted.edge("s", "checks").synergy == pytest.approx(1.5)
     assert fitted.edge("checks", "end").synergy == 1.0
     assert fitted.edge("s", "checks").runs == 0
 
 
 def test_fitting_again_changes_nothing() -> None:
-    learned = taught(lesson()).fitting(LINE)
-    assert learned.fitting(LINE) == learned
+    learned = taught(lesson()).restrict_to(LINE)
+    assert learned.restrict_to(LINE) == learned
 
 
 def test_an_edge_that_comes_back_starts_anew() -> None:
     cut = LINE.apply(Rewiring(AddEdge("s", "end"), RemoveEdge("s", "a"), why="test"))
     back = cut.apply(Rewiring(AddEdge("s", "a"), why="test"))
-    assert taught(lesson()).fitting(cut).fitting(back).edge("s", "a").runs == 0
+    assert taught(lesson()).restrict_to(cut).restrict_to(back).edge("s", "a").runs == 0

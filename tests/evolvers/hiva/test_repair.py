@@ -8,8 +8,8 @@ from selfwire.core.topology import Edge, Node, Topology, find_cycle
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.beliefs import Belief
 from selfwire.evolvers.hiva.config import HivaConfig
-from selfwire.evolvers.hiva.memory import EdgeRecord, Learned
-from selfwire.evolvers.hiva.repair import is_failing, least_helpful, repair
+from selfwire.evolvers.hiva.memory import EdgeRecord, HivaMemory
+from selfwire.evolvers.hiva.repair import is_failing, propose_least_helpful_removal, repair
 from tests.evolvers.hiva.doubles import team
 
 DIAMOND = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
@@ -23,7 +23,7 @@ def edges(workflow: Workflow) -> set[str]:
 def taught(workflow: Workflow, *, solved: int = 5, runs: int = 8, **records: tuple[int, int]) -> Workflow:
     """A workflow whose edges `a__b` have solved and runs."""
     edges = {name.replace("__", "->"): EdgeRecord(solved=s, runs=n) for name, (s, n) in records.items()}
-    return Learned(edges=edges, solved=solved, runs=runs).into(workflow)
+    return HivaMemory(edges=edges, solved=solved, runs=runs).save_to(workflow)
 
 
 def test_a_sound_topology_stays_the_same_object() -> None:
@@ -60,7 +60,7 @@ def test_dead_nodes_and_their_agents_go_to_a_fixed_point() -> None:
     cut = team(("s", "a"), ("a", "b"), ("b", "c"), ("s", "end")).apply(Rewiring(RemoveEdge("b", "c"), why="cut"))
     done = repair(cut)
     assert edges(done.workflow) == {"s->end"}
-    assert set(done.workflow.pool) == {"s", "end"}
+    assert set(done.workflow.agents_by_id) == {"s", "end"}
 
 
 def test_an_agent_with_another_node_and_one_that_never_had_a_node_stay() -> None:
@@ -73,27 +73,27 @@ def test_an_agent_with_another_node_and_one_that_never_had_a_node_stay() -> None
     agents = tuple(Agent(id=name, prompt=name) for name in ("s", "end", "spare"))
     done = repair(Workflow(method="hiva", agents=agents, topology=topology))
     assert set(done.workflow.topology.agents) == {"s", "end"}
-    assert set(done.workflow.pool) == {"s", "end", "spare"}
+    assert set(done.workflow.agents_by_id) == {"s", "end", "spare"}
 
 
 def test_d16_a_source_without_successors_is_joined_to_the_sink() -> None:
     cut = team(("s", "a"), ("a", "end")).apply(Rewiring(RemoveEdge("s", "a"), why="cut"))
     done = repair(cut)
     assert edges(done.workflow) == {"s->end"}
-    assert set(done.workflow.pool) == {"s", "end"}
+    assert set(done.workflow.agents_by_id) == {"s", "end"}
 
 
 @pytest.mark.parametrize(("solved", "runs", "pruned"), [(1, 8, True), (2, 8, False), (0, 7, False), (0, 8, True)])
 def test_d10_pruning_is_smoothed_and_waits_for_eight_runs(solved: int, runs: int, pruned: bool) -> None:
     done = repair(taught(DIAMOND, s__a=(solved, runs)))
     assert ("s->a" not in edges(done.workflow)) is pruned
-    assert ("a" not in done.workflow.pool) is pruned
+    assert ("a" not in done.workflow.agents_by_id) is pruned
 
 
 def test_d10_an_edge_at_the_team_s_own_rate_is_not_pruned() -> None:
     assert repair(taught(DIAMOND, solved=1, runs=8, s__a=(1, 8))).rewirings == ()
-    assert is_failing(EdgeRecord(solved=1, runs=8), Learned(solved=4, runs=8), CONFIG)
-    assert not is_failing(EdgeRecord(solved=1, runs=8), Learned(solved=1, runs=8), CONFIG)
+    assert is_failing(EdgeRecord(solved=1, runs=8), HivaMemory(solved=4, runs=8), CONFIG)
+    assert not is_failing(EdgeRecord(solved=1, runs=8), HivaMemory(solved=1, runs=8), CONFIG)
 
 
 def test_d10_the_last_path_is_never_cut() -> None:
@@ -134,7 +134,7 @@ def workflows(draw: st.DrawFn) -> Workflow:
         ).items()
     }
     grown, _ = first.apply_legal(Rewiring(AddEdge(a, b), why="drawn") for a, b in chosen[seeded:])
-    return Learned(edges=records, solved=draw(st.integers(0, 9)), runs=9).into(grown)
+    return HivaMemory(edges=records, solved=draw(st.integers(0, 9)), runs=9).save_to(grown)
 
 
 @settings(max_examples=300, deadline=None)
@@ -149,26 +149,26 @@ def test_repair_leaves_a_valid_topology_and_is_idempotent(workflow: Workflow) ->
 
 
 def test_the_least_helpful_agent_is_the_one_of_the_lowest_belief() -> None:
-    workflow = Learned(beliefs={"a": Belief(alpha=1, beta=4), "b": Belief(alpha=4, beta=1)}).into(DIAMOND)
-    rewiring = least_helpful(workflow)
+    workflow = HivaMemory(beliefs={"a": Belief(alpha=1, beta=4), "b": Belief(alpha=4, beta=1)}).save_to(DIAMOND)
+    rewiring = propose_least_helpful_removal(workflow)
     assert rewiring is not None
     assert edges(workflow.apply(rewiring)) == {"s->b", "b->end"}
-    assert set(workflow.apply(rewiring).pool) == {"s", "b", "end"}
+    assert set(workflow.apply(rewiring).agents_by_id) == {"s", "b", "end"}
 
 
 def test_removing_a_link_of_a_chain_joins_its_neighbours() -> None:
     line = team(("s", "a"), ("a", "b"), ("b", "end"))
-    rewiring = least_helpful(line)
+    rewiring = propose_least_helpful_removal(line)
     assert rewiring is not None
     assert edges(line.apply(rewiring)) == {"s->b", "b->end"}
-    assert least_helpful(team(("s", "end"))) is None
+    assert propose_least_helpful_removal(team(("s", "end"))) is None
 
 
 @settings(max_examples=100, deadline=None)
 @given(workflows())
 def test_removing_the_least_helpful_agent_leaves_a_valid_topology(workflow: Workflow) -> None:
     sound = repair(workflow).workflow
-    rewiring = least_helpful(sound)
+    rewiring = propose_least_helpful_removal(sound)
     assert (rewiring is None) == (len(sound.topology.nodes) == 2)
     if rewiring is not None:
         assert sound.apply(rewiring).topology.problems() == ()

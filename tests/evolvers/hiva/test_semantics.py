@@ -6,7 +6,7 @@ from selfwire.core.scope import Scope
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.schemas import PromptRewrite
-from selfwire.evolvers.hiva.semantics import Rewritten, evolve_semantics, shown_gradients
+from selfwire.evolvers.hiva.semantics import RewriteResult, evolve_semantics, render_gradients
 from tests.evolvers.hiva.doubles import coach, team
 from tests.scripted import ScriptedModel
 
@@ -19,7 +19,7 @@ def gradient(agent: str = "a", task: str = "t1", **fields: str) -> Gradient:
     return Gradient.model_validate({"task": task, "node": agent, "agent": agent, **told})
 
 
-async def rewritten(model: ScriptedModel, *gradients: Gradient, config: HivaConfig = HivaConfig()) -> Rewritten:
+async def rewritten(model: ScriptedModel, *gradients: Gradient, config: HivaConfig = HivaConfig()) -> RewriteResult:
     return await evolve_semantics(LINE, gradients, coach(model), config, scope=Scope())
 
 
@@ -38,23 +38,23 @@ async def test_d11_an_agent_gets_one_call_over_all_its_gradients() -> None:
     assert "tools (weight 0.3): Search less." in shown
     assert "role (weight 0.7): Read pages." in shown
     assert "<prompt>\nYou are a.\n</prompt>" in shown
-    assert LINE.apply(found.rewirings[0]).pool["a"].prompt == "You read pages."
+    assert LINE.apply(found.rewirings[0]).agents_by_id["a"].prompt == "You read pages."
 
 
 @pytest.mark.parametrize("concerns", ["topology", "none"])
 async def test_the_parser_gates_the_rewrite(concerns: str) -> None:
     model = ScriptedModel()
-    assert await rewritten(model, gradient(concerns=concerns)) == Rewritten()
+    assert await rewritten(model, gradient(concerns=concerns)) == RewriteResult()
     assert not model.asked
 
 
 async def test_nothing_is_rewritten_without_feedback_on_role_or_tools() -> None:
-    assert await rewritten(ScriptedModel(), gradient(system_prompt=" ", overall="Add an agent.")) == Rewritten()
+    assert await rewritten(ScriptedModel(), gradient(system_prompt=" ", overall="Add an agent.")) == RewriteResult()
 
 
 async def test_without_semantic_evolution_nothing_is_asked() -> None:
     config = HivaConfig(semantic_evolution=False)
-    assert await rewritten(ScriptedModel(), gradient(), config=config) == Rewritten()
+    assert await rewritten(ScriptedModel(), gradient(), config=config) == RewriteResult()
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,6 @@ async def test_an_exhausted_budget_stops_the_run() -> None:
 
 
 def test_many_gradients_share_the_room() -> None:
-    shown = shown_gradients(gradient(task=f"t{i}", system_prompt="x" * 5000) for i in range(10))
+    shown = render_gradients(gradient(task=f"t{i}", system_prompt="x" * 5000) for i in range(10))
     assert len(shown) < 9_000
     assert "[t9, critical]" in shown

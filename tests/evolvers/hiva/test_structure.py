@@ -3,17 +3,17 @@ import pytest
 from selfwire.core.edits import AddEdge, RemoveEdge
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.core.topology import Caps
+from selfwire.core.topology import TopologyLimits
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.schemas import TopologyDecision
 from selfwire.evolvers.hiva.structure import (
-    Restructured,
+    StructureResult,
     apply_decisions,
+    count_traffic,
     evolve_topology,
-    offered,
-    traffic,
+    list_operations,
 )
 from tests.evolvers.hiva.doubles import coach, run, team
 from tests.scripted import ScriptedModel
@@ -49,7 +49,7 @@ def test_add_parallel_reports_straight_to_the_aggregator() -> None:
     fork = team(("s", "a"), ("s", "end"), ("a", "end"))
     changed = applied(fork, s=PARALLEL)
     assert edges(changed) == {"s->a", "a->end", "s->checker-dates", "checker-dates->end"}
-    newcomer = changed.pool["checker-dates"]
+    newcomer = changed.agents_by_id["checker-dates"]
     assert newcomer.prompt == PARALLEL.description
     assert edges(applied(LINE, s=PARALLEL)) == {"s->a", "a->end", "s->checker-dates", "checker-dates->end"}
 
@@ -62,8 +62,8 @@ def test_add_serial_comes_between_an_agent_and_all_its_successors() -> None:
 
 def test_a_newcomer_holds_its_parent_s_tools() -> None:
     equipped = LINE.replace(agents=tuple(a.replace(tools=("search",)) if a.id == "s" else a for a in LINE.agents))
-    assert applied(equipped, s=SERIAL).pool["checks-dates"].tools == ("search",)
-    assert applied(equipped, a=SERIAL).pool["checks-dates"].tools == ()
+    assert applied(equipped, s=SERIAL).agents_by_id["checks-dates"].tools == ("search",)
+    assert applied(equipped, a=SERIAL).agents_by_id["checks-dates"].tools == ()
 
 
 def test_remove_and_connect() -> None:
@@ -75,7 +75,7 @@ def test_remove_and_connect() -> None:
 
 def test_newcomers_of_one_iteration_have_different_ids() -> None:
     changed = applied(LINE, a=SERIAL, s=SERIAL)
-    assert {"checks-dates", "checks-dates-2"} <= set(changed.pool)
+    assert {"checks-dates", "checks-dates-2"} <= set(changed.agents_by_id)
     assert edges(changed) == {"s->checks-dates-2", "checks-dates-2->a", "a->checks-dates", "checks-dates->end"}
 
 
@@ -105,7 +105,7 @@ def test_what_a_model_gets_wrong_is_declined(decision: TopologyDecision, reason:
 
 
 def test_d12_a_decision_that_no_longer_fits_is_recorded() -> None:
-    full = team(("s", "a"), ("a", "end"), caps=Caps(nodes=4, successors=5))
+    full = team(("s", "a"), ("a", "end"), caps=TopologyLimits(nodes=4, successors=5))
     changed, done, declined = apply_decisions(full, {"a": SERIAL, "s": SERIAL}, {}, CONFIG)
     assert len(changed.topology.nodes) == 4
     assert [r.by for r in done] == ["a"]
@@ -113,20 +113,20 @@ def test_d12_a_decision_that_no_longer_fits_is_recorded() -> None:
 
 
 def test_what_is_offered_depends_on_threshold_room_and_place() -> None:
-    assert offered(LINE, "s", 0.5, CONFIG) == (
+    assert list_operations(LINE, "s", 0.5, CONFIG) == (
         "ADD_PARALLEL", "ADD_SERIAL", "REMOVE_SUCCESSOR", "CONNECT_TO_AGGREGATOR", "NO_CHANGE",
     )  # fmt: skip
-    assert "ADD_PARALLEL" not in offered(LINE, "s", 0.49, CONFIG)
-    assert offered(LINE, "a", 0.0, CONFIG) == ("ADD_SERIAL", "NO_CHANGE")
-    assert offered(LINE, "end", 1.0, CONFIG) == ("NO_CHANGE",)
-    full = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"), caps=Caps(successors=2))
-    assert offered(full, "s", 1.0, CONFIG) == ("ADD_SERIAL", "REMOVE_SUCCESSOR", "NO_CHANGE")
-    direct = team(("s", "a"), ("s", "end"), ("a", "end"), caps=Caps(successors=2))
-    assert "ADD_PARALLEL" in offered(direct, "s", 1.0, CONFIG)
+    assert "ADD_PARALLEL" not in list_operations(LINE, "s", 0.49, CONFIG)
+    assert list_operations(LINE, "a", 0.0, CONFIG) == ("ADD_SERIAL", "NO_CHANGE")
+    assert list_operations(LINE, "end", 1.0, CONFIG) == ("NO_CHANGE",)
+    full = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"), caps=TopologyLimits(successors=2))
+    assert list_operations(full, "s", 1.0, CONFIG) == ("ADD_SERIAL", "REMOVE_SUCCESSOR", "NO_CHANGE")
+    direct = team(("s", "a"), ("s", "end"), ("a", "end"), caps=TopologyLimits(successors=2))
+    assert "ADD_PARALLEL" in list_operations(direct, "s", 1.0, CONFIG)
 
 
-async def evolved(model: ScriptedModel, *gradients: Gradient, config: HivaConfig = CONFIG) -> Restructured:
-    used = traffic([run(LINE), run(LINE, task="t2")])
+async def evolved(model: ScriptedModel, *gradients: Gradient, config: HivaConfig = CONFIG) -> StructureResult:
+    used = count_traffic([run(LINE), run(LINE, task="t2")])
     return await evolve_topology(
         LINE, gradients, coach(model), config,
         used=used, parallelizability={"t1": 0.2, "t2": 0.6}, scope=Scope(),
@@ -156,12 +156,12 @@ async def test_d12_decisions_are_applied_in_reverse_topological_order() -> None:
 @pytest.mark.parametrize("concerns", ["semantics", "none"])
 async def test_the_parser_gates_the_decision(concerns: str) -> None:
     found = await evolved(ScriptedModel(), gradient("s", concerns=concerns))
-    assert found == Restructured(workflow=LINE)
+    assert found == StructureResult(workflow=LINE)
 
 
 async def test_without_topology_evolution_nothing_is_asked() -> None:
     found = await evolved(ScriptedModel(), gradient("s"), config=HivaConfig(topology_evolution=False))
-    assert found == Restructured(workflow=LINE)
+    assert found == StructureResult(workflow=LINE)
 
 
 async def test_an_invalid_decision_changes_nothing_and_is_recorded() -> None:

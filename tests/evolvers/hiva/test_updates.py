@@ -2,16 +2,22 @@ import pytest
 
 from selfwire.core.edits import AddEdge, RemoveAgent, RemoveNode, Rewiring
 from selfwire.core.errors import ConfigError
-from selfwire.core.topology import Caps
+from selfwire.core.topology import TopologyLimits
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
-from selfwire.evolvers.hiva.distance import UNIFORM, Evidence
+from selfwire.evolvers.hiva.distance import UNIFORM, WeightSample
 from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss
-from selfwire.evolvers.hiva.initial_team import adopted, seed
-from selfwire.evolvers.hiva.kabb import TaskMatch, kabb_router
+from selfwire.evolvers.hiva.initial_team import adopt_workflow, make_initial_workflow
+from selfwire.evolvers.hiva.kabb import TaskMatch, make_kabb_router
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
-from selfwire.evolvers.hiva.memory import Learned, Outcome, Retired
-from selfwire.evolvers.hiva.updates import evidence, kept_learning, outcome, refit_weights, update_beliefs
-from selfwire.evolvers.operations import added_after, newcomer
+from selfwire.evolvers.hiva.memory import HivaMemory, Retired, TrajectoryLesson
+from selfwire.evolvers.hiva.updates import (
+    carry_over_learning,
+    make_lesson,
+    make_weight_sample,
+    refit_weights,
+    update_beliefs,
+)
+from selfwire.evolvers.operations import add_serial, make_newcomer
 from tests.evolvers.hiva.doubles import PROMPTS, known, run, team
 
 LINE = team(("s", "a"), ("a", "end"))
@@ -25,8 +31,8 @@ def gradient(node: str, sentiment: str) -> Gradient:
 
 
 def test_d2_on_success_all_that_ran_is_rewarded() -> None:
-    found = outcome(run(LINE, solved=True), Loss(solved=True), match=MATCH)
-    assert found == Outcome(
+    found = make_lesson(run(LINE, solved=True), Loss(solved=True), match=MATCH)
+    assert found == TrajectoryLesson(
         task="t1",
         solved=True,
         rewards={"a": 1, "end": 1, "s": 1},
@@ -39,7 +45,7 @@ def test_d2_on_success_all_that_ran_is_rewarded() -> None:
 
 def test_on_failure_the_sentiments_are_the_rewards() -> None:
     passed = Backward(gradients=(gradient("end", "neutral"), gradient("a", "critical")))
-    found = outcome(run(LINE), Loss(solved=False), passed)
+    found = make_lesson(run(LINE), Loss(solved=False), passed)
     assert found is not None
     assert found.rewards == {"end": 1, "a": 0}
 
@@ -49,136 +55,136 @@ def test_on_failure_the_sentiments_are_the_rewards() -> None:
     [(Loss(solved=None, error="down"), None), (Loss(solved=False), Backward(error="down"))],
 )
 def test_d13_an_infrastructure_error_teaches_nothing(judged: Loss, passed: Backward | None) -> None:
-    assert outcome(run(LINE), judged, passed) is None
-    assert outcome(run(LINE, solved=True).failed("down"), Loss(solved=True)) is None
-    assert Learned.of(update_beliefs(LINE, [None, None], config=KabbConfig())).iteration == -1
+    assert make_lesson(run(LINE), judged, passed) is None
+    assert make_lesson(run(LINE, solved=True).as_failed("down"), Loss(solved=True)) is None
+    assert HivaMemory.of(update_beliefs(LINE, [None, None], config=KabbConfig())).iteration == -1
 
 
 def test_d7_how_often_candidates_were_left_out_is_counted() -> None:
     fork = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
     whole = run(fork, solved=True)
-    router = kabb_router(fork, Learned(), TaskMatch(indicators={"b": (0.9,) * 4}), KabbConfig())
+    router = make_kabb_router(fork, HivaMemory(), TaskMatch(indicators={"b": (0.9,) * 4}), KabbConfig())
     source = next(step for step in whole.steps if step.node == "s")
     routed = source.replace(routing=router("s", ("a", "b"), known("s")))
     trajectory = whole.replace(steps=(routed, *(s for s in whole.steps if s.node != "s")))
-    found = outcome(trajectory, Loss(solved=True))
+    found = make_lesson(trajectory, Loss(solved=True))
     assert found is not None
     assert found.left_out == 1
-    assert Learned.of(update_beliefs(fork, [found, found], config=KabbConfig())).left_out == 2
+    assert HivaMemory.of(update_beliefs(fork, [found, found], config=KabbConfig())).left_out == 2
 
 
 def test_nodes_that_were_removed_since_do_no_harm() -> None:
-    lesson = outcome(run(team(("s", "gone"), ("gone", "end")), solved=True), Loss(solved=True), match=MATCH)
-    learned = Learned.of(update_beliefs(LINE, [lesson], config=KabbConfig()))
+    lesson = make_lesson(run(team(("s", "gone"), ("gone", "end")), solved=True), Loss(solved=True), match=MATCH)
+    learned = HivaMemory.of(update_beliefs(LINE, [lesson], config=KabbConfig()))
     assert set(learned.beliefs) == {"s", "a", "end"}
     assert set(learned.edges) == {"s->a", "a->end"}
 
 
 def test_updating_fits_the_memory_to_the_rewired_topology() -> None:
-    grown = LINE.apply(added_after(LINE, "s", newcomer(LINE, "s", "Checks."), why="test"))
-    lesson = outcome(run(LINE, solved=True), Loss(solved=True), match=MATCH)
-    learned = Learned.of(update_beliefs(grown, [lesson], config=KabbConfig()))
+    grown = LINE.apply(add_serial(LINE, "s", make_newcomer(LINE, "s", "Checks."), why="test"))
+    lesson = make_lesson(run(LINE, solved=True), Loss(solved=True), match=MATCH)
+    learned = HivaMemory.of(update_beliefs(grown, [lesson], config=KabbConfig()))
     assert set(learned.edges) == {"s->checks", "checks->a", "a->end"}
     assert set(learned.beliefs) == {"s", "a", "end", "checks"}
     assert learned.edge("a", "end").runs == 1
 
 
 def test_a_rejected_candidate_s_lessons_on_survivors_are_kept() -> None:
-    kept = Learned().fitting(LINE).into(LINE)
-    grown = kept.apply(added_after(kept, "s", newcomer(kept, "s", "Checks."), why="test"))
-    lesson = outcome(run(LINE, solved=True), Loss(solved=True), match=MATCH)
+    kept = HivaMemory().restrict_to(LINE).save_to(LINE)
+    grown = kept.apply(add_serial(kept, "s", make_newcomer(kept, "s", "Checks."), why="test"))
+    lesson = make_lesson(run(LINE, solved=True), Loss(solved=True), match=MATCH)
     candidate = update_beliefs(grown, [lesson], config=KabbConfig())
-    merged = kept_learning(kept, candidate)
+    merged = carry_over_learning(kept, candidate)
     assert merged.topology == kept.topology
     assert merged.agents == kept.agents
-    learned = Learned.of(merged)
-    assert learned.belief("a") == Learned.of(candidate).belief("a")
+    learned = HivaMemory.of(merged)
+    assert learned.belief("a") == HivaMemory.of(candidate).belief("a")
     assert learned.belief("a").alpha > 2
     assert set(learned.edges) == {"s->a", "a->end"}
     assert "checks" not in learned.beliefs
 
 
 def test_d19_a_rejected_candidate_s_lessons_on_what_it_removed_are_kept() -> None:
-    kept = Learned().fitting(LINE).into(LINE)
-    grown = kept.apply(added_after(kept, "s", newcomer(kept, "s", "Checks."), why="test"))
-    lessons = [outcome(run(LINE, solved=True), Loss(solved=True)) for _ in range(5)]
+    kept = HivaMemory().restrict_to(LINE).save_to(LINE)
+    grown = kept.apply(add_serial(kept, "s", make_newcomer(kept, "s", "Checks."), why="test"))
+    lessons = [make_lesson(run(LINE, solved=True), Loss(solved=True)) for _ in range(5)]
     passed = Backward(gradients=(gradient("a", "critical"),))
-    lessons += [outcome(run(LINE), Loss(solved=False), passed) for _ in range(5)]
+    lessons += [make_lesson(run(LINE), Loss(solved=False), passed) for _ in range(5)]
     candidate = update_beliefs(grown, lessons, config=KabbConfig())
-    edge = Learned.of(kept_learning(kept, candidate)).edge("s", "a")
+    edge = HivaMemory.of(carry_over_learning(kept, candidate)).edge("s", "a")
     assert (edge.solved, edge.runs) == (5, 10)
     assert edge.synergy == pytest.approx(1.25)
-    assert edge == Learned.of(update_beliefs(kept, lessons, config=KabbConfig())).edge("s", "a")
+    assert edge == HivaMemory.of(update_beliefs(kept, lessons, config=KabbConfig())).edge("s", "a")
 
 
 def test_d19_the_blame_of_an_agent_whose_removal_is_rejected_is_kept() -> None:
-    kept = Learned().fitting(LINE).into(LINE)
+    kept = HivaMemory().restrict_to(LINE).save_to(LINE)
     removal = Rewiring(AddEdge("s", "end"), RemoveNode("a"), RemoveAgent("a"), why="test")
     passed = Backward(gradients=(gradient("a", "critical"),))
-    lessons = [outcome(run(LINE), Loss(solved=False), passed)] * 10
+    lessons = [make_lesson(run(LINE), Loss(solved=False), passed)] * 10
     candidate = update_beliefs(kept.apply(removal), lessons, config=KabbConfig())
-    assert Learned.of(kept_learning(kept, candidate)).belief("a").beta == pytest.approx(12)
-    assert Learned.of(kept_learning(kept, candidate)).retired == Retired()
+    assert HivaMemory.of(carry_over_learning(kept, candidate)).belief("a").beta == pytest.approx(12)
+    assert HivaMemory.of(carry_over_learning(kept, candidate)).retired == Retired()
 
 
 def test_d19_an_accepted_candidate_forgets_what_it_removed_at_the_next_update() -> None:
-    kept = Learned().fitting(LINE).into(LINE)
-    grown = kept.apply(added_after(kept, "s", newcomer(kept, "s", "Checks."), why="test"))
-    lesson = outcome(run(LINE, solved=True), Loss(solved=True))
+    kept = HivaMemory().restrict_to(LINE).save_to(LINE)
+    grown = kept.apply(add_serial(kept, "s", make_newcomer(kept, "s", "Checks."), why="test"))
+    lesson = make_lesson(run(LINE, solved=True), Loss(solved=True))
     accepted = update_beliefs(grown, [lesson], config=KabbConfig())
-    assert set(Learned.of(accepted).retired.edges) == {"s->a"}
-    assert Learned.of(accepted).edge("s", "a").runs == 0
-    assert Learned.of(update_beliefs(accepted, [None], config=KabbConfig())).retired == Retired()
+    assert set(HivaMemory.of(accepted).retired.edges) == {"s->a"}
+    assert HivaMemory.of(accepted).edge("s", "a").runs == 0
+    assert HivaMemory.of(update_beliefs(accepted, [None], config=KabbConfig())).retired == Retired()
 
 
 def test_held_out_runs_are_evidence_for_the_weights() -> None:
-    found = evidence(run(LINE, solved=True), LINE, MATCH)
+    found = make_weight_sample(run(LINE, solved=True), LINE, MATCH)
     assert found is not None
     assert found.solved
     assert found.terms == pytest.approx((0.329584,) * 4, abs=1e-6)  # log(3) * (.2 + .4) / 2
-    assert evidence(run(LINE).failed("down"), LINE, MATCH) is None
+    assert make_weight_sample(run(LINE).as_failed("down"), LINE, MATCH) is None
 
 
 def test_d14_the_weights_are_refitted_once_there_is_enough_evidence() -> None:
-    mixed = [Evidence(terms=(float(i % 2), float(i % 3), 0.5, 0.5), solved=i % 2 == 0) for i in range(20)]
+    mixed = [WeightSample(terms=(float(i % 2), float(i % 3), 0.5, 0.5), solved=i % 2 == 0) for i in range(20)]
     few = refit_weights(LINE, [*mixed[:10], None])
-    assert Learned.of(few).weights == UNIFORM
-    one, two, three, four = Learned.of(refit_weights(few, mixed[10:])).weights
+    assert HivaMemory.of(few).weights == UNIFORM
+    one, two, three, four = HivaMemory.of(refit_weights(few, mixed[10:])).weights
     assert one > 0.35
     assert two < 0.15
     assert (three, four) == pytest.approx((0.25, 0.25), abs=1e-6)
 
 
 def test_the_seed_is_a_singleton() -> None:
-    workflow = seed(PROMPTS, tools=["search"])
+    workflow = make_initial_workflow(PROMPTS, tools=["search"])
     assert workflow.topology.order() == ("source", "aggregator")
     assert workflow.topology.problems() == ()
-    assert workflow.pool["source"].tools == ("search",)
-    assert workflow.pool["aggregator"].kind == "aggregator"
-    assert workflow.pool["aggregator"].tools == ()
+    assert workflow.agents_by_id["source"].tools == ("search",)
+    assert workflow.agents_by_id["aggregator"].kind == "aggregator"
+    assert workflow.agents_by_id["aggregator"].tools == ()
     assert workflow.topology.caps.successors == 5
-    assert seed(PROMPTS, tools=["search"]).fingerprint == workflow.fingerprint
-    assert Learned.of(workflow).edge("source", "aggregator").synergy == 1
+    assert make_initial_workflow(PROMPTS, tools=["search"]).fingerprint == workflow.fingerprint
+    assert HivaMemory.of(workflow).edge("source", "aggregator").synergy == 1
 
 
 HOLDING = LINE.replace(agents=[agent.replace(tools=["search"]) for agent in LINE.agents])
 
 
 def test_an_adopted_team_has_the_caps_of_the_config() -> None:
-    given = adopted(HOLDING, HivaConfig(nodes=4, successors=3))
-    assert given.topology.caps == Caps(nodes=4, successors=3)
+    given = adopt_workflow(HOLDING, HivaConfig(nodes=4, successors=3))
+    assert given.topology.caps == TopologyLimits(nodes=4, successors=3)
     assert given.agents == HOLDING.agents
-    assert adopted(given, HivaConfig(nodes=4, successors=3)) == given
+    assert adopt_workflow(given, HivaConfig(nodes=4, successors=3)) == given
 
 
 def test_an_adopted_team_without_tools_holds_none_and_remembers_none() -> None:
-    learned = Learned().fitting(HOLDING)
+    learned = HivaMemory().restrict_to(HOLDING)
     assert learned.knowledge.has_tool
-    given = adopted(learned.replace(iteration=3).into(HOLDING), HivaConfig(tools=False))
+    given = adopt_workflow(learned.replace(iteration=3).save_to(HOLDING), HivaConfig(tools=False))
     assert {agent.tools for agent in given.agents} == {()}
-    assert Learned.of(given).knowledge.has_tool == ()
-    assert Learned.of(given).iteration == 3
-    assert adopted(HOLDING, HivaConfig(tools=False)).memory == {}
+    assert HivaMemory.of(given).knowledge.has_tool == ()
+    assert HivaMemory.of(given).iteration == 3
+    assert adopt_workflow(HOLDING, HivaConfig(tools=False)).memory == {}
 
 
 @pytest.mark.parametrize("config", [HivaConfig(nodes=2), HivaConfig(successors=1)])
@@ -186,8 +192,11 @@ def test_a_team_beyond_the_caps_is_refused_by_name(config: HivaConfig) -> None:
     fork = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
     told = f"4 nodes with up to 2 successors, .*nodes={config.nodes} and successors={config.successors}"
     with pytest.raises(ConfigError, match=told):
-        adopted(fork, config)
+        adopt_workflow(fork, config)
 
 
 def test_without_tools_nobody_holds_one() -> None:
-    assert seed(PROMPTS, tools=["search"], config=HivaConfig(tools=False)).pool["source"].tools == ()
+    assert (
+        make_initial_workflow(PROMPTS, tools=["search"], config=HivaConfig(tools=False)).agents_by_id["source"].tools
+        == ()
+    )

@@ -6,23 +6,23 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step, ToolUse, Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.prompted_model import Coach
-from selfwire.evolvers.tacomas.initial_team import seed
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.tacomas.initial_team import make_initial_workflow
 from tests.scripted import Answer, ScriptedModel, prompts
 
 PROMPTS = prompts("tacomas")
 QUESTION = Question(id="q1", input="Which bridge is longer?")
 
 
-def coach(**script: Answer | Callable[[str, Scope], Answer]) -> tuple[Coach, ScriptedModel]:
+def coach(**script: Answer | Callable[[str, Scope], Answer]) -> tuple[PromptedModel, ScriptedModel]:
     """A coach over a scripted model."""
     model = ScriptedModel(**script)
-    return Coach(model, PROMPTS), model
+    return PromptedModel(model, PROMPTS), model
 
 
 def team() -> Workflow:
     """The initial team, holding two tools."""
-    return seed(PROMPTS, tools=("search", "calculator"))
+    return make_initial_workflow(PROMPTS, tools=("search", "calculator"))
 
 
 def step(node: str, output: str = "found it", *, error: str | None = None, tool_fails: bool = False) -> Step:

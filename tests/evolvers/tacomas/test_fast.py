@@ -7,9 +7,16 @@ from hypothesis import strategies as st
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Message
-from selfwire.evolvers.tacomas.fast import note_of, noted, refinements, replicated, succeeded, uniform
+from selfwire.evolvers.tacomas.fast import (
+    append_notes,
+    inherit_weights,
+    make_uniform_weights,
+    refine_agents,
+    to_note,
+    update_weights,
+)
 from selfwire.evolvers.tacomas.judge import Contribution
-from selfwire.evolvers.tacomas.messages import message_order, message_shares, weighed
+from selfwire.evolvers.tacomas.messages import order_messages, share_budget, weigh_messages
 from selfwire.evolvers.tacomas.schemas import Refinement
 from tests.evolvers.tacomas.doubles import coach, done, step, team
 
@@ -21,42 +28,42 @@ def by_letter(*values: float) -> dict[str, float]:
 
 
 def test_the_replicator_by_hand() -> None:
-    now = replicated(by_letter(0.5, 0.3, 0.2), by_letter(1, 0.5, 0), rate=1, floor=0)
+    now = update_weights(by_letter(0.5, 0.3, 0.2), by_letter(1, 0.5, 0), rate=1, floor=0)
     assert now == pytest.approx(by_letter(0.661783, 0.240835, 0.097382), abs=1e-6)
-    now = replicated(uniform("abcd"), by_letter(1, 0.5, 0.3, 0), rate=0.5, floor=0)
+    now = update_weights(make_uniform_weights("abcd"), by_letter(1, 0.5, 0.3, 0), rate=0.5, floor=0)
     assert now == pytest.approx(by_letter(0.323623, 0.252037, 0.228053, 0.196287), abs=1e-6)
 
 
 def test_equal_contributions_change_nothing() -> None:
     weights = by_letter(0.5, 0.3, 0.2)
-    assert replicated(weights, by_letter(0.7, 0.7, 0.7), rate=3, floor=0) == pytest.approx(weights)
+    assert update_weights(weights, by_letter(0.7, 0.7, 0.7), rate=3, floor=0) == pytest.approx(weights)
 
 
 def test_d2_weights_keep_a_floor() -> None:
-    now = replicated(uniform("abcd"), by_letter(1, 0.5, 0.3, 0), rate=0.5, floor=0.1)
+    now = update_weights(make_uniform_weights("abcd"), by_letter(1, 0.5, 0.3, 0), rate=0.5, floor=0.1)
     assert now == pytest.approx(by_letter(0.316260, 0.251834, 0.230248, 0.201658), abs=1e-6)
-    bare = floored = uniform("ab")
+    bare = floored = make_uniform_weights("ab")
     for _ in range(10):
-        bare = replicated(bare, by_letter(1, 0), rate=1, floor=0)
-        floored = replicated(floored, by_letter(1, 0), rate=1, floor=0.1)
+        bare = update_weights(bare, by_letter(1, 0), rate=1, floor=0)
+        floored = update_weights(floored, by_letter(1, 0), rate=1, floor=0.1)
     assert bare["b"] == pytest.approx(4.54e-5, rel=0.01)
     assert floored["b"] > 0.05
 
 
 def test_d6_who_was_not_scored_grows_as_the_mean_does() -> None:
-    assert replicated(by_letter(0.5, 0.5), {"a": 0.1}, rate=1, floor=0) == pytest.approx(by_letter(0.5, 0.5))
-    now = replicated(uniform("abc"), {"a": 1.0, "b": 0.0}, rate=1, floor=0)
+    assert update_weights(by_letter(0.5, 0.5), {"a": 0.1}, rate=1, floor=0) == pytest.approx(by_letter(0.5, 0.5))
+    now = update_weights(make_uniform_weights("abc"), {"a": 1.0, "b": 0.0}, rate=1, floor=0)
     assert now["a"] / now["c"] == pytest.approx(now["c"] / now["b"])
 
 
 def test_a_newborn_starts_with_the_survivors_mean() -> None:
-    now = succeeded({"a": 0.4, "b": 0.35, "c": 0.15, "d": 0.1}, ["a", "b", "c", "new"])
+    now = inherit_weights({"a": 0.4, "b": 0.35, "c": 0.15, "d": 0.1}, ["a", "b", "c", "new"])
     assert now == pytest.approx({"a": 0.333333, "b": 0.291667, "c": 0.125, "new": 0.25}, abs=1e-6)
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.floats(0, 1), min_size=1), st.floats(0, 10), st.floats(0, 1))
 def test_weights_stay_a_distribution(scores: dict[str, float], rate: float, floor: float) -> None:
-    now = replicated(uniform("abcdef"), scores, rate=rate, floor=floor)
+    now = update_weights(make_uniform_weights("abcdef"), scores, rate=rate, floor=floor)
     assert sum(now.values()) == pytest.approx(1)
     assert min(now.values()) >= floor / 6 - 1e-12
 
@@ -67,23 +74,23 @@ def mail(source: str, text: str) -> Message:
 
 def test_d1_messages_come_in_the_order_of_their_senders_weights() -> None:
     inbox = [mail("a", "1"), mail("b", "2"), mail("c", "3"), mail("gone", "4")]
-    ordered = message_order(inbox, {"a": 0.2, "b": 0.6, "c": 0.2})
+    ordered = order_messages(inbox, {"a": 0.2, "b": 0.6, "c": 0.2})
     assert [message.source for message in ordered] == ["b", "a", "c", "gone"]
 
 
 def test_d1_the_message_budget_is_shared_by_weight() -> None:
-    assert message_shares([80, 80, 80], [0.5, 0.3, 0.2], 100) == (50, 30, 20)
-    assert message_shares([80, 80, 10], [0.5, 0.3, 0.2], 100) == (56, 33, 10)
-    assert message_shares([10, 20], [0.9, 0.1], 100) == (10, 20)
-    assert message_shares([80, 80], [0, 0], 100) == (50, 50)
-    read = weighed([mail("a", "x" * 500), mail("b", "y" * 500)], {"a": 0.25, "b": 0.75}, 400)
+    assert share_budget([80, 80, 80], [0.5, 0.3, 0.2], 100) == (50, 30, 20)
+    assert share_budget([80, 80, 10], [0.5, 0.3, 0.2], 100) == (56, 33, 10)
+    assert share_budget([10, 20], [0.9, 0.1], 100) == (10, 20)
+    assert share_budget([80, 80], [0, 0], 100) == (50, 50)
+    read = weigh_messages([mail("a", "x" * 500), mail("b", "y" * 500)], {"a": 0.25, "b": 0.75}, 400)
     assert [(message.source, len(message.text)) for message in read] == [("b", 299), ("a", 99)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.floats(0, 1)), max_size=6), st.integers(0, 500))
 def test_shares_fit_the_budget_and_nothing_is_cut_that_fits(parts: list[tuple[int, float]], budget: int) -> None:
     lengths = [length for length, _ in parts]
-    shares = message_shares(lengths, [weight for _, weight in parts], budget)
+    shares = share_budget(lengths, [weight for _, weight in parts], budget)
     assert sum(shares) <= budget
     assert all(share <= length for share, length in zip(shares, lengths, strict=True))
     if sum(lengths) <= budget:
@@ -93,22 +100,22 @@ def test_shares_fit_the_budget_and_nothing_is_cut_that_fits(parts: list[tuple[in
 def test_an_agent_keeps_its_last_refinements() -> None:
     notes: dict[str, tuple[str, ...]] = {}
     for number in range(4):
-        notes = noted(notes, {"a": note_of(UPDATE, number)}, ["a", "b"], keep=3)
+        notes = append_notes(notes, {"a": to_note(UPDATE, number)}, ["a", "b"], keep=3)
     assert [note.split(".")[0] for note in notes["a"]] == ["Round 1", "Round 2", "Round 3"]
     assert "b" not in notes
-    assert noted(notes, {}, ["b"], keep=3) == {}
+    assert append_notes(notes, {}, ["b"], keep=3) == {}
 
 
 def test_a_refinement_that_says_nothing_is_no_note() -> None:
-    assert note_of(Refinement(errors=" ", plan="", kind="memory", update=""), 1) == ""
-    assert note_of(UPDATE, 2) == "Round 2. Fault: one search Next: search twice Tool: one name at a time"
+    assert to_note(Refinement(errors=" ", plan="", kind="memory", update=""), 1) == ""
+    assert to_note(UPDATE, 2) == "Round 2. Fault: one search Next: search twice Tool: one name at a time"
 
 
 async def test_everybody_who_acted_and_was_scored_is_refined() -> None:
     meta, model = coach(Refinement=UPDATE)
     scores = [Contribution(agent=name, score=0.5) for name in ("planner", "searcher", "verifier")]
     ran = done(step("planner"), step("searcher"), step("calculator"), step("verifier", error="down"))
-    notes, usage = await refinements(ran, team(), scores, meta, number=0, goal="a source", scope=Scope())
+    notes, usage = await refine_agents(ran, team(), scores, meta, number=0, goal="a source", scope=Scope())
     assert set(notes) == {"planner", "searcher"}
     assert usage.calls == 2
     assert "a source" in model.asked[0][1]
@@ -117,4 +124,4 @@ async def test_everybody_who_acted_and_was_scored_is_refined() -> None:
 async def test_without_a_valid_diagnosis_there_is_no_note() -> None:
     meta, _ = coach(Refinement=ReplyError("garbage"))
     scores = [Contribution(agent="planner", score=0.5)]
-    assert (await refinements(done(step("planner")), team(), scores, meta, number=0, goal="", scope=Scope()))[0] == {}
+    assert (await refine_agents(done(step("planner")), team(), scores, meta, number=0, goal="", scope=Scope()))[0] == {}

@@ -7,13 +7,13 @@ from selfwire.core.scope import Scope
 from selfwire.evolvers.tacomas.judge import (
     DEFAULT_CHECKLIST,
     Item,
+    assess_contributions,
     checklist_score,
-    contributions,
-    drafted_checklist,
-    failed_items,
-    gated,
+    draft_checklist,
+    gate_score,
     has_evidence,
     judge,
+    list_failed_items,
     mean_contribution,
 )
 from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, ChecklistItem, Contributions, Verdict
@@ -30,24 +30,24 @@ ITEMS = (
 def test_a_checklist_by_hand() -> None:
     assert checklist_score(ITEMS, [True, False, False]) == pytest.approx(2 / 3)
     assert checklist_score(ITEMS, [True, True, True]) == pytest.approx(2 / 3)
-    assert failed_items(ITEMS, [True, False, True]) == ("second", "guessed")
+    assert list_failed_items(ITEMS, [True, False, True]) == ("second", "guessed")
 
 
 def test_an_item_without_a_result_does_not_pass() -> None:
     assert checklist_score(ITEMS, [True]) == pytest.approx(1 / 3)
-    assert failed_items(ITEMS, [True]) == ("second", "guessed")
+    assert list_failed_items(ITEMS, [True]) == ("second", "guessed")
     assert checklist_score(ITEMS, [True, True, False, True, True]) == 1
 
 
 async def test_the_checklist_is_drafted_from_the_question_alone() -> None:
     items = [ChecklistItem(criterion=f" item  {n} ", operator="correctness") for n in (1, 2, 3, 3)]
     meta, model = coach(Checklist=Checklist(items=items))
-    drafted, usage = await drafted_checklist(QUESTION, meta, scope=Scope())
+    drafted, usage = await draft_checklist(QUESTION, meta, scope=Scope())
     assert [item.criterion for item in drafted] == ["item 1", "item 2", "item 3"]
     assert usage.calls == 1
     assert QUESTION.input in model.asked[0][1]
     broken, _ = coach(Checklist=ReplyError("garbage"))
-    assert (await drafted_checklist(QUESTION, broken, scope=Scope()))[0] == DEFAULT_CHECKLIST
+    assert (await draft_checklist(QUESTION, broken, scope=Scope()))[0] == DEFAULT_CHECKLIST
 
 
 def verdicts(*replies: list[bool]) -> ScriptedModel:
@@ -90,9 +90,9 @@ def test_the_evidence_precheck() -> None:
     assert not has_evidence([])
     assert not has_evidence([step("a", "  ")])
     assert not has_evidence([step("a", tool_fails=True)])
-    assert gated(0.9, evidence=False) == 0.3
-    assert gated(0.1, evidence=False) == 0.1
-    assert gated(0.9, evidence=True) == 0.9
+    assert gate_score(0.9, evidence=False) == 0.3
+    assert gate_score(0.1, evidence=False) == 0.1
+    assert gate_score(0.9, evidence=True) == 0.9
 
 
 async def test_contributions_are_gated_and_strangers_are_ignored() -> None:
@@ -100,7 +100,7 @@ async def test_contributions_are_gated_and_strangers_are_ignored() -> None:
     scores = [AgentScore(agent=name, score=0.9, reason="good") for name in (*names, "planner", "stranger")]
     meta, model = coach(Contributions=Contributions(scores=scores))
     ran = done(step("planner"), step("searcher", tool_fails=True), step("reflector"))
-    found, _ = await contributions(ran, [(name, "role") for name in names], meta, scope=Scope())
+    found, _ = await assess_contributions(ran, [(name, "role") for name in names], meta, scope=Scope())
     assert [(one.agent, one.score) for one in found] == [
         ("planner", 0.9),
         ("searcher", 0.3),
@@ -115,7 +115,7 @@ async def test_d6_an_agent_whose_model_failed_is_not_scored() -> None:
     scores = [AgentScore(agent=name, score=1, reason="") for name in ("planner", "searcher")]
     meta, model = coach(Contributions=Contributions(scores=scores))
     ran = done(step("planner"), step("searcher", error="provider down"))
-    found, _ = await contributions(ran, [("planner", ""), ("searcher", "")], meta, scope=Scope())
+    found, _ = await assess_contributions(ran, [("planner", ""), ("searcher", "")], meta, scope=Scope())
     assert [one.agent for one in found] == ["planner"]
     assert "provider down" not in model.asked[0][1]
 
@@ -124,7 +124,7 @@ async def test_the_meta_judge_may_be_asked_about_each_agent_by_itself() -> None:
     scores = [AgentScore(agent=name, score=0.7, reason="") for name in ("planner", "searcher")]
     meta, model = coach(Contributions=Contributions(scores=scores))
     ran = done(step("planner", "my plan"), step("searcher", "my find"))
-    found, usage = await contributions(ran, [("planner", ""), ("searcher", "")], meta, each=True, scope=Scope())
+    found, usage = await assess_contributions(ran, [("planner", ""), ("searcher", "")], meta, each=True, scope=Scope())
     assert [one.agent for one in found] == ["planner", "searcher"]
     assert usage.calls == 2
     assert ["my plan" in text for _, text, *_ in model.asked] == [True, False]
@@ -132,6 +132,6 @@ async def test_the_meta_judge_may_be_asked_about_each_agent_by_itself() -> None:
 
 async def test_without_a_valid_reply_nobody_is_scored() -> None:
     meta, _ = coach(Contributions=ReplyError("garbage"))
-    found, _ = await contributions(done(step("planner")), [("planner", "")], meta, scope=Scope())
+    found, _ = await assess_contributions(done(step("planner")), [("planner", "")], meta, scope=Scope())
     assert found == ()
     assert mean_contribution(found) is None

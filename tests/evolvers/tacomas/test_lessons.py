@@ -8,13 +8,20 @@ from hypothesis import strategies as st
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, Remember, ReplaceAgent, Rewiring, RewritePrompt
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.values import thawed
+from selfwire.core.values import to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.config import SlowConfig
-from selfwire.evolvers.tacomas.lessons import Lesson, described, lessons_from, lessons_of, shown_lessons, with_lessons
+from selfwire.evolvers.tacomas.lessons import (
+    Lesson,
+    derive_lessons,
+    describe_changes,
+    get_lessons,
+    render_lessons,
+    with_lessons,
+)
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.evolvers.tacomas.schemas import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate
-from selfwire.evolvers.tacomas.slow import enforced
+from selfwire.evolvers.tacomas.slow import enforce_budgets
 from tests.evolvers.tacomas.doubles import PROMPTS, QUESTION, team
 
 SHORTCUT = Rewiring(AddEdge("searcher", "reflector"), why="", operation="EDGE_ADD")
@@ -29,21 +36,21 @@ def a_run(*scores: float | None, applied: tuple[Rewiring, ...] = (SHORTCUT,), er
 
 def test_a_change_is_described_by_roles_and_tools_only() -> None:
     replaced = Rewiring(ReplaceAgent("calculator", SEEKER), why="Tas Press", operation="REPLACE")
-    assert described(replaced, ["search"]) == "calculator replaced by a newcomer with search"
+    assert describe_changes(replaced, ["search"]) == "calculator replaced by a newcomer with search"
     born = Rewiring(AddAgent(SEEKER), AddNode(SEEKER.id, SEEKER.id), why="", operation="BIRTH")
-    assert described(born, []) == "birth of a newcomer without tools"
+    assert describe_changes(born, []) == "birth of a newcomer without tools"
     wired = Rewiring(AddEdge(SEEKER.id, "reflector"), why="", operation="EDGE_ADD")
-    assert described(wired, []) == "edge added a newcomer -> reflector"
+    assert describe_changes(wired, []) == "edge added a newcomer -> reflector"
     told = Rewiring(RewritePrompt("searcher", "Tas"), Remember("searcher", "Tas"), why="", operation="FEEDBACK")
-    assert described(told, []) == ""
+    assert describe_changes(told, []) == ""
 
 
 def test_gains_by_hand() -> None:
     learned = with_lessons(team(), [a_run(0.25, 0.75, 0.5), a_run(0.5, 0.5)], tools=[])
-    [lesson] = lessons_of(learned)
+    [lesson] = get_lessons(learned)
     assert (lesson.change, lesson.times, lesson.gain) == ("edge added searcher -> reflector", 3, 0.25)
     assert lesson.mean_gain == 0.0625
-    assert lessons_of(with_lessons(learned, [a_run(0.0, 1.0)], tools=[]))[0].times == 4
+    assert get_lessons(with_lessons(learned, [a_run(0.0, 1.0)], tools=[]))[0].times == 4
     assert learned.topology == team().topology
 
 
@@ -53,10 +60,10 @@ def test_a_round_without_a_score_and_a_run_with_an_error_teach_nothing() -> None
 
 def test_the_meta_model_is_shown_the_strongest_lessons() -> None:
     lessons = [Lesson(change=f"c{n}", times=1, gain=n / 10) for n in range(-3, 5)]
-    shown = shown_lessons(lessons).splitlines()
+    shown = render_lessons(lessons).splitlines()
     assert shown[0] == "c4: 1 times, mean change of the score +0.40"
     assert [line[:2] for line in shown] == ["c4", "c-", "c3", "c-", "c2"]
-    assert shown_lessons([]) == "(none)"
+    assert render_lessons([]) == "(none)"
 
 
 TEXT = st.text(alphabet="qxjvz", min_size=5, max_size=10).map(lambda text: f"zq{text}")
@@ -71,10 +78,10 @@ def test_no_text_of_an_instance_is_in_a_lesson(role: str, goal: str, said: str, 
         agent_feedback=[AgentFeedback(agent="planner", prompt_delta=said, memory_seed=said)],
         global_rationale=said,
     )
-    delta = enforced(team(), update, config=SlowConfig(), prompts=PROMPTS, tools=("search", "calculator"))
+    delta = enforce_budgets(team(), update, config=SlowConfig(), prompts=PROMPTS, tools=("search", "calculator"))
     assert delta.applied
     learned: Workflow = with_lessons(team(), [a_run(0.2, 0.8, applied=delta.applied)], tools=["search"])
-    assert lessons_of(learned)
-    stored = json.dumps(thawed(learned.memory))
+    assert get_lessons(learned)
+    stored = json.dumps(to_plain_json(learned.memory))
     assert not any(text in stored for text in (role, goal, said))
-    assert lessons_from([], []) == []
+    assert derive_lessons([], []) == []

@@ -6,7 +6,15 @@ import pytest
 
 from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
-from selfwire.evolvers.tacomas.rounds import Round, agreement, best_round, changes, figures, is_slow, stop_reason
+from selfwire.evolvers.tacomas.rounds import (
+    Round,
+    changes,
+    compute_figures,
+    count_agreement,
+    find_best_round,
+    find_stop_reason,
+    is_slow,
+)
 
 
 def rounds(*scores: float | None) -> list[Round]:
@@ -14,20 +22,20 @@ def rounds(*scores: float | None) -> list[Round]:
 
 
 def test_d4_the_best_round_wins_and_ties_go_to_the_latest() -> None:
-    assert best_round(rounds(0.5, 0.75, 0.75, 0.25)) == 2
-    assert best_round(rounds(0.5, None)) == 0
-    assert best_round(rounds(None, None)) == 1
+    assert find_best_round(rounds(0.5, 0.75, 0.75, 0.25)) == 2
+    assert find_best_round(rounds(0.5, None)) == 0
+    assert find_best_round(rounds(None, None)) == 1
 
 
 def test_d5_a_confirmed_round_is_the_best() -> None:
     doubtful, sure = rounds(1.0, 0.8)
-    assert best_round([doubtful, sure.replace(confirmed=True)]) == 1
+    assert find_best_round([doubtful, sure.replace(confirmed=True)]) == 1
 
 
 def test_d9_a_round_without_an_answer_is_no_candidate() -> None:
     failed = Round(number=2, goal="", error="the sink failed")
-    assert best_round([*rounds(0.0, 0.0), failed]) == 1
-    assert best_round([failed.replace(number=0)]) is None
+    assert find_best_round([*rounds(0.0, 0.0), failed]) == 1
+    assert find_best_round([failed.replace(number=0)]) is None
 
 
 def test_slow_updates_follow_rounds_1_3_5_and_7() -> None:
@@ -35,7 +43,7 @@ def test_slow_updates_follow_rounds_1_3_5_and_7() -> None:
         return [
             t
             for t in range(limit)
-            if stop_reason(rounds(*[0.1] * (t + 1)), limit=limit) is None
+            if find_stop_reason(rounds(*[0.1] * (t + 1)), limit=limit) is None
             and is_slow(rounds(*[0.1] * (t + 1)), interval=interval)
         ]
 
@@ -52,10 +60,10 @@ def test_another_slow_update_follows_the_next_round_where_it_was_asked_for() -> 
 
 def test_stop_reasons() -> None:
     first, second = rounds(0.1, 0.9)
-    assert stop_reason([first], limit=2) is None
-    assert stop_reason([first, second], limit=2) == "rounds"
-    assert stop_reason([first, second.replace(confirmed=True)], limit=2) == "threshold"
-    assert stop_reason([first, second.replace(control="stop")], limit=3) == "stop"
+    assert find_stop_reason([first], limit=2) is None
+    assert find_stop_reason([first, second], limit=2) == "rounds"
+    assert find_stop_reason([first, second.replace(confirmed=True)], limit=2) == "threshold"
+    assert find_stop_reason([first, second.replace(control="stop")], limit=3) == "stop"
 
 
 def test_mean_changes_by_hand() -> None:
@@ -72,13 +80,13 @@ def test_mean_changes_by_hand() -> None:
 def test_figures_of_a_run() -> None:
     first, second = rounds(0.25, 0.75)
     run = [first.replace(mean=0.4, nodes=5, edges=5, slow=True), second.replace(mean=0.6, nodes=6, edges=7)]
-    found = figures(run, stop="rounds", calls=31)
+    found = compute_figures(run, stop="rounds", calls=31)
     assert (found.best, found.best_score, found.first_score, found.slow_updates) == (1, 0.75, 0.25, 1)
     assert (found.nodes, found.edges, found.calls, found.oracle) == ((5, 6), (5, 7), 31, False)
     assert found.mean_change == pytest.approx(0.2)
     assert found.judged is False
-    assert figures([first, second.replace(confirmed=True)], stop="threshold", calls=9).judged is True
-    assert figures([first.replace(score=None)], stop="rounds", calls=9).judged is None
+    assert compute_figures([first, second.replace(confirmed=True)], stop="threshold", calls=9).judged is True
+    assert compute_figures([first.replace(score=None)], stop="rounds", calls=9).judged is None
 
 
 def graded(judged: bool | None, solved: bool) -> Trajectory:
@@ -91,6 +99,6 @@ def graded(judged: bool | None, solved: bool) -> Trajectory:
 def test_the_judges_agreement_with_the_truth_is_counted_where_both_have_spoken() -> None:
     silent = Trajectory(question=Question(id="q", input="Who?"), workflow="w", error="down")
     found = [graded(True, True), graded(True, False), graded(False, True), graded(False, False), graded(None, True)]
-    assert agreement([*found, graded(True, True), silent]) == {
+    assert count_agreement([*found, graded(True, True), silent]) == {
         "judged": 5, "agreed": 3, "passed_wrong": 1, "failed_right": 1,
     }  # fmt: skip

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from selfwire.core.edits import AddEdge, RemoveEdge
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.core.topology import Policy
+from selfwire.core.topology import ToleratedProblems
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.config import SlowConfig, TacomasConfig
-from selfwire.evolvers.tacomas.meta import death_candidates, shown_agents, shown_graph, slow_update
+from selfwire.evolvers.tacomas.meta import find_death_candidates, propose_slow_update, render_agents, render_graph
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.evolvers.tacomas.schemas import AgentFeedback, BirthDeathPair, EdgeEdit, NewAgent, SlowUpdate
-from selfwire.evolvers.tacomas.slow import Delta, enforced
+from selfwire.evolvers.tacomas.slow import Delta, enforce_budgets
 from tests.evolvers.tacomas.doubles import PROMPTS, QUESTION, coach, team
 
 TOOLS = ("calculator", "search")
@@ -23,7 +23,7 @@ CRITIC = NewAgent(role="Critic", goal="You look for mistakes.", tools=["search",
 
 
 def applied(update: SlowUpdate, workflow: Workflow | None = None, **knobs: Any) -> Delta:
-    return enforced(workflow or team(), update, config=SlowConfig(**knobs), prompts=PROMPTS, tools=TOOLS)
+    return enforce_budgets(workflow or team(), update, config=SlowConfig(**knobs), prompts=PROMPTS, tools=TOOLS)
 
 
 def edges_of(workflow: Workflow) -> set[str]:
@@ -43,15 +43,15 @@ def test_a_replacement_inherits_the_edges_free() -> None:
     assert (found.births, found.deaths, found.edges) == (("critic",), ("calculator",), 0)
     assert found.workflow.topology.edges == team().topology.edges
     assert found.workflow.agent_at("calculator").id == "critic"
-    assert found.workflow.pool["critic"].tools == ("search",)
-    assert "You look for mistakes." in found.workflow.pool["critic"].prompt
+    assert found.workflow.agents_by_id["critic"].tools == ("search",)
+    assert "You look for mistakes." in found.workflow.agents_by_id["critic"].prompt
     assert [one.change for one in found.refused] == ["tool 'teleport' for Critic"]
 
 
 @pytest.mark.parametrize("nobody", ["", "  "])
 def test_a_birth_that_names_nobody_to_die_by_a_blank_is_a_birth(nobody: str) -> None:
     found = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead=nobody, v_new=CRITIC)]))
-    assert "critic" in found.workflow.pool
+    assert "critic" in found.workflow.agents_by_id
     assert [one.change for one in found.refused] == ["tool 'teleport' for Critic"]
 
 
@@ -146,11 +146,13 @@ def test_feedback_reaches_prompt_and_memory() -> None:
         AgentFeedback(agent="nobody", prompt_delta="Hello."),
     ]
     found = applied(SlowUpdate(agent_feedback=told))
-    searcher = found.workflow.pool["searcher"]
-    assert searcher.prompt == f"{team().pool['searcher'].prompt}\n\nQuote the source."
+    searcher = found.workflow.agents_by_id["searcher"]
+    assert searcher.prompt == f"{team().agents_by_id['searcher'].prompt}\n\nQuote the source."
     assert searcher.memory == ("The archive is in Graz.",)
     assert found.refused[0].reason == "there is no such agent"
-    frozen = enforced(team(), SlowUpdate(agent_feedback=told), config=SlowConfig(), prompts=PROMPTS, feedback=False)
+    frozen = enforce_budgets(
+        team(), SlowUpdate(agent_feedback=told), config=SlowConfig(), prompts=PROMPTS, feedback=False
+    )
     assert frozen.workflow == team()
 
 
@@ -173,14 +175,14 @@ def test_the_lineage_starts_at_the_team_before() -> None:
 
 def test_candidates_for_death_by_hand() -> None:
     history = [{"a": 1.0, "b": 0.0}, {"a": 0.1, "b": 0.3, "c": 0.1}, {"a": 0.2, "b": 0.1}]
-    assert death_candidates(history, interval=2, below=0.2) == ("a", "c")
-    assert death_candidates(history, interval=3, below=0.2) == ("b", "c")
+    assert find_death_candidates(history, interval=2, below=0.2) == ("a", "c")
+    assert find_death_candidates(history, interval=3, below=0.2) == ("b", "c")
 
 
 async def test_the_meta_model_is_shown_the_team_and_its_limits() -> None:
     meta, model = coach(SlowUpdate=SlowUpdate())
     rounds = [Round(number=0, goal="", score=0.5, failed=("a source",), weights={"planner": 0.2})]
-    await slow_update(
+    await propose_slow_update(
         team(), rounds, meta, question=QUESTION, trace="", tools={}, config=TacomasConfig(), scope=Scope()
     )
     shown = model.asked[0][1]
@@ -190,7 +192,7 @@ async def test_the_meta_model_is_shown_the_team_and_its_limits() -> None:
 
 async def test_without_a_valid_reply_nothing_changes() -> None:
     meta, _ = coach(SlowUpdate=ReplyError("garbage"))
-    found = await slow_update(
+    found = await propose_slow_update(
         team(), [Round(number=0, goal="")], meta,
         question=QUESTION, trace="", tools={}, config=TacomasConfig(), scope=Scope(),
     )  # fmt: skip
@@ -200,8 +202,8 @@ async def test_without_a_valid_reply_nothing_changes() -> None:
 
 def test_a_replaced_agent_is_known_by_its_own_name() -> None:
     found = applied(SlowUpdate(birth_death_pairs=[BirthDeathPair(v_dead="calculator", v_new=CRITIC)])).workflow
-    assert "planner -> critic, searcher" in shown_graph(found)
-    assert "[critic]" in shown_agents(found, [Round(number=0, goal="")], TacomasConfig())
+    assert "planner -> critic, searcher" in render_graph(found)
+    assert "[critic]" in render_agents(found, [Round(number=0, goal="")], TacomasConfig())
     again = applied(SlowUpdate(graph_edit=[add("critic", "reflector")]), found)
     assert "calculator->reflector" in edges_of(again.workflow)
 
@@ -242,7 +244,7 @@ def test_whatever_the_meta_model_says_the_team_stays_valid(updates: list[SlowUpd
 def check_budgets(before: Workflow, found: Delta, nodes: int) -> None:
     after = found.workflow
     assert after.agent_at(after.topology.sink).id == "reflector"
-    assert after.topology.problems(Policy(cycles=True, loose=True)) == ()
+    assert after.topology.problems(ToleratedProblems(cycles=True, loose=True)) == ()
     assert len(after.topology.nodes) <= nodes
     assert len(found.births) <= 2
     assert len(found.deaths) <= 2
@@ -250,7 +252,7 @@ def check_budgets(before: Workflow, found: Delta, nodes: int) -> None:
     if not found.births and not found.deaths:
         changed = before.topology.diff(after.topology)
         assert len(changed.added_edges) + len(changed.removed_edges) <= 4
-    assert {node.agent for node in after.topology.nodes} == set(after.pool)
+    assert {node.agent for node in after.topology.nodes} == set(after.agents_by_id)
     assert Workflow.model_validate(after.model_dump(mode="json")) == after
 
 

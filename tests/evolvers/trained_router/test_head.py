@@ -14,8 +14,8 @@ from selfwire.evolvers.trained_router import sampling
 from selfwire.evolvers.trained_router.choosers import FixedChooser, LearnedChooser, RandomChooser, draw_layers
 from selfwire.evolvers.trained_router.config import PAPER_HEAD, HeadConfig, SamplingConfig
 from selfwire.evolvers.trained_router.decisions import Chooser, Decision
-from selfwire.evolvers.trained_router.encoding import batched, contexts_of, embedded, pool_vectors, row_texts
-from selfwire.evolvers.trained_router.head import RoutingHead, device_for, entropy, sequence_log_probability
+from selfwire.evolvers.trained_router.encoding import compute_contexts, embed_pool, embed_texts, make_batch, row_texts
+from selfwire.evolvers.trained_router.head import RoutingHead, entropy, get_device, sequence_log_probability
 from selfwire.runtime.embeddings import HashingEmbedder
 
 D = 16
@@ -74,7 +74,7 @@ def test_an_agent_that_is_not_in_the_pool_changes_nothing() -> None:
 def test_the_context_is_the_mean_of_the_set_of_earlier_agents() -> None:
     agents = np.eye(4, dtype=np.float32)
     order = np.array([[[0, 1], [1, -1], [3, 2]]])
-    assert contexts_of(order, agents)[0].tolist() == [[0, 0, 0, 0], [0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0]]
+    assert compute_contexts(order, agents)[0].tolist() == [[0, 0, 0, 0], [0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0]]
 
 
 def test_log_probabilities_are_those_of_the_sampling_rule() -> None:
@@ -160,8 +160,8 @@ async def test_a_decision_recomputed_for_training_is_as_probable_as_it_was_when_
         drawn = await chooser(ROWS[: 1 + seed % 2], POOL, masked=masked, scope=Scope(seed=seed))
         assert not masked & {one for layer in drawn.layers for one in layer}
         decisions.append(Decision(rows=ROWS[: 1 + seed % 2], agents=tuple(agent.id for agent in POOL), layered=drawn))
-    agents = dict(zip([agent.id for agent in POOL], await pool_vectors(POOL, embedder), strict=True))
-    batch = batched(decisions, agents, await embedded(ROWS, embedder), made.config)
+    agents = dict(zip([agent.id for agent in POOL], await embed_pool(POOL, embedder), strict=True))
+    batch = make_batch(decisions, agents, await embed_texts(ROWS, embedder), made.config)
     rows, filled, table, present, free, contexts, order = map(torch.as_tensor, batch)
     logits = (made(rows, filled, table, present, contexts) / 0.1).masked_fill(~free[:, None, :], -math.inf)
     found = sequence_log_probability(logits.double(), order).sum(dim=1)
@@ -223,8 +223,8 @@ async def test_an_agent_that_joins_the_pool_is_chosen_without_training() -> None
 
 
 def test_a_device_that_is_not_there_is_refused() -> None:
-    assert device_for("cpu").type == "cpu"
+    assert get_device("cpu").type == "cpu"
     if not torch.cuda.is_available():
-        assert device_for("auto").type == "cpu"
+        assert get_device("auto").type == "cpu"
         with pytest.raises(ValueError, match="cuda"):
-            device_for("cuda")
+            get_device("cuda")

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from selfwire.evolvers.trained_router.config import TrainConfig, paper_training
-from selfwire.evolvers.trained_router.decisions import Decision, Episode, Layered
-from selfwire.evolvers.trained_router.encoding import batched
+from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow
+from selfwire.evolvers.trained_router.encoding import make_batch
 from selfwire.evolvers.trained_router.head import RoutingHead
-from selfwire.evolvers.trained_router.reinforce import Learner, advantages, decisions_of, returns
+from selfwire.evolvers.trained_router.reinforce import Learner, advantages, compute_returns, get_decisions
 from selfwire.runtime.embeddings import HashingEmbedder
 from tests.evolvers.evomas.doubles import AGENTS, POOL, ROWS, SAMPLING, decided, episode, head
 
@@ -39,15 +39,15 @@ def test_a_baseline_compares_equal_stages_and_falls_back_to_the_first() -> None:
 
 def test_d9_process_rewards_count_from_their_stage_on() -> None:
     one = episode(1.0, decided(("sort",)), decided(("sort",)), decided(("sort",)), process=(1.0, 0.0, 1.0))
-    assert returns([one], stages=4, weight=0.2)[0] == pytest.approx([1.1, 1.05, 1.05])
-    assert returns([one], stages=4)[0] == [1.0, 1.0, 1.0]
+    assert compute_returns([one], stages=4, weight=0.2)[0] == pytest.approx([1.1, 1.05, 1.05])
+    assert compute_returns([one], stages=4)[0] == [1.0, 1.0, 1.0]
 
 
 def test_process_rewards_that_are_missing_are_refused() -> None:
     with pytest.raises(ValueError, match="1 stages have 0 process rewards"):
-        returns([episode(1.0)], stages=4, weight=0.2)
+        compute_returns([episode(1.0)], stages=4, weight=0.2)
     with pytest.raises(ValueError, match="without a reward"):
-        returns([episode(None)], stages=4)
+        compute_returns([episode(None)], stages=4)
 
 
 def test_a_padded_batch_has_the_gradient_of_its_episodes_one_by_one() -> None:
@@ -55,8 +55,8 @@ def test_a_padded_batch_has_the_gradient_of_its_episodes_one_by_one() -> None:
     config, weighted = learner.head.config, [0.9, 0.5, -0.3, -0.2]
 
     def gradient(indices: list[int]) -> list[torch.Tensor]:
-        decisions = decisions_of(MIXED)
-        batch = batched([decisions[i] for i in indices], AGENTS, ROWS, config)
+        decisions = get_decisions(MIXED)
+        batch = make_batch([decisions[i] for i in indices], AGENTS, ROWS, config)
         score, _ = learner.objective(batch, np.array([weighted[i] for i in indices]), 1)
         return list(torch.autograd.grad(score, list(learner.head.parameters())))
 
@@ -68,7 +68,7 @@ def test_a_padded_batch_has_the_gradient_of_its_episodes_one_by_one() -> None:
 
 def test_what_was_rewarded_becomes_more_probable() -> None:
     learner = Learner(head(), TrainConfig(entropy=0.0), SAMPLING)
-    batch = batched(decisions_of(MIXED), AGENTS, ROWS, learner.head.config)
+    batch = make_batch(get_decisions(MIXED), AGENTS, ROWS, learner.head.config)
 
     def log_p() -> float:
         with torch.no_grad():
@@ -138,7 +138,7 @@ def test_agents_that_nobody_knows_are_refused() -> None:
 @pytest.mark.parametrize(("drawn", "masked"), [("nobody", ()), ("sort", ("sort",))])
 def test_what_cannot_have_been_drawn_is_no_decision(drawn: str, masked: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match=f"{drawn} cannot have been drawn"):
-        Decision(rows=("x",), agents=("sort", "paint"), layered=Layered(layers=((drawn,),), masked=masked))
+        Decision(rows=("x",), agents=("sort", "paint"), layered=LayeredWorkflow(layers=((drawn,),), masked=masked))
 
 
 def test_weights_that_are_not_finite_are_refused_before_they_spread() -> None:

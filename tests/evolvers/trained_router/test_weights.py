@@ -13,10 +13,10 @@ from selfwire.evolvers.trained_router.config import TrainConfig
 from selfwire.evolvers.trained_router.reinforce import Learner
 from selfwire.evolvers.trained_router.weights import (
     Weights,
+    get_weights,
     read_weights,
     refuse_other_pool,
-    unpacked,
-    weights_of,
+    unpack_weights,
     write_atomically,
 )
 from tests.evolvers.evomas.doubles import AGENTS, POOL, ROWS, SAMPLING, decided, episode, head
@@ -32,27 +32,27 @@ def trained(updates: int = 3) -> Learner:
 
 
 def restored(weights: Weights) -> Learner:
-    learner = Learner(weights.head(), TrainConfig(), SAMPLING)
+    learner = Learner(weights.make_head(), TrainConfig(), SAMPLING)
     weights.resume(learner)
     return learner
 
 
 def test_training_goes_on_from_a_file_bit_for_bit(tmp_path: Path) -> None:
     straight, path = trained(6), tmp_path / "weights.safetensors"
-    write_atomically(path, weights_of(trained(3), POOL, "e").packed)
+    write_atomically(path, get_weights(trained(3), POOL, "e").packed)
     learner = restored(read_weights(path))
     for _ in range(3):
         learner.update(BATCH, AGENTS, ROWS)
-    assert weights_of(learner, POOL, "e").packed == weights_of(straight, POOL, "e").packed
+    assert get_weights(learner, POOL, "e").packed == get_weights(straight, POOL, "e").packed
 
 
 def test_without_optimiser_state_the_head_is_the_same() -> None:
     learner = trained()
-    slim = unpacked(weights_of(learner, POOL, "e").slim().packed, "here")
+    slim = unpack_weights(get_weights(learner, POOL, "e").without_optimiser().packed, "here")
     assert slim.card.steps is None
     assert slim.card.updates == 3
-    assert len(slim.packed) < len(weights_of(learner, POOL, "e").packed) / 2
-    assert all(torch.equal(a, b) for a, b in zip(slim.head().parameters(), learner.head.parameters(), strict=True))
+    assert len(slim.packed) < len(get_weights(learner, POOL, "e").packed) / 2
+    assert all(torch.equal(a, b) for a, b in zip(slim.make_head().parameters(), learner.head.parameters(), strict=True))
 
 
 def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch
 
 
 def damaged() -> dict[str, bytes]:
-    good = weights_of(trained(1), POOL, "e").packed
+    good = get_weights(trained(1), POOL, "e").packed
     tensors = load(good)
     nan = {**tensors, "query": tensors["query"] * float("nan")}
     metadata = {"selfwire": good[8:].split(b'"selfwire":"')[1].split(b'"}')[0].decode().replace('\\"', '"')}
@@ -105,11 +105,11 @@ def test_a_corrupt_file_is_refused(kind: str, tmp_path: Path) -> None:
     ],
 )
 def test_weights_of_another_schema_say_so_and_the_way_out(number: int, more: str, told: str) -> None:
-    good = weights_of(trained(1), POOL, "e").packed
+    good = get_weights(trained(1), POOL, "e").packed
     card = json.loads(json.loads(good[8 : 8 + int.from_bytes(good[:8], "little")])["__metadata__"]["selfwire"])
     text = json.dumps({**card, "schema_number": number})[:-1] + more + "}"
     with pytest.raises(ConfigError, match=told):
-        unpacked(save(load(good), metadata={"selfwire": text}), "here")
+        unpack_weights(save(load(good), metadata={"selfwire": text}), "here")
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_d10_weights_serve_their_pool_a_grown_one_and_others_on_request() -> None:
-    card = weights_of(trained(1), POOL, "e").card
+    card = get_weights(trained(1), POOL, "e").card
     refuse_other_pool(card, POOL, "e")
     refuse_other_pool(card, (*POOL, Agent(id="tune", prompt="Tune.")), "e")
     rewritten = (POOL[0].replace(role="sweep the floor"), *POOL[1:])

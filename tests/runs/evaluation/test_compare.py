@@ -7,17 +7,17 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
-from selfwire.cli.compare import contestants
+from selfwire.cli.compare import parse_contestants
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
-from selfwire.evals.evaluation.rows import Contestant, read_results
-from selfwire.evals.evaluation.table import Line, difference
-from selfwire.evals.statistics import paired
-from selfwire.runs.evaluation.contamination import seen
-from selfwire.runs.evaluation.lifecycle import checked
-from selfwire.runs.evaluation.pre_evolution import left
-from selfwire.runs.evaluation.request import Entry, EvaluationRequest
+from selfwire.evals.evaluation.rows import SystemInfo, read_results
+from selfwire.evals.evaluation.table import SystemSummary, compute_difference
+from selfwire.evals.statistics import compute_paired_interval
+from selfwire.runs.evaluation.contamination import find_contaminated_tasks
+from selfwire.runs.evaluation.lifecycle import validate_request
+from selfwire.runs.evaluation.pre_evolution import compute_left
+from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.report import STAMP
 
 SIZES = ("--iterations", "1", "--batch", "3", "--gate-tasks", "3", "--train", "6", "--gate-size", "6")
@@ -79,13 +79,13 @@ def test_who_is_evolved_first_is_measured_on_other_tasks_and_its_cost_stands_in_
     assert [(row.task, row.score, row.calls) for row in expected] == [(row.task, row.score, row.calls) for row in rows]
     saved = f"{header.run}-hiva"
     assert hiva.workflow in call(tmp_path, "show", saved).stdout
-    asked = EvaluationRequest(benchmark="archive", tasks=30, entries=(Entry(name="mine", target=saved),))
-    trial = checked(asked, tmp_path)
-    known = seen(trial.workflows.values(), asked, tmp_path)
+    asked = EvaluationRequest(benchmark="archive", tasks=30, entries=(SystemSpec(name="mine", target=saved),))
+    trial = validate_request(asked, tmp_path)
+    known = find_contaminated_tasks(trial.workflows.values(), asked, tmp_path)
     assert known.tasks == 12
-    assert not any(known.holds(task) for task in trial.tasks)
+    assert not any(known.has_task(task) for task in trial.tasks)
     assert len(trial.tasks) == 30
-    plain = checked(asked.replace(entries=(Entry(name="mine", target="single"),)), tmp_path)
+    plain = validate_request(asked.replace(entries=(SystemSpec(name="mine", target="single"),)), tmp_path)
     assert {task.id for task in plain.tasks} != {task.id for task in trial.tasks}
 
 
@@ -93,21 +93,21 @@ def test_a_run_that_is_gone_is_a_caution(tmp_path: Path) -> None:
     evolve = ("evolve", "hiva", "--benchmark", "archive", "--name", "mine", "--no-baselines", "--test", "0", *SIZES)
     assert call(tmp_path, *evolve).exit_code == 0
     assert call(tmp_path, "clean", "--yes").exit_code == 0
-    asked = EvaluationRequest(benchmark="archive", tasks=5, entries=(Entry(name="mine", target="mine"),))
-    [caution] = checked(asked, tmp_path).notices
+    asked = EvaluationRequest(benchmark="archive", tasks=5, entries=(SystemSpec(name="mine", target="mine"),))
+    [caution] = validate_request(asked, tmp_path).notices
     assert "is gone, so nobody knows" in caution
 
 
 def test_names_words_knobs_and_parts_of_contestants() -> None:
-    found = contestants(["hiva", "b=hiva", "cot", "baselines"], {"b": {"routing": {"k": 3}}}, ["b.kabb"])
+    found = parse_contestants(["hiva", "b=hiva", "cot", "baselines"], {"b": {"routing": {"k": 3}}}, ["b.kabb"])
     assert [one.name for one in found[:4]] == ["hiva", "b", "cot", "direct"]
     assert found[0].config == {}
     assert found[1].config == {"kabb": False, "routing": {"k": 3}}
     assert len({one.name for one in found}) == len(found)
     with pytest.raises(ConfigError, match="'c' does not take part; contestants are hiva"):
-        contestants(["hiva"], {"c": {"k": 1}}, [])
+        parse_contestants(["hiva"], {"c": {"k": 1}}, [])
     with pytest.raises(ConfigError, match=r"as hiva\.knob=value"):
-        contestants(["hiva"], {"hiva": 3}, [])
+        parse_contestants(["hiva"], {"hiva": 3}, [])
 
 
 @pytest.mark.parametrize(
@@ -132,28 +132,28 @@ def test_what_cannot_be_compared_is_refused_in_one_line(arguments: tuple[str, ..
 def test_a_part_of_a_run_may_spend_what_the_other_parts_have_left() -> None:
     whole = Budget(calls=100, tokens=None, dollars=2.0, seconds=60)
     spent, own = Usage(calls=70, dollars=1.5, seconds=30), Usage(calls=20, dollars=0.5, seconds=10)
-    assert left(whole, spent, own) == Budget(calls=50, dollars=1.0, seconds=40)
-    assert left(Budget(), spent, own) == Budget()
-    assert left(Budget(calls=10), spent, own) == Budget(calls=0)
+    assert compute_left(whole, spent, own) == Budget(calls=50, dollars=1.0, seconds=40)
+    assert compute_left(Budget(), spent, own) == Budget()
+    assert compute_left(Budget(calls=10), spent, own) == Budget(calls=0)
 
 
-def scored(name: str, *scores: float) -> Line:
-    contestant = Contestant(name=name, target=name, method="single", workflow="w")
+def scored(name: str, *scores: float) -> SystemSummary:
+    contestant = SystemInfo(name=name, target=name, method="single", workflow="w")
     by_task = {f"t{number}": score for number, score in enumerate(scores)}
-    return Line(contestant=contestant, scores=by_task, solved=0, capped=0, spend=Usage())
+    return SystemSummary(contestant=contestant, scores=by_task, solved=0, capped=0, spend=Usage())
 
 
 def test_differences_that_are_all_equal_claim_no_more_than_so_few_tasks_can_exclude() -> None:
-    found = difference(scored("a", 0, 0), scored("b", 0, 0))
+    found = compute_difference(scored("a", 0, 0), scored("b", 0, 0))
     assert found is not None
     unseen = 1 - 0.05**0.5  # of two tasks
     assert (found.value, found.low, found.high, found.n) == pytest.approx((0, -unseen, unseen, 2))
-    ahead = difference(scored("a", *[1] * 10), scored("b", *[0] * 10))
+    ahead = compute_difference(scored("a", *[1] * 10), scored("b", *[0] * 10))
     assert ahead is not None
     assert (ahead.value, ahead.low, ahead.high) == pytest.approx((1, 1 - 2 * (1 - 0.05**0.1), 1))
-    differing = difference(scored("a", 1, 0, 1), scored("b", 0, 0, 0))
-    assert differing == paired([0, 0, 0], [1, 0, 1])
-    assert difference(scored("a", 1), scored("b", 0)) is None
+    differing = compute_difference(scored("a", 1, 0, 1), scored("b", 0, 0, 0))
+    assert differing == compute_paired_interval([0, 0, 0], [1, 0, 1])
+    assert compute_difference(scored("a", 1), scored("b", 0)) is None
 
 
 @pytest.mark.parametrize("place", ["/proc/none/results.jsonl", "."])

@@ -13,8 +13,8 @@ from selfwire.cli.app import build
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, JournalError
 from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
-from selfwire.runs.evaluation.lifecycle import resumed, started
-from selfwire.runs.evaluation.request import Entry, EvaluationRequest
+from selfwire.runs.evaluation.lifecycle import resume_evaluation, start_evaluation
+from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.run import WORKFLOWS, Event
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync
@@ -24,7 +24,7 @@ WHIMS = ("fine", "raise", "fine", "hang", "nan", "leave", "fine", "fine")
 
 
 def request(*targets: str, **changes: Any) -> EvaluationRequest:
-    entries = tuple(Entry(name=target, target=target) for target in targets or ("single",))
+    entries = tuple(SystemSpec(name=target, target=target) for target in targets or ("single",))
     return EvaluationRequest(**{"benchmark": "archive", "tasks": 6, "entries": entries, **changes})
 
 
@@ -37,8 +37,8 @@ def own(folder: Path, *whims: str, grader: str = "capricious") -> EvaluationRequ
 
 
 def evaluated(home: Path, asked: EvaluationRequest, run: str = "r") -> tuple[Header, tuple[TaskRow, ...]]:
-    with started(asked, home, run=run) as evaluation:
-        run_sync(evaluation.go())
+    with start_evaluation(asked, home, run=run) as evaluation:
+        run_sync(evaluation.execute())
     return read_results(home / "runs" / run / "results.jsonl")
 
 
@@ -165,10 +165,10 @@ def test_the_last_event_tells_of_every_row_whether_it_was_stopped_or_not(
 ) -> None:
     monkeypatch.setattr("selfwire.runs.evaluation.run.TOLD_EVERY", 3600.0)
     asked, heard = request("hiva", budget=Budget(calls=calls), calls_per_task=6, concurrency=2), list[Event]()
-    with started(asked, tmp_path) as evaluation:
+    with start_evaluation(asked, tmp_path) as evaluation:
         with contextlib.suppress(BudgetError):
-            run_sync(evaluation.go(heard.append))
-        run_sync(evaluation.written(complete=False))
+            run_sync(evaluation.execute(heard.append))
+        run_sync(evaluation.write_results(complete=False))
         _, rows = read_results(evaluation.out)
     theirs = [event["done"] for event in heard if event["target"] == "hiva"]
     assert theirs == [1, sum(row.target == "hiva" for row in rows)]
@@ -177,12 +177,12 @@ def test_the_last_event_tells_of_every_row_whether_it_was_stopped_or_not(
 def test_rows_that_stand_are_not_run_again_and_errors_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = own(tmp_path, "fine", "raise")
     _, rows = evaluated(tmp_path, asked)
-    journal = Journal.reading(tmp_path / "runs" / "r" / "journal.sqlite")
+    journal = Journal.open_read_only(tmp_path / "runs" / "r" / "journal.sqlite")
     before = journal.spend().calls
     journal.close()
     monkeypatch.setattr(graders, "MENDED", {"raise"})
-    with resumed("r", tmp_path) as evaluation:
-        run_sync(evaluation.go())
+    with resume_evaluation("r", tmp_path) as evaluation:
+        run_sync(evaluation.execute())
         assert evaluation.journal.spend().calls == before
     _, after = read_results(tmp_path / "runs" / "r" / "results.jsonl")
     assert {row.task: row.score for row in rows if row.target == "single"} == {"t0": 1.0, "t1": None}
@@ -287,39 +287,39 @@ def test_a_dry_run_of_an_evolution_takes_the_prices_of_the_home_folder(tmp_path:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"entries": (Entry(name="a", target="nobody"),)}, "there is no workflow 'nobody'"),
-        ({"entries": (Entry(name="trivial", target="hiva"),)}, "is the benchmark's own rule"),
-        ({"entries": (Entry(name="a", target="hiva", config={"magic": 1}),)}, "config of hiva: magic"),
+        ({"entries": (SystemSpec(name="a", target="nobody"),)}, "there is no workflow 'nobody'"),
+        ({"entries": (SystemSpec(name="trivial", target="hiva"),)}, "is the benchmark's own rule"),
+        ({"entries": (SystemSpec(name="a", target="hiva", config={"magic": 1}),)}, "config of hiva: magic"),
         ({"benchmark": "plancraft", "tasks": 9999}, "has 580 tasks"),
     ],
 )
 def test_what_cannot_be_used_is_refused_before_anything_is_written(
     changes: dict[str, Any], told: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(Exception, match=told), started(request(**changes), tmp_path / "home"):
+    with pytest.raises(Exception, match=told), start_evaluation(request(**changes), tmp_path / "home"):
         raise AssertionError("it was started")
     assert not (tmp_path / "home").exists()
 
 
 def test_names_stand_once_and_an_evolution_is_not_resumed_as_an_evaluation(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'a' stands twice"):
-        request(entries=(Entry(name="a", target="hiva"), Entry(name="a", target="dytopo")))
+        request(entries=(SystemSpec(name="a", target="hiva"), SystemSpec(name="a", target="dytopo")))
     call(tmp_path, "evolve", "hiva", "--benchmark", "archive", "--iterations", "0", "--test", "0", "--no-baselines")
     run = next((tmp_path / "runs").iterdir()).name
-    with pytest.raises(JournalError, match="another command"), resumed(run, tmp_path):
+    with pytest.raises(JournalError, match="another command"), resume_evaluation(run, tmp_path):
         raise AssertionError("it was resumed")
-    with pytest.raises(ConfigError, match="there is no run"), resumed("none", tmp_path):
+    with pytest.raises(ConfigError, match="there is no run"), resume_evaluation("none", tmp_path):
         raise AssertionError("it was resumed")
 
 
 def test_a_run_that_ended_before_its_workflows_were_kept_is_not_resumed(tmp_path: Path) -> None:
-    with started(request(), tmp_path, run="r") as evaluation:
+    with start_evaluation(request(), tmp_path, run="r") as evaluation:
         run_sync(evaluation.journal._write(("DELETE FROM notes WHERE name = ?", (WORKFLOWS,))))
-    with pytest.raises(JournalError, match="'r' ended before it had begun"), resumed("r", tmp_path):
+    with pytest.raises(JournalError, match="'r' ended before it had begun"), resume_evaluation("r", tmp_path):
         raise AssertionError("it was resumed")
 
 
 def test_seconds_are_a_budget_too(tmp_path: Path) -> None:
     asked = request(budget=Budget(seconds=0.0))
-    with started(asked, tmp_path) as evaluation, pytest.raises(BudgetError, match="seconds"):
-        run_sync(evaluation.go())
+    with start_evaluation(asked, tmp_path) as evaluation, pytest.raises(BudgetError, match="seconds"):
+        run_sync(evaluation.execute())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from selfwire.evals.evaluation.rows import read_results
-from selfwire.runtime.models import chat_model
+from selfwire.runtime.models import make_chat_model
 from tests import kills
 from tests.runs.evaluation.test_evaluation import comparable
 from tests.wire.server import WireServer, served
@@ -24,7 +24,7 @@ def beginning(server: WireServer) -> tuple[str, ...]:
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.4, 0.8])
 def test_killed_and_resumed_it_repeats_nothing_and_ends_with_the_same_numbers(share: float, tmp_path: Path) -> None:
-    with WireServer(served(chat_model("offline"))) as server:
+    with WireServer(served(make_chat_model("offline"))) as server:
         whole = tmp_path / "whole"
         kills.ended(kills.start(whole, *beginning(server)))
         requests = len(server.asked)
@@ -46,7 +46,7 @@ def test_killed_and_resumed_it_repeats_nothing_and_ends_with_the_same_numbers(sh
 @pytest.mark.skipif(sys.platform == "win32", reason="ends processes otherwise")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_asked_to_end_it_writes_what_there_is_and_says_how_to_go_on(name: str, tmp_path: Path) -> None:
-    with WireServer(served(chat_model("offline"))) as server:
+    with WireServer(served(make_chat_model("offline"))) as server:
         process = kills.start(tmp_path, *beginning(server))
         while server.replied < 12 and process.poll() is None:
             time.sleep(0.01)

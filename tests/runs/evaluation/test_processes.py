@@ -9,10 +9,10 @@ import pytest
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
-from selfwire.runs.evaluation.lifecycle import part_of, resumed, started
+from selfwire.runs.evaluation.lifecycle import open_shard, resume_evaluation, start_evaluation
 from selfwire.runs.evaluation.request import EvaluationRequest, Evolving
-from selfwire.runs.evaluation.shards import Part
-from selfwire.runs.evaluation.worker_processes import WORKERS, done_alone, in_processes, workers_for
+from selfwire.runs.evaluation.shards import Shard
+from selfwire.runs.evaluation.worker_processes import WORKERS, choose_worker_count, run_alone, run_in_processes
 from selfwire.runs.requests import ModelNames
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync
@@ -28,9 +28,9 @@ def asked() -> EvaluationRequest:
 
 
 def one_after_another(home: Path) -> tuple[Header, tuple[TaskRow, ...], int]:
-    with started(asked(), home, run="r") as run:
+    with start_evaluation(asked(), home, run="r") as run:
         run.evolve()
-        run_sync(run.go())
+        run_sync(run.execute())
         spent = run.ledger.spent.calls
     return (*read_results(home / "runs" / "r" / "results.jsonl"), spent)
 
@@ -39,8 +39,8 @@ def one_after_another(home: Path) -> tuple[Header, tuple[TaskRow, ...], int]:
 def test_beside_each_other_or_one_after_another_the_numbers_are_the_same(tmp_path: Path) -> None:
     header, rows, spent = one_after_another(tmp_path / "one")
     home, heard = tmp_path / "two", list[dict[str, Any]]()
-    with started(asked(), home, run="r") as run:
-        lines = in_processes(run, home, 2, heard.append)
+    with start_evaluation(asked(), home, run="r") as run:
+        lines = run_in_processes(run, home, 2, heard.append)
         assert run.ledger.spent.calls == spent
     found_header, found = read_results(home / "runs" / "r" / "results.jsonl")
     assert comparable(found) == comparable(rows)
@@ -48,31 +48,31 @@ def test_beside_each_other_or_one_after_another_the_numbers_are_the_same(tmp_pat
     assert lines[1].contestant.learned
     assert {event["target"] for event in heard} == set(FOUR)
     assert not list((home / "runs" / "r" / "parts").iterdir())
-    journals = [Journal.reading(one / "runs" / "r" / "journal.sqlite") for one in (tmp_path / "one", home)]
+    journals = [Journal.open_read_only(one / "runs" / "r" / "journal.sqlite") for one in (tmp_path / "one", home)]
     assert journals[0].spend().calls == journals[1].spend().calls
     for journal in journals:
         journal.close()
-    with resumed("r", home) as run:
-        assert run_sync(run.go()) == lines
+    with resume_evaluation("r", home) as run:
+        assert run_sync(run.execute()) == lines
         assert run.ledger.spent.calls == spent
 
 
 def test_what_a_process_that_was_killed_has_left_is_taken_over_and_not_repeated(tmp_path: Path) -> None:
     plain = request("single", "cot", tasks=4, command="compare", calls_per_task=4)
-    with started(plain, tmp_path, run="r"):
+    with start_evaluation(plain, tmp_path, run="r"):
         pass
-    part = Part("r", "single", tmp_path)
-    with part_of(part) as alone:  # its parent is gone: nobody joins it
-        run_sync(alone.go())
+    part = Shard("r", "single", tmp_path)
+    with open_shard(part) as alone:  # its parent is gone: nobody joins it
+        run_sync(alone.execute())
         cost = alone.ledger.spent.calls
     assert cost > 0
-    with resumed("r", tmp_path) as run:
+    with resume_evaluation("r", tmp_path) as run:
         assert run.ledger.spent.calls == cost
         assert not part.own.exists()
-        run_sync(run.go())
+        run_sync(run.execute())
     _, found = read_results(tmp_path / "runs" / "r" / "results.jsonl")
-    with started(plain, tmp_path, run="whole") as run:
-        run_sync(run.go())
+    with start_evaluation(plain, tmp_path, run="whole") as run:
+        run_sync(run.execute())
         assert run.ledger.spent.calls == sum(row.calls for row in found)
     _, expected = read_results(tmp_path / "runs" / "whole" / "results.jsonl")
     assert comparable(found) == comparable(expected)
@@ -80,9 +80,9 @@ def test_what_a_process_that_was_killed_has_left_is_taken_over_and_not_repeated(
 
 def test_a_part_knows_what_its_run_has_done(tmp_path: Path) -> None:
     plain = request("single", "cot", tasks=3, command="compare", calls_per_task=4)
-    with started(plain, tmp_path, run="r") as run:
-        run_sync(run.go())
-    assert done_alone(Part("r", "cot", tmp_path)).calls == 0
+    with start_evaluation(plain, tmp_path, run="r") as run:
+        run_sync(run.execute())
+    assert run_alone(Shard("r", "cot", tmp_path)).calls == 0
 
 
 @pytest.mark.slow
@@ -113,13 +113,13 @@ def test_killed_beside_each_other_it_goes_on_and_ends_with_the_same_numbers(tmp_
 )
 def test_what_one_process_counts_is_left_to_one_process(changes: dict[str, object], told: str) -> None:
     bound = request(*FOUR, **changes)
-    assert workers_for(bound, None) == 1
-    assert workers_for(bound, 1) == 1
+    assert choose_worker_count(bound, None) == 1
+    assert choose_worker_count(bound, 1) == 1
     with pytest.raises(ConfigError, match=told):
-        workers_for(bound, 2)
+        choose_worker_count(bound, 2)
 
 
 def test_few_contestants_are_not_worth_a_process_each() -> None:
-    assert workers_for(request(*FOUR[:3]), None) == 1
-    assert workers_for(request(*FOUR), None) <= WORKERS
-    assert workers_for(request(*FOUR), 3) == 3
+    assert choose_worker_count(request(*FOUR[:3]), None) == 1
+    assert choose_worker_count(request(*FOUR), None) <= WORKERS
+    assert choose_worker_count(request(*FOUR), 3) == 3

@@ -6,7 +6,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from selfwire.runtime.offline import critics
-from selfwire.runtime.offline.worker import Said
+from selfwire.runtime.offline.worker import PlainMessage
 
 Reply = TypeVar("Reply", bound=BaseModel)
 
@@ -15,6 +15,9 @@ def replied(schema: type[Reply], *, seed: int = 0, error_rate: float = 0.0, **se
     """The reply to a prompt of these tagged sections."""
     text = "\n".join(f"<{name}>\n{value}\n</{name}>" for name, value in sections.items())
     found = critics.reply(
-        schema.model_json_schema(), [Said("user", text)], lambda purpose: Random(f"{seed} {purpose}"), error_rate
+        schema.model_json_schema(),
+        [PlainMessage("user", text)],
+        lambda purpose: Random(f"{seed} {purpose}"),
+        error_rate,
     )
     return schema.model_validate(found)

@@ -8,7 +8,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.runtime.offline.model import OfflineChat
-from selfwire.runtime.offline.skills import Evidence
+from selfwire.runtime.offline.skills import CriticView
 from selfwire.runtime.offline.vocabulary import FAMILIES
 
 GENERALIST = "You are a helpful assistant. Answer the task."
@@ -43,7 +43,7 @@ async def solved_kinds(prompts: Sequence[str], model: OfflineChat) -> dict[str, 
     tasks = BENCHMARK.splits(0, train=0, gate=0, test=40).test
     kinds: dict[str, list[bool]] = {}
     for task in tasks:
-        feedback = await BENCHMARK.environment.assess(task, await answered(prompts, task, model), scope=Scope())
+        feedback = await BENCHMARK.environment.grade(task, await answered(prompts, task, model), scope=Scope())
         kinds.setdefault(task.kind, []).append(feedback.solved)
     return {kind: sum(solved) / len(solved) for kind, solved in kinds.items()}
 
@@ -78,8 +78,8 @@ def test_missing_steps_are_told_from_what_the_trace_does_not_show() -> None:
     task = "Which was founded earlier, Brol Works or Tas Press?"
     parts = "- Part 1: When was Brol Works founded?\n- Part 2: When was Tas Press founded?\n"
     facts = "- Fact: When was Brol Works founded? = 1901\n- Fact: When was Tas Press founded? = 1907\n"
-    assert MISSING(Evidence(task, "")) == ("split", "look up", "compare")
-    assert MISSING(Evidence(task, parts)) == ("look up", "compare")
-    assert MISSING(Evidence(task, f"{parts}- Passage: x | y")) == ("read", "compare")
-    assert MISSING(Evidence(task, parts + facts)) == ("compare",)
-    assert MISSING(Evidence(task, f"{parts}{facts}- Conclusion: Brol Works")) == ()
+    assert MISSING(CriticView(task, "")) == ("split", "look up", "compare")
+    assert MISSING(CriticView(task, parts)) == ("look up", "compare")
+    assert MISSING(CriticView(task, f"{parts}- Passage: x | y")) == ("read", "compare")
+    assert MISSING(CriticView(task, parts + facts)) == ("compare",)
+    assert MISSING(CriticView(task, f"{parts}{facts}- Conclusion: Brol Works")) == ()

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from selfwire.evolvers.tacomas import schemas
 from selfwire.runtime.offline import critics
 from selfwire.runtime.offline.coevolution import ITEMS
-from selfwire.runtime.offline.vocabulary import active_skills, named_in, paraphrases
+from selfwire.runtime.offline.vocabulary import active_skills, find_skills, paraphrases
 from tests.runtime.offline.replies import replied
 
 COMPARISON = "Which was founded earlier, Brol Works or Tas Press?"
@@ -87,7 +87,7 @@ def test_a_newborn_takes_the_step_that_is_missing() -> None:
     [pair] = born.birth_death_pairs
     assert pair.v_dead is None
     assert pair.v_new is not None
-    assert "compare" in named_in(pair.v_new.goal)
+    assert "compare" in find_skills(pair.v_new.goal)
     assert pair.v_new.tools == ["search"]
     assert [(edit.source, edit.target) for edit in born.graph_edit] == [
         ("planner", "specialist"),

@@ -8,12 +8,12 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
-from selfwire.evals.benchmarks.plancraft import PLANCRAFT, tasks
+from selfwire.evals.benchmarks.plancraft import PLANCRAFT, load_tasks
 from selfwire.runtime.offline import crafting
-from selfwire.runtime.offline.crafting_language import Need, found_recipes, noted_recipe, notes_in, slots_of
+from selfwire.runtime.offline.crafting_language import Need, find_recipes, parse_noted_recipe, parse_notes, parse_slots
 from selfwire.runtime.offline.crafting_layout import Layout, ShortageError
 from selfwire.runtime.offline.model import OfflineChat
-from selfwire.runtime.offline.skills import Evidence, Move, OfferedTool, ToolResult, Work
+from selfwire.runtime.offline.skills import CriticView, OfferedTool, SkillInput, SkillOutput, ToolResult
 from selfwire.runtime.offline.vocabulary import active_skills, family_of, paraphrases
 from selfwire.tools.recipes import recipes_of
 
@@ -40,14 +40,16 @@ MOVES = (
 )
 
 
-def work(*lines: str, results: Sequence[str] = (), tool: bool = False, task: str = TASK, slip: bool = False) -> Work:
+def work(
+    *lines: str, results: Sequence[str] = (), tool: bool = False, task: str = TASK, slip: bool = False
+) -> SkillInput:
     found = tuple(ToolResult("recipe_search", {"item": item}, recipes_of(item)) for item in results)
     peers = (("planner", "\n".join(lines)),) if lines else ()
     tools = (SEARCH,) if tool else ()
-    return Work(task, peers, results=found, tools=tools, slip=slip, rng=random.Random(1))
+    return SkillInput(task, peers, results=found, tools=tools, slip=slip, rng=random.Random(1))
 
 
-def notes(move: Move | None) -> tuple[str, ...]:
+def notes(move: SkillOutput | None) -> tuple[str, ...]:
     assert move is not None
     assert not move.calls
     return move.notes
@@ -57,13 +59,13 @@ def test_every_recipe_that_the_search_lists_is_understood_and_survives_being_not
     from plancraft.environment.recipes import RECIPES
 
     for item in sorted(RECIPES):
-        found = found_recipes(recipes_of(item)) if RECIPES[item] else []
+        found = find_recipes(recipes_of(item)) if RECIPES[item] else []
         assert len(found) >= len(RECIPES[item])
         assert {name for one in found for _, items in one.cells for name in items} == {
             name for recipe in RECIPES[item] for name in recipe.inputs
         }
         for one in found:
-            assert noted_recipe(str(one)) == one
+            assert parse_noted_recipe(str(one)) == one
 
 
 def test_plan_looks_up_the_item_itself_and_chooses_one_recipe() -> None:
@@ -170,14 +172,14 @@ def test_an_easy_recipe_needs_no_skill_and_a_hard_one_does() -> None:
 
 
 def test_a_layout_goes_in_no_circles_and_says_what_lacks() -> None:
-    recipes = map(noted_recipe, ("9 coal from [A1] coal_block", "1 coal_block from [A1] coal"))
+    recipes = map(parse_noted_recipe, ("9 coal from [A1] coal_block", "1 coal_block from [A1] coal"))
     table = Layout({}, {recipe.item: recipe for recipe in recipes if recipe})
     with pytest.raises(ShortageError, match=r"1 coal"):
         table.provide(Need(1, ("coal",)))
 
 
 def test_a_layout_takes_one_item_at_a_time_where_stacks_are_too_small() -> None:
-    recipe = noted_recipe("1 chest from [A1] oak_planks or spruce_planks, [A2] oak_planks or spruce_planks")
+    recipe = parse_noted_recipe("1 chest from [A1] oak_planks or spruce_planks, [A2] oak_planks or spruce_planks")
     assert recipe is not None
     table = Layout({"[I1]": ("oak_planks", 1), "[I2]": ("spruce_planks", 3)}, {"chest": recipe})
     table.provide(Need(2, ("chest",)))
@@ -198,13 +200,13 @@ def test_a_layout_takes_one_item_at_a_time_where_stacks_are_too_small() -> None:
     ],
 )
 def test_critics_name_what_the_trace_does_not_show(trace: str, feedback: str, missing: tuple[str, ...]) -> None:
-    assert crafting.missing(Evidence(task=TASK, trace=trace, feedback=feedback)) == missing
+    assert crafting.missing(CriticView(task=TASK, trace=trace, feedback=feedback)) == missing
 
 
 def test_the_family_is_recognised_by_its_task_alone() -> None:
     assert family_of(TASK) is crafting.FAMILY
-    assert not crafting.recognises("Who designed the harbour of Elmstead?")
-    assert slots_of(TASK) == {"[I1]": ("oak_log", 2), "[I4]": ("coal", 1)}
+    assert not crafting.is_crafting_question("Who designed the harbour of Elmstead?")
+    assert parse_slots(TASK) == {"[I1]": ("oak_log", 2), "[I4]": ("coal", 1)}
 
 
 def test_most_wordings_switch_their_skill_on_and_no_other_of_crafting() -> None:
@@ -256,7 +258,7 @@ async def solved(prompts: Sequence[str], chosen: Sequence[Task]) -> float:
         text = ""
         for prompt in prompts:
             text = await said(prompt, task.input, text)
-        score += (await PLANCRAFT.environment.assess(task, text, scope=Scope())).score
+        score += (await PLANCRAFT.environment.grade(task, text, scope=Scope())).score
     return score / len(chosen)
 
 
@@ -274,11 +276,11 @@ async def solved(prompts: Sequence[str], chosen: Sequence[Task]) -> float:
     ],
 )
 async def test_what_chains_of_skills_solve(prompts: tuple[str, ...], least: float, most: float) -> None:
-    assert least <= await solved(prompts, tasks("val.small")) <= most
+    assert least <= await solved(prompts, load_tasks("val.small")) <= most
 
 
 def test_notes_are_understood_whatever_else_is_said() -> None:
-    known = notes_in(["I think so.", "Need: nothing", "Make 1: nonsense", "move: it", *PLAN])
+    known = parse_notes(["I think so.", "Need: nothing", "Make 1: nonsense", "move: it", *PLAN])
     assert (known.levels, len(known.needs), known.moves, known.open) == (3, 2, (), ())
 
 
@@ -287,5 +289,5 @@ def test_the_tasks_own_examples_are_nobodys_plan_where_a_message_quotes_them() -
     task = f"{TASK}\nWrite one per line:\n{examples}"
     quoted = work("Overall objective:", *task.split("\n"), task=task)
     assert crafting.answer(quoted) == "Nothing is known yet."
-    assert crafting.missing(Evidence(task, task)) == ("plan", "act")
+    assert crafting.missing(CriticView(task, task)) == ("plan", "act")
     assert crafting.answer(work("Done:", examples.split("\n")[1], task=task)) == examples.split("\n")[1]

@@ -1,6 +1,5 @@
 """Critics see what the prompt shows them: each section of it, and nothing else, moves their judgement."""
 
-
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
@@ -9,7 +8,7 @@ from selfwire.runtime.offline import critics
 from selfwire.runtime.offline.gradients import DROP_CUE, PROMPT_CUE, TEAM_CUE
 from selfwire.runtime.offline.neutral import neutral
 from selfwire.runtime.offline.vocabulary import VOCABULARY, active_skills, paraphrases
-from selfwire.runtime.offline.worker import Said
+from selfwire.runtime.offline.worker import PlainMessage
 from tests.runtime.offline.replies import replied
 
 COMPARISON = "Which was founded earlier, Brol Works or Tas Press?"
@@ -158,7 +157,10 @@ def test_self_criticism_goes_by_the_trace() -> None:
 
 
 def test_only_the_users_sections_are_read() -> None:
-    messages = [Said("system", "An example: <task>a</task>"), Said("user", "<task>b <role>x</role></task>")]
+    messages = [
+        PlainMessage("system", "An example: <task>a</task>"),
+        PlainMessage("user", "<task>b <role>x</role></task>"),
+    ]
     assert critics.sections(messages) == {"task": "b <role>x</role>", "role": "x"}
 
 

@@ -8,14 +8,14 @@ import pytest
 from pydantic import BaseModel
 
 from selfwire.evolvers.hera import schemas
-from selfwire.evolvers.hera.planning import described
-from selfwire.runtime.offline.critic_input import Brief
+from selfwire.evolvers.hera.planning import render_agents
+from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.critics import CRITICS
 from selfwire.runtime.offline.orchestration import LEAVE, TAKE, TWICE, WORDINGS, Advice, advice
 from tests.evolvers.hera.doubles import pool
 
 BRIDGE = "In which city was the founder of Acme Works born?"
-POOL = described(pool().agents)
+POOL = render_agents(pool().agents)
 SCHEMAS = (
     schemas.QueryProfile, schemas.TopologyPlan, schemas.Reflection, schemas.LibraryOperations, schemas.FailedAgent,
     schemas.Mutation, schemas.PromptVariant, schemas.Contrast, schemas.PromptDiff,
@@ -27,7 +27,7 @@ def said(schema: type[BaseModel], *, seed: int = 0, errors: float = 0.0, **secti
         return Random(f"{seed} {purpose}")
 
     fields = frozenset(schema.model_json_schema()["properties"])
-    return schema.model_validate(CRITICS[fields](Brief(sections, random, errors)))
+    return schema.model_validate(CRITICS[fields](CriticInput(sections, random, errors)))
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.__name__)

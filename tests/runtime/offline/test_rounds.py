@@ -12,7 +12,7 @@ from selfwire.graphs.prompts import load_prompts
 from selfwire.runtime.offline import critics
 from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.offline.vocabulary import active_skills, paraphrases
-from selfwire.runtime.offline.worker import Said
+from selfwire.runtime.offline.worker import PlainMessage
 
 COMPARISON = "Which was founded earlier, Brol Works or Tas Press?"
 PARTS = "- Part 1: When was Brol Works founded?\n- Part 2: When was Tas Press founded?"
@@ -26,7 +26,7 @@ def said(
 ) -> dict[str, Any]:
     shown = {"task": COMPARISON, "tools": SEARCH, "memory": "nothing yet", **sections}
     text = "\n".join(f"<{name}>\n{value}\n</{name}>" for name, value in shown.items())
-    messages = [Said("system", system), Said("user", text)]
+    messages = [PlainMessage("system", system), PlainMessage("user", text)]
     found = critics.reply(schema.model_json_schema(), messages, lambda purpose: Random(f"0 {purpose}"), err, slip)
     return schema.model_validate(found).model_dump()
 

@@ -1,7 +1,7 @@
 import pytest
 
 from selfwire.runtime.offline import plain
-from selfwire.runtime.offline.skills import PLACES, Family, Skill, instructed
+from selfwire.runtime.offline.skills import PLACES, Family, Skill, find_instructed_skills
 from selfwire.runtime.offline.vocabulary import (
     FAMILIES,
     VOCABULARY,
@@ -51,19 +51,23 @@ def test_a_family_has_at_least_as_many_useless_skills_as_useful_ones(family: Fam
 
 def test_four_in_five_paraphrases_switch_their_skill_on() -> None:
     for name, texts in paraphrases().items():
-        hits = [text for text in texts if name in active_skills(text)[:1] or name in instructed(text, VOCABULARY)]
+        hits = [
+            text
+            for text in texts
+            if name in active_skills(text)[:1] or name in find_instructed_skills(text, VOCABULARY)
+        ]
         assert len(hits) >= 0.8 * len(texts), (name, sorted(set(texts) - set(hits)))
 
 
 def test_few_paraphrases_switch_a_foreign_skill_on() -> None:
     texts = [(name, text) for name, found in paraphrases().items() for text in found]
-    wrong = [(name, text) for name, text in texts if set(instructed(text, VOCABULARY)) - {name}]
+    wrong = [(name, text) for name, text in texts if set(find_instructed_skills(text, VOCABULARY)) - {name}]
     assert len(wrong) <= 0.1 * len(texts), wrong
 
 
 def test_places_are_two() -> None:
     skills = [Skill(name=letter, patterns=(letter * 3,)) for letter in "abc"]
-    assert len(instructed("aaa bbb ccc", skills)) == 3
+    assert len(find_instructed_skills("aaa bbb ccc", skills)) == 3
     assert PLACES == len(active_skills("Brainstorm. Debate. Summarise."))
 
 

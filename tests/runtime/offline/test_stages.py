@@ -1,13 +1,12 @@
 """Planner, evaluator, ensemble and synthesis of the stand-in: symptoms only, and errors at the stated rate."""
 
-
 import pytest
 from pydantic import BaseModel
 
 from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer, Plan
 from selfwire.nodes.ensemble import Choice
 from selfwire.runtime.offline import critics
-from selfwire.runtime.offline.vocabulary import named_in, paraphrases
+from selfwire.runtime.offline.vocabulary import find_skills, paraphrases
 from tests.runtime.offline.replies import replied
 
 COMPARISON = "Which was founded earlier, Brol Works or Tas Press?"
@@ -28,7 +27,7 @@ def test_every_ask_is_recognised_and_its_reply_valid(schema: type[BaseModel], er
 
 def test_a_first_plan_has_a_subtask_per_missing_step() -> None:
     made = replied(Plan, task=COMPARISON, state="(there is no plan yet)", assessment="(nothing yet)")
-    assert [named_in(one.goal)[:1] for one in made.subtasks] == [("split",), ("look up",), ("compare",)]
+    assert [find_skills(one.goal)[:1] for one in made.subtasks] == [("split",), ("look up",), ("compare",)]
     assert all(one.status == "TODO" and not one.id for one in made.subtasks)
     simple = replied(Plan, task="Who founded Brol Works?", state="", assessment="")
     assert len(simple.subtasks) == 1
@@ -44,7 +43,7 @@ def test_a_plan_goes_on_as_it_is_until_a_subtask_has_failed() -> None:
     again = replied(Plan, task=COMPARISON, state=failed, outcome=FACTS, assessment="The subtask has failed for good")
     *_, new = again.subtasks
     assert (new.id, new.status) == ("", "TODO")
-    assert "compare" in named_in(new.goal)
+    assert "compare" in find_skills(new.goal)
     assert new.goal != COMPARE
 
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfwire.core.errors import ToolError
-from selfwire.tools.workbench.calls import OPERATIONS, Call, call, parsed
+from selfwire.tools.workbench.calls import OPERATIONS, Call, call, parse_call
 
 
 def test_there_are_27_operations_of_which_14_change_something() -> None:
@@ -25,11 +25,11 @@ def test_there_are_27_operations_of_which_14_change_something() -> None:
     ],
 )
 def test_calls_are_read_in_every_spelling(text: str) -> None:
-    assert parsed(text) == Call("calendar_delete_event", {"event_id": "00000256"})
+    assert parse_call(text) == Call("calendar_delete_event", {"event_id": "00000256"})
 
 
 def test_arguments_are_texts_in_the_order_of_the_operation() -> None:
-    read = parsed('calendar.create_event(duration=30, event_name="a", event_start="b", participant_email="c")')
+    read = parse_call('calendar.create_event(duration=30, event_name="a", event_start="b", participant_email="c")')
     assert str(read) == ('calendar_create_event(event_name="a", participant_email="c", event_start="b", duration="30")')
 
 
@@ -64,13 +64,13 @@ def test_arguments_are_texts_in_the_order_of_the_operation() -> None:
 )
 def test_what_is_no_call_is_refused_and_never_run(text: str) -> None:
     with pytest.raises(ToolError):
-        parsed(text)
+        parse_call(text)
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_a_call_or_refused(text: str) -> None:
     try:
-        parsed(text)
+        parse_call(text)
     except ToolError:
         return
 
@@ -78,5 +78,5 @@ def test_any_text_is_a_call_or_refused(text: str) -> None:
 @given(st.dictionaries(st.sampled_from(["recipient", "subject", "body"]), st.text(min_size=1, max_size=50)))
 def test_a_call_is_read_as_it_was_written(arguments: dict[str, str]) -> None:
     written = call("email_send_email", arguments)
-    assert parsed(str(written)) == written
+    assert parse_call(str(written)) == written
     assert "\n" not in str(written)

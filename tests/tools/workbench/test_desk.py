@@ -11,9 +11,9 @@ from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
 from selfwire.core.errors import ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.nodes.agent import agent_act
+from selfwire.nodes.agent import make_agent_runner
 from selfwire.runtime.journal import Journal
-from selfwire.runtime.journalled_tools import journalled
+from selfwire.runtime.journalled_tools import add_journal
 from selfwire.tools.workbench.calls import call
 from selfwire.tools.workbench.desk import DESKS, Desks, desk_tools
 from selfwire.tools.workbench.tables import Row, Tables
@@ -104,7 +104,7 @@ class Scripted:
     def __init__(self, stop: int) -> None:
         self.stop = stop
 
-    async def reply(
+    async def generate(
         self,
         messages: Sequence[ChatMessage],
         *,
@@ -126,7 +126,7 @@ class Scripted:
         name, arguments = wishes[len(results)]
         return Reply(content="", tool_calls=(ToolCall(id=str(len(results)), name=name, arguments=arguments),))
 
-    async def ask(self, *_: Any, **__: Any) -> Any:
+    async def generate_structured(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError
 
 
@@ -134,10 +134,10 @@ class Scripted:
 async def test_a_run_that_goes_on_after_a_stop_finds_the_same_tables(stop: int) -> None:
     agent = Agent(id="solve", role="works", prompt="Work.", tools=tuple(TOOLS))
     journal = Journal.memory()
-    act = agent_act(Scripted(stop), journalled(desk_tools(office), journal))
+    act = make_agent_runner(Scripted(stop), add_journal(desk_tools(office), journal))
     with pytest.raises(KeyboardInterrupt):
         await act(agent, Question(id="t", input="?"), (), scope=AT)
-    resumed = agent_act(Scripted(99), journalled(desk_tools(office), journal))  # as in a new process
+    resumed = make_agent_runner(Scripted(99), add_journal(desk_tools(office), journal))  # as in a new process
     step = await resumed(agent, Question(id="t", input="?"), (), scope=AT)
     journal.close()
     assert step.output == "Nothing was found."

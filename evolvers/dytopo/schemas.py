@@ -3,15 +3,11 @@
 from functools import cache
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import Field, create_model
+
+from selfwire.core.reply_schema import ReplySchema
 
 Checked = Literal["pass", "fail", "open"]
-
-
-class ReplySchema(BaseModel):
-    """A reply with exactly these fields."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class Note(ReplySchema):

@@ -2,15 +2,11 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from selfwire.core.reply_schema import ReplySchema
 
 Tag = Literal["TODO", "DONE", "FAILED", "NEED-REFINE"]
-
-
-class ReplySchema(BaseModel):
-    """A reply with exactly these fields."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class PlannedSubtask(ReplySchema):

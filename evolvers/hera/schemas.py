@@ -2,18 +2,14 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from selfwire.core.reply_schema import ReplySchema
 
 QueryType = Literal["bridge", "intersection", "comparison", "temporal", "causal", "ambiguous", "other"]
 """The paper's types of question (App. D.1), and one for whatever is none of them."""
 Difficulty = Literal["easy", "medium", "hard"]
 Operation = Literal["ADD", "MERGE", "PRUNE", "KEEP"]
-
-
-class ReplySchema(BaseModel):
-    """A reply with exactly these fields."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class QueryProfile(ReplySchema):

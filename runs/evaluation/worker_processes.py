@@ -5,6 +5,7 @@ do in one process; so the rows are the same however many processes there are, an
 number of them.
 """
 
+import math
 import multiprocessing
 import os
 import signal
@@ -187,7 +188,7 @@ class _ProgressForwarder:
 
     name: str
     listeners: Sequence[Heard]
-    latest: float = field(default=0.0, init=False)
+    latest: float = field(default=-math.inf, init=False)
 
     def __call__(self, event: Event) -> None:
         """An event of the measuring."""

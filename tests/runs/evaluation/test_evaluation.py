@@ -4,6 +4,7 @@ import contextlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from selfwire.cli.app import build
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, JournalError
 from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
+from selfwire.graphs.evolution.nodes import ELAPSED
 from selfwire.runs.evaluation.lifecycle import resume_evaluation, start_evaluation
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.run import WORKFLOWS, Event
@@ -159,11 +161,12 @@ def test_a_budget_stops_it_and_resumed_it_ends_like_one_that_was_not_stopped(tmp
     assert comparable(rows) == comparable(expected)
 
 
-@pytest.mark.parametrize("calls", [12, 500])
+@pytest.mark.parametrize(("calls", "uptime"), [(12, 1e6), (500, 1e6), (500, 60.0)])
 def test_the_last_event_tells_of_every_row_whether_it_was_stopped_or_not(
-    calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    calls: int, uptime: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("selfwire.runs.evaluation.run.TOLD_EVERY", 3600.0)
+    monkeypatch.setattr("selfwire.runs.evaluation.run.time", SimpleNamespace(monotonic=lambda: uptime))
     asked, heard = request("hiva", budget=Budget(calls=calls), calls_per_task=6, concurrency=2), list[Event]()
     with start_evaluation(asked, tmp_path) as evaluation:
         with contextlib.suppress(BudgetError):
@@ -172,6 +175,12 @@ def test_the_last_event_tells_of_every_row_whether_it_was_stopped_or_not(
         _, rows = read_results(evaluation.out)
     theirs = [event["done"] for event in heard if event["target"] == "hiva"]
     assert theirs == [1, sum(row.target == "hiva" for row in rows)]
+
+
+def test_the_time_is_noted_on_a_machine_that_has_just_started(tmp_path: Path) -> None:
+    with start_evaluation(request(), tmp_path) as evaluation:
+        run_sync(evaluation._note_time(0.01))
+        assert run_sync(evaluation.journal.get_note(ELAPSED)) is not None
 
 
 def test_rows_that_stand_are_not_run_again_and_errors_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,10 @@
 """Contestants in processes of their own: the same numbers, one journal in the end, nothing repeated after a stop."""
 
 import time
+from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +15,14 @@ from selfwire.evals.evaluation.rows import Header, TaskRow, read_results
 from selfwire.runs.evaluation.lifecycle import open_shard, resume_evaluation, start_evaluation
 from selfwire.runs.evaluation.request import EvaluationRequest, Evolving
 from selfwire.runs.evaluation.shards import Shard
-from selfwire.runs.evaluation.worker_processes import WORKERS, choose_worker_count, run_alone, run_in_processes
+from selfwire.runs.evaluation.worker_processes import (
+    PAUSE,
+    WORKERS,
+    _ProgressForwarder,
+    choose_worker_count,
+    run_alone,
+    run_in_processes,
+)
 from selfwire.runs.requests import ModelNames
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync
@@ -55,6 +65,17 @@ def test_beside_each_other_or_one_after_another_the_numbers_are_the_same(tmp_pat
     with resume_evaluation("r", home) as run:
         assert run_sync(run.execute()) == lines
         assert run.ledger.spent.calls == spent
+
+
+def test_the_first_event_is_passed_on_by_a_machine_that_has_just_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("selfwire.runs.evaluation.worker_processes.time", SimpleNamespace(monotonic=lambda: PAUSE / 2))
+    listener: SimpleQueue[dict[str, Any]] = get_context("spawn").SimpleQueue()
+    tell = _ProgressForwarder("hiva", [listener])
+    for done in (1, 2):
+        tell({"target": "hiva", "done": done, "total": 9})
+    assert not listener.empty()
+    assert listener.get()["done"] == 1
+    assert listener.empty()
 
 
 def test_what_a_process_that_was_killed_has_left_is_taken_over_and_not_repeated(tmp_path: Path) -> None:

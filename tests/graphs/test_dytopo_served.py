@@ -59,7 +59,7 @@ def served(server: WireServer, **options: Any) -> Any:
 
 def test_a_provider_is_asked_for_strict_objects(wire_server: WireServer) -> None:
     wire_server.answer = Provider()
-    result = served(wire_server, seed="math").compile().invoke({"question": "What is 3 + 4?"})
+    result = served(wire_server, initial="math").compile().invoke({"question": "What is 3 + 4?"})
     assert result["answer"] == "7"
     assert asked(wire_server) == {"ProblemParser": 3, "Solver": 3, "Verifier": 3, "Manager": 3}
     forms = [one.body["response_format"]["json_schema"] for one in wire_server.asked]
@@ -71,7 +71,7 @@ def test_a_provider_is_asked_for_strict_objects(wire_server: WireServer) -> None
 def test_a_worker_that_keeps_failing_is_left_out_and_named(wire_server: WireServer) -> None:
     wire_server.answer = Provider()
     wire_server.picky = lambda body: Fault(status=400) if speaker(body) == "ProblemParser" else None
-    result = served(wire_server, seed="math").compile().invoke({"question": "What is 3 + 4?"})
+    result = served(wire_server, initial="math").compile().invoke({"question": "What is 3 + 4?"})
     report = Report.of(result)
     assert report.answer == "7"
     assert all([*one.failed] == ["ProblemParser"] for one in report.rounds)
@@ -134,7 +134,7 @@ async def test_workers_of_a_round_ask_at_the_same_moment(form: str, wire_server:
     wire_server.answer = Meeting(24)
     agents = [Agent(id=f"w{at}", prompt="You work.") for at in range(24)]
     crowd = make_team(agents, Domain(name="own", answerers=tuple(agent.id for agent in agents)), manager="Lead.")
-    machine = served(wire_server, seed=crowd, config=DytopoConfig(rounds=1, manager=False)).compile()
+    machine = served(wire_server, initial=crowd, config=DytopoConfig(rounds=1, manager=False)).compile()
     given = {"question": "Who is here?"}
     result = await asyncio.to_thread(machine.invoke, given) if form == "sync" else await machine.ainvoke(given)
     assert result["answer"] == "here"

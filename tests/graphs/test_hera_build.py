@@ -68,7 +68,7 @@ def test_with_evolution_off_one_team_answers_and_its_steps_are_streamed() -> Non
 
 
 async def test_with_evolution_on_a_group_is_compared_and_the_best_answer_given() -> None:
-    graph, again = (built(assess=assess, config=HeraConfig(group=3)).compile() for _ in range(2))
+    graph, again = (built(grader=assess, config=HeraConfig(group=3)).compile() for _ in range(2))
     chunks = [c async for c in graph.astream(ASKED, context=EVOLVE, subgraphs=True, stream_mode="updates")]
     assert [node for path, update in chunks if not path for node in update] == [*FIRST, *LEARNS]
     inner = [node for path, update in chunks if path for node in update]
@@ -93,22 +93,22 @@ def test_a_member_that_nobody_could_plan_for_is_left_out_of_its_group() -> None:
         return OrchestraChat(script={**SCRIPT, "TopologyPlan": planned})
 
     group = HeraConfig(group=3)
-    result = built(failing(1), assess=assess, config=group).compile().invoke(ASKED, context=EVOLVE)
+    result = built(failing(1), grader=assess, config=group).compile().invoke(ASKED, context=EVOLVE)
     assert len({one["sample"] for one in result["trajectories"]}) == len(result["trajectories"]) == 2
     assert result["answer"] == "I heard calculator"
     with pytest.raises(ModelError, match="the provider is down"):
-        built(failing(3), assess=assess, config=group).compile().invoke(ASKED, context=EVOLVE)
+        built(failing(3), grader=assess, config=group).compile().invoke(ASKED, context=EVOLVE)
 
 
 def test_a_group_that_scores_nothing_is_mutated_once() -> None:
     model = OrchestraChat(script={**SCRIPT, "TopologyPlan": by_sample(SHORT)})
-    graph = built(model, assess=assess, config=HeraConfig(group=2, rope=False)).compile()
+    graph = built(model, grader=assess, config=HeraConfig(group=2, rope=False)).compile()
     nodes = [n for update in graph.stream(ASKED, context=EVOLVE, stream_mode="updates") for n in update]
     assert nodes == [*FIRST, "rank", "mutate_topology", "rollout", "rank", "keep"]
 
 
 def test_a_thread_keeps_what_it_has_learned_for_the_next_question(tmp_path: Path) -> None:
-    graph = built(assess=assess).compile(checkpointer=sqlite_saver(tmp_path / "threads.sqlite"))
+    graph = built(grader=assess).compile(checkpointer=sqlite_saver(tmp_path / "threads.sqlite"))
     config: Any = {"configurable": {"thread_id": "t"}}
     first = graph.invoke(ASKED, config, context=EVOLVE)
     after = graph.invoke({"question": "What are you?"}, config)
@@ -142,7 +142,7 @@ def test_the_offline_model_answers_and_learns_without_a_key() -> None:
 
 async def test_what_a_run_learns_is_saved_and_taken_up() -> None:
     library = open_library(":memory:")
-    graph = built(assess=assess, library=library).compile()
+    graph = built(grader=assess, library=library).compile()
     result = await graph.ainvoke(ASKED, {"configurable": {"thread_id": "t"}}, context=EVOLVE)
     saved = await library.load("hera")
     assert saved == workflow_of(result)
@@ -156,11 +156,11 @@ def test_what_cannot_be_used_is_refused_before_anything_is_paid() -> None:
     with pytest.raises(ConfigError, match="nothing says what its answers are worth"):
         built(model).compile().invoke(ASKED, context=EVOLVE)
     with pytest.raises(ConfigError, match="edited for this run only"):
-        built(model, assess=assess).compile().invoke(ASKED, context={**EVOLVE, "prompt_retriever": "x"})
+        built(model, grader=assess).compile().invoke(ASKED, context={**EVOLVE, "prompt_retriever": "x"})
     with pytest.raises(ConfigError, match="not blank"):
         built(model).compile().invoke({"question": " "})
     with pytest.raises(ConfigError, match="belongs to 'hiva'"):
-        built(model, seed=trio())
+        built(model, initial=trio())
     assert model.objects == []
 
 
@@ -181,7 +181,7 @@ def test_a_budget_binds_and_a_group_without_an_answer_says_why() -> None:
                 raise RuntimeError("the provider is down")
             return super()._generate(messages, stop, run_manager, **kwargs)
 
-    graph = built(Down(), assess=assess).compile()
+    graph = built(Down(), grader=assess).compile()
     for context in ({}, EVOLVE):
         with pytest.raises(TaskError, match="the provider is down"):
             graph.invoke(ASKED, context=context)

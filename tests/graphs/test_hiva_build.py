@@ -87,9 +87,9 @@ def test_agents_use_tools_of_either_kind(name: str, arguments: dict[str, Any], r
         ({"tools": [Measure("a tool")]}, "rename"),
         ({"model": "gpt"}, "unknown model 'gpt'"),
         ({"name": "my team"}, "name 'my team'"),
-        ({"seed": "best"}, "seed 'best' cannot be looked up"),
-        ({"seed": trio().replace(method="hera")}, "belongs to 'hera'"),
-        ({"seed": trio().replace(agents=[a.replace(tools=["saw"]) for a in trio().agents])}, "hold saw.*pass the"),
+        ({"initial": "best"}, "seed 'best' cannot be looked up"),
+        ({"initial": trio().replace(method="hera")}, "belongs to 'hera'"),
+        ({"initial": trio().replace(agents=[a.replace(tools=["saw"]) for a in trio().agents])}, "hold saw.*pass the"),
         ({"model": ScriptedChat(), "budget": Budget(dollars=1)}, "price"),
     ],
 )
@@ -101,12 +101,12 @@ def test_what_cannot_be_used_is_refused_while_building(options: dict[str, Any], 
 def test_a_seed_is_a_workflow_or_a_file(tmp_path: Path) -> None:
     write_workflow(trio(), tmp_path / "trio.json")
     for seed in (trio(), tmp_path / "trio.json", str(tmp_path / "trio.json")):
-        assert first_workflow(built(ScriptedChat(), seed=seed)) == trio()
+        assert first_workflow(built(ScriptedChat(), initial=seed)) == trio()
 
 
 def test_a_seed_team_obeys_the_switches_and_caps_of_the_config() -> None:
     holding = trio().replace(agents=[agent.replace(tools=["weigh"]) for agent in trio().agents])
-    options: dict[str, Any] = {"seed": holding, "tools": [weigh]}
+    options: dict[str, Any] = {"initial": holding, "tools": [weigh]}
     model = ScriptedChat(calls_tool=("weigh", {"thing": "a cat"}))
     given = first_workflow(built(model, config=HivaConfig(tools=False, nodes=4, successors=2), **options))
     assert {agent.tools for agent in given.agents} == {()}
@@ -119,9 +119,9 @@ def test_a_seed_team_obeys_the_switches_and_caps_of_the_config() -> None:
 async def test_a_seed_is_a_reference_in_the_library(library: WorkflowLibrary) -> None:
     await library.save("three", trio(), run="r", step=1)
     for seed in ("three", "three@r.1", trio().fingerprint):
-        assert first_workflow(built(ScriptedChat(), seed=seed, library=library)) == trio()
+        assert first_workflow(built(ScriptedChat(), initial=seed, library=library)) == trio()
     with pytest.raises(LibraryError, match="there is no workflow 'four'"):
-        built(ScriptedChat(), seed="four", library=library)
+        built(ScriptedChat(), initial="four", library=library)
 
 
 async def test_without_a_seed_it_starts_from_the_head_of_its_name(library: WorkflowLibrary) -> None:

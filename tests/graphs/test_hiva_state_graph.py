@@ -83,7 +83,7 @@ async def test_the_offline_model_runs_and_evolves_without_a_key(form: str) -> No
 
 @FORMS
 async def test_inner_steps_are_streamed(form: str) -> None:
-    graph = built(ScriptedChat(), seed=trio()).compile()
+    graph = built(ScriptedChat(), initial=trio()).compile()
     options: Any = {"subgraphs": True, "stream_mode": "updates"}
     if form == "sync":
         chunks = list(graph.stream(ASKED, **options))
@@ -95,7 +95,7 @@ async def test_inner_steps_are_streamed(form: str) -> None:
 
 
 def test_without_evolution_nothing_is_learned() -> None:
-    result = built(ScriptedChat(), seed=trio()).compile().invoke(ASKED)
+    result = built(ScriptedChat(), initial=trio()).compile().invoke(ASKED)
     assert Workflow.model_validate(result["workflow"]) == trio()
     assert result["iteration"] == 0
     assert result["oracle"] is False
@@ -113,7 +113,7 @@ def test_without_an_environment_the_team_learns_from_its_own_criticism() -> None
 @FORMS
 async def test_with_an_environment_it_evolves_until_the_answer_is_right(form: str) -> None:
     judge = Judge(satisfied_at=2)
-    graph = built(ScriptedChat(), assess=judge).compile()
+    graph = built(ScriptedChat(), grader=judge).compile()
     result = await run(form, graph, ASKED, context=hiva.HivaContext(evolve=True, iterations=5))
     assert judge.seen == [("What am I?", "answer 2"), ("What am I?", "answer 5")]
     assert result["answer"] == "answer 5"
@@ -122,7 +122,7 @@ async def test_with_an_environment_it_evolves_until_the_answer_is_right(form: st
 
 def test_without_env_nobody_asks_the_environment() -> None:
     judge = Judge(satisfied_at=1)
-    graph = built(ScriptedChat(), assess=judge, config=HivaConfig(environment=False)).compile()
+    graph = built(ScriptedChat(), grader=judge, config=HivaConfig(environment=False)).compile()
     result = graph.invoke(ASKED, context={**EVOLVE, "iterations": 2})
     assert judge.seen == []
     assert (result["oracle"], result["solved"], result["iteration"]) == (False, False, 2)
@@ -160,14 +160,14 @@ async def test_what_was_left_out_and_what_reflection_cost_is_noted() -> None:
 
 
 def test_a_round_that_rewrites_nothing_has_no_rewirings_in_its_lineage() -> None:
-    graph = built(ScriptedChat(), assess=Judge(satisfied_at=2)).compile()
+    graph = built(ScriptedChat(), grader=Judge(satisfied_at=2)).compile()
     result = graph.invoke(ASKED, context={"evolve": True, "iterations": 5})
     assert result["workflow"]["lineage"]["rewirings"] == []
 
 
 def test_it_stops_after_the_rounds_that_were_allowed() -> None:
     judge = Judge(satisfied_at=99)
-    result = built(ScriptedChat(), assess=judge).compile().invoke(ASKED, context={**EVOLVE, "iterations": 3})
+    result = built(ScriptedChat(), grader=judge).compile().invoke(ASKED, context={**EVOLVE, "iterations": 3})
     assert len(judge.seen) == result["iteration"] == 3
     assert result["solved"] is False
 
@@ -190,7 +190,7 @@ async def test_a_thread_keeps_what_it_has_evolved(form: str, saver: BaseCheckpoi
 
 
 async def test_beliefs_decay_from_question_to_question_of_a_thread() -> None:
-    graph = built(ScriptedChat(), assess=Judge(satisfied_at=1)).compile(checkpointer=InMemorySaver())
+    graph = built(ScriptedChat(), grader=Judge(satisfied_at=1)).compile(checkpointer=InMemorySaver())
     learned = [graph.invoke(ASKED, on("1"), context=EVOLVE)["workflow"]["memory"]["hiva"] for _ in range(2)]
     assert [one["iteration"] for one in learned] == [0, 1]
     assert learned[1]["beliefs"] != learned[0]["beliefs"]
@@ -279,7 +279,7 @@ def test_an_edited_prompt_holds_for_its_run_only() -> None:
 
 
 def test_a_prompt_of_an_agent_that_is_gone_cannot_be_edited() -> None:
-    graph = built(ScriptedChat(), seed=trio()).compile(checkpointer=InMemorySaver())
+    graph = built(ScriptedChat(), initial=trio()).compile(checkpointer=InMemorySaver())
     seed = hiva.build().compile().invoke(ASKED)["workflow"]
     graph.update_state(on("1"), {"workflow": seed}, as_node="begin")
     with pytest.raises(ConfigError, match="no checker; agents are aggregator, source"):

@@ -234,7 +234,7 @@ async def test_a_graph_in_python_runs_a_saved_team(method: str) -> None:
     with pytest.raises(ConfigError, match="built without library"):
         await build().compile().ainvoke(ASKED, context={"workflow": "other"})
     with pytest.raises(ConfigError, match="belongs to 'hiva'"):
-        build(initial=trio())
+        build(seed=trio())
 
 
 async def test_an_assistant_may_choose_a_domain(home: Path) -> None:

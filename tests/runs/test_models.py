@@ -33,7 +33,7 @@ def test_runs_lend_their_concurrency_to_their_models(tmp_path: Path, monkeypatch
         return made[-1]
 
     for module in (lifecycle, evolution):
-        monkeypatch.setattr(module, "metered", kept)
+        monkeypatch.setattr(module, "make_metered_model", kept)
     entries = (SystemSpec(name="single", target="single"),)
     with lifecycle.start_evaluation(
         EvaluationRequest(benchmark="archive", tasks=2, concurrency=64, entries=entries), tmp_path

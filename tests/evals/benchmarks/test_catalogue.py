@@ -66,8 +66,8 @@ def test_without_a_sandbox_code_benchmarks_are_refused(name: str, monkeypatch: p
 def test_naming_a_benchmark_reads_no_data_and_imports_nothing_heavy() -> None:
     code = """
 import sys
-from selfwire.evals.benchmarks.catalogue import benchmark
-for name in ("gsm8k", "bbh", "math500", "deepresearcher", "workbench"): benchmark(name)
+from selfwire.evals.benchmarks.catalogue import load_benchmark
+for name in ("gsm8k", "bbh", "math500", "deepresearcher", "workbench"): load_benchmark(name)
 print(sorted({"torch", "sympy", "math_verify", "pandas", "plancraft"} & sys.modules.keys()))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -38,6 +38,8 @@ check: setup
 	@$(BIN)/mypy -p selfwire -p tests
 	@echo "==> import rules"
 	@$(BIN)/lint-imports
+	@echo "==> rules of the house: circles of files, unused names, methods named outside their packages"
+	@$(BIN)/python -m pytest -q tests/test_rules.py
 
 demo: setup
 	@echo "==> evolving HiVA on Plancraft with the offline stand-in model"

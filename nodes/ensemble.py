@@ -4,13 +4,14 @@ import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from selfwire.core.agent import Agent
 from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ReplyError
 from selfwire.core.prompts import Prompts
 from selfwire.core.protocols import AgentRunner, Model
+from selfwire.core.reply_schema import ReplySchema
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step
@@ -21,10 +22,8 @@ LETTERS = string.ascii_uppercase
 NOTHING = "There is no solution to choose from yet."
 
 
-class Choice(BaseModel):
+class Choice(ReplySchema):
     """The Ensemble's reply."""
-
-    model_config = ConfigDict(extra="forbid")
 
     thought: str = Field(description="How the solutions compare.")
     solution_letter: str = Field(description="The letter of the chosen solution.")

@@ -31,7 +31,7 @@ def schema_fingerprint(schema: type[BaseModel]) -> str:
 
 def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
     """A JSON schema as strict modes want it: every property required, none beside them, no defaults."""
-    return {**_strict(copy.deepcopy(schema.model_json_schema())), "title": schema.__name__}
+    return dict(_strict(copy.deepcopy(schema.model_json_schema())))
 
 
 def _strict(node: Any) -> Any:

@@ -5,11 +5,11 @@ open. A wrong answer without a symptom passes, as it would with any judge that d
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from selfwire.runtime.offline import plain
-from selfwire.runtime.offline.critic_input import Critic, CriticInput
+from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.skills import PLACES, CriticView
 from selfwire.runtime.offline.vocabulary import find_skills
 
@@ -166,12 +166,3 @@ def _time_control(brief: CriticInput, wanted: Sequence[str]) -> str:
     if not wanted and len(scores) >= 4 and len(set(scores[-4:])) == 1:
         return "stop"
     return "slow_again" if wanted and brief.chance("slow again", 0.15) else "continue"
-
-
-CRITICS: Mapping[frozenset[str], Critic] = {
-    frozenset({"items"}): checklist,
-    frozenset({"results", "reason"}): verdict,
-    frozenset({"scores"}): contributions,
-    frozenset({"errors", "plan", "kind", "update"}): refinement,
-    frozenset({"birth_death_pairs", "graph_edit", "agent_feedback", "global_rationale", "time_control"}): slow_update,
-}

@@ -6,11 +6,11 @@ vocabulary as everybody else, or does not.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from selfwire.runtime.offline import plain
-from selfwire.runtime.offline.critic_input import Critic, CriticInput
+from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.skills import PLACES
 from selfwire.runtime.offline.vocabulary import find_skills
 
@@ -195,15 +195,3 @@ def _why(wanted: Sequence[str]) -> str:
 
 def _decision(operation: str, *, description: str = "", successor: str = "", reason: str = "") -> dict[str, Any]:
     return {"operation": operation, "description": description, "successor": successor, "reason": reason}
-
-
-CRITICS: Mapping[frozenset[str], Critic] = {
-    frozenset({"instruction"}): instruction,
-    frozenset({"main_concept", "broader", "concepts", "required_tools", "parallelizability"}): task_profile,
-    frozenset({"feedback", "sentiment"}): global_gradient,
-    frozenset({"system_prompt_feedback", "tool_feedback", "overall_feedback", "sentiment"}): agent_gradient,
-    frozenset({"concerns"}): parsed_gradient,
-    frozenset({"prompt"}): prompt_rewrite,
-    frozenset({"operation", "description", "successor", "reason"}): topology_decision,
-    frozenset({"criticism", "good_enough"}): self_criticism,
-}

@@ -162,7 +162,7 @@ class OfflineChat(BaseChatModel):
             draft = wire.Draft(turn.text, turn.calls, turn.skills)
         else:
             rates = (min(1.0, rate * heat) for rate in (self.critic_error_rate, self.error_rate))
-            reply = critics.reply(schema.parameters, said, random, *rates)
+            reply = critics.reply(schema.kind, schema.parameters, said, random, *rates)
             draft = wire.draft_reply(schema, json.dumps(reply, ensure_ascii=False), reply)
         limit = kwargs.get("max_tokens") or self.max_tokens
         draft = draft.cut(stop, limit).spoiled(fault)

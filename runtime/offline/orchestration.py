@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from selfwire.runtime.offline.critic_input import Critic, CriticInput
+from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.general import FAMILY as GENERAL
 from selfwire.runtime.offline.rounds import GIVES
 from selfwire.runtime.offline.skills import FILLERS, PLACES, CriticView, Family
@@ -292,16 +292,3 @@ def _score(block: str) -> float:
 
 def _adds(block: str) -> list[str]:
     return re.findall(r"^adds: (.+)$", block, re.MULTILINE)
-
-
-CRITICS: Mapping[frozenset[str], Critic] = {
-    frozenset({"query_type", "difficulty", "summary"}): profile,
-    frozenset({"query_profile", "selected_agents", "execution_order"}): plan,
-    frozenset({"success_factors", "failure_modes", "insights"}): reflection,
-    frozenset({"operations"}): operations,
-    frozenset({"agent", "cause"}): blame,
-    frozenset({"alternative", "name", "role", "instruction", "tools"}): mutation,
-    frozenset({"instructions"}): prompt_variant,
-    frozenset({"operational_rules", "behavioral_principles"}): contrast,
-    frozenset({"added_rules", "added_principles", "deleted", "replaced"}): prompt_diff,
-}

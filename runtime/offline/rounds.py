@@ -8,10 +8,9 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import compress, product
 from typing import Any
 
-from selfwire.runtime.offline.critic_input import Critic, CriticInput
+from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.skills import CriticView, OfferedTool, SkillInput, ToolResult
 from selfwire.runtime.offline.vocabulary import active_skills
 from selfwire.runtime.offline.worker import first_move
@@ -35,24 +34,20 @@ _ENTRY = re.compile(r"(?:^|\n\n)\[(?:(You)|From ([^\],]+)|Result of ([^\],]+)), 
 _UNSETTLED = re.compile(r"Answer: unknown$|^(?:- .*|Nothing is known yet\.)$")
 
 
-def member(brief: CriticInput, *, answers: bool, checks: bool, tools: bool) -> dict[str, Any]:
+def member(brief: CriticInput) -> dict[str, Any]:
     """One round of a worker: one step of each of its skills over what it remembers."""
     work, skills = parse_round(brief), active_skills(brief.system)
     work, notes, calls = _worked(brief, work, skills)
     text = brief.family.answer(replace(work, rng=brief.random("answer")))
-    reply: dict[str, Any] = {
+    return {
         "public": "\n".join(f"- {note}" for note in notes) or "Nothing new from me in this round.",
         "private": [{"to": "", "text": text}] if work.lines else [],
         "query": _need(brief, work, skills),
         "key": _worded("I can give", skills) if work.notes else "",
+        "answer": text,
+        "verdict": _verdict(brief, work),
+        "calls": [{"tool": name, "arguments": json.dumps(dict(given))} for name, given in calls],
     }
-    if answers:
-        reply["answer"] = text
-    if checks:
-        reply["verdict"] = _verdict(brief, work)
-    if tools:
-        reply["calls"] = [{"tool": name, "arguments": json.dumps(dict(given))} for name, given in calls]
-    return reply
 
 
 def manager(brief: CriticInput) -> dict[str, Any]:
@@ -137,19 +132,3 @@ def _object(text: str) -> dict[str, Any]:
     except json.JSONDecodeError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-_EXTRAS = ("answer", "verdict", "calls")
-
-
-def _member(answers: bool, checks: bool, tools: bool) -> Critic:
-    return lambda brief: member(brief, answers=answers, checks=checks, tools=tools)
-
-
-CRITICS: dict[frozenset[str], Critic] = {
-    frozenset({"is_complete", "next_goal", "public"}): manager,
-    **{
-        frozenset({"public", "private", "query", "key", *compress(_EXTRAS, has)}): _member(*has)
-        for has in product((False, True), repeat=3)
-    },
-}

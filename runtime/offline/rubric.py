@@ -2,10 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
-from selfwire.runtime.offline.critic_input import Critic, CriticInput
+from selfwire.runtime.offline.critic_input import CriticInput
 
 _NO_REFERENCE = re.compile(r"\(There is none\b")
 
@@ -27,6 +26,3 @@ def rubric_score(brief: CriticInput) -> dict[str, Any]:
 
 def _words(text: str) -> Counter[str]:
     return Counter(re.findall(r"\w+", text.lower()))
-
-
-CRITICS: Mapping[frozenset[str], Critic] = {frozenset({"grounds", "score"}): rubric_score}

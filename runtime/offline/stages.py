@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from typing import Any, NamedTuple
 
-from selfwire.runtime.offline.critic_input import Critic, CriticInput
+from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.skills import CriticView
 from selfwire.runtime.offline.vocabulary import find_skills, paraphrases
 
@@ -107,11 +107,3 @@ def _is_open(text: str) -> bool:
     """Whether a text's last answer is open; a text without such a line has to be taken as it is."""
     found = _ANSWER.findall(text)
     return not text.strip() or bool(found and _OPEN.search(found[-1]))
-
-
-CRITICS: dict[frozenset[str], Critic] = {
-    frozenset({"subtasks", "active", "summary", "hint"}): planner,
-    frozenset({"feedback", "reward", "refine", "confidence"}): evaluator,
-    frozenset({"thought", "solution_letter"}): ensemble,
-    frozenset({"answer", "basis"}): synthesis,
-}

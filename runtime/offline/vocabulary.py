@@ -1,11 +1,10 @@
 """The one vocabulary of skills and the families that they serve; the only place that lists them."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from selfwire.core.values import FrozenModel
 from selfwire.runtime.offline import archive, archive_skills, crafting, crafting_skills, plain
 from selfwire.runtime.offline.skills import Family, Skill, choose_opening_skills, find_instructed_skills
 
@@ -42,22 +41,3 @@ def paraphrases() -> Mapping[str, tuple[str, ...]]:
         if file.name.endswith("paraphrases.json"):
             found |= {name: tuple(texts) for name, texts in json.loads(file.read_text(encoding="utf-8")).items()}
     return found
-
-
-class Activation(FrozenModel):
-    """What one text switches on.
-
-    Args:
-        text: the instruction or prompt.
-        instructed: every skill that it asks for, in order of appearance.
-        active: the two skills that an agent with this text has.
-    """
-
-    text: str
-    instructed: tuple[str, ...]
-    active: tuple[str, ...]
-
-
-def activation_report(texts: Iterable[str]) -> tuple[Activation, ...]:
-    """What each text, such as a prompt file, switches on."""
-    return tuple(Activation(text=text, instructed=find_skills(text), active=active_skills(text)) for text in texts)

@@ -12,10 +12,10 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import replace_surrogates, to_plain_json
 
 BOOKKEEPING = {"token_usage", "usage", "model_name", "model", "finish_reason", "stop_reason", "logprobs", "headers"}
-"""Response metadata that a Reply holds elsewhere, or that nobody should keep."""
+"""Response metadata that a Reply has in other fields, or that is not kept."""
 
 BROKEN = "_not_json"
-"""Under this name stand the arguments of a tool call that could not be read."""
+"""Name of the one argument of a tool call whose arguments could not be parsed; it has their text."""
 
 
 def to_langchain(messages: Sequence[ChatMessage]) -> list[BaseMessage]:
@@ -43,11 +43,11 @@ def to_function(tool: ToolSpec) -> dict[str, Any]:
 def to_reply(message: AIMessage, usage: Usage) -> Reply:
     """LangChain's answer as a Reply.
 
-    Calls whose arguments are no JSON object become calls with the raw text under `BROKEN`, so that the
-    agent hears from its tool what is wrong with them.
+    A call whose arguments are not a JSON object has their raw text under `BROKEN`, so that the tool can tell the agent
+    what is wrong with them.
     """
-    told = message.response_metadata
-    calls = [ToolCall(id=c["id"] or f"call-{i}", name=c["name"], arguments=_legible(c["args"]))
+    metadata = message.response_metadata
+    calls = [ToolCall(id=c["id"] or f"call-{i}", name=c["name"], arguments=_replace_surrogates(c["args"]))
              for i, c in enumerate(message.tool_calls)]  # fmt: skip
     for broken in message.invalid_tool_calls:
         arguments = {BROKEN: replace_surrogates(broken["args"] or "")}
@@ -56,16 +56,16 @@ def to_reply(message: AIMessage, usage: Usage) -> Reply:
         content=replace_surrogates(message.text),
         tool_calls=tuple(calls),
         usage=usage,
-        model=str(told.get("model_name") or told.get("model") or ""),
-        finish=str(told.get("finish_reason") or told.get("stop_reason") or ""),
-        metadata={name: value for name, value in told.items() if name not in BOOKKEEPING and _is_json(value)},
+        model=str(metadata.get("model_name") or metadata.get("model") or ""),
+        finish=str(metadata.get("finish_reason") or metadata.get("stop_reason") or ""),
+        metadata={name: value for name, value in metadata.items() if name not in BOOKKEEPING and _is_json(value)},
     )
 
 
-def _legible(arguments: dict[str, Any]) -> dict[str, Any]:
+def _replace_surrogates(arguments: dict[str, Any]) -> dict[str, Any]:
     text = json.dumps(arguments, ensure_ascii=False)
-    mended: dict[str, Any] = arguments if text.isascii() else json.loads(replace_surrogates(text))
-    return mended
+    replaced: dict[str, Any] = arguments if text.isascii() else json.loads(replace_surrogates(text))
+    return replaced
 
 
 def _is_json(value: object) -> bool:
@@ -77,7 +77,7 @@ def _is_json(value: object) -> bool:
 
 
 def salvage_calls(error: BaseException) -> AIMessage | None:
-    """The cut-off answer inside OpenAI's complaint that a structured reply reached the token limit."""
+    """The truncated answer in OpenAI's error that a structured reply reached the token limit."""
     completion: Any = getattr(error, "completion", None)
     if completion is None or not getattr(completion, "choices", None):
         return None

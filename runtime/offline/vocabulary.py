@@ -1,4 +1,4 @@
-"""The one vocabulary of skills and the families that they serve; the only place that lists them."""
+"""The vocabulary of skills and the families of tasks; no other module lists them."""
 
 import json
 from collections.abc import Mapping
@@ -29,13 +29,13 @@ def active_skills(system_message: str) -> tuple[str, ...]:
 
 
 def family_of(task: str) -> Family | None:
-    """The family that a task's text belongs to; None if the model knows none such."""
+    """The family of a task's text; None if it is unknown."""
     return next((family for family in FAMILIES if family.recognises(task)), None)
 
 
 @cache
 def paraphrases() -> Mapping[str, tuple[str, ...]]:
-    """Independently worded instructions by skill, out of the `*paraphrases.json` files beside this module."""
+    """Independently worded instructions by skill, from the `*paraphrases.json` files beside this module."""
     found: dict[str, tuple[str, ...]] = {}
     for file in sorted(files(__package__).iterdir(), key=lambda one: one.name):
         if file.name.endswith("paraphrases.json"):

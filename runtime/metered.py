@@ -134,11 +134,9 @@ class MeteredModel:
 
     def with_labels(self, **labels: str) -> "MeteredModel":
         """Return the same models, journal and ledger with further labels, such as the workflow that runs now."""
-        models = {role: player.model for role, player in self._players.items()}
-        return MeteredModel(
-            models, journal=self.journal, ledger=self.ledger, policy=self.policy,
-            prices=self.prices, labels={**self.labels, **labels},
-        )  # fmt: skip
+        other = copy.copy(self)
+        other.labels = {**self.labels, **labels}
+        return other
 
     def with_ledger(self, ledger: Ledger) -> "MeteredModel":
         """Return the same models with another ledger."""
@@ -247,11 +245,8 @@ class MeteredModel:
                 empty += 1
                 fault, can_retry, wait = "an empty reply", empty == 1, None
             else:
-                fault, can_retry, wait = (
-                    format_provider_error(answer, player.model),
-                    is_transient(answer),
-                    retry_after(answer),
-                )
+                fault, can_retry = format_provider_error(answer, player.model), is_transient(answer)
+                wait = retry_after(answer)
             if not can_retry or attempt == self.policy.retries or (wait or 0) > self.policy.patience:
                 break
             if wait is not None:

@@ -15,7 +15,7 @@ BOOKKEEPING = {"token_usage", "usage", "model_name", "model", "finish_reason", "
 """Response metadata that a Reply has in other fields, or that is not kept."""
 
 BROKEN = "_not_json"
-"""Name of the one argument of a tool call whose arguments could not be parsed; it has their text."""
+"""Under this name stand the arguments of a tool call that could not be read."""
 
 
 def to_langchain(messages: Sequence[ChatMessage]) -> list[BaseMessage]:
@@ -46,8 +46,8 @@ def to_reply(message: AIMessage, usage: Usage) -> Reply:
     A call whose arguments are not a JSON object has their raw text under `BROKEN`, so that the tool can tell the agent
     what is wrong with them.
     """
-    metadata = message.response_metadata
-    calls = [ToolCall(id=c["id"] or f"call-{i}", name=c["name"], arguments=_replace_surrogates(c["args"]))
+    told = message.response_metadata
+    calls = [ToolCall(id=c["id"] or f"call-{i}", name=c["name"], arguments=_legible(c["args"]))
              for i, c in enumerate(message.tool_calls)]  # fmt: skip
     for broken in message.invalid_tool_calls:
         arguments = {BROKEN: replace_surrogates(broken["args"] or "")}
@@ -56,16 +56,16 @@ def to_reply(message: AIMessage, usage: Usage) -> Reply:
         content=replace_surrogates(message.text),
         tool_calls=tuple(calls),
         usage=usage,
-        model=str(metadata.get("model_name") or metadata.get("model") or ""),
-        finish=str(metadata.get("finish_reason") or metadata.get("stop_reason") or ""),
-        metadata={name: value for name, value in metadata.items() if name not in BOOKKEEPING and _is_json(value)},
+        model=str(told.get("model_name") or told.get("model") or ""),
+        finish=str(told.get("finish_reason") or told.get("stop_reason") or ""),
+        metadata={name: value for name, value in told.items() if name not in BOOKKEEPING and _is_json(value)},
     )
 
 
-def _replace_surrogates(arguments: dict[str, Any]) -> dict[str, Any]:
+def _legible(arguments: dict[str, Any]) -> dict[str, Any]:
     text = json.dumps(arguments, ensure_ascii=False)
-    replaced: dict[str, Any] = arguments if text.isascii() else json.loads(replace_surrogates(text))
-    return replaced
+    mended: dict[str, Any] = arguments if text.isascii() else json.loads(replace_surrogates(text))
+    return mended
 
 
 def _is_json(value: object) -> bool:

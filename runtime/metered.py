@@ -43,7 +43,7 @@ from selfwire.runtime.tracing import make_trace_config
 Schema = TypeVar("Schema", bound=BaseModel)
 Role = Literal["agent", "meta", "judge"]
 SEED_STRIDE = 7919
-"""Difference between the seeds of two samples, for models that take seeds but no samples."""
+"""Lies between the seeds of two samples, for models that know seeds but no samples."""
 PROBE = ChatMessage.user("Reply with the one word: ready")
 
 
@@ -172,9 +172,9 @@ class MeteredModel:
         try:
             return parse_reply(schema, first), first.usage
         except ValidationError as error:
-            retry = request._replace(messages=make_retry_messages(messages, first, error))
+            reasked = request._replace(messages=make_retry_messages(messages, first, error))
         try:
-            second = await self._send(retry)
+            second = await self._send(reasked)
         except ModelError as failed:
             failed.cost = first.usage + get_error_cost(failed)
             raise
@@ -184,7 +184,7 @@ class MeteredModel:
         except ValidationError as error:
             fault = "; ".join(e["msg"] for e in error.errors()[:3])
             invalid = ReplyError(
-                f"{self._get_player(role).who.name} gave no valid {schema.__name__} at {_where(scope)}, nor when asked "
+                f"{self._player(role).who.name} gave no valid {schema.__name__} at {_where(scope)}, nor when asked "
                 f"again: {fault}; try another model for role {role!r}, or structured='prompt'"
             )
             invalid.cost = usage
@@ -192,7 +192,7 @@ class MeteredModel:
 
     async def _send(self, request: _Request) -> Reply:
         """Make or replay a call, through the journal and the ledger."""
-        player = self._get_player(request.role)
+        player = self._player(request.role)
         messages, cuts = truncate_messages(request.messages, request.tools, self.policy.max_input_tokens)
         at_most = self._estimate_most(player, messages, request)
         made: list[Reply] = []
@@ -301,7 +301,7 @@ class MeteredModel:
         }
 
     def _usage(self, player: _RoleModel, request: _Request, answer: AIMessage, seconds: float = 0.0) -> Usage:
-        """The usage as the provider counted it, or an estimate if it counts nothing."""
+        """What the provider counted, or an estimate where it counts nothing."""
         if counted := answer.usage_metadata:
             sent, received = counted["input_tokens"], counted["output_tokens"]
         else:
@@ -315,7 +315,7 @@ class MeteredModel:
         dollars = self.prices.cost(player.who.name, sent, player.longest)
         return Usage(calls=1, input_tokens=sent, output_tokens=player.longest, dollars=dollars)
 
-    def _get_player(self, role: str) -> _RoleModel:
+    def _player(self, role: str) -> _RoleModel:
         return self._players.get(role) or self._players["agent"]
 
     def _refuse_unpriced(self) -> None:

@@ -20,7 +20,7 @@ from selfwire.runtime.messages import BROKEN, to_function
 
 Schema = TypeVar("Schema", bound=BaseModel)
 Structured = Literal["native", "function_calling", "prompt"]
-"""How a model is asked for an object."""
+"""How an object is asked for."""
 
 
 @lru_cache(maxsize=256)
@@ -53,10 +53,10 @@ def add_schema_text(messages: Sequence[ChatMessage], schema: type[BaseModel]) ->
 
 
 def parse_reply(schema: type[Schema], reply: Reply) -> Schema:
-    """Parse the object in a reply, if necessary after JSON repair.
+    """The object in a reply: as it stands, else after JSON repair.
 
     Raises:
-        ValidationError: the reply is not such an object.
+        ValidationError: it is no such object even then.
     """
     if reply.tool_calls and not isinstance(reply.tool_calls[0].arguments.get(BROKEN), str):
         return _validated(schema, to_plain_json(reply.tool_calls[0].arguments))
@@ -65,7 +65,7 @@ def parse_reply(schema: type[Schema], reply: Reply) -> Schema:
         return schema.model_validate_json(text)
     except ValidationError:
         repaired = json_repair.loads(text)
-        if reply.finish == "length" or not isinstance(repaired, dict):  # a truncated reply cannot be repaired
+        if reply.finish == "length" or not isinstance(repaired, dict):  # what was cut off cannot be repaired
             raise
         return _validated(schema, repaired)
 
@@ -75,7 +75,7 @@ def _validated(schema: type[Schema], value: Any) -> Schema:
 
 
 def make_retry_messages(messages: Sequence[ChatMessage], reply: Reply, error: ValidationError) -> list[ChatMessage]:
-    """The messages of the second try: the reply, and what is wrong with it."""
+    """The one re-ask: what was said, and what is wrong with it."""
     said = reply.content or json.dumps([to_plain_json(call.arguments) for call in reply.tool_calls])
     faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {e['msg']}" for e in error.errors()[:5])
     wish = f"That is not what was asked for: {faults}. Reply again with the whole JSON object and nothing else."

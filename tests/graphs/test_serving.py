@@ -188,7 +188,7 @@ def renamed(workflow: Workflow, old: str, new: str) -> Workflow:
 
 
 SEEDS = {
-    one.name: one.service.wired("offline", {}).method.make_initial_workflow()
+    one.name: one.service.make_factory("offline", {}).method.make_initial_workflow()
     for one in (tacomas.DESCRIPTOR, dytopo.DESCRIPTOR)
 }
 REWIRING: dict[str, tuple[str, Any]] = {"tacomas": ("searcher", tacomas.build), "dytopo": ("Researcher", dytopo.build)}

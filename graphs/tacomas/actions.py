@@ -27,7 +27,7 @@ class TacomasActions:
     Attributes:
         model: plays the roles agent, meta and judge.
         toolbox: tools by the name that agents hold.
-        config: the method's knobs and ablations.
+        config: of the method, ablations included.
     """
 
     model: Model

@@ -14,9 +14,9 @@ from selfwire.cli.options import Home, Ref, with_library
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.config import LibraryConfig
-from selfwire.evolvers.hera.experience_library import (
+from selfwire.evolvers.experience.library import (
     Insight,
+    LibraryConfig,
     Source,
     get_library,
     import_insights,
@@ -24,9 +24,9 @@ from selfwire.evolvers.hera.experience_library import (
     to_json,
     with_import_counts,
 )
-from selfwire.evolvers.hera.experience_library import with_library as holding
+from selfwire.evolvers.experience.library import with_library as holding
+from selfwire.evolvers.experience.retrieval import rank_insights
 from selfwire.evolvers.hera.initial_team import METHOD
-from selfwire.evolvers.hera.retrieval import rank_insights
 from selfwire.runtime.versions import Version
 from selfwire.runtime.workflow_library import WorkflowLibrary
 

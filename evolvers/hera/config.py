@@ -5,27 +5,10 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from selfwire.core.values import FrozenModel
+from selfwire.evolvers.experience.library import LibraryConfig
 
 Axis = Literal["efficiency", "thoroughness", "risk_sensitivity", "error_correction", "heuristic_injection"]
 """In which direction a prompt is varied: Alg. 5 names the first three, Sec. 3.4.1 the last two."""
-
-
-class LibraryConfig(FrozenModel):
-    """Knobs of the experience library (Sec. 3.2, Alg. 3 and 4).
-
-    Args:
-        shown: insights that the orchestrator is shown. Paper: unstated. Ours: 5.
-        similar: cosine from which a profile of another query type counts as similar. Paper: unstated. Ours: 0.5.
-        redundant: cosine from which two insights say the same. Paper: unstated. Ours: 0.85.
-        size: most insights that are kept; the worst goes first. Paper: "bounded". Ours: 100.
-        proven: uses from which an insight's utility can have it pruned. Paper: unstated. Ours: 3.
-    """
-
-    shown: int = Field(default=5, ge=0, le=50)
-    similar: float = Field(default=0.5, ge=-1, le=1)
-    redundant: float = Field(default=0.85, ge=-1, le=1)
-    size: int = Field(default=100, ge=1, le=10_000)
-    proven: int = Field(default=3, ge=1, le=1000)
 
 
 class PromptConfig(FrozenModel):

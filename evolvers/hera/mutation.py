@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import get_error_cost
 from selfwire.core.edits import AddAgent, Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
@@ -12,13 +11,11 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, is_id
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.failures import Blame, render_feedback
-from selfwire.evolvers.hera.planning import render_agents, render_lines, render_topology
+from selfwire.evolvers.blame import Blame, render_feedback
 from selfwire.evolvers.hera.rules import to_plain_line
 from selfwire.evolvers.hera.schemas import Mutation
-from selfwire.evolvers.hera.steps import to_plain_name
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import format_trace
+from selfwire.evolvers.trace_text import format_trace, render_agents, render_lines, render_topology, to_plain_name
 
 MEMORY = "mutated"
 """Name of the list of questions that had their second group, in a workflow's memory."""
@@ -68,21 +65,20 @@ async def propose_mutations(
         BudgetError: the run must stop.
     """
     others = [agent.id for agent in workflow.agents if agent.id != blame.agent]
-    try:
-        reply, usage = await orchestrator.ask(
-            Mutation,
-            "mutate",
-            scope=scope.at(node="mutate"),
-            task=done.question.input,
-            plan=render_topology(topology),
-            agent=blame.agent,
-            agents=render_agents(workflow.agents),
-            trace=format_trace(done),
-            feedback=render_feedback(done),
-            tools=render_lines(list(tools)),
-        )
-    except ModelError as error:
-        reply, usage = None, get_error_cost(error)
+    reply, usage = await orchestrator.ask_or(
+        None,
+        Mutation,
+        "mutate",
+        scope=scope.at(node="mutate"),
+        catch=ModelError,
+        task=done.question.input,
+        plan=render_topology(topology),
+        agent=blame.agent,
+        agents=render_agents(workflow.agents),
+        trace=format_trace(done),
+        feedback=render_feedback(done),
+        tools=render_lines(tools),
+    )
     found = []
     names = {to_plain_name(name): name for name in others}
     alternative = names.get(to_plain_name(reply.alternative), "") if reply else ""

@@ -6,7 +6,6 @@ answers, fifty steps. What cannot be repaired is replaced by the workflow's own 
 
 from collections.abc import Sequence
 
-from selfwire.core.agent import Agent
 from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
@@ -15,11 +14,12 @@ from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.experience_library import ExperienceLibrary
-from selfwire.evolvers.hera.profile import Profile
+from selfwire.evolvers.experience.library import ExperienceLibrary
+from selfwire.evolvers.experience.profile import Profile
 from selfwire.evolvers.hera.schemas import TopologyPlan
 from selfwire.evolvers.hera.steps import Draft, connect_ends, draft_steps, resolve_steps, sort_steps
 from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.trace_text import render_agents, render_lines
 
 ANSWERS = "aggregator"
 """Kind of the agents that a plan may end with, beside the one that the default chain ends with."""
@@ -135,26 +135,6 @@ def _named(agents: Sequence[str]) -> list[str]:
     return names
 
 
-def render_agents(agents: Sequence[Agent]) -> str:
-    """Agents as the orchestrator sees them, one per line."""
-    return "\n".join(f"{agent.id}: {agent.role}" for agent in agents)
-
-
 def render_insights(insights: ExperienceLibrary) -> str:
     """Insights as the orchestrator sees them (App. B)."""
     return render_lines([f"- ({one.profile.type}, utility {one.utility:.2f}) {one.text}" for one in insights])
-
-
-def render_lines(texts: Sequence[str]) -> str:
-    """Texts as lines, or that there are none."""
-    return "\n".join(texts) or "(none)"
-
-
-def render_topology(topology: Topology) -> str:
-    """A topology as models read it: one node per line with what it reads."""
-    rows = []
-    for node in topology.order():
-        agent, sources = topology.agents[node], topology.predecessors[node]
-        name = node if node == agent else f"{node} (agent {agent})"
-        rows.append(f"{name} reads {', '.join(sources)}" if sources else name)
-    return "\n".join(rows)

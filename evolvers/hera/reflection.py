@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ModelError
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
@@ -10,11 +9,11 @@ from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, to_plain_json
-from selfwire.evolvers.hera.config import LibraryConfig
-from selfwire.evolvers.hera.experience_library import (
+from selfwire.evolvers.experience.library import (
     TEXT_LENGTH,
     ExperienceLibrary,
     Insight,
+    LibraryConfig,
     Source,
     add_insight,
     find_prunable,
@@ -22,13 +21,13 @@ from selfwire.evolvers.hera.experience_library import (
     merge_insights,
     remove_insights,
 )
-from selfwire.evolvers.hera.groups import Group, score, tokens
-from selfwire.evolvers.hera.planning import render_lines, render_topology
-from selfwire.evolvers.hera.profile import Profile, parse_query_type
-from selfwire.evolvers.hera.retrieval import find_matching
+from selfwire.evolvers.experience.profile import Profile, parse_query_type
+from selfwire.evolvers.experience.retrieval import find_matching
+from selfwire.evolvers.hera.groups import Group
 from selfwire.evolvers.hera.schemas import LibraryOperation, LibraryOperations, Operation, Reflection
+from selfwire.evolvers.outcomes import count_agent_tokens, get_score
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import format_step, shorten
+from selfwire.evolvers.trace_text import format_step, render_lines, render_topology, shorten
 
 STEP_LENGTH = 500
 INSIGHTS = 5
@@ -79,27 +78,26 @@ async def reflect(
     """
     best = trajectories[group.order[0]]
     profile = get_profile(best)
-    try:
-        found, usage = await orchestrator.ask(
-            Reflection,
-            "reflect",
-            scope=scope.at(task=group.question, node="reflect"),
-            task=best.question.input,
-            profile=profile.text,
-            group="\n\n".join(render_trajectory(trajectories[at], rank) for rank, at in enumerate(group.order, 1)),
-        )
-    except ModelError as error:
-        return (), get_error_cost(error)
+    reply, usage = await orchestrator.ask_or(
+        Reflection(),
+        Reflection,
+        "reflect",
+        scope=scope.at(task=group.question, node="reflect"),
+        catch=ModelError,
+        task=best.question.input,
+        profile=profile.text,
+        group="\n\n".join(render_trajectory(trajectories[at], rank) for rank, at in enumerate(group.order, 1)),
+    )
     sources = [
         Source(question=group.question, sample=trajectories[at].sample, iteration=iteration)
         for at in sorted(group.order)
     ]
-    made = []
-    for one in found.insights[:INSIGHTS]:
+    insights = []
+    for one in reply.insights[:INSIGHTS]:
         kind = parse_query_type(one.query_type) or profile.type
-        fresh = make_insight(profile.replace(type=kind), one.insight, sources)
-        made += [fresh] if fresh else []
-    return tuple(made), usage
+        insight = make_insight(profile.replace(type=kind), one.insight, sources)
+        insights += [insight] if insight else []
+    return tuple(insights), usage
 
 
 def render_trajectory(done: Trajectory, rank: int) -> str:
@@ -109,7 +107,7 @@ def render_trajectory(done: Trajectory, rank: int) -> str:
     steps = "\n".join(f"[{step.node}] {format_step(step, STEP_LENGTH)}" for step in done.steps)
     answer = shorten((done.answer or "").strip(), STEP_LENGTH)
     return (
-        f"trajectory {rank}: score {score(done) or 0.0:.2f}, {tokens(done)} tokens\ntopology: {told}\n"
+        f"trajectory {rank}: score {get_score(done) or 0.0:.2f}, {count_agent_tokens(done)} tokens\ntopology: {told}\n"
         f"{steps}\nfinal answer: {answer}"
     )
 
@@ -209,16 +207,15 @@ async def _operations(
 ) -> tuple[dict[str, LibraryOperation], Usage]:
     """Operations by the text of the new insight."""
     entries = {one.id: one for found in matches.values() for one in found}
-    try:
-        reply, usage = await orchestrator.ask(
-            LibraryOperations,
-            "consolidate",
-            scope=scope.at(node="consolidate"),
-            library=render_lines([_entry(one) for one in entries.values()]),
-            new=render_lines([f"- ({one.profile.type}) {one.text}" for one in new]),
-        )
-    except ModelError as error:
-        return {}, get_error_cost(error)
+    reply, usage = await orchestrator.ask_or(
+        LibraryOperations(operations=[]),
+        LibraryOperations,
+        "consolidate",
+        scope=scope.at(node="consolidate"),
+        catch=ModelError,
+        library=render_lines([_entry(one) for one in entries.values()]),
+        new=render_lines([f"- ({one.profile.type}) {one.text}" for one in new]),
+    )
     by_text = {" ".join(one.new_insight.split()): one for one in reply.operations}
     return {one.text: by_text[one.text] for one in new if one.text in by_text}, usage
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from selfwire.core.agent import Agent
 from selfwire.core.topology import compute_greedy_order
 from selfwire.evolvers.hera.schemas import PlanStep
+from selfwire.evolvers.trace_text import to_plain_name
 
 
 @dataclass(frozen=True)
@@ -156,8 +157,3 @@ def _place(wanted: int | str, here: int, steps: Sequence[ResolvedStep], numbers:
         before = [place for place in same if place < here]
         return before[-1] if before else same[0] if same else None
     return numbers.get(wanted)
-
-
-def to_plain_name(name: str) -> str:
-    """A name as names are compared: letters and digits only, lower case, as models spell them in many ways."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -11,6 +11,7 @@ from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel, Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism, Sentiment
+from selfwire.evolvers.outcomes import get_fault
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trace_text import format_step, format_trace, gather_all
 
@@ -76,15 +77,6 @@ class Backward(FrozenModel):
     gradients: tuple[Gradient, ...] = ()
     usage: Usage = Usage()
     error: str | None = None
-
-
-def get_fault(trajectory: Trajectory) -> str | None:
-    """The infrastructure error that keeps a trajectory from teaching anything; None if there is none (D13)."""
-    if trajectory.error is not None:
-        return trajectory.error
-    if trajectory.answer is None:
-        return "the run has no answer"
-    return next((f"{step.node}: {step.error}" for step in trajectory.steps if step.error is not None), None)
 
 
 async def compute_loss(
@@ -269,13 +261,10 @@ async def _parsed(gradient: Gradient, coach: PromptedModel, scope: Scope) -> tup
     """The textual gradient parser; praise concerns nothing (D18), an invalid verdict counts as none."""
     if gradient.sentiment == "positive" or not gradient.text:
         return gradient, Usage()
-    try:
-        asked, usage = await coach.ask(
-            ParsedGradient, "parse", scope=scope.at(phase=f"{scope.phase}/parse"), gradient=gradient.text
-        )
-    except ReplyError as error:
-        return gradient, get_error_cost(error)
-    return gradient.replace(concerns=asked.concerns), usage
+    default = ParsedGradient(concerns=gradient.concerns)
+    place = scope.at(phase=f"{scope.phase}/parse")
+    verdict, usage = await coach.ask_or(default, ParsedGradient, "parse", scope=place, gradient=gradient.text)
+    return gradient.replace(concerns=verdict.concerns), usage
 
 
 def _place(scope: Scope, trajectory: Trajectory, phase: str) -> Scope:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from selfwire.core.budget import get_error_cost
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
@@ -14,7 +13,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.schemas import TopologyDecision
-from selfwire.evolvers.hiva.semantics import DeclinedProposal, render_gradients
+from selfwire.evolvers.hiva.semantics import render_gradients
 from selfwire.evolvers.operations import (
     add_parallel,
     add_serial,
@@ -24,6 +23,7 @@ from selfwire.evolvers.operations import (
     remove_successor,
 )
 from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.rewriting import DeclinedProposal
 from selfwire.evolvers.trace_text import gather_all, shorten
 
 Traffic = Mapping[tuple[Id, Id], int]
@@ -166,20 +166,20 @@ async def _decide(
     scope: Scope,
 ) -> tuple[TopologyDecision | DeclinedProposal, Usage]:
     targets = workflow.topology.successors[node]
-    try:
-        return await coach.ask(
-            TopologyDecision,
-            "decision",
-            scope=scope.at(phase="decide", node=node),
-            role=workflow.agent_at(node).prompt,
-            gradients=render_gradients(gradients),
-            successors="\n".join(f"{t}: {_purpose(workflow, t)}" for t in targets),
-            routing="\n".join(f"{t}: {used.get((node, t), 0)}" for t in targets),
-            parallelizability=f"{parallel:.2f}",
-            operations="\n".join(list_operations(workflow, node, parallel, config)),
-        )
-    except ModelError as failure:
-        return DeclinedProposal(by=node, operation="NO_CHANGE", reason=str(failure)), get_error_cost(failure)
+    reply, usage = await coach.try_ask(
+        TopologyDecision,
+        "decision",
+        scope=scope.at(phase="decide", node=node),
+        role=workflow.agent_at(node).prompt,
+        gradients=render_gradients(gradients),
+        successors="\n".join(f"{t}: {_purpose(workflow, t)}" for t in targets),
+        routing="\n".join(f"{t}: {used.get((node, t), 0)}" for t in targets),
+        parallelizability=f"{parallel:.2f}",
+        operations="\n".join(list_operations(workflow, node, parallel, config)),
+    )
+    if isinstance(reply, ModelError):
+        return DeclinedProposal(by=node, operation="NO_CHANGE", reason=str(reply)), usage
+    return reply, usage
 
 
 def _purpose(workflow: Workflow, node: Id) -> str:

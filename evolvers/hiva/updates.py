@@ -8,9 +8,10 @@ from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import KabbConfig
 from selfwire.evolvers.hiva.distance import WeightSample
-from selfwire.evolvers.hiva.gradients import Backward, Loss, get_fault
+from selfwire.evolvers.hiva.gradients import Backward, Loss
 from selfwire.evolvers.hiva.kabb import TaskMatch, count_left_out
 from selfwire.evolvers.hiva.memory import HivaMemory, TrajectoryLesson
+from selfwire.evolvers.outcomes import get_fault
 
 
 def make_lesson(

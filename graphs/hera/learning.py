@@ -10,27 +10,28 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenJson, FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.experience_library import Insight, get_library, update_utilities, with_library
-from selfwire.evolvers.hera.failures import (
+from selfwire.evolvers.blame import (
     Blame,
     Failure,
     add_failure,
+    choose_blames,
     get_buffers,
-    identify_failed_agent,
     make_failure,
     with_buffers,
 )
-from selfwire.evolvers.hera.groups import Group, count_uses, make_groups, score
+from selfwire.evolvers.experience.library import Insight, get_library, update_utilities, with_library
+from selfwire.evolvers.hera.failed_agent import identify_failed_agent
+from selfwire.evolvers.hera.groups import Group, count_uses, make_groups
 from selfwire.evolvers.hera.mutation import get_mutated, propose_joining, propose_mutations, with_mutated
 from selfwire.evolvers.hera.reflection import consolidate_insights, get_profile, get_topology, reflect
 from selfwire.evolvers.hera.rope import (
     Lesson,
     Variant,
-    choose_blames,
     extract_lesson,
     generate_variant,
     integrate_lesson,
 )
+from selfwire.evolvers.outcomes import get_score
 from selfwire.evolvers.trace_text import gather_all
 from selfwire.graphs.hera.method import Hera
 from selfwire.graphs.hera.state import (
@@ -279,8 +280,8 @@ class Learning:
             blame=blame,
             failures=failures,
             variants=tuple(variants),
-            scores=tuple(score(one) for one in replays[1:]),
-            control=score(replays[0]) if replays else None,
+            scores=tuple(get_score(one) for one in replays[1:]),
+            control=get_score(replays[0]) if replays else None,
             lesson=lesson,
         )
         ran = sum_usages(one.usage for one in replays)
@@ -322,7 +323,7 @@ class Learning:
     async def keep(self, state: HeraState) -> HeraState:
         """The lineage from the workflow that ran; saved where it is another one now."""
         done = get_trajectories(state)
-        had = {done[one.place].question.id for one in get_trials(state) if score(done[one.place]) is not None}
+        had = {done[one.place].question.id for one in get_trials(state) if get_score(done[one.place]) is not None}
         second = [question for question in state["mutated"] if question in had]  # an outage takes nobody's chance
         ran, now = get_source_workflow(state), with_mutated(get_workflow(state), second)
         if now.fingerprint != ran.fingerprint:
@@ -338,7 +339,7 @@ def _joined(
     """The pool with the newcomers whose trajectories succeeded (D8)."""
     wanted = []
     for one in tried:
-        reached = score(done[one.place])
+        reached = get_score(done[one.place])
         if reached is not None and reached >= success_at and (found := propose_joining(one.candidate, reached)):
             wanted.append(found)
     now, refused = workflow.apply_legal(wanted)

@@ -18,13 +18,16 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera import experience_library, failures, mutation
+from selfwire.evolvers import blame
+from selfwire.evolvers.experience import library as experience
+from selfwire.evolvers.experience.library import ExperienceLibrary, get_library
+from selfwire.evolvers.experience.profile import Profile
+from selfwire.evolvers.experience.retrieval import retrieve_insights
+from selfwire.evolvers.hera import mutation
 from selfwire.evolvers.hera.config import HeraConfig
-from selfwire.evolvers.hera.experience_library import ExperienceLibrary, get_library
 from selfwire.evolvers.hera.initial_team import METHOD, make_initial_workflow
 from selfwire.evolvers.hera.planning import Plan, sample_topology
-from selfwire.evolvers.hera.profile import Profile, characterize_query
-from selfwire.evolvers.hera.retrieval import retrieve_insights
+from selfwire.evolvers.hera.profile import characterize_query
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trace_text import gather_all
 from selfwire.graphs.agent_node import TeamContext
@@ -35,7 +38,7 @@ from selfwire.graphs.routers import route_to_all
 from selfwire.graphs.team import run_team
 from selfwire.nodes.agent import make_agent_runner
 
-LEARNED = (experience_library.MEMORY, failures.MEMORY, mutation.MEMORY)
+LEARNED = (experience.MEMORY, blame.MEMORY, mutation.MEMORY)
 """What a workflow's memory holds; all of it is true whatever prompts are kept."""
 
 
@@ -85,7 +88,7 @@ class Hera(Method):
         return replace(self.orchestrator, temperature=self.config.explore_temperature)
 
     def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
-        """The pool around the default chain, and an empty experience_library."""
+        """The pool around the default chain, and no insights."""
         return make_initial_workflow(load_prompts("evolvers", METHOD), tools=tools)
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:

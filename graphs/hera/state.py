@@ -13,7 +13,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.failures import Blame
+from selfwire.evolvers.blame import Blame
 from selfwire.evolvers.hera.groups import Group
 from selfwire.evolvers.hera.mutation import Candidate
 from selfwire.graphs.run_context import RunContext

@@ -34,10 +34,11 @@ from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.experience_library import get_library
-from selfwire.evolvers.hera.groups import rank_trajectories, score
+from selfwire.evolvers.experience.library import get_library
+from selfwire.evolvers.hera.groups import rank_trajectories
 from selfwire.evolvers.hera.planning import Plan
 from selfwire.evolvers.hera.profile import characterize_query
+from selfwire.evolvers.outcomes import get_score
 from selfwire.evolvers.trace_text import gather_all
 from selfwire.graphs.hera.learning import Learning
 from selfwire.graphs.hera.method import Brief, Hera, make_notes
@@ -309,7 +310,7 @@ def _answered(state: HeraState, update: HeraState) -> HeraState:
         TaskError: no run of the group has an answer.
     """
     done = get_trajectories({**state, **update})
-    graded = [place for place, one in enumerate(done) if score(one) is not None]
+    graded = [place for place, one in enumerate(done) if get_score(one) is not None]
     if not graded:
         why = next((one.error for one in done if one.error), "nothing was graded")
         raise TaskError(f"no run of the group has an answer, the first for: {why}; invoke the thread again with None")
@@ -327,7 +328,7 @@ def _told(final: HeraState, given: int) -> dict[str, Any]:
             "other": sum(group.outcome == "other" for group in found),
         },
         "mutated": [
-            {"question": done[place].question.id, "why": done[place].notes["mutation"], "score": score(done[place])}
+            {"question": done[place].question.id, "why": done[place].notes["mutation"], "score": get_score(done[place])}
             for place in range(given, len(done))
         ],
         "changes": final["changes"],

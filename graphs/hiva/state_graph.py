@@ -33,7 +33,6 @@ from selfwire.evolvers.hiva.gradients import (
     Loss,
     compute_loss,
     count_agreement,
-    get_fault,
     propagate_gradients,
 )
 from selfwire.evolvers.hiva.memory import HivaMemory
@@ -41,6 +40,7 @@ from selfwire.evolvers.hiva.repair import repair
 from selfwire.evolvers.hiva.semantics import evolve_semantics
 from selfwire.evolvers.hiva.structure import count_traffic, evolve_topology
 from selfwire.evolvers.hiva.updates import make_lesson, update_beliefs
+from selfwire.evolvers.outcomes import get_fault
 from selfwire.evolvers.trace_text import gather_all
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.hiva.state import HivaContext, HivaInput, HivaState, with_prompt_edits

@@ -13,8 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from selfwire.core.values import FrozenModel, fingerprint, to_plain_json
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.config import LibraryConfig
-from selfwire.evolvers.hera.profile import Profile
+from selfwire.evolvers.experience.profile import Profile
 
 MEMORY = "experience"
 """Name of the library in a workflow's memory."""
@@ -25,6 +24,24 @@ UsageCounts = Mapping[str, tuple[int, int]]
 TEXT_LENGTH = 400
 SOURCES = 16
 """Most trajectories that an insight names; the oldest go first."""
+
+
+class LibraryConfig(FrozenModel):
+    """Knobs of the experience library (Sec. 3.2, Alg. 3 and 4).
+
+    Args:
+        shown: insights that the orchestrator is shown. Paper: unstated. Ours: 5.
+        similar: cosine from which a profile of another query type counts as similar. Paper: unstated. Ours: 0.5.
+        redundant: cosine from which two insights say the same. Paper: unstated. Ours: 0.85.
+        size: most insights that are kept; the worst goes first. Paper: "bounded". Ours: 100.
+        proven: uses from which an insight's utility can have it pruned. Paper: unstated. Ours: 3.
+    """
+
+    shown: int = Field(default=5, ge=0, le=50)
+    similar: float = Field(default=0.5, ge=-1, le=1)
+    redundant: float = Field(default=0.85, ge=-1, le=1)
+    size: int = Field(default=100, ge=1, le=10_000)
+    proven: int = Field(default=3, ge=1, le=1000)
 
 
 class Source(FrozenModel):

@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from selfwire.core.protocols import Embedder
-from selfwire.evolvers.hera.config import LibraryConfig
-from selfwire.evolvers.hera.experience_library import ExperienceLibrary, Insight
-from selfwire.evolvers.hera.profile import Profile
+from selfwire.evolvers.experience.library import ExperienceLibrary, Insight, LibraryConfig
+from selfwire.evolvers.experience.profile import Profile
 
 
 def rank_insights(library: ExperienceLibrary) -> ExperienceLibrary:

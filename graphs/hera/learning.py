@@ -33,7 +33,7 @@ from selfwire.evolvers.hera.rope import (
 )
 from selfwire.evolvers.outcomes import get_score
 from selfwire.evolvers.trace_text import gather_all
-from selfwire.graphs.hera.method import Hera
+from selfwire.graphs.hera.actions import HeraActions
 from selfwire.graphs.hera.state import (
     HeraState,
     PlannedQuestion,
@@ -88,7 +88,7 @@ class Learning:
         save: keeps what was learned, if anything does.
     """
 
-    hera: Hera
+    hera: HeraActions
     grade: TrajectoryGrader
     save: Saver | None = None
 

@@ -40,8 +40,8 @@ from selfwire.evolvers.hera.planning import Plan
 from selfwire.evolvers.hera.profile import characterize_query
 from selfwire.evolvers.outcomes import get_score
 from selfwire.evolvers.trace_text import gather_all
+from selfwire.graphs.hera.actions import Brief, HeraActions, make_notes
 from selfwire.graphs.hera.learning import Learning
-from selfwire.graphs.hera.method import Brief, Hera, make_notes
 from selfwire.graphs.hera.state import (
     HeraContext,
     HeraInput,
@@ -66,7 +66,7 @@ from selfwire.runtime.ledger import Ledger
 Begin = Callable[[HeraContext, Workflow | None], Awaitable[Workflow]]
 """Finds the workflow that a question starts with, from the run's choices and what the thread had before."""
 
-Wire = Callable[[HeraContext, Usage], Awaitable[tuple[Hera, Ledger]]]
+Wire = Callable[[HeraContext, Usage], Awaitable[tuple[HeraActions, Ledger]]]
 """Wires the method as a run has chosen it, and opens the ledger that pays from what was spent on the question."""
 
 HeraGraph = StateGraph[HeraState, Any, Any, Any]
@@ -84,7 +84,7 @@ class HeraNodes:
         save: keeps evolved workflows, if anything does.
     """
 
-    hera: Hera
+    hera: HeraActions
     start: Workflow
     begins: Begin | None = None
     assess: AnswerGrader | None = None
@@ -227,7 +227,7 @@ def build_state_graph(steps: HeraNodes, wire: Wire) -> HeraGraph:
 
 
 async def learn(
-    hera: Hera, workflow: Workflow, trajectories: Sequence[Trajectory], scope: Scope, grade: TrajectoryGrader
+    hera: HeraActions, workflow: Workflow, trajectories: Sequence[Trajectory], scope: Scope, grade: TrajectoryGrader
 ) -> EvolveResult:
     """One pass from rank to keep over the graded groups of a batch, as a graph of its own.
 
@@ -261,7 +261,7 @@ async def learn(
     )
 
 
-def _add_learning(graph: HeraGraph, hera: Hera, node: Callable[[Learn], Node]) -> None:
+def _add_learning(graph: HeraGraph, hera: HeraActions, node: Callable[[Learn], Node]) -> None:
     def next_after_rank(
         state: HeraState,
     ) -> Literal["mutate_topology", "reflect", "identify_failed_agent", "keep"]:

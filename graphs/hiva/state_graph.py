@@ -19,14 +19,12 @@ from langchain_core.runnables import Runnable
 from langgraph.config import get_config
 from langgraph.graph import END, START, StateGraph
 
-from selfwire.core.budget import get_error_cost
 from selfwire.core.edits import Rewiring
-from selfwire.core.errors import ModelError, TaskError
+from selfwire.core.errors import TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hiva.forward import match_task
 from selfwire.evolvers.hiva.gradients import (
     Backward,
     Gradient,
@@ -40,9 +38,8 @@ from selfwire.evolvers.hiva.repair import repair
 from selfwire.evolvers.hiva.semantics import evolve_semantics
 from selfwire.evolvers.hiva.structure import count_traffic, evolve_topology
 from selfwire.evolvers.hiva.updates import make_lesson, update_beliefs
-from selfwire.evolvers.outcomes import get_fault
 from selfwire.evolvers.trace_text import gather_all
-from selfwire.graphs.hiva.method import Hiva
+from selfwire.graphs.hiva.actions import HivaActions
 from selfwire.graphs.hiva.state import HivaContext, HivaInput, HivaState, with_prompt_edits
 from selfwire.graphs.method_protocol import EvolveResult
 from selfwire.graphs.node_wrappers import DETACHED, make_node
@@ -55,7 +52,7 @@ from selfwire.runtime.ledger import Ledger
 Begin = Callable[[HivaContext, Workflow | None], Awaitable[Workflow]]
 """Finds the workflow that a question starts with, from the run's choices and what the thread had before."""
 
-Wire = Callable[[HivaContext, Usage], Awaitable[tuple[Hiva, Ledger]]]
+Wire = Callable[[HivaContext, Usage], Awaitable[tuple[HivaActions, Ledger]]]
 """Wires the method as a run has chosen it, and opens the ledger that pays from what was spent on the question."""
 
 
@@ -71,7 +68,7 @@ class HivaNodes:
         save: keeps evolved workflows, if anything does.
     """
 
-    hiva: Hiva
+    hiva: HivaActions
     start: Workflow
     begins: Begin | None = None
     assess: AnswerGrader | None = None
@@ -166,7 +163,7 @@ class HivaNodes:
     async def evolve_topology(self, state: HivaState) -> HivaState:
         """f_G: one decision per node, applied in reverse topological order."""
         trajectories = _trajectories(state)
-        parallelizability, usage = await self._parallelizability(trajectories, state)
+        parallelizability, usage = await self.hiva.get_parallelizability(trajectories, _workflow(state), _scope(state))
         found = await evolve_topology(
             _workflow(state),
             _gradients(state),
@@ -197,8 +194,7 @@ class HivaNodes:
         passes = state["passes"] or [None] * len(state["losses"])
         outcomes = []
         for done, judged, passed in zip(_trajectories(state), _losses(state), passes, strict=True):
-            concepts = self.hiva.concepts(done)
-            found = await match_task(concepts, ran, self.hiva.embedder) if concepts else None
+            found = await self.hiva.match_noted(done, ran)
             outcomes.append(make_lesson(done, judged, Backward.model_validate(passed) if passed else None, found))
         now = update_beliefs(now, outcomes, config=self.hiva.config.routing)
         if now.fingerprint != ran.fingerprint:
@@ -207,21 +203,6 @@ class HivaNodes:
             if self.save is not None:
                 await self.save(now, _scope(state), int(get_config()["metadata"]["langgraph_step"]))
         return {"workflow": now.model_dump(mode="json"), "iteration": state["iteration"] + 1}
-
-    async def _parallelizability(
-        self, trajectories: Sequence[Trajectory], state: HivaState
-    ) -> tuple[dict[str, float], Usage]:
-        found, spent = {}, Usage()
-        for done in trajectories:
-            concepts = self.hiva.concepts(done)
-            if concepts is None and self.hiva.config.topology_evolution and get_fault(done) is None:
-                try:
-                    concepts, usage = await self.hiva.characterize_task(done.question, _workflow(state), _scope(state))
-                except ModelError as error:  # one task's failure does not stop what the others teach
-                    usage = get_error_cost(error)
-                spent += usage
-            found[done.question.id] = concepts.parallelizability if concepts else 0.0
-        return found, spent
 
 
 Step = Callable[[HivaNodes, HivaState], Awaitable[HivaState]]
@@ -257,7 +238,9 @@ def build_state_graph(steps: HivaNodes, wire: Wire) -> StateGraph[HivaState, Any
     return graph
 
 
-async def learn(hiva: Hiva, workflow: Workflow, trajectories: Sequence[Trajectory], scope: Scope) -> EvolveResult:
+async def learn(
+    hiva: HivaActions, workflow: Workflow, trajectories: Sequence[Trajectory], scope: Scope
+) -> EvolveResult:
     """One pass from loss to update_beliefs over graded trajectories, as a graph of its own.
 
     Its notes say what was declined, how many tasks stayed unsolved, how often the mismatch limit left out a

@@ -1,7 +1,7 @@
 """Proposals to rewrite an agent's prompt, and the guard in front of them. Method-free."""
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.core.edits import RefusedRewiring, Rewiring, RewritePrompt
 from selfwire.core.values import FrozenModel
 from selfwire.evolvers.trace_text import shorten
 
@@ -14,6 +14,11 @@ class DeclinedProposal(FrozenModel):
     by: str
     operation: str
     reason: str
+
+    @classmethod
+    def of(cls, refused: RefusedRewiring) -> "DeclinedProposal":
+        """The record of a refused rewiring."""
+        return cls(by=refused.rewiring.by, operation=refused.rewiring.operation, reason=refused.reason)
 
 
 def propose_rewrite(agent: Agent, prompt: str, *, length: int, why: str) -> Rewiring | DeclinedProposal:

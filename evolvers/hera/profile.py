@@ -3,11 +3,27 @@
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenModel
+from selfwire.evolvers.experience.library import ExperienceLibrary
 from selfwire.evolvers.experience.profile import Profile
 from selfwire.evolvers.hera.schemas import QueryProfile
 from selfwire.evolvers.prompted_model import PromptedModel
 
 SUMMARY_LENGTH = 300
+
+
+class Brief(FrozenModel):
+    """What is known of a question before it is planned for.
+
+    Args:
+        profile: c.
+        insights: E_rel, as the orchestrator sees them.
+        usage: cost of finding both.
+    """
+
+    profile: Profile = Profile()
+    insights: ExperienceLibrary = ()
+    usage: Usage = Usage()
 
 
 async def characterize_query(question: Question, orchestrator: PromptedModel, *, scope: Scope) -> tuple[Profile, Usage]:

@@ -9,7 +9,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
-from selfwire.evolvers.blame import Failure, render_feedback
+from selfwire.evolvers.blame import Blame, Failure, render_feedback
 from selfwire.evolvers.hera.config import Axis, PromptConfig
 from selfwire.evolvers.hera.rules import Prompt, PromptChange, apply_prompt_diff, to_plain_line
 from selfwire.evolvers.hera.schemas import Contrast, PromptDiff, PromptVariant
@@ -59,6 +59,26 @@ class Lesson(FrozenModel):
     rules: tuple[str, ...] = ()
     principles: tuple[str, ...] = ()
     derived_from: tuple[str, ...] = ()
+
+
+class Rope(FrozenModel):
+    """The results of one agent's prompt variants.
+
+    Args:
+        blame: the failure that was replayed.
+        failures: the agent's buffer.
+        variants: by axis.
+        scores: of their replays, in the same order; None where a replay ended as an error.
+        control: score of the replay with the original prompt; None as well.
+        lesson: of the contrast.
+    """
+
+    blame: Blame
+    failures: tuple[Failure, ...]
+    variants: tuple[Variant, ...] = ()
+    scores: tuple[float | None, ...] = ()
+    control: float | None = None
+    lesson: Lesson = Lesson()
 
 
 async def generate_variant(

@@ -112,7 +112,7 @@ def apply_decisions(
         elif built is not None:
             now, refused = now.apply_legal([built])
             applied += [built] if not refused else []
-            declined += [DeclinedProposal(by=node, operation=built.operation, reason=r.reason) for r in refused]
+            declined += map(DeclinedProposal.of, refused)
     return (now.with_lineage(workflow, applied) if applied else workflow), tuple(applied), tuple(declined)
 
 

@@ -14,7 +14,6 @@ from selfwire.core.task import Question
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.experience.library import ExperienceLibrary, get_library
 from selfwire.evolvers.experience.profile import Profile
@@ -22,7 +21,7 @@ from selfwire.evolvers.experience.retrieval import retrieve_insights
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.initial_team import METHOD
 from selfwire.evolvers.hera.planning import Plan, sample_topology
-from selfwire.evolvers.hera.profile import characterize_query
+from selfwire.evolvers.hera.profile import Brief, characterize_query
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.node_wrappers import DETACHED
@@ -30,20 +29,6 @@ from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.routers import route_to_all
 from selfwire.graphs.team import run_team
 from selfwire.nodes.agent import make_agent_runner
-
-
-class Brief(FrozenModel):
-    """What is known of a question before it is planned for.
-
-    Args:
-        profile: c.
-        insights: E_rel, as the orchestrator is shown them.
-        usage: what finding out has cost.
-    """
-
-    profile: Profile
-    insights: ExperienceLibrary = ()
-    usage: Usage = Usage()
 
 
 @dataclass(frozen=True)

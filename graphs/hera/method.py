@@ -14,8 +14,9 @@ from selfwire.evolvers import blame
 from selfwire.evolvers.experience import library as experience
 from selfwire.evolvers.hera import mutation
 from selfwire.evolvers.hera.initial_team import METHOD, make_initial_workflow
+from selfwire.evolvers.hera.profile import Brief
 from selfwire.evolvers.trace_text import gather_all
-from selfwire.graphs.hera.actions import Brief, HeraActions, make_notes
+from selfwire.graphs.hera.actions import HeraActions, make_notes
 from selfwire.graphs.hera.state_graph import learn
 from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader
 from selfwire.graphs.prompts import load_prompts

@@ -74,7 +74,14 @@ class PromptedModel:
             return default, get_error_cost(error)
 
     async def try_ask(
-        self, schema: type[Schema], name: str, /, *, scope: Scope, **sections: str
+        self,
+        schema: type[Schema],
+        name: str,
+        /,
+        *,
+        scope: Scope,
+        by: Literal["meta", "judge"] = "meta",
+        **sections: str,
     ) -> tuple[Schema | ModelError, Usage]:
         """As `ask`, with the error in the place of the reply where the call failed; its cost counts either way.
 
@@ -82,6 +89,6 @@ class PromptedModel:
             BudgetError: as `ask`.
         """
         try:
-            return await self.ask(schema, name, scope=scope, **sections)
+            return await self.ask(schema, name, scope=scope, by=by, **sections)
         except ModelError as error:
             return error, get_error_cost(error)

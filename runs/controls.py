@@ -1,31 +1,28 @@
-"""The control of random legal edits: evolution's gain beyond it comes from its reasons."""
+"""The control of random legal edits: whatever evolution gains beyond it, it gains by reasons."""
 
 from collections.abc import Sequence
 
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ConfigError
-from selfwire.graphs.hera.method import Hera
-from selfwire.graphs.hera.random_edits import RandomPool
-from selfwire.graphs.hiva.method import Hiva
-from selfwire.graphs.hiva.random_edits import RandomEdits
 from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.method_registry import describe_method, installed_methods
 from selfwire.runtime.offline.vocabulary import paraphrases
 
 
 def with_random_edits(method: Method, counts: Sequence[int]) -> Method:
-    """The control for a method, with every instruction of the offline model's vocabulary to draw from.
+    """The control for a method: every instruction that the stand-in's vocabulary knows may be drawn.
 
     Raises:
-        ConfigError: the method has no such control.
+        ConfigError: there is no such control for the method.
     """
+    make_control = describe_method(method.name).random_edits
+    if make_control is None:
+        names = " and ".join(one.name for one in installed_methods() if one.random_edits)
+        raise ConfigError(f"random edits are a control for {names}, not for {method.name}")
     instructions = tuple(text for texts in paraphrases().values() for text in texts)
-    if isinstance(method, Hiva):
-        return RandomEdits.of(method, tuple(counts), instructions)
-    if isinstance(method, Hera):
-        return RandomPool.of(method, tuple(counts), instructions)
-    raise ConfigError(f"random edits are a control for hiva and hera, not for {method.name}")
+    return make_control(method, tuple(counts), instructions)
 
 
 def count_edits(applied: Sequence[Sequence[Rewiring]]) -> tuple[int, ...]:
-    """Rewirings per iteration that a method asked for, without repairs."""
+    """Rewirings per iteration that a method asked for, repairs left out."""
     return tuple(sum(one.operation not in ("REPAIR", "PRUNE") for one in rewirings) for rewirings in applied)

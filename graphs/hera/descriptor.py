@@ -46,6 +46,7 @@ DESCRIPTOR = MethodDescriptor(
         RANDOM: Variant(title="random edits", random=True),
     },
     random_edits=RandomPool.of,
+    learns_insights=True,
     paper="Li and Ramakrishnan, *Experience as a Compass*",
     departures="D1-D13",
 )

@@ -1,4 +1,4 @@
-"""The models that judge and coach a team: structured asks with a method's prompts."""
+"""Asks the models that judge and coach a team for objects, with a method's prompts."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeVar

@@ -1,4 +1,4 @@
-"""Group-relative comparison: what a group's trajectories are worth beside each other (Sec. 3.1, Alg. 2)."""
+"""Group-relative comparison of the trajectories of one question (Sec. 3.1, Alg. 2)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -8,7 +8,7 @@ from selfwire.core.values import FrozenModel
 from selfwire.evolvers.outcomes import count_agent_tokens, get_score
 
 GroupKind = Literal["mixed", "zero", "other"]
-"""Success and failure are both there; every score is 0; neither."""
+"""Both successes and failures; only scores of 0; neither."""
 
 
 class Group(FrozenModel):
@@ -17,7 +17,7 @@ class Group(FrozenModel):
     Args:
         question: its id.
         order: places of the trajectories in the batch, the best first.
-        outcome: what the group teaches.
+        outcome: kind of the group.
         failed: place of the best-ranked failed trajectory; None if all succeeded.
     """
 
@@ -43,7 +43,7 @@ def rank_trajectories(trajectories: Sequence[Trajectory], places: Sequence[int])
 
 
 def classify_group(scores: Sequence[float], success_at: float) -> GroupKind:
-    """What a group's scores teach; an empty group teaches nothing."""
+    """The kind of a group with these scores."""
     if any(one >= success_at for one in scores) and any(one < success_at for one in scores):
         return "mixed"
     return "zero" if scores and all(one == 0 for one in scores) else "other"
@@ -69,8 +69,8 @@ def count_uses(trajectories: Sequence[Trajectory], success_at: float) -> Mapping
     """(uses, successes) of every insight that graded rollouts were shown, by its id."""
     counted: dict[str, tuple[int, int]] = {}
     for done in trajectories:
-        reached = get_score(done)
-        for one in done.notes.get("insights", ()) if reached is not None else ():
+        score = get_score(done)
+        for one in done.notes.get("insights", ()) if score is not None else ():
             n, s = counted.get(one["id"], (0, 0))
-            counted[one["id"]] = n + 1, s + ((reached or 0.0) >= success_at)
+            counted[one["id"]] = n + 1, s + ((score or 0.0) >= success_at)
     return counted

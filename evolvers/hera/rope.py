@@ -1,4 +1,4 @@
-"""Role-aware prompt evolution: variants of a failing agent's prompt, replays, what they teach (Sec. 3.4, Alg. 5)."""
+"""Role-aware prompt evolution: variants of failing agents' prompts, and lessons of their replays (Sec. 3.4, Alg. 5)."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ AXES: dict[Axis, str] = {
     "error_correction": "error correction: look for the mistakes of the failures and undo them",
     "heuristic_injection": "heuristics: follow a rule of thumb that experts use for such work",
 }
-"""What each axis means, as the model is told."""
+"""The meaning of each axis, in the model's prompt."""
 
 
 class Variant(FrozenModel):
@@ -38,7 +38,7 @@ class Variant(FrozenModel):
 
     Args:
         axis: along which the prompt is varied.
-        instructions: what it adds.
+        instructions: that it adds.
         prompt: the whole prompt.
     """
 
@@ -53,7 +53,7 @@ class Lesson(FrozenModel):
     Args:
         rules: short-term corrections.
         principles: long-term strategies.
-        derived_from: what each rests on, in the model's words, in the same order.
+        derived_from: the basis of each, in the model's words, in the same order.
     """
 
     rules: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class Rope(FrozenModel):
 async def generate_variant(
     agent: Agent, axis: Axis, failures: Sequence[Failure], orchestrator: PromptedModel, *, scope: Scope
 ) -> tuple[Variant | None, Usage]:
-    """GenerateVariant: the prompt with some instructions more; None where no valid reply comes.
+    """GenerateVariant: the prompt with a few more instructions; None where no valid reply comes.
 
     Args:
         agent: whose prompt is varied.
@@ -131,7 +131,7 @@ async def extract_lesson(
         agent: whose prompt was varied.
         original: the failed trajectory.
         control: its replay with the original prompt (D12).
-        replays: what each variant came to; those with an infrastructure error teach nothing.
+        replays: of the variants; those with an infrastructure error teach nothing.
         failures: its buffer.
         orchestrator: compares.
         scope: of the step.
@@ -174,14 +174,14 @@ async def extract_lesson(
 async def integrate_lesson(
     agent: Agent, lesson: Lesson, orchestrator: PromptedModel, config: PromptConfig, *, scope: Scope
 ) -> tuple[Rewiring | None, PromptChange, Usage]:
-    """Prompt consolidation: the model integrates, Pi_C holds it to the limits; None where nothing changes.
+    """Prompt consolidation: the model integrates the lesson, Pi_C enforces the limits; None where nothing changes.
 
     Without a valid reply the proposals are added as they are.
 
     Args:
         agent: whose prompt it is.
         lesson: delta rho.
-        orchestrator: finds what is redundant or contradicts.
+        orchestrator: finds redundancies and contradictions.
         config: C.
         scope: of the step.
 

@@ -1,4 +1,4 @@
-"""What happens before and between the agents of a forward pass: profile, match, instruct (Alg. 2, App. D.3)."""
+"""Steps before and between the agents of a forward pass: profile, match, instruct (Alg. 2, App. D.3)."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ from selfwire.evolvers.trace_text import format_step
 
 SHOWN_CONCEPTS = 60
 PROFILE = "@profile"
-"""Where a task is characterised; no node's id. The phase stays, so that the task's own share pays for it."""
+"""Node of the scope in which a task is characterised, no node's id. The phase stays, so that the task's budget pays."""
 INPUT_LENGTH = 6_000
 
 
@@ -41,8 +41,8 @@ async def characterize_task(
 ) -> tuple[TaskConcepts, Usage]:
     """Characterise a task by concepts, required tools and parallelizability.
 
-    Falls back to the benchmark's kind of question, no tools and the middle of the scale where the model
-    gives no valid profile. Tools that are not offered are dropped.
+    Without a valid profile the concept is the benchmark's kind of question, with no tools and a parallelizability of
+    0.5. Required tools that are not offered are dropped.
 
     Raises:
         ModelError, BudgetError: as `Model.generate_structured`.
@@ -107,7 +107,7 @@ def _indicators(
 def make_instructor(workflow: Workflow, coach: PromptedModel) -> InstructionWriter:
     """Writes x_j = LLM(x_i, y_i, p_j) for each chosen successor; the aggregator gets y_i itself (D6).
 
-    Hands on the output itself where the model gives no valid instruction.
+    Passes on the output itself where the model gives no valid instruction.
     """
     aggregator = workflow.agent_at(workflow.topology.sink).id
 

@@ -21,12 +21,12 @@ GRADIENTS_LENGTH = 8_000
 
 
 class RewriteResult(FrozenModel):
-    """What f_P proposes.
+    """Result of f_P.
 
     Args:
         rewirings: one RewritePrompt per agent, in order of the agents' ids.
-        declined: proposals that broke a guard.
-        usage: what the calls cost.
+        declined: proposals that the guard refused.
+        usage: cost of the calls.
     """
 
     rewirings: tuple[Rewiring, ...] = ()
@@ -42,11 +42,10 @@ async def evolve_semantics(
     *,
     scope: Scope,
 ) -> RewriteResult:
-    """f_P: one call per agent over all its gradients that concern semantics (D11), the aggregator's included.
+    """f_P: one call per agent, the aggregator included, over all its gradients on semantics (D11).
 
-    Feedback on the role weighs 0.7, on tools 0.3; the prompt says so. Tools stay as they are: what
-    refines them from `Gradient.tool` would propose its RewriteTool edits beside these rewrites. An agent
-    keeps its prompt where no valid rewrite comes back.
+    Feedback on the role weighs 0.7, on tools 0.3; the prompt says so. Tools stay as they are. An agent keeps its
+    prompt where no valid rewrite comes back.
 
     Args:
         workflow: the workflow that ran.
@@ -75,8 +74,8 @@ async def evolve_semantics(
 
 
 def _concerns_prompt(gradient: Gradient) -> bool:
-    told = bool(gradient.system_prompt.strip() or gradient.tool.strip())
-    return told and gradient.concerns in ("semantics", "both")
+    criticised = bool(gradient.system_prompt.strip() or gradient.tool.strip())
+    return criticised and gradient.concerns in ("semantics", "both")
 
 
 async def _rewrite(
@@ -101,10 +100,10 @@ def render_gradients(gradients: Iterable[Gradient]) -> str:
     """An agent's gradients, one block per task, with the weight of each part; bounded evenly."""
     mine = list(gradients)
     share = max(GRADIENTS_LENGTH // max(len(mine), 1), 200)
-    return "\n".join(f"[{g.task}, {g.sentiment}]\n{shorten(_weighted(g), share)}" for g in mine)
+    return "\n".join(f"[{g.task}, {g.sentiment}]\n{shorten(_weigh(g), share)}" for g in mine)
 
 
-def _weighted(gradient: Gradient) -> str:
+def _weigh(gradient: Gradient) -> str:
     parts = (
         (f"role (weight {ROLE_WEIGHT})", gradient.system_prompt),
         (f"tools (weight {TOOL_WEIGHT})", gradient.tool),

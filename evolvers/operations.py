@@ -1,6 +1,7 @@
 """Rewirings around one node: a newcomer beside or after it, one edge less, an edge to the sink. Method-free."""
 
 import re
+from collections.abc import Collection
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddAgent, AddEdge, AddNode, Edit, RemoveAgent, RemoveEdge, RemoveNode, Rewiring
@@ -34,6 +35,15 @@ def make_fresh_id(workflow: Workflow, description: str) -> Id:
     while (name := stem if number == 1 else f"{stem}-{number}") in taken:
         number += 1
     return name
+
+
+def find_free_name(name: str, taken: Collection[str]) -> str:
+    """The name itself if it is free, else the name cut to the length of an id, with a number."""
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        free = f"{name[:58]}-{number}"
+    return free
 
 
 def add_parallel(workflow: Workflow, node: Id, agent: Agent, *, why: str) -> Rewiring:

@@ -17,13 +17,6 @@ async def identify_failed_agent(
 ) -> tuple[Blame | None, Usage]:
     """The blame for a failed trajectory; None where the reply names no agent that ran.
 
-    Args:
-        place: of the trajectory in the batch.
-        done: the trajectory.
-        workflow: whose agents ran.
-        orchestrator: judges by the trace and the feedback.
-        scope: of the step.
-
     Raises:
         BudgetError: the run must stop.
     """

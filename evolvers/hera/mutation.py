@@ -14,6 +14,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.blame import Blame, render_feedback
 from selfwire.evolvers.hera.rules import to_plain_line
 from selfwire.evolvers.hera.schemas import Mutation
+from selfwire.evolvers.operations import find_free_name
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trace_text import format_trace, render_agents, render_lines, render_topology, to_plain_name
 
@@ -100,7 +101,7 @@ def replace_agent(topology: Topology, agent: str, alternative: str) -> Topology:
     taken = set(topology.agents)
     names: dict[str, str] = {}
     for node, own in topology.agents.items():
-        names[node] = _find_free(alternative, taken) if own == agent else node
+        names[node] = find_free_name(alternative, taken) if own == agent else node
         taken.add(names[node])
     return topology.replace(
         nodes=tuple(
@@ -115,7 +116,7 @@ def replace_agent(topology: Topology, agent: str, alternative: str) -> Topology:
 def insert_agent(topology: Topology, agent: str, newcomer: str) -> Topology:
     """The topology with a new agent after an agent's last node: it reads that node and writes to its successors."""
     after = [node for node in topology.order() if topology.agents[node] == agent][-1]
-    name = _find_free(newcomer, set(topology.agents))
+    name = find_free_name(newcomer, set(topology.agents))
     moved = tuple(edge.replace(source=name) if edge.source == after else edge for edge in topology.edges)
     return topology.replace(
         nodes=(*topology.nodes, Node(id=name, agent=newcomer)),
@@ -148,17 +149,8 @@ def with_mutated(workflow: Workflow, questions: Sequence[str]) -> Workflow:
 def _create_agent(reply: Mutation, workflow: Workflow, tools: Sequence[str]) -> Agent | None:
     """CreateNewAgent; None where the name or prompt cannot be used."""
     base = "_".join("".join(c if c.isalnum() and c.isascii() else " " for c in reply.name.lower()).split())[:40]
-    name = _find_free(base, set(workflow.agents_by_id)) if base else ""
+    name = find_free_name(base, set(workflow.agents_by_id)) if base else ""
     if not is_id(name) or not reply.instruction.strip():
         return None
     held = tuple(dict.fromkeys(tool for tool in reply.tools if tool in tools))
     return Agent(id=name, role=to_plain_line(reply.role), prompt=reply.instruction.strip()[:4000], tools=held)
-
-
-def _find_free(name: str, taken: set[str]) -> str:
-    """A free name: the name itself, else the name cut to an id's length with a number."""
-    free, number = name, 1
-    while free in taken:
-        number += 1
-        free = f"{name[:58]}-{number}"
-    return free

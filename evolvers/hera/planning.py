@@ -18,6 +18,7 @@ from selfwire.evolvers.experience.library import ExperienceLibrary
 from selfwire.evolvers.experience.profile import Profile
 from selfwire.evolvers.hera.schemas import TopologyPlan
 from selfwire.evolvers.hera.steps import Draft, connect_ends, draft_steps, resolve_steps, sort_steps
+from selfwire.evolvers.operations import find_free_name
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trace_text import render_agents, render_lines
 
@@ -124,14 +125,10 @@ def _topology(steps: Sequence[Draft], workflow: Workflow, repairs: list[str]) ->
 
 
 def _name_nodes(agents: Sequence[str]) -> list[str]:
-    """A node's id per step: the agent's, and a number where the agent comes again."""
+    """A node's id per step: the agent's, with a number where the agent has a node already."""
     names: list[str] = []
     for agent in agents:
-        name, number = agent, 1
-        while name in names:
-            number += 1
-            name = f"{agent[:58]}-{number}"
-        names.append(name)
+        names.append(find_free_name(agent, names))
     return names
 
 

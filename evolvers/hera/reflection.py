@@ -66,13 +66,6 @@ async def reflect(
 ) -> tuple[tuple[Insight, ...], Usage]:
     """The insights of a mixed group; none without a valid reply.
 
-    Args:
-        group: ranked.
-        trajectories: of the batch.
-        orchestrator: compares.
-        iteration: for the sources.
-        scope: of the step.
-
     Raises:
         BudgetError: the run must stop.
     """
@@ -122,14 +115,6 @@ async def consolidate_insights(
     scope: Scope,
 ) -> tuple[ExperienceLibrary, tuple[Change, ...], Usage]:
     """ExperienceLibraryUpdate: ADD insights without matches; the model decides about the others.
-
-    Args:
-        library: E.
-        new: insights of one group.
-        orchestrator: decides.
-        embedder: finds matches.
-        config: bounds and thresholds.
-        scope: of the group.
 
     Raises:
         BudgetError: the run must stop.

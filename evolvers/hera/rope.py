@@ -86,13 +86,6 @@ async def generate_variant(
 ) -> tuple[Variant | None, Usage]:
     """GenerateVariant: the prompt with a few more instructions; None where no valid reply comes.
 
-    Args:
-        agent: whose prompt is varied.
-        axis: in which direction.
-        failures: its buffer.
-        orchestrator: writes.
-        scope: of the step.
-
     Raises:
         BudgetError: the run must stop.
     """
@@ -177,13 +170,6 @@ async def integrate_lesson(
     """Prompt consolidation: the model integrates the lesson, Pi_C enforces the limits; None where nothing changes.
 
     Without a valid reply the proposals are added as they are.
-
-    Args:
-        agent: whose prompt it is.
-        lesson: delta rho.
-        orchestrator: finds redundancies and contradictions.
-        config: C.
-        scope: of the step.
 
     Raises:
         BudgetError: the run must stop.

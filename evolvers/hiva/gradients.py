@@ -175,13 +175,6 @@ async def propagate_gradients(
     A node without a valid reply has no gradient: it is neither rewritten nor rewarded, and passes nothing on to its
     predecessors.
 
-    Args:
-        trajectory: an unsolved run.
-        workflow: the workflow that ran.
-        at_sink: the global gradient.
-        coach: the model that reflects.
-        scope: run, seed and iteration.
-
     Raises:
         BudgetError: the run must stop.
     """

@@ -47,13 +47,6 @@ async def evolve_semantics(
     Feedback on the role weighs 0.7, on tools 0.3; the prompt says so. Tools stay as they are. An agent keeps its
     prompt where no valid rewrite comes back.
 
-    Args:
-        workflow: the workflow that ran.
-        gradients: of the whole batch, in task order.
-        coach: the model that reflects.
-        config: without `semantic_evolution` nothing is proposed (w/o SEV).
-        scope: run, seed and iteration.
-
     Raises:
         BudgetError: the run must stop.
     """

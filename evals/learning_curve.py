@@ -17,10 +17,10 @@ class Point(FrozenModel):
     Args:
         query: its place, from 1.
         question: its id.
-        trajectories: how many it had; errors are among them, and count for no mean.
+        trajectories: their number, including errors, which count for no mean.
         score: mean over its graded trajectories; None if there is none.
         tokens: mean over them, planning included.
-        window_score, window_tokens: means over the queries of the window that ends here; of the first ones over fewer.
+        window_score, window_tokens: means over the window that ends here; the first windows are shorter.
     """
 
     query: int = Field(ge=1)
@@ -62,8 +62,8 @@ def compute_learning_curve(trajectories: Sequence[Trajectory], window: int) -> t
 def format_curve(curve: Sequence[Point], window: int) -> list[str]:
     """The curve as a table for people, one line per query."""
     rows = [
-        f"{one.query:>5}  {_shown(one.score, 3):>7}  {_shown(one.tokens, 0):>8}  {_shown(one.window_score, 3):>12}  "
-        f"{_shown(one.window_tokens, 0):>13}  {one.question}"
+        f"{one.query:>5}  {_cell(one.score, 3):>7}  {_cell(one.tokens, 0):>8}  {_cell(one.window_score, 3):>12}  "
+        f"{_cell(one.window_tokens, 0):>13}  {one.question}"
         for one in curve
     ]
     return [
@@ -78,5 +78,5 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return math.fsum(known) / len(known) if known else None
 
 
-def _shown(value: float | None, digits: int) -> str:
+def _cell(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"

@@ -26,7 +26,6 @@ from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
-from selfwire.graphs.routers import route_to_all
 from selfwire.graphs.team import run_team
 from selfwire.nodes.agent import make_agent_runner
 
@@ -39,7 +38,7 @@ class HeraActions:
         model: plays the roles agent and meta.
         toolbox: tools by the name that agents hold.
         embedder: of profiles and insights.
-        config: the method's knobs and ablations.
+        config: the method's config.
     """
 
     model: Model
@@ -71,7 +70,7 @@ class HeraActions:
     async def plan_question(
         self, workflow: Workflow, question: Question, brief: Brief, orchestrator: PromptedModel, *, scope: Scope
     ) -> tuple[Plan, Usage]:
-        """Alg. 4, line 9: Gamma, and what it cost."""
+        """Alg. 4, line 9: Gamma, and the cost of planning."""
         return await sample_topology(
             question, workflow, brief.profile, brief.insights, orchestrator, steps=self.config.steps, scope=scope
         )
@@ -94,27 +93,21 @@ class HeraActions:
             question: q.
             topology: Gamma.
             temperature: of agents that state none.
-            scope: place of the run; `sample` tells runs on one question apart.
-            agents: in the place of the workflow's, for prompt variants and newcomers.
+            scope: of the run; `sample` tells runs on one question apart.
+            agents: instead of the workflow's, for prompt variants and newcomers.
             within: config of the team's graph; None makes it part of the running graph.
         """
-        run = TeamContext(
-            question=question,
-            scope=scope.at(task=question.id),
-            agents=agents or workflow.agents_by_id,
-            act=make_agent_runner(self.model, self.toolbox, temperature=temperature),
-            router=route_to_all,
-            workflow=workflow.fingerprint,
-        )
-        return await run_team(topology, run, config=within)
+        act = make_agent_runner(self.model, self.toolbox, temperature=temperature)
+        context = TeamContext.of(workflow, question, scope.at(task=question.id), act, agents=agents)
+        return await run_team(topology, context, config=within)
 
-    def tools(self, workflow: Workflow) -> tuple[str, ...]:
-        """Tools that a new agent may hold: those that the pool holds."""
+    def get_held_tools(self, workflow: Workflow) -> tuple[str, ...]:
+        """Tools that a new agent may hold: those of the pool."""
         return tuple(sorted({tool for agent in workflow.agents for tool in agent.tools if tool in self.toolbox}))
 
 
 def make_notes(brief: Brief, plan: Plan) -> dict[str, Any]:
-    """What a trajectory notes of its planning."""
+    """Notes of a trajectory on its planning."""
     return {
         "profile": brief.profile.model_dump(mode="json"),
         "insights": [

@@ -123,7 +123,7 @@ class LearningNodes:
             blame,
             workflow,
             self.hera.orchestrator,
-            tools=self.hera.tools(workflow),
+            tools=self.hera.get_held_tools(workflow),
             pool=self.hera.config.pool,
             scope=scope,
         )

@@ -22,7 +22,7 @@ from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrad
 from selfwire.graphs.prompts import load_prompts
 
 LEARNED = (experience.MEMORY, blame.MEMORY, mutation.MEMORY)
-"""What a workflow's memory holds; all of it is true whatever prompts are kept."""
+"""Names in a workflow's memory; what they hold is true whatever prompts are kept."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Hera(HeraActions, Method):
         return METHOD
 
     def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
-        """The pool around the default chain, and no insights."""
+        """The pool around the default chain, without insights."""
         return make_initial_workflow(load_prompts("evolvers", METHOD), tools=tools)
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
@@ -52,10 +52,10 @@ class Hera(HeraActions, Method):
         return done.replace(overhead=brief.usage + usage, notes=make_notes(brief, plan))
 
     async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
-        """A group: characterised and retrieved for once, then G plans and teams side by side.
+        """A group: one profile and one retrieval, then G plans and teams side by side.
 
-        Each member's notes hold `profile`, `insights` (those it was shown), `topology`, `plan` (the orchestrator's
-        words), `repairs` and `default`. A member whose plan fails by the model's fault ends as an error by itself.
+        Each member's notes hold `profile`, `insights` (those in its prompt), `topology`, `plan` (the orchestrator's
+        words), `repairs` and `default`. Where a model fails to plan, only that member ends as an error.
         """
         brief = await self.make_brief(workflow, question, scope=scope)
         return await gather_all(
@@ -64,17 +64,17 @@ class Hera(HeraActions, Method):
         )
 
     async def rollout(self, workflow: Workflow, question: Question, brief: Brief, *, scope: Scope) -> Trajectory:
-        """One member of a group; the first bears what the brief has cost."""
-        known = brief.usage if scope.sample == 0 else Usage()
+        """One member of a group; the first carries the cost of the brief."""
+        shared = brief.usage if scope.sample == 0 else Usage()
         try:
             plan, usage = await self.plan_question(workflow, question, brief, self.explorer, scope=scope)
         except ModelError as error:
-            paid = known + get_error_cost(error)
+            paid = shared + get_error_cost(error)
             blank = Trajectory(question=question, workflow=workflow.fingerprint, sample=scope.sample, overhead=paid)
             return blank.as_failed(format_error(error))
         heat = self.config.explore_temperature
         done = await self.execute(workflow, question, plan.topology, heat, scope=scope)
-        return done.replace(overhead=known + usage, notes=make_notes(brief, plan))
+        return done.replace(overhead=shared + usage, notes=make_notes(brief, plan))
 
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader

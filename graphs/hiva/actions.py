@@ -81,15 +81,8 @@ class HivaActions:
         if learned := has_learned_router(workflow, self.config):
             routing = await make_learned_router(workflow, question, act, self.embedder)
             act, router = routing.act, routing.router
-        context = TeamContext(
-            question=question,
-            scope=scope.at(task=question.id),
-            agents=workflow.agents_by_id,
-            act=act,
-            router=router,
-            instruct=make_instructor(workflow, self.coach),
-            workflow=workflow.fingerprint,
-        )
+        instruct = make_instructor(workflow, self.coach)
+        context = TeamContext.of(workflow, question, scope.at(task=question.id), act, router=router, instruct=instruct)
         done = await run_team(workflow.topology, context, config=within)
         notes = {"concepts": concepts.model_dump(mode="json")} if concepts else {}
         if learned and (episode := to_team_episode(done, workflow)):

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
-from langgraph.graph import StateGraph
 
 from selfwire.core.budget import Budget
 from selfwire.core.protocols import Embedder, Tool
@@ -15,16 +13,15 @@ from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY
 from selfwire.evolvers.dytopo.initial_team import DOMAINS
 from selfwire.graphs.dytopo.method import Dytopo
-from selfwire.graphs.dytopo.state import DytopoContext, DytopoState
+from selfwire.graphs.dytopo.state import DytopoContext
 from selfwire.graphs.dytopo.state_graph import build_state_graph
 from selfwire.graphs.method_factory import MethodFactory
+from selfwire.graphs.method_graph import Graph
+from selfwire.graphs.run_start import RunStart
 from selfwire.runtime.workflow_library import WorkflowLibrary
 from selfwire.tools.langchain import make_toolbox
 
 DytopoWiring = MethodFactory[Dytopo, DytopoConfig]
-
-DytopoGraph = StateGraph[DytopoState, Any, Any, Any]
-"""Takes a `DytopoInput` and a `DytopoContext`, both also as plain dicts; gives a `DytopoState`."""
 
 
 def build(
@@ -38,7 +35,7 @@ def build(
     config: DytopoConfig = DytopoConfig(),
     budget: Budget = Budget(),
     embedder: str | Embedder = "auto",
-) -> DytopoGraph:
+) -> Graph:
     """DyTopo as a graph: `build(...).compile(checkpointer=...).invoke({"question": "..."})["answer"]`.
 
     `Report.of(state)` reads what happened off the final state; its `text` is for people.
@@ -65,11 +62,11 @@ def build(
         initial = wiring.method.make_initial_workflow(tuple(wiring.toolbox), initial)
     start = wiring.start(initial, name, library)
 
-    async def begins(context: DytopoContext) -> Workflow:
+    async def begins(context: DytopoContext, had: Workflow | None) -> Workflow:
         if saved := await wiring.load_workflow(context, library):
             return saved
         if context.domain is None:
             return start
         return wiring.check(wiring.method.make_initial_workflow(tuple(wiring.toolbox), context.domain))
 
-    return build_state_graph(wiring.method, start, wiring, begins)
+    return build_state_graph(config, RunStart(start, begins), wiring)

@@ -15,6 +15,7 @@ from selfwire.evolvers.dytopo.domain import MEMORY
 from selfwire.graphs.dytopo.build import DytopoWiring
 from selfwire.graphs.dytopo.method import Dytopo
 from selfwire.graphs.dytopo.state_graph import build_state_graph
+from selfwire.graphs.run_start import RunStart
 from selfwire.graphs.serving import Current, Served, Service
 
 
@@ -32,7 +33,7 @@ def _seed(wiring: DytopoWiring, config: RunnableConfig) -> Workflow:
 
 
 def _compiled(wiring: DytopoWiring, current: Current) -> Served:
-    return build_state_graph(wiring.method, wiring.check(current.workflow), wiring).compile(name=MEMORY)
+    return build_state_graph(wiring.config, RunStart(wiring.check(current.workflow)), wiring).compile(name=MEMORY)
 
 
 SERVICE = Service(MEMORY, _wired, _compiled, _seed, frozenset({"domain"}))

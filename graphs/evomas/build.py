@@ -7,16 +7,16 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 
 from selfwire.core.budget import Budget
-from selfwire.core.protocols import Embedder, Model, Tool, Toolbox
+from selfwire.core.protocols import Embedder, Tool, Toolbox
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.pool import METHOD
-from selfwire.graphs.evomas.chooser_factory import ChooserFactory
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.evomas.state import EvomasContext
-from selfwire.graphs.evomas.state_graph import EvomasGraph, build_state_graph
+from selfwire.graphs.evomas.state_graph import build_state_graph
 from selfwire.graphs.method_factory import MethodFactory
+from selfwire.graphs.method_graph import Graph
 from selfwire.graphs.run_start import RunStart
 from selfwire.runtime.workflow_library import WorkflowLibrary
 from selfwire.tools.browse import with_pages
@@ -39,7 +39,7 @@ def build(
     config: EvomasConfig = EvomasConfig(),
     budget: Budget = Budget(),
     embedder: str | Embedder = "auto",
-) -> EvomasGraph:
+) -> Graph:
     """EvoMAS as a graph: `build(...).compile(checkpointer=...).invoke({"question": "..."})["answer"]`.
 
     `stages` of the result tell what was drawn, run and judged at every stage.
@@ -68,7 +68,7 @@ def build(
     wiring = make_evomas_factory(config, model, meta, judge, make_toolbox([*tools, *local]), budget, embedder)
     start = wiring.start(initial, name, library)
 
-    async def begins(context: EvomasContext) -> Workflow:
+    async def begins(context: EvomasContext, had: Workflow | None) -> Workflow:
         return await wiring.load_workflow(context, library) or start
 
     return build_state_graph(config, RunStart(start, begins), wiring)
@@ -83,10 +83,5 @@ def make_evomas_factory(
     budget: Budget = Budget(),
     embedder: str | Embedder = "auto",
 ) -> EvomasWiring:
-    """Models, tools and embedder of a graph; all its runs share the heads that are built."""
-    adapters = ChooserFactory()
-
-    def made(model: Model, held: Toolbox, embeds: Embedder, config: EvomasConfig) -> Evomas:
-        return Evomas(model, held, embeds, config, adapters)
-
-    return MethodFactory(METHOD, made, config, model, meta, judge, with_pages(tools), budget, embedder)
+    """Models, tools and embedder of a graph."""
+    return MethodFactory(METHOD, Evomas, config, model, meta, judge, with_pages(tools), budget, embedder)

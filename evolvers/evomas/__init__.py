@@ -8,7 +8,7 @@ Xu et al., "EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems". 
     e_t         verdict, confidence, feedback from a binary reward            evaluator.evaluate    (Eq. 20, B.2)
     mu          the next state, deterministic                                 updater.update_state  (Eq. 7, B.3)
     P           pool-4 and pool-7                                             pool.make_initial_workflow (C.4, Table 4)
-    pi_wf       layers of agents of the pool, drawn by the trained router     evolvers.trained_router (Eq. 1, 3, 8-16, 21-29)
+    pi_wf       layers of agents of the pool, drawn by the trained router     evolvers.trained_router (Sec. 3.2, 3.3)
 
 Departures of the trained part are D1 to D10 in `evolvers.trained_router`. Departures of the task state and the graph
 (a test is named after each):

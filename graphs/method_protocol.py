@@ -105,6 +105,7 @@ class Method(Solver, Protocol):
         Raises:
             ConfigError, LibraryError: it cannot.
         """
+        return
 
     async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
         """Put a train question to the team, as a group of samples or, by default, once; raises as `solve`."""

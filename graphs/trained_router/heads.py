@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from selfwire.evolvers.trained_router.head import RoutingHead
 
 HEADS_KEPT = 8
-"""How many heads are kept; the oldest goes first."""
+"""Most heads that are kept; the oldest is dropped first."""
 
 
 class Heads:
-    """The heads that were built, by their weights."""
+    """Routing heads by their weights."""
 
     def __init__(self) -> None:
         self._heads: dict[tuple[str, str], tuple[WeightsMetadata | None, RoutingHead]] = {}
@@ -47,9 +47,9 @@ class Heads:
 
         Args:
             workflow: the pool, with weights in its memory if it was trained.
-            config: what an untrained head is.
+            config: of an untrained head.
             embedder: of states and agents.
-            trained: off leaves the weights aside.
+            trained: off ignores the weights.
             transfer: whether weights of another pool may be used.
 
         Raises:
@@ -71,14 +71,14 @@ class Heads:
 
 
 HEADS = Heads()
-"""The heads that this process has built."""
+"""The heads of this process."""
 
 
 def get_sampling(workflow: Workflow, config: RouterConfig) -> SamplingConfig:
-    """How layers are drawn: as the config says; where that is left at its defaults, as the router was trained.
+    """The sampling of the config; where it is the default, that of the router's training.
 
     Raises:
-        ConfigError: the workflow's memory says of its router what cannot be.
+        ConfigError: the router's entry in the workflow's memory cannot be read.
     """
     entry = workflow.memory.get(ROUTER)
     if not config.learned or config.sampling != SamplingConfig() or not isinstance(entry, Mapping):
@@ -91,7 +91,7 @@ def get_sampling(workflow: Workflow, config: RouterConfig) -> SamplingConfig:
 
 
 def load_weights(workflow: Workflow) -> Weights | None:
-    """The weights that a workflow's memory refers to; None if it was never trained.
+    """The weights that a workflow's memory refers to; None without any.
 
     Raises:
         ConfigError: they are corrupt.
@@ -107,7 +107,7 @@ def load_weights(workflow: Workflow) -> Weights | None:
 
 
 def refuse_unusable(workflow: Workflow, config: RouterConfig, embedder: str) -> None:
-    """Check that a pool's weights, if it has any and they will be asked, can route it; imports no torch.
+    """Check that a pool's weights, if it has any and runs will use them, can route it; imports no torch.
 
     Raises:
         ConfigError: they are corrupt, or of another pool or embedder.
@@ -119,7 +119,7 @@ def refuse_unusable(workflow: Workflow, config: RouterConfig, embedder: str) -> 
 
 
 def with_weights(workflow: Workflow, weights: Weights) -> Workflow:
-    """The workflow, routed by these weights from now on; their bytes are kept in this process until it is saved."""
+    """The workflow with these weights; this process keeps their bytes until it is saved."""
     return workflow.with_memory(**{ROUTER: make_router_entry(weights.card, put_blob(weights.packed))})
 
 

@@ -42,9 +42,9 @@ DEFAULTS = TrainConfig()
 STUDY = ErrandStudy()
 FAMILY = "errands"
 STUDY_ONLY = ("seeds", "sparse", "workers")
-"""Parameters of the learning test alone."""
+"""Parameters of the learning test only."""
 SHARED = ("method", "family", "updates", "batch", "embedder")
-"""Parameters that it shares with a training on a benchmark."""
+"""Parameters of both the learning test and a training on a benchmark."""
 
 
 def register(app: typer.Typer) -> None:
@@ -85,12 +85,12 @@ def train(
     workers: Annotated[int, typer.Option(min=1, help="Processes, with --family.")] = 2,
     home: Home = None,
 ) -> None:
-    """Train a router by the rewards of its runs; stops in a state that --resume goes on from."""
+    """Train a router by the rewards of its runs; --resume continues a training that stopped."""
     if family is not None:
-        _refuse_other_family(method, family)
-    _refuse_idle(ctx, family)
+        _check_family(method, family)
+    _refuse_useless_options(ctx, family)
     if family is not None:
-        _family(ctx.params)
+        _run_learning_test(ctx.params)
         return
     folder = to_local_folder(home)
     if resume is not None:
@@ -101,12 +101,12 @@ def train(
         _run_and_report(training, home)
 
 
-def _refuse_other_family(method: str | None, family: str) -> None:
+def _check_family(method: str | None, family: str) -> None:
     if family != FAMILY or method is None or not describe_router(method).errands:
         raise ConfigError(f"the learning test is `selfwire train evomas --family {FAMILY}`")
 
 
-def _refuse_idle(ctx: typer.Context, family: str | None) -> None:
+def _refuse_useless_options(ctx: typer.Context, family: str | None) -> None:
     """Refuse options that would change nothing.
 
     Raises:
@@ -115,20 +115,20 @@ def _refuse_idle(ctx: typer.Context, family: str | None) -> None:
     given = list_given_options(ctx)
     if family is None:
         if idle := [name for name in given if name in STUDY_ONLY]:
-            raise ConfigError(f"{_listed(idle)} belong to --family {FAMILY}; leave them out, or give it")
+            raise ConfigError(f"{_list_options(idle)} belong to --family {FAMILY}; leave them out, or give it")
     elif idle := [name for name in given if name not in (*STUDY_ONLY, *SHARED)]:
         raise ConfigError(
-            f"{_listed(idle)} would change nothing in the learning test; --family goes with "
-            f"{_listed([*STUDY_ONLY, *SHARED[2:]])} alone"
+            f"{_list_options(idle)} would change nothing in the learning test; --family goes with "
+            f"{_list_options([*STUDY_ONLY, *SHARED[2:]])} alone"
         )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_options(names: Sequence[str]) -> str:
     return ", ".join(map(to_option, names))
 
 
 def parse_request(given: dict[str, Any]) -> EvolveRequest:
-    """A request out of the command's options.
+    """The request of the command's options.
 
     Raises:
         ConfigError: method or benchmark is missing, or the method has no router.
@@ -187,12 +187,12 @@ def _run_and_report(training: OpenTraining, home: str | None) -> None:
         out.print(notice)
     out.print(f"run {parts.run}: the router of {parts.method.name} on {training.run.benchmark.name}")
     with print_before_exit(partial(_print_summary, training, home)):
-        trained = run_sync(training.execute(lambda update: _told(update, training.plan.train.updates)))
+        trained = run_sync(training.execute(lambda update: _print_update(update, training.plan.train.updates)))
         if parts.splits.test:
-            _show(run_sync(training.tested(trained)))
+            _print_results(run_sync(training.tested(trained)))
 
 
-def _told(update: Update, updates: int) -> None:
+def _print_update(update: Update, updates: int) -> None:
     reward = "-" if update.reward is None else f"{update.reward:.3f}"
     skipped = ", skipped: all returns are equal" if update.skipped else ""
     errors = f", {update.errors} errors" if update.errors else ""
@@ -202,7 +202,7 @@ def _told(update: Update, updates: int) -> None:
     )
 
 
-def _show(found: Sequence[HeldOutResult]) -> None:
+def _print_results(found: Sequence[HeldOutResult]) -> None:
     from rich.table import Table
 
     table = Table("held-out tasks", "solved [95 %]", "calls", "tokens", "errors", box=None)
@@ -223,7 +223,7 @@ def _print_summary(training: OpenTraining, home: str | None, finished: bool) -> 
         out.print(STAMP)
 
 
-def _family(given: dict[str, Any]) -> None:
+def _run_learning_test(given: dict[str, Any]) -> None:
     embedder = "minilm" if given["embedder"] == "auto" else given["embedder"]
     study = ErrandStudy(
         embedder=embedder,

@@ -1,4 +1,4 @@
-"""Trains a router on a benchmark: an evolution's parts, driven by the training loop instead of the outer graph."""
+"""Trains a router on a benchmark, with the parts of an evolution and a training loop in place of the outer graph."""
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
@@ -28,16 +28,16 @@ from selfwire.runs.run_record import shorten_name, track_status
 from selfwire.runtime.ledger import enforce_deadline
 
 STATE = "router.safetensors"
-"""Name of the file, in a run's folder, of the weights after the last update, optimiser and all."""
+"""File in a run's folder with the weights after the last update, optimiser included."""
 
 
 class HeldOutResult(FrozenModel):
-    """What held-out tasks say of one way to route.
+    """Result of one way to route on held-out tasks.
 
     Args:
         name: of the way.
-        solved: share of the tasks that did not end as an error; None if all did.
-        errors: tasks that did.
+        solved: share of solved tasks among those without an error; None if all had one.
+        errors: number of tasks with an error.
         usage: of all tasks.
     """
 
@@ -49,10 +49,10 @@ class HeldOutResult(FrozenModel):
 
 @dataclass(frozen=True)
 class OpenTraining:
-    """A training that can be run now.
+    """A training that is ready to run.
 
     Attributes:
-        run: the opened run that it uses the parts of.
+        run: the run whose parts it uses.
         plan: how the router draws and learns.
         state: file of the weights after the last update.
     """
@@ -63,7 +63,7 @@ class OpenTraining:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the user should know, such as batches that are not of the size that was asked for."""
+        """Notices for the user, such as batches of another size than requested."""
         wanted, samples, tasks = self.plan.train.batch, self.plan.config.samples, len(self.run.parts.splits.train)
         made = batch_tasks(wanted, samples, tasks) * samples
         why = f"{tasks} train tasks, {samples} runs of each"
@@ -75,7 +75,7 @@ class OpenTraining:
         on_update: Callable[[Update], None] = lambda update: None,
         on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
     ) -> Workflow:
-        """Train, or go on; see `Training.execute`.
+        """Train, or continue; see `Training.execute`.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped and can be resumed.
@@ -94,16 +94,16 @@ class OpenTraining:
             state=self.state,
             save=self._save,
         )
-        async with track_status(self._tell), enforce_deadline(parts.ledger):
+        async with track_status(self._write_status), enforce_deadline(parts.ledger):
             workflow = await training.execute(parts.seed_workflow, on_update, on_episode)
-        await self._tell("finished", iteration=self.plan.train.updates)
+        await self._write_status("finished", iteration=self.plan.train.updates)
         return workflow
 
     async def tested(self, workflow: Workflow) -> list[HeldOutResult]:
-        """Held-out tasks with the trained router, with the one that training began with, untrained, and by chance.
+        """Test on held-out tasks: the trained router, the one before training, an untrained one, and chance.
 
         Raises:
-            BudgetError, OutageError, ModelError: as `go`.
+            BudgetError, OutageError, ModelError: as `execute`.
         """
         parts = self.run.parts
         found = []
@@ -122,10 +122,10 @@ class OpenTraining:
     def _ways(self, workflow: Workflow) -> Iterator[tuple[str, Method, Workflow]]:
         parts = self.run.parts
         yield "trained", parts.method, workflow
-        begun = parts.seed_workflow
-        untrained = begun.replace(memory={name: kept for name, kept in begun.memory.items() if name != ROUTER})
-        if untrained != begun:
-            yield "as it began", parts.method, begun
+        before = parts.seed_workflow
+        untrained = before.replace(memory={name: kept for name, kept in before.memory.items() if name != ROUTER})
+        if untrained != before:
+            yield "as it began", parts.method, before
         yield "untrained", parts.method, untrained
         if by_chance := describe_router(parts.method.name).by_chance:
             yield "random", by_chance(parts.method), untrained
@@ -135,11 +135,11 @@ class OpenTraining:
         facts = {"method": workflow.method, "benchmark": self.run.benchmark.name, "updates": updates}
         await parts.library.save(parts.config.name, workflow, run=parts.run, step=updates, facts=facts)
 
-    async def _tell(self, status: str, **more: Any) -> None:
+    async def _write_status(self, status: str, **more: Any) -> None:
         request = self.run.request
-        told = {"command": "train", "method": request.method, "benchmark": request.benchmark, "status": status}
+        facts = {"command": "train", "method": request.method, "benchmark": request.benchmark, "status": status}
         name = self.run.parts.config.name
-        await self.run.parts.journal.put_note(SUMMARY, {**told, "model": request.models.agent, "name": name, **more})
+        await self.run.parts.journal.put_note(SUMMARY, {**facts, "model": request.models.agent, "name": name, **more})
 
 
 @contextmanager
@@ -149,7 +149,7 @@ def start_training(
     """A new training run.
 
     Args:
-        request: as for an evolution; its method's knobs hold those of the training in `train`.
+        request: as for an evolution; `train` of the method's config says how to train.
         home: folder of runs and library.
         run: its name.
 
@@ -161,7 +161,7 @@ def start_training(
     router.plan(trial.method, trial.seed)  # refuses before anything is written
     named = run or f"train-{request.method}-{shorten_name(request.benchmark)}-{secrets.token_hex(3)}"
     with start_evolution(request, home, run=named) as opened:
-        yield _training(opened, home)
+        yield _open_training(opened, home)
 
 
 @contextmanager
@@ -170,10 +170,10 @@ def resume_training(
 ) -> Iterator[OpenTraining]:
     """A training that stopped; arguments and errors as for `evolution.resume_evolution`."""
     with resume_evolution(run, home, limits=limits, command="train") as opened:
-        yield _training(opened, home)
+        yield _open_training(opened, home)
 
 
-def _training(opened: EvolutionRun, home: Path | None) -> OpenTraining:
+def _open_training(opened: EvolutionRun, home: Path | None) -> OpenTraining:
     method = opened.parts.method
     plan = describe_router(method.name).plan(method, opened.parts.seed_workflow)
     return OpenTraining(opened, plan, get_runs_folder(home) / opened.parts.run / STATE)

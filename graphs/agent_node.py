@@ -17,7 +17,9 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Routing, Step
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
+from selfwire.core.workflow import Workflow
 from selfwire.graphs.layout import Layout, StepsByNode
+from selfwire.graphs.routers import route_to_all
 
 
 class Level:
@@ -80,6 +82,22 @@ class TeamContext:
     workflow: str = ""
     acted: list[str] = field(default_factory=list, init=False, repr=False)
     _level: list[Level] = field(default_factory=list, init=False, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        workflow: Workflow,
+        question: Question,
+        scope: Scope,
+        act: AgentRunner,
+        *,
+        router: Router = route_to_all,
+        instruct: InstructionWriter | None = None,
+        agents: Mapping[str, Agent] | None = None,
+    ) -> "TeamContext":
+        """The context of a workflow's team; its agents are the workflow's, and all successors run, by default."""
+        found = workflow.agents_by_id if agents is None else agents
+        return cls(question, scope, found, act, router, instruct, workflow.fingerprint)
 
     def agent(self, name: str) -> Agent:
         """An agent of the pool.

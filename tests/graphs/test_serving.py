@@ -16,6 +16,7 @@ from selfwire.core.errors import BudgetError, ConfigError, LibraryError
 from selfwire.core.topology import make_chain
 from selfwire.core.workflow import Workflow
 from selfwire.graphs import dytopo, evomas, hera, hiva, tacomas
+from selfwire.graphs.method_names import own_methods
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 from tests.graphs.dev_server import ROOT
 from tests.graphs.scripted import SOURCE, trio
@@ -46,6 +47,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("SELFWIRE_MODEL", "SELFWIRE_TOOLS"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / "home"
+
+
+def test_every_method_is_served() -> None:
+    served = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
+    assert served == {name: f"selfwire.graphs.{name}:graph" for name in own_methods()}
+    assert FACTORIES.keys() == served.keys()
 
 
 async def served(

@@ -86,7 +86,6 @@ class OpenTraining:
             seed=parts.config.seed,
             ground=parts.ground,
             play=lambda workflow, question, scope: parts.method.explore(workflow, question, scope=scope),
-            samples=self.plan.config.samples,
             tasks=parts.splits.train,
             config=self.plan.config,
             train=self.plan.train,

@@ -14,7 +14,7 @@ from selfwire.evals.benchmarks.errands import POOL, RIGHT, STAGES, Errand, compu
 from selfwire.evolvers.trained_router.choosers import DrawnLayers, draw_layers
 from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow, agent_text
-from selfwire.evolvers.trained_router.encoding import Vectors, row_texts
+from selfwire.evolvers.trained_router.encoding import Vectors, pad_rows, row_texts
 from selfwire.evolvers.trained_router.sampling import draw
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def make_head_chooser(head: "RoutingHead", embeddings: ErrandEmbeddings) -> Choo
     """Draw from a head's probabilities."""
 
     def choose(stage: Stage, random: np.random.Generator) -> DrawnLayers:
-        rows, filled = pad_texts([row_texts(one, head.config) for one in stage.rows], embeddings.texts)
+        rows, filled = pad_rows([row_texts(one, head.config) for one in stage.rows], embeddings.texts)
         return draw_layers(head, rows, filled, embeddings.agents, sampling=SAMPLING, random=random)
 
     return choose
@@ -106,16 +106,6 @@ def make_fixed_chooser(pick: Callable[[Stage], Integers]) -> Choose:
         return DrawnLayers(order, np.zeros((*order.shape[:2], len(POOL))), np.zeros(len(order)))
 
     return choose
-
-
-def pad_texts(texts: Sequence[Sequence[str]], vectors: Mapping[str, Vectors]) -> tuple[Vectors, npt.NDArray[np.bool_]]:
-    """Rows (B, M, d), and a mask (B, M) that is True where there is a row."""
-    longest = max(map(len, texts))
-    filled = np.array([[place < len(one) for place in range(longest)] for one in texts])
-    rows = np.zeros((len(texts), longest, len(next(iter(vectors.values())))), dtype=np.float32)
-    for index, one in enumerate(texts):
-        rows[index, : len(one)] = [vectors[text] for text in one]
-    return rows, filled
 
 
 def run_errand(

@@ -4,7 +4,6 @@ The reply is untrusted, so its effects are bounded: it adds, drops, rewords and 
 one up. It completes none (only the evaluator does), revives none that has failed, and loses no artifact.
 """
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from selfwire.core.scope import Scope
@@ -129,20 +128,13 @@ def _add(item: PlannedSubtask, state: TaskState, pending: list[Subtask]) -> Subt
 
 def _bound(over: list[Subtask], pending: list[Subtask]) -> tuple[Subtask, ...]:
     """At most `SUBTASKS`: drops failed ones first, oldest first, then the last pending ones, and artifacts last."""
-    failed, completed = _split(over)
+    failed = [one for one in over if one.status == "failed"]
+    completed = [one for one in over if one.status != "failed"]
     pending = pending[: max(1, SUBTASKS - len(completed))]
     room = SUBTASKS - len(pending)
     completed = completed[-room:]
     kept = {one.id for one in (*completed, *(failed[-(room - len(completed)) :] if room > len(completed) else ()))}
     return (*(one for one in over if one.id in kept), *pending)
-
-
-def _split(over: Iterable[Subtask]) -> tuple[list[Subtask], list[Subtask]]:
-    failed: list[Subtask] = []
-    completed: list[Subtask] = []
-    for one in over:
-        (failed if one.status == "failed" else completed).append(one)
-    return failed, completed
 
 
 def _clean_goal(text: str) -> str:

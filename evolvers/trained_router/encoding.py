@@ -82,7 +82,7 @@ def make_batch(
     if unknown := sorted({one for decision in decisions for one in decision.agents} - set(names)):
         raise ValueError(f"decisions name {', '.join(unknown)}, who are not in the pool; it holds {', '.join(names)}")
     table = np.stack([agents[name] for name in names])
-    rows, filled = _padded_rows(decisions, vectors, config, table.shape[1])
+    rows, filled = pad_rows([row_texts(decision.rows, config) for decision in decisions], vectors)
     present = np.array([[name in decision.agents for name in names] for decision in decisions])
     masked = np.array([[name in decision.layered.masked for name in names] for decision in decisions])
     order = _padded_orders(decisions, {name: index for index, name in enumerate(names)})
@@ -98,16 +98,13 @@ def compute_contexts(order: npt.NDArray[np.int64], agents: Vectors) -> Vectors:
     return before
 
 
-def _padded_rows(
-    decisions: Sequence[Decision], vectors: Mapping[str, Vectors], config: HeadConfig, dimensions: int
-) -> tuple[Vectors, npt.NDArray[np.bool_]]:
-    texts = [row_texts(decision.rows, config) for decision in decisions]
+def pad_rows(texts: Sequence[Sequence[str]], vectors: Mapping[str, Vectors]) -> tuple[Vectors, npt.NDArray[np.bool_]]:
+    """Vectors of B states' texts (B, M, d), and a mask (B, M) that is True where there is a text."""
     longest = max(map(len, texts))
-    rows = np.zeros((len(texts), longest, dimensions), dtype=np.float32)
-    filled = np.zeros((len(texts), longest), dtype=np.bool_)
+    filled = np.array([[place < len(one) for place in range(longest)] for one in texts])
+    rows = np.zeros((*filled.shape, len(vectors[texts[0][0]])), dtype=np.float32)
     for index, one in enumerate(texts):
         rows[index, : len(one)] = [vectors[text] for text in one]
-        filled[index, : len(one)] = True
     return rows, filled
 
 

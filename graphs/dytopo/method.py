@@ -1,7 +1,7 @@
 """DyTopo as a method: what evaluations and the outer evolution call. It never receives a task."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,6 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY, DytopoMemory
 from selfwire.evolvers.dytopo.halting import choose_answer
 from selfwire.evolvers.dytopo.initial_team import make_initial_workflow
@@ -64,10 +63,6 @@ class Dytopo(DytopoActions, Method):
         except ValueError as error:
             raise ConfigError(str(error)) from None
         return workflow
-
-    def with_config(self, config: DytopoConfig) -> "Dytopo":
-        """The same models with another config."""
-        return replace(self, config=config)
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Run the team on a question until it is done or out of rounds.

@@ -119,11 +119,11 @@ def _make_router(
     agents: Mapping[str, Vectors],
     sampling: SamplingConfig,
 ) -> Router:
-    def route(node: str, successors: tuple[str, ...], given: RouterInput) -> Routing:
-        choices, sinks = list_arms(workflow, successors), tuple(one for one in successors if one == given.sink)
+    def route(node: str, successors: tuple[str, ...], known: RouterInput) -> Routing:
+        choices, sinks = list_arms(workflow, successors), tuple(one for one in successors if one == known.sink)
         if len(choices) < 2:
             return Routing(chosen=successors, why="there is nothing to choose")
-        texts = row_texts(to_state_rows(given.question, workflow.agent_at(node), given.output), head.config)
+        texts = row_texts(to_state_rows(known.question, workflow.agent_at(node), known.output), head.config)
         state = np.stack([vectors[text] for text in texts])[None]
         drawn = draw_layers(
             head,
@@ -131,7 +131,7 @@ def _make_router(
             np.ones(state.shape[:2], dtype=np.bool_),
             np.stack([agents[name] for name in choices]),
             sampling=sampling,
-            random=given.scope.at(node=node).random(PURPOSE),
+            random=known.scope.at(node=node).random(PURPOSE),
         )
         picked = to_layered_workflow(drawn, [workflow.agents_by_id[name] for name in choices], frozenset())
         chosen = tuple(node for name in picked.layers[0] for node in choices[name])

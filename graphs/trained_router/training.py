@@ -37,7 +37,6 @@ class Training:
         seed: of everything drawn.
         ground: runs and grades episodes, through the journal.
         play: runs a question several times; its trajectories note the router's decisions.
-        samples: trajectories of `play` per question.
         tasks: to learn from.
         config: of the runs.
         train: of the updates.
@@ -50,7 +49,6 @@ class Training:
     seed: int
     ground: RolloutContext
     play: RolloutFn
-    samples: int
     tasks: Sequence[Task]
     config: RouterConfig
     train: TrainConfig
@@ -101,7 +99,7 @@ class Training:
         self, workflow: Workflow, number: int, on_episode: Callable[[Trajectory], None]
     ) -> list[Episode]:
         scope = Scope(run=self.run, seed=self.seed, iteration=number, phase=PHASE)
-        wanted = batch_tasks(self.train.batch, self.samples, len(self.tasks))
+        wanted = batch_tasks(self.train.batch, self.config.samples, len(self.tasks))
         drawn = scope.random("tasks").permutation(len(self.tasks))[:wanted]
         tasks = [self.tasks[int(index)] for index in drawn]
         found = await collect_rollouts(self.ground, self.play, workflow, tasks, scope, on_episode)

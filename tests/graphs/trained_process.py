@@ -129,7 +129,6 @@ async def train(
                     Scales(), journal, Ledger(Budget()), concurrency=3, calls_per_task=1, keep_errors_below=0.5
                 ),
                 play=player,
-                samples=CONFIG.samples,
                 tasks=TASKS,
                 config=CONFIG.routing,
                 train=config,

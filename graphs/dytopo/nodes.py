@@ -128,4 +128,4 @@ def _place(state: DytopoState) -> Scope:
 def _explain_no_answer(domain: Domain, rounds: Sequence[Round]) -> str:
     failed = {worker: why for one in rounds for worker, why in one.failed.items() if worker in domain.answerers}
     causes = "; ".join(f"{worker!r} failed: {why}" for worker, why in failed.items())
-    return f"no answer after {len(rounds)} round(s): {causes or 'nobody whose part it is gave one'}"
+    return f"no answer after {len(rounds)} round(s): {causes or 'none from ' + ' or '.join(domain.answerers)}"

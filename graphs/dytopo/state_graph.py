@@ -51,7 +51,7 @@ def build_state_graph(config: DytopoConfig, start: RunStart, provide: Provide) -
 
 
 def compile_solver(dytopo: DytopoActions) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The graph for runs with a `SolveContext`, paid for by whoever pays for the method's model."""
+    """The graph for runs with a `SolveContext`; it has no ledger."""
 
     async def make_nodes(spent: Usage) -> DytopoNodes:
         return DytopoNodes(dytopo)
@@ -68,7 +68,7 @@ def _connect(
     config: DytopoConfig, make_nodes: Callable[[Usage], Awaitable[DytopoNodes]], drawn: Workflow | None = None
 ) -> Graph:
     def manager_or_next(state: DytopoState) -> str:
-        asked = config.manager and (config.halting or not state.stopped)  # nobody reads the goal of a last round (D11)
+        asked = config.manager and (config.halting or not state.stopped)  # the goal of a last round has no reader (D11)
         return "manager" if asked else workers_or_conclude(state)
 
     graph = MethodGraph(DytopoState, make_nodes, DytopoContext, drawn, {MANAGER: "manager"})

@@ -17,7 +17,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.trained_router.config import SamplingConfig
 from selfwire.evolvers.trained_router.weights import ROUTER, read_weights
-from selfwire.graphs.evomas.chooser_factory import ChooserFactory
+from selfwire.graphs.evomas.chooser import make_chooser
 from selfwire.graphs.trained_router.heads import get_sampling, load_weights
 from selfwire.graphs.trained_router.learning import add_pool_agent, to_router_episode
 from selfwire.runtime import blobs
@@ -75,7 +75,7 @@ def test_training_killed_with_9_resumes_to_the_same_weights_bit_for_bit(tmp_path
 
 def in_a_process(folder: Path, die_at: int | None = None, *, fresh: bool = False) -> int | None:
     """Train in a process of its own; None if it has killed itself, 0 if it has ended."""
-    point, imports = [] if die_at is None else [die_at], ("selfwire.evolvers.evomas.head", "torch._dynamo")
+    point, imports = [] if die_at is None else [die_at], ("selfwire.evolvers.trained_router.head", "torch._dynamo")
     module = "tests.graphs.trained_process"
     done = start_module(module, folder, *point, fresh=fresh, imports=imports, OMP_NUM_THREADS="1")
     _, errors = done.communicate(timeout=300)
@@ -174,8 +174,8 @@ async def test_an_agent_added_by_hand_is_chosen_without_training_and_a_changed_p
         add_pool_agent(grown, AGENTS[0])
     changed = trained.replace(agents=(AGENTS[0].replace(role="bake"), *AGENTS[1:]))
     with pytest.raises(ConfigError, match=r"another pool .*sort are missing or changed"):
-        await ChooserFactory().chooser(changed, CONFIG, player.embedder)
-    await ChooserFactory().chooser(changed, CONFIG.replace(transfer=True), player.embedder)
+        await make_chooser(changed, CONFIG, player.embedder)
+    await make_chooser(changed, CONFIG.replace(transfer=True), player.embedder)
 
 
 async def test_untrained_and_frozen_routers_are_the_head_as_it_starts(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ async def test_untrained_and_frozen_routers_are_the_head_as_it_starts(tmp_path: 
 
     async def shares(adapter: str, workflow: object) -> object:
         config = CONFIG.replace(adapter=adapter)
-        chooser = await ChooserFactory().chooser(workflow, config, player.embedder)  # type: ignore[arg-type]
+        chooser = await make_chooser(workflow, config, player.embedder)  # type: ignore[arg-type]
         return (await chooser(rows, AGENTS, masked=frozenset(), scope=scope)).probabilities
 
     assert await shares("frozen", trained) == await shares("learned", seed())
@@ -203,7 +203,7 @@ async def test_layers_are_drawn_as_the_router_was_trained_unless_the_config_says
     assert get_sampling(trained, default.replace(adapter="random").routing) == default.sampling
     with pytest.raises(ConfigError, match="unreadable sampling"):
         get_sampling(trained.with_memory(router={"weights": "sha256:0", "sampling": {"mass": 2}}), default.routing)
-    chooser = await ChooserFactory().chooser(trained, default, Player().embedder)
+    chooser = await make_chooser(trained, default, Player().embedder)
     drawn = await chooser(("active subtask: parcel 1",), AGENTS, masked=frozenset(), scope=Scope())
     assert [len(layer) for layer in drawn.layers] == [1, 1]
 

@@ -1,13 +1,12 @@
 """The learning curve of a run: score and tokens of every query in the order of training (HERA, Sec. 5.3)."""
 
-import math
 from collections.abc import Sequence
 
 from pydantic import Field
 
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
-from selfwire.evals.topology_metrics import split_by_query
+from selfwire.evals.topology_metrics import compute_known_mean, split_by_query
 from selfwire.evolvers.outcomes import get_score
 
 
@@ -43,8 +42,8 @@ def compute_learning_curve(trajectories: Sequence[Trajectory], window: int) -> t
         raise ValueError(f"a window has at least 1 query, not {window}")
     queries = split_by_query(trajectories)
     graded = [[one for one in some if get_score(one) is not None] for some in queries]
-    scores = [_mean([get_score(one) for one in some]) for some in graded]
-    tokens = [_mean([float(one.usage.tokens) for one in some]) for some in graded]
+    scores = [compute_known_mean([get_score(one) for one in some]) for some in graded]
+    tokens = [compute_known_mean([float(one.usage.tokens) for one in some]) for some in graded]
     return tuple(
         Point(
             query=place,
@@ -52,8 +51,8 @@ def compute_learning_curve(trajectories: Sequence[Trajectory], window: int) -> t
             trajectories=len(some),
             score=scores[place - 1],
             tokens=tokens[place - 1],
-            window_score=_mean(scores[max(place - window, 0) : place]),
-            window_tokens=_mean(tokens[max(place - window, 0) : place]),
+            window_score=compute_known_mean(scores[max(place - window, 0) : place]),
+            window_tokens=compute_known_mean(tokens[max(place - window, 0) : place]),
         )
         for place, some in enumerate(queries, 1)
     )
@@ -71,11 +70,6 @@ def format_curve(curve: Sequence[Point], window: int) -> list[str]:
         *rows,
         f"score and tokens: means over a query's trajectories; so far: over the last {window} queries",
     ]
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
 
 
 def _cell(value: float | None, digits: int) -> str:

@@ -230,7 +230,7 @@ def _phases(
     """Quarters; their entropies come from windows only if one ends in each, as they could not be compared otherwise."""
     bounds = [len(queries) * quarter // len(PHASES) for quarter in range(len(PHASES) + 1)]
     quarters = [(name, *ends) for name, ends in zip(PHASES, pairwise(bounds), strict=True) if ends[0] < ends[1]]
-    ended = [_mean([windows.get(end) for end in range(first, last)]) for _, first, last in quarters]
+    ended = [compute_known_mean([windows.get(end) for end in range(first, last)]) for _, first, last in quarters]
     full = all(value is not None for value in ended)
     return tuple(
         _group(name, queries[first:last], value if full else None)
@@ -245,13 +245,13 @@ def _group(name: str, queries: Sequence[Sequence[TrajectoryMetrics]], windowed: 
         queries=len(queries),
         trajectories=len(every),
         entropy=entropy(_transitions(queries)) if windowed is None else windowed,
-        agents=_mean([one.agents for one in every]),
-        efficiency=_mean([one.efficiency for one in every]),
-        self_loops=_mean([one.self_loops for one in every]),
-        cycles=_mean([one.cycles for one in every]),
-        diameter=_mean([one.diameter for one in every]),
-        f1=_mean([one.f1 for one in every]),
-        tokens=_mean([one.tokens for one in every]),
+        agents=compute_known_mean([one.agents for one in every]),
+        efficiency=compute_known_mean([one.efficiency for one in every]),
+        self_loops=compute_known_mean([one.self_loops for one in every]),
+        cycles=compute_known_mean([one.cycles for one in every]),
+        diameter=compute_known_mean([one.diameter for one in every]),
+        f1=compute_known_mean([one.f1 for one in every]),
+        tokens=compute_known_mean([one.tokens for one in every]),
     )
 
 
@@ -266,7 +266,8 @@ def _transitions(queries: Iterable[Sequence[TrajectoryMetrics]]) -> list[Transit
     return [pair for some in queries for one in some for pair in one.transitions]
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def compute_known_mean(values: Sequence[float | None]) -> float | None:
+    """The mean without unknown values; None where none is known."""
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
 

@@ -112,12 +112,11 @@ def _simulate(task: Task, answer: str) -> Feedback:
     skipped = [line for line in lines if not line.action]
     if verbs == {"impossible"} and not episode.success:
         return _refused("the answer `impossible` was not accepted.", steps=episode.steps, skipped=len(skipped))
+    text = "Solved." if episode.success else _describe_failure(str(example["target"]), episode)
     return Feedback(
         score=float(episode.success),
         solved=episode.success,
-        text="Solved." + _name_skipped(skipped)
-        if episode.success
-        else _describe_failure(str(example["target"]), episode, skipped),
+        text=text + _name_skipped(skipped),
         details={"steps": episode.steps, "idle": len(episode.faults), "skipped": len(skipped)},
     )
 
@@ -127,11 +126,11 @@ def _refused(why: str, *, steps: int = 0, skipped: int = 0) -> Feedback:
     return Feedback(score=0, solved=False, text=f"Not solved: {why}", details=details)
 
 
-def _describe_failure(target: str, episode: "SimulationResult", skipped: "list[Line]") -> str:
+def _describe_failure(target: str, episode: "SimulationResult") -> str:
     from selfwire.evals.benchmarks.crafting_table import MAX_STEPS, format_slots
 
     if not episode.steps:
-        return "Not solved: the answer has no action." + _name_skipped(skipped)
+        return "Not solved: the answer has no action."
     parts = [f"Not solved: there is no {target} in the inventory after {episode.steps} actions."]
     parts += [f"{fault[0].upper()}{fault[1:]}." for fault in episode.faults[:3]]
     if len(episode.faults) > 3:
@@ -141,7 +140,7 @@ def _describe_failure(target: str, episode: "SimulationResult", skipped: "list[L
     if episode.inventory.get(0, ("", 0))[0] == target:
         parts.append(f"{target} lies in [0] and was not moved into the inventory.")
     parts.append(f"At the end the slots hold {format_slots(episode.inventory)}.")
-    return " ".join(parts) + _name_skipped(skipped)
+    return " ".join(parts)
 
 
 def _name_skipped(skipped: "list[Line]") -> str:

@@ -23,7 +23,7 @@ from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_dis
 from selfwire.evals.benchmarks.grading import RuleEnvironment, reject
 from selfwire.evals.benchmarks.sources import find_source
 from selfwire.tools.workbench.calls import OPERATIONS, Call, parse_call
-from selfwire.tools.workbench.desk import desk_tools
+from selfwire.tools.workbench.desk import make_desk_tools
 from selfwire.tools.workbench.tables import NOW, Row, Tables
 
 DOMAINS = ("analytics", "calendar", "customer_relationship_manager", "email", "project_management")
@@ -185,7 +185,7 @@ def workbench() -> Benchmark:
         description="Requests of an office worker over real tables, graded by what they leave in them.",
         load=make_disjoint_loader(load_tasks),
         environment=ENVIRONMENT,
-        toolbox=desk_tools(load_office),
+        toolbox=make_desk_tools(load_office),
         tools=tuple(OPERATIONS),
         baseline=TrivialRule("do nothing", lambda question: "Calls: none"),
     )

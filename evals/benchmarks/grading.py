@@ -15,7 +15,7 @@ RIGHT = Feedback(score=1.0, solved=True, text="The answer is right.")
 NO_ANSWER_LINE = "Format fault: there is no line that starts with 'Answer:' and gives an answer."
 
 
-@dataclass(frozen=True)
+@dataclass
 class RuleEnvironment:
     """A rule as an environment.
 

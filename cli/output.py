@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from selfwire.core import drawing
-from selfwire.core.changes import WorkflowDiff
+from selfwire.core.workflow_diff import WorkflowDiff
 from selfwire.core.edits import Rewiring, format_edit
 from selfwire.core.values import to_canonical_json, to_plain_json
 from selfwire.core.workflow import Workflow

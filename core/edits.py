@@ -1,7 +1,7 @@
-"""The edit algebra: every structural and prompt change of every method (HiVA's and TacoMAS's circled plus).
+"""The edits with which every method changes structure and prompts (HiVA's and TacoMAS's circled plus).
 
-An edit is one change; a `Rewiring` is a group of edits with a reason, applied all or not at all by
-`Workflow.apply`. Edits take their fields by position: `AddEdge("plan", "answer")`.
+An edit is one change; a `Rewiring` is a group of edits with a reason, which `Workflow.apply` applies all or not at all.
+Edits take their fields by position: `AddEdge("plan", "answer")`.
 """
 
 from typing import Annotated, Any, Literal, TypeVar, cast, dataclass_transform
@@ -38,7 +38,7 @@ class RemoveAgent:
 
 @_edit
 class ReplaceAgent:
-    """Put another agent in the place of one: its nodes keep their ids and edges."""
+    """Put another agent in place of one; its nodes keep their ids and edges."""
 
     agent: Id
     replacement: Agent
@@ -56,7 +56,7 @@ class AddNode:
 
 @_edit
 class RemoveNode:
-    """Remove a node, other than entry and sink, and its edges."""
+    """Remove a node with its edges; not the entry or the sink."""
 
     node: Id
     kind: Literal["remove_node"] = Field(default="remove_node", kw_only=True)
@@ -131,7 +131,7 @@ class Rewiring(FrozenModel):
         edits: at least one edit, applied in this order.
         why: the reason, shown in histories and diffs.
         operation: the method's name for the group, such as ADD_SERIAL.
-        by: the agent, node or step that asked for it.
+        by: the agent, node or step that proposed it.
     """
 
     edits: tuple[Edit, ...] = Field(min_length=1)
@@ -140,7 +140,7 @@ class Rewiring(FrozenModel):
     by: str = ""
 
     def __init__(self, *edits: Edit, **fields: Any) -> None:
-        """Take the edits by position, or as `edits=` when a saved rewiring is read."""
+        """Take the edits by position, or as `edits=` from a saved rewiring."""
         super().__init__(**({"edits": edits} if edits else {}), **fields)
 
 

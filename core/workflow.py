@@ -1,4 +1,4 @@
-"""A workflow: agents, a topology and what the method has learned. It evolves, is saved and is versioned."""
+"""Workflows: agents, a topology and what the method has learned. They evolve, and are saved and versioned."""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property, singledispatch
@@ -28,11 +28,11 @@ from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint
 
 
 class Lineage(FrozenModel):
-    """Where a workflow comes from.
+    """The origin of a workflow.
 
     Args:
-        parent: fingerprint of the workflow that was rewritten; None for a seed.
-        rewirings: what made it out of the parent, in the order of application.
+        parent: fingerprint of the workflow before the rewirings; None for an initial one.
+        rewirings: changes to the parent, in the order of application.
     """
 
     parent: str | None = None
@@ -40,12 +40,12 @@ class Lineage(FrozenModel):
 
 
 class Workflow(FrozenModel):
-    """Agents + topology + memory + lineage; a frozen value.
+    """Agents, topology, memory and lineage; a frozen value.
 
     Args:
-        method: name of the method that it belongs to.
+        method: name of its method.
         agents: the pool, sorted by id; not every agent needs a node.
-        topology: who talks to whom.
+        topology: nodes and edges.
         memory: what the method has learned, as JSON by name (beliefs, synergy, weights, ...).
         lineage: parent and rewirings; not part of the fingerprint.
 
@@ -95,12 +95,12 @@ class Workflow(FrozenModel):
         """Return the workflow after all edits of the rewiring.
 
         Raises:
-            EditError: an edit does not fit; the message names it and what would be legal. Nothing is applied.
+            EditError: an edit is not legal; the message names it and the legal choices. Nothing is applied.
         """
         agents, topology = self.agents, self.topology
         for edit in rewiring.edits:
             try:
-                agents, topology = _applied(edit, agents, topology)
+                agents, topology = _apply_edit(edit, agents, topology)
             except ValidationError as error:
                 raise EditError(f"{format_edit(edit)}: {'; '.join(e['msg'] for e in error.errors())}") from None
             except ValueError as error:
@@ -112,10 +112,10 @@ class Workflow(FrozenModel):
         )
 
     def apply_legal(self, rewirings: Iterable[Rewiring]) -> tuple["Workflow", tuple[RefusedRewiring, ...]]:
-        """Apply rewirings one by one, leaving out those that do not fit.
+        """Apply rewirings one by one, leaving out illegal ones.
 
         Returns:
-            The workflow, whose lineage starts at this one and lists what was applied, and the refused rewirings.
+            The workflow, whose lineage has this one as parent and lists the applied rewirings; the refused rewirings.
         """
         now, applied, refused = self, list[Rewiring](), list[RefusedRewiring]()
         for rewiring in rewirings:
@@ -134,7 +134,7 @@ class Workflow(FrozenModel):
         return self.replace(memory={**self.memory, **memory})
 
     def with_lineage(self, parent: "Workflow", rewirings: Iterable[Rewiring]) -> "Workflow":
-        """Return this workflow with its lineage set to a parent and the rewirings that lie between them."""
+        """Return this workflow with a lineage: a parent and the rewirings since then."""
         return self.replace(lineage=Lineage(parent=parent.fingerprint, rewirings=tuple(rewirings)))
 
 
@@ -142,41 +142,41 @@ _Parts = tuple[tuple[Agent, ...], Topology]
 
 
 @singledispatch
-def _applied(edit: Any, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
+def _apply_edit(edit: Any, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
     raise TypeError(f"{edit!r} is not an edit")
 
 
-@_applied.register
+@_apply_edit.register
 def _(edit: AddAgent, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
     _refuse_taken(edit.agent.id, agents)
     return (*agents, edit.agent), topology
 
 
-@_applied.register
+@_apply_edit.register
 def _(edit: RemoveAgent, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
-    agent = _found(edit.agent, agents)
+    agent = _get_agent(edit.agent, agents)
     nodes = [node.id for node in topology.nodes if node.agent == agent.id]
     if nodes:
         raise ValueError(f"agent {agent.id!r} is used by node {', '.join(nodes)}; remove the nodes first")
     return tuple(a for a in agents if a.id != agent.id), topology
 
 
-@_applied.register
+@_apply_edit.register
 def _(edit: ReplaceAgent, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
-    old = _found(edit.agent, agents)
+    old = _get_agent(edit.agent, agents)
     kept = tuple(a for a in agents if a.id != old.id)
     _refuse_taken(edit.replacement.id, kept)
     nodes = tuple(n.replace(agent=edit.replacement.id) if n.agent == old.id else n for n in topology.nodes)
     return (*kept, edit.replacement), topology.replace(nodes=nodes)
 
 
-@_applied.register
+@_apply_edit.register
 def _(edit: AddNode, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
-    _found(edit.agent, agents)
+    _get_agent(edit.agent, agents)
     return agents, topology.replace(nodes=(*topology.nodes, Node(id=edit.node, agent=edit.agent)))
 
 
-@_applied.register
+@_apply_edit.register
 def _(edit: RemoveNode, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
     _refuse_unknown_node(edit.node, topology)
     for name, place in (("entry", topology.entry), ("sink", topology.sink)):
@@ -187,12 +187,12 @@ def _(edit: RemoveNode, agents: tuple[Agent, ...], topology: Topology) -> _Parts
     return agents, topology.replace(nodes=nodes, edges=edges)
 
 
-@_applied.register
+@_apply_edit.register
 def _(edit: AddEdge, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
     return agents, topology.replace(edges=(*topology.edges, Edge(source=edit.source, target=edit.target)))
 
 
-@_applied.register
+@_apply_edit.register
 def _(edit: RemoveEdge, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
     edge = Edge(source=edit.source, target=edit.target)
     if edge not in topology.edges:
@@ -203,16 +203,16 @@ def _(edit: RemoveEdge, agents: tuple[Agent, ...], topology: Topology) -> _Parts
     return agents, topology.replace(edges=tuple(e for e in topology.edges if e != edge))
 
 
-@_applied.register
+@_apply_edit.register
 def _(edit: RewritePrompt, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
     if not edit.prompt.strip():
         raise ValueError("the new prompt is blank; give the agent a prompt")
-    return _swapped(_found(edit.agent, agents).replace(prompt=edit.prompt), agents), topology
+    return _replace_agent(_get_agent(edit.agent, agents).replace(prompt=edit.prompt), agents), topology
 
 
-@_applied.register
+@_apply_edit.register
 def _(edit: RewriteTool, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
-    agent = _found(edit.agent, agents)
+    agent = _get_agent(edit.agent, agents)
     if edit.old is not None and edit.old not in agent.tools:
         raise ValueError(f"agent {agent.id!r} holds no tool {edit.old!r}; it holds {', '.join(agent.tools) or 'none'}")
     if edit.new is not None and edit.new != edit.old and edit.new in agent.tools:
@@ -221,22 +221,22 @@ def _(edit: RewriteTool, agents: tuple[Agent, ...], topology: Topology) -> _Part
         raise ValueError("neither an old nor a new tool is named; name at least one")
     kept = [edit.new if tool == edit.old else tool for tool in agent.tools]
     tools = tuple(tool for tool in (kept if edit.old else [*kept, edit.new]) if tool is not None)
-    return _swapped(agent.replace(tools=tools), agents), topology
+    return _replace_agent(agent.replace(tools=tools), agents), topology
 
 
-@_applied.register
+@_apply_edit.register
 def _(edit: Remember, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
     if not edit.note.strip():
         raise ValueError("the note is blank; write what the agent should remember")
-    agent = _found(edit.agent, agents)
-    return _swapped(agent.replace(memory=(*agent.memory, edit.note)[-MEMORY_NOTES:]), agents), topology
+    agent = _get_agent(edit.agent, agents)
+    return _replace_agent(agent.replace(memory=(*agent.memory, edit.note)[-MEMORY_NOTES:]), agents), topology
 
 
-def _swapped(agent: Agent, agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
+def _replace_agent(agent: Agent, agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
     return tuple(agent if a.id == agent.id else a for a in agents)
 
 
-def _found(name: str, agents: tuple[Agent, ...]) -> Agent:
+def _get_agent(name: str, agents: tuple[Agent, ...]) -> Agent:
     for agent in agents:
         if agent.id == name:
             return agent

@@ -22,7 +22,7 @@ from langgraph.store.base import BaseStore, Item, PutOp, SearchItem
 from langgraph.store.memory import InMemoryStore
 from pydantic import TypeAdapter, ValidationError
 
-from selfwire.core.changes import WorkflowDiff, diff_workflows
+from selfwire.core.workflow_diff import WorkflowDiff, diff_workflows
 from selfwire.core.errors import LibraryError
 from selfwire.core.values import Id, to_plain_json
 from selfwire.core.workflow import Workflow

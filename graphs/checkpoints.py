@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +17,11 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
     CheckpointTuple,
 )
+from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, JournalError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,6 +29,42 @@ T = TypeVar("T")
 
 async def _threaded(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     return await asyncio.to_thread(call, *args, **kwargs)
+
+
+class StrictSerializer(JsonPlusSerializer):
+    """LangGraph's serializer for files that somebody else may have written: it makes no object of a foreign type.
+
+    By default LangGraph imports and calls whatever a checkpoint names.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(allowed_msgpack_modules=None)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Read a value.
+
+        Raises:
+            JournalError: it is of a type that no graph of ours stores, or cannot be read.
+        """
+        refused, reader = list[str](), threading.get_ident()
+
+        def note(event: SerdeEvent) -> None:
+            if event["kind"].endswith("blocked") and threading.get_ident() == reader:
+                refused.append(f"{event['module']}.{event['name']}")
+
+        unregister = register_serde_event_listener(note)
+        try:
+            value = super().loads_typed(data)
+        except (NotImplementedError, TypeError, ValueError) as error:  # ormsgpack's errors are ValueErrors
+            raise JournalError(f"a checkpoint cannot be read: {error}; start a new run or thread") from None
+        finally:
+            unregister()
+        if refused:
+            raise JournalError(
+                f"a checkpoint holds {refused[0]}, which no graph of selfwire stores; whoever wrote the file may have "
+                "wanted to run code here, so nothing was loaded: delete it and start a new run or thread"
+            )
+        return value
 
 
 class Threaded(BaseCheckpointSaver[Any]):
@@ -89,7 +128,7 @@ def sqlite_saver(path: Path) -> ThreadedSqliteSaver:
     """Open (or create, readable by its owner only) a saver's file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    return ThreadedSqliteSaver(sqlite3.connect(path, check_same_thread=False))
+    return ThreadedSqliteSaver(sqlite3.connect(path, check_same_thread=False), serde=StrictSerializer())
 
 
 @contextmanager
@@ -108,5 +147,6 @@ def postgres_saver(url: str) -> Iterator[BaseCheckpointSaver[Any]]:
         pass
 
     with ThreadedPostgresSaver.from_conn_string(url) as saver:
+        saver.serde = StrictSerializer()
         saver.setup()
         yield saver

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from selfwire.evals.statistics import IntervalEstimate, compute_mean, compute_paired_interval, compute_sd
-from selfwire.evals.studies.variants import FULL
+from selfwire.graphs.variants import FULL
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row
 from selfwire.runs.report import STAMP

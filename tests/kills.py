@@ -83,6 +83,12 @@ def start(home: Path, *arguments: str) -> processes.Process:
     return processes.start_selfwire(*arguments, env={**os.environ, "SELFWIRE_HOME": str(home)})
 
 
+def call(home: Path, *arguments: str) -> None:
+    """Run the command line in this process."""
+    called = CliRunner().invoke(build(), [*arguments], env={"SELFWIRE_HOME": str(home)})
+    assert called.exit_code == 0, called.output
+
+
 def run_of(home: Path) -> str:
     """Name of the only run of a home."""
     [folder] = (home / "runs").iterdir()
@@ -141,8 +147,7 @@ def killed_after(process: processes.Process, server: WireServer, replies: int) -
 def whole(home: Path, server: WireServer, sizes: Sequence[str], method: Sequence[str] = METHOD) -> tuple[Result, int]:
     """The run that is not killed, in this process, where sets have another order; its result and its requests."""
     before = len(server.asked)
-    called = CliRunner().invoke(build(), [*beginning(server, sizes, method)], env={"SELFWIRE_HOME": str(home)})
-    assert called.exit_code == 0, called.output
+    call(home, *beginning(server, sizes, method))
     return asyncio.run(result(home)), len(server.asked) - before
 
 

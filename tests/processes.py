@@ -195,7 +195,7 @@ def _run(function: Callable[[], None]) -> NoReturn:
         function()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - as an interpreter does with all of them
         traceback.print_exc()
         code = 1
     threading._shutdown()  # type: ignore[attr-defined]

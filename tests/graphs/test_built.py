@@ -1,4 +1,4 @@
-"""What holds for the graph of every method, as people build it: questions, tools, budgets, stops, prompts, saved teams."""
+"""What holds for the graph of every method: questions, tools, budgets, stops, prompts, saved teams."""
 
 from collections.abc import Iterator
 from pathlib import Path

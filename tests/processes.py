@@ -181,7 +181,7 @@ def _become(body: Mapping[str, Any]) -> None:
     os.environ.update(body["env"])
     os.chdir(body["cwd"])
     sys.argv = ["selfwire", *body["arguments"]]
-    get_env_var.cache_clear()  # LangSmith keeps what it has read
+    get_env_var.cache_clear()  # type: ignore[attr-defined]  # LangSmith keeps what it has read
     for stream, path in ((sys.stdin, os.devnull), (sys.stdout, body["out"]), (sys.stderr, body["errors"])):
         file = os.open(path, os.O_RDWR | os.O_CREAT)
         os.dup2(file, stream.fileno())

@@ -8,10 +8,10 @@ from selfwire.core import drawing
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import to_plain_json
+from selfwire.evolvers.dytopo.report import format_round
 from selfwire.evolvers.evomas.stages import Stage, get_runnable_part
 from selfwire.evolvers.tacomas.rounds import Figures, Round
 from selfwire.evolvers.trained_router.decisions import LayeredWorkflow
-from selfwire.graphs.dytopo.state import format_round
 
 
 def show_rounds(method: str, done: Trajectory) -> None:

@@ -1,6 +1,6 @@
 """The command that trains a router: train."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -21,23 +21,30 @@ from selfwire.cli.options import (
 )
 from selfwire.cli.progress import format_spend
 from selfwire.core.errors import ConfigError
+from selfwire.core.values import to_plain_json
 from selfwire.evals.studies.errands import ErrandStudy, SeedResult, run_study, summarise_results
-from selfwire.evolvers.trained_router.config import PAPER_HEAD, TrainConfig, paper_training
+from selfwire.evolvers.trained_router.config import TrainConfig, paper_training
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runs.report import STAMP
 from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
 from selfwire.runs.run_record import shorten_name
-from selfwire.runs.training import TRAINABLE_METHODS, HeldOutResult, OpenTraining, resume_training, start_training
+from selfwire.runs.training import (
+    HeldOutResult,
+    OpenTraining,
+    describe_router,
+    resume_training,
+    start_training,
+)
 from selfwire.runtime.sync import run_sync
 
 DEFAULTS = TrainConfig()
 STUDY = ErrandStudy()
 FAMILY = "errands"
 STUDY_ONLY = ("seeds", "sparse", "workers")
-"""Parameters of the learning test alone."""
+"""Parameters of the learning test only."""
 SHARED = ("method", "family", "updates", "batch", "embedder")
-"""Parameters that it shares with a training on a benchmark."""
+"""Parameters of both the learning test and a training on a benchmark."""
 
 
 def register(app: typer.Typer) -> None:
@@ -48,9 +55,7 @@ def register(app: typer.Typer) -> None:
 def train(
     ctx: typer.Context,
     *,
-    method: Annotated[
-        str | None, typer.Argument(help=f"{', '.join(TRAINABLE_METHODS)}; not needed with --resume.")
-    ] = None,
+    method: Annotated[str | None, typer.Argument(help="A method with a router; not needed with --resume.")] = None,
     benchmark: Annotated[str | None, typer.Option(help="archive, plancraft, or a .jsonl file of tasks.")] = None,
     family: Annotated[str | None, typer.Option(help="errands: the learning test, without a language model.")] = None,
     resume: options.Resume = None,
@@ -80,12 +85,12 @@ def train(
     workers: Annotated[int, typer.Option(min=1, help="Processes, with --family.")] = 2,
     home: Home = None,
 ) -> None:
-    """Train a router by the rewards of its runs; stops in a state that --resume goes on from."""
+    """Train a router by the rewards of its runs; --resume continues a training that stopped."""
     if family is not None:
-        _refuse_other_family(method, family)
-    _refuse_idle(ctx, family)
+        _check_family(method, family)
+    _refuse_useless_options(ctx, family)
     if family is not None:
-        _family(ctx.params)
+        _run_learning_test(ctx.params)
         return
     folder = to_local_folder(home)
     if resume is not None:
@@ -96,12 +101,12 @@ def train(
         _run_and_report(training, home)
 
 
-def _refuse_other_family(method: str | None, family: str) -> None:
-    if family != FAMILY or method != "evomas":
+def _check_family(method: str | None, family: str) -> None:
+    if family != FAMILY or method is None or not describe_router(method).errands:
         raise ConfigError(f"the learning test is `selfwire train evomas --family {FAMILY}`")
 
 
-def _refuse_idle(ctx: typer.Context, family: str | None) -> None:
+def _refuse_useless_options(ctx: typer.Context, family: str | None) -> None:
     """Refuse options that would change nothing.
 
     Raises:
@@ -110,20 +115,20 @@ def _refuse_idle(ctx: typer.Context, family: str | None) -> None:
     given = list_given_options(ctx)
     if family is None:
         if idle := [name for name in given if name in STUDY_ONLY]:
-            raise ConfigError(f"{_listed(idle)} belong to --family {FAMILY}; leave them out, or give it")
+            raise ConfigError(f"{_list_options(idle)} belong to --family {FAMILY}; leave them out, or give it")
     elif idle := [name for name in given if name not in (*STUDY_ONLY, *SHARED)]:
         raise ConfigError(
-            f"{_listed(idle)} would change nothing in the learning test; --family goes with "
-            f"{_listed([*STUDY_ONLY, *SHARED[2:]])} alone"
+            f"{_list_options(idle)} would change nothing in the learning test; --family goes with "
+            f"{_list_options([*STUDY_ONLY, *SHARED[2:]])} alone"
         )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_options(names: Sequence[str]) -> str:
     return ", ".join(map(to_option, names))
 
 
 def parse_request(given: dict[str, Any]) -> EvolveRequest:
-    """A request out of the command's options.
+    """The request of the command's options.
 
     Raises:
         ConfigError: method or benchmark is missing, or the method has no router.
@@ -132,8 +137,6 @@ def parse_request(given: dict[str, Any]) -> EvolveRequest:
     method, benchmark = given["method"], given["benchmark"]
     if method is None or benchmark is None:
         raise ConfigError("train needs a method and --benchmark, such as `selfwire train evomas --benchmark archive`")
-    if method not in TRAINABLE_METHODS:
-        raise ConfigError(f"{method} has no router to train; {', '.join(TRAINABLE_METHODS)} have")
     return EvolveRequest(
         method=method,
         benchmark=load_from_anywhere(benchmark),
@@ -157,21 +160,25 @@ def parse_request(given: dict[str, Any]) -> EvolveRequest:
 
 
 def _config(method: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The method's knobs: what the options say, under what --set says."""
+    """The method's config fields: the options, overridden by --set."""
+    router = describe_router(method)
     names = ("updates", "batch", "checkpoint_every", "device")
     training = TrainConfig(**{name: given[name] for name in names if given[name] is not None})
     training = paper_training(training) if given["paper"] else training
-    found: dict[str, Any] = {**TRAINABLE_METHODS[method], "train": training.model_dump(mode="json")}
-    if method == "evomas":
-        found["process_reward"] = given["process_reward"]
-        if given["paper"]:
-            found["head"] = PAPER_HEAD.model_dump(mode="json")
-    elif given["paper"] or given["process_reward"]:
-        raise ConfigError("--paper and --process-reward are EvoMAS's; leave them out or train evomas")
+    found: dict[str, Any] = {**router.config, "train": training.model_dump(mode="json")}
+    for option in ("paper", "process_reward"):
+        if given[option] and option not in router.options:
+            raise ConfigError(f"{to_option(option)} would change nothing in the router of {method}; leave it out")
+    for option, fields in router.options.items():
+        found |= to_plain_json(fields) if given[option] else dict.fromkeys(_find_switches(fields), False)
     for name, value in parse_knobs(given["config"] or []).items():
         known = found.get(name)
         found[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
     return found
+
+
+def _find_switches(fields: Mapping[str, Any]) -> list[str]:
+    return [name for name, value in fields.items() if value is True]
 
 
 def _run_and_report(training: OpenTraining, home: str | None) -> None:
@@ -180,12 +187,12 @@ def _run_and_report(training: OpenTraining, home: str | None) -> None:
         out.print(notice)
     out.print(f"run {parts.run}: the router of {parts.method.name} on {training.run.benchmark.name}")
     with print_before_exit(partial(_print_summary, training, home)):
-        trained = run_sync(training.execute(lambda update: _told(update, training.train.updates)))
+        trained = run_sync(training.execute(lambda update: _print_update(update, training.plan.train.updates)))
         if parts.splits.test:
-            _show(run_sync(training.tested(trained)))
+            _print_results(run_sync(training.tested(trained)))
 
 
-def _told(update: Update, updates: int) -> None:
+def _print_update(update: Update, updates: int) -> None:
     reward = "-" if update.reward is None else f"{update.reward:.3f}"
     skipped = ", skipped: all returns are equal" if update.skipped else ""
     errors = f", {update.errors} errors" if update.errors else ""
@@ -195,7 +202,7 @@ def _told(update: Update, updates: int) -> None:
     )
 
 
-def _show(found: Sequence[HeldOutResult]) -> None:
+def _print_results(found: Sequence[HeldOutResult]) -> None:
     from rich.table import Table
 
     table = Table("held-out tasks", "solved [95 %]", "calls", "tokens", "errors", box=None)
@@ -216,7 +223,7 @@ def _print_summary(training: OpenTraining, home: str | None, finished: bool) -> 
         out.print(STAMP)
 
 
-def _family(given: dict[str, Any]) -> None:
+def _run_learning_test(given: dict[str, Any]) -> None:
     embedder = "minilm" if given["embedder"] == "auto" else given["embedder"]
     study = ErrandStudy(
         embedder=embedder,

@@ -9,10 +9,11 @@ are journalled, budgeted and replayed like all others; the model is lent to the 
 import json
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from selfwire.core.errors import ConfigError, GradingError, ModelError
 from selfwire.core.protocols import Model
+from selfwire.core.reply_schema import ReplySchema
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
@@ -31,10 +32,8 @@ verdict is the same. Agreement says how far a judge can be trusted, and more so 
 NO_REFERENCE = "(There is none: judge by the rubric alone.)"
 
 
-class RubricScore(BaseModel):
+class RubricScore(ReplySchema):
     """What the judge is asked for."""
-
-    model_config = ConfigDict(extra="forbid")
 
     grounds: str = Field(description="What decided, point by point of the rubric.")
     score: float = Field(ge=0, le=1, allow_inf_nan=False, description="0 to 1.")

@@ -27,7 +27,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def _threaded(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def _run_in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     return await asyncio.to_thread(call, *args, **kwargs)
 
 
@@ -70,12 +70,12 @@ class StrictSerializer(JsonPlusSerializer):
 class Threaded(BaseCheckpointSaver[Any]):
     """Gives a saver of LangGraph async methods that run the sync ones in a thread.
 
-    The async savers of LangGraph belong to one event loop; such a one belongs to none.
+    The async savers of LangGraph belong to one event loop; this one serves any.
     """
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """As `get_tuple`."""
-        return await _threaded(self.get_tuple, config)
+        return await _run_in_thread(self.get_tuple, config)
 
     async def aput(
         self,
@@ -85,17 +85,17 @@ class Threaded(BaseCheckpointSaver[Any]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """As `put`."""
-        return await _threaded(self.put, config, checkpoint, metadata, new_versions)
+        return await _run_in_thread(self.put, config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """As `put_writes`."""
-        await _threaded(self.put_writes, config, writes, task_id, task_path)
+        await _run_in_thread(self.put_writes, config, writes, task_id, task_path)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """As `delete_thread`."""
-        await _threaded(self.delete_thread, thread_id)
+        await _run_in_thread(self.delete_thread, thread_id)
 
     async def alist(
         self,
@@ -107,11 +107,11 @@ class Threaded(BaseCheckpointSaver[Any]):
     ) -> AsyncIterator[CheckpointTuple]:
         """As `list`."""
 
-        def found() -> list[CheckpointTuple]:
+        def list_rows() -> list[CheckpointTuple]:
             rows: Iterator[CheckpointTuple] = self.list(config, filter=filter, before=before, limit=limit)
             return [*rows]
 
-        for row in await _threaded(found):
+        for row in await _run_in_thread(list_rows):
             yield row
 
 
@@ -119,7 +119,7 @@ class ThreadedSqliteSaver(Threaded, SqliteSaver):
     """LangGraph's SQLite saver for sync and async runs."""
 
     def close(self) -> None:
-        """Close the file, once no thread is at work on it: a cancelled run leaves its last write to a thread."""
+        """Close the file once no thread uses it: a cancelled run leaves its last write to a thread."""
         with self.lock:
             self.conn.close()
 
@@ -133,7 +133,7 @@ def sqlite_saver(path: Path) -> ThreadedSqliteSaver:
 
 @contextmanager
 def postgres_saver(url: str) -> Iterator[BaseCheckpointSaver[Any]]:
-    """A saver in PostgreSQL, its tables made if they are missing, for several machines.
+    """A saver in PostgreSQL, for several machines; makes missing tables.
 
     Raises:
         ConfigError: the extra is not installed.

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
@@ -42,13 +42,8 @@ OPTIONS = frozenset({"judge", "grader", "corpus", "embedder"})
 MethodProvider = Callable[[Any, Usage], Awaitable[tuple[Any, Ledger | None]]]
 """Makes the method for a run's context, with the ledger that pays; no ledger where somebody else counts."""
 
-
-class BuildGraph(Protocol):
-    """Builds a method's state graph, ready to compile."""
-
-    def __call__(self, config: Any, start: RunStart, provide: Any, /) -> Graph:
-        """The graph that starts with a workflow and asks `provide`, a `MethodProvider`, for the method."""
-        ...
+BuildGraph = Callable[[Any, RunStart, Any], Graph]
+"""Builds a method's state graph from config, start and `MethodProvider`, ready to compile."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +108,7 @@ class MethodDescriptor(Generic[Made, Config]):
         random_edits: makes the control with random rewirings, from how many an iteration has and the prompts to draw
             from.
         router: how its router is trained, if it learns one.
+        learns_insights: whether its workflows keep a library of insights.
         format_notes: paragraphs for people on a trajectory's notes, one string each.
         seeds: initial workflows that can be chosen by name.
         extend_tools: adds tools that come with the given ones.
@@ -134,6 +130,7 @@ class MethodDescriptor(Generic[Made, Config]):
     rounds: str = ""
     random_edits: Callable[[Made, Sequence[int], Sequence[str]], Method] | None = None
     router: RouterTraining[Made] | None = None
+    learns_insights: bool = False
     format_notes: Callable[[Mapping[str, Any]], Sequence[str]] = lambda notes: ()
     seeds: NamedSeeds[Made] | None = None
     extend_tools: Callable[[Toolbox], Toolbox] = lambda tools: tools

@@ -94,13 +94,3 @@ def add_usage(before: Usage, more: Usage, ledger: Ledger | None) -> Usage:
     """
     known = before + more
     return max(ledger.spent if ledger else known, known, key=lambda one: one.calls)
-
-
-def get_question(state: Mapping[str, Any]) -> Question:
-    """The question that a state keeps."""
-    return Question(id=state["id"], input=state["question"], kind=state["kind"])
-
-
-def get_scope(state: Mapping[str, Any], visit: int) -> Scope:
-    """Scope of a round or stage of the run that a state keeps."""
-    return Scope.model_validate(state["scope"]).at(visit=visit)

@@ -1,4 +1,4 @@
-"""One agent acts: its prompt, its inbox, and a tool loop until it answers."""
+"""An agent with a prompt, an inbox and tools, which it calls until it answers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,35 +14,37 @@ from selfwire.core.usage import sum_usages
 from selfwire.core.values import to_plain_json
 
 MAX_TURNS = 8
-"""How many replies of an agent may call tools before it has to answer without them."""
+"""Replies of an agent that may call tools, before it must answer without them."""
 
 
 def make_agent_runner(
     model: Model, toolbox: Toolbox, *, max_turns: int = MAX_TURNS, temperature: float | None = None
 ) -> AgentRunner:
-    """How an agent acts: it calls tools until it answers, at most `max_turns` times, then answers without them.
+    """Make the runner of agents that call tools until they answer, at most `max_turns` times, then without tools.
 
     Args:
         model: plays the role "agent".
         toolbox: every tool that an agent may hold, by name.
         max_turns: replies that may call tools, >= 0.
-        temperature: for agents that state none.
+        temperature: of agents without a temperature of their own.
 
     Returns:
         An `AgentRunner`; it raises ConfigError if an agent holds a tool that the toolbox lacks.
     """
 
     async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
-        held = _held(agent, toolbox)
-        heat = temperature if agent.temperature is None else agent.temperature
+        tools_by_name = _get_tools(agent, toolbox)
+        agent_temperature = temperature if agent.temperature is None else agent.temperature
         messages = [ChatMessage.system(_system(agent)), ChatMessage.user(_task(question, inbox))]
         replies: list[Reply] = []
         uses: list[ToolUse] = []
         while True:
             turn = len(replies)
-            tools = _specs(held) if turn < max_turns else ()
+            tools = _get_specs(tools_by_name) if turn < max_turns else ()
             try:
-                reply = await model.generate(messages, scope=_turn(scope, turn), tools=tools, temperature=heat)
+                reply = await model.generate(
+                    messages, scope=_turn_scope(scope, turn), tools=tools, temperature=agent_temperature
+                )
             except ModelError as error:
                 error.cost = sum_usages([*(one.usage for one in replies), get_error_cost(error)])
                 raise
@@ -51,7 +53,7 @@ def make_agent_runner(
                 return _step(agent, inbox, scope, replies, uses)
             messages.append(reply.message)
             for index, call in enumerate(reply.tool_calls):
-                use = await _used(call, held, _turn(scope, turn, index))
+                use = await _use_tool(call, tools_by_name, _turn_scope(scope, turn, index))
                 uses.append(use)
                 messages.append(ChatMessage.tool(call, use.result))
 
@@ -65,17 +67,17 @@ def _system(agent: Agent) -> str:
 
 
 def _task(question: Question, inbox: Sequence[Message]) -> str:
-    return f"Task:\n{question.input}" + "".join(f"\n\nFrom {mail.source}:\n{mail.text}" for mail in inbox)
+    return f"Task:\n{question.input}" + "".join(f"\n\nFrom {message.source}:\n{message.text}" for message in inbox)
 
 
-def _turn(scope: Scope, turn: int, call: int | None = None) -> Scope:
+def _turn_scope(scope: Scope, turn: int, call: int | None = None) -> Scope:
     """The scope of one call inside the loop: `solve`, its tool calls `solve#0.0`, `solve#0.1`, then `solve#1`."""
     if call is not None:
         return scope.at(node=f"{scope.node}#{turn}.{call}")
     return scope.at(node=f"{scope.node}#{turn}") if turn else scope
 
 
-def _held(agent: Agent, toolbox: Toolbox) -> dict[str, Tool]:
+def _get_tools(agent: Agent, toolbox: Toolbox) -> dict[str, Tool]:
     missing = [name for name in agent.tools if name not in toolbox]
     if missing:
         there = ", ".join(sorted(toolbox)) or "none"
@@ -83,24 +85,24 @@ def _held(agent: Agent, toolbox: Toolbox) -> dict[str, Tool]:
     return {name: toolbox[name] for name in agent.tools}
 
 
-def _specs(held: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
-    return tuple(tool.spec for tool in held.values())
+def _get_specs(tools_by_name: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
+    return tuple(tool.spec for tool in tools_by_name.values())
 
 
-async def _used(call: ToolCall, held: Mapping[str, Tool], scope: Scope) -> ToolUse:
+async def _use_tool(call: ToolCall, tools_by_name: Mapping[str, Tool], scope: Scope) -> ToolUse:
     try:
-        result, error = await _result(call, held, scope), False
+        result, error = await _run_tool(call, tools_by_name, scope), False
     except ToolError as complaint:
         result, error = f"error: {complaint}", True
     return ToolUse(name=call.name, arguments=call.arguments, result=result, error=error)
 
 
-async def _result(call: ToolCall, held: Mapping[str, Tool], scope: Scope) -> str:
-    if call.name not in held:
-        raise ToolError(f"there is no tool {call.name!r}; your tools are {', '.join(held)}")
+async def _run_tool(call: ToolCall, tools_by_name: Mapping[str, Tool], scope: Scope) -> str:
+    if call.name not in tools_by_name:
+        raise ToolError(f"there is no tool {call.name!r}; your tools are {', '.join(tools_by_name)}")
     if not isinstance(call.arguments, Mapping):
         raise ToolError(f"arguments must be a JSON object, not {call.arguments!r}")
-    return await held[call.name].run(to_plain_json(call.arguments), scope=scope)
+    return await tools_by_name[call.name].run(to_plain_json(call.arguments), scope=scope)
 
 
 def _step(

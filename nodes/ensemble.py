@@ -1,55 +1,54 @@
-"""The Ensemble: chooses among the solutions that it is handed the one on which most of them agree (C.4.7)."""
+"""The Ensemble: it chooses the solution on which most of those in its inbox agree (EvoMAS, App. C.4.7)."""
 
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from selfwire.core.agent import Agent
 from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ReplyError
 from selfwire.core.prompts import Prompts
 from selfwire.core.protocols import AgentRunner, Model
+from selfwire.core.reply_schema import ReplySchema
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step
 from selfwire.core.usage import Usage
 
 LETTERS = string.ascii_uppercase
-"""Most solutions that have a letter; those beyond it are not shown."""
+"""One letter per solution; solutions beyond the last letter are not shown."""
 NOTHING = "There is no solution to choose from yet."
 
 
-class Choice(BaseModel):
+class Choice(ReplySchema):
     """The Ensemble's reply."""
-
-    model_config = ConfigDict(extra="forbid")
 
     thought: str = Field(description="How the solutions compare.")
     solution_letter: str = Field(description="The letter of the chosen solution.")
 
 
 def make_ensemble_runner(model: Model, prompts: Prompts, *, temperature: float | None = None) -> AgentRunner:
-    """How an Ensemble acts: its output is the chosen solution as it stands.
+    """Make the runner of an Ensemble, whose output is the chosen solution, unchanged.
 
-    One solution needs no choice and none leaves nothing to say: neither costs a call. Without a valid reply, or
-    with a letter that nobody has, it takes what most solutions say word for word, else the first.
+    With one solution or none it calls no model. Without a valid reply, or with a letter that no solution has, it
+    takes the most frequent text, or the first of those.
 
     Args:
         model: plays the role "agent".
         prompts: with `ensemble`, which the agent's own prompt opens.
-        temperature: not used by asks for objects where None.
+        temperature: of the call; None for the model's own.
     """
 
     async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
-        solutions = lettered(inbox)
+        solutions = label_solutions(inbox)
         text, usage = next(iter(solutions.values()), NOTHING), Usage()
         if len(solutions) > 1:
-            text, usage = await _chosen(agent, question, solutions, scope)
+            text, usage = await _choose(agent, question, solutions, scope)
         return Step(node=scope.node, agent=agent.id, visit=scope.visit, inbox=tuple(inbox), output=text, usage=usage)
 
-    async def _chosen(
+    async def _choose(
         agent: Agent, question: Question, solutions: Mapping[str, str], scope: Scope
     ) -> tuple[str, Usage]:
         shown = "\n\n".join(f"{letter}.\n{text}" for letter, text in solutions.items())
@@ -66,12 +65,12 @@ def make_ensemble_runner(model: Model, prompts: Prompts, *, temperature: float |
     return act
 
 
-def lettered(inbox: Sequence[Message]) -> dict[str, str]:
-    """Solutions by letter, in the order of the inbox; blank ones are none, nor is what an ensemble without any says."""
+def label_solutions(inbox: Sequence[Message]) -> dict[str, str]:
+    """Solutions by letter, in the order of the inbox, without blank ones and `NOTHING`."""
     texts = [message.text.strip() for message in inbox]
     return dict(zip(LETTERS, (text for text in texts if text and text != NOTHING), strict=False))
 
 
 def most_common(solutions: Mapping[str, str]) -> str:
-    """The solution that stands there most often, word for word; the first among equals."""
+    """The most frequent solution, word for word; the first of several."""
     return Counter(solutions.values()).most_common(1)[0][0]

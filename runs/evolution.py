@@ -19,10 +19,8 @@ from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.evolution.config import EvolutionContext
 from selfwire.graphs.evolution.graph import Event, run_evolution
 from selfwire.graphs.evolution.nodes import ELAPSED, EvolutionState
-from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import make_method
-from selfwire.graphs.trained_router.heads import refuse_unusable
 from selfwire.runs.controls import with_random_edits
 from selfwire.runs.folders import CHECKPOINTS, JOURNAL, SUMMARY, get_run_folder, get_runs_folder
 from selfwire.runs.models import get_embedder_name, make_metered_model
@@ -229,8 +227,7 @@ def _seed(made: Method, request: EvolveRequest, bench: Benchmark, library: Workf
     if workflow.method != made.name:
         raise ConfigError(f"seed team {request.seed_team!r} belongs to {workflow.method}, not to {made.name}")
     workflow = made.prepare_workflow(workflow)
-    if isinstance(made, Evomas):
-        refuse_unusable(workflow, made.config.routing, made.embedder.name)
+    made.check_learned(workflow)
     missing = {tool for agent in workflow.agents for tool in agent.tools} - set(bench.toolbox)
     if missing:
         told = ", ".join(sorted(missing))

@@ -1,4 +1,4 @@
-"""Trains a router on a benchmark: an evolution's parts, driven by the training loop instead of the outer graph."""
+"""Trains a router on a benchmark, with the parts of an evolution and a training loop in place of the outer graph."""
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
@@ -8,21 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.evals.statistics import IntervalEstimate, compute_wilson_interval
-from selfwire.evolvers.trained_router.config import RouterConfig, TrainConfig
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.evolvers.trained_router.weights import ROUTER
-from selfwire.graphs.evomas.method import Evomas
-from selfwire.graphs.hiva.method import Hiva
+from selfwire.graphs.descriptor import RouterPlan, RouterTraining
 from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.method_registry import describe_method, installed_methods
 from selfwire.graphs.rollouts import collect_rollouts, compute_spent, to_rollout_fn
-from selfwire.graphs.trained_router.routing import SAMPLING, list_branches
 from selfwire.graphs.trained_router.training import Training, batch_tasks
 from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution, validate_request
 from selfwire.runs.folders import SUMMARY, get_runs_folder
@@ -31,18 +28,16 @@ from selfwire.runs.run_record import shorten_name, track_status
 from selfwire.runtime.ledger import enforce_deadline
 
 STATE = "router.safetensors"
-"""Name of the file, in a run's folder, of the weights after the last update, optimiser and all."""
-TRAINABLE_METHODS = {"evomas": {}, "hiva": {"router": "learned"}}
-"""Methods that a router can be trained for, and the knobs that make it theirs."""
+"""File in a run's folder with the weights after the last update, optimiser included."""
 
 
 class HeldOutResult(FrozenModel):
-    """What held-out tasks say of one way to route.
+    """Result of one way to route on held-out tasks.
 
     Args:
         name: of the way.
-        solved: share of the tasks that did not end as an error; None if all did.
-        errors: tasks that did.
+        solved: share of solved tasks among those without an error; None if all had one.
+        errors: number of tasks with an error.
         usage: of all tasks.
     """
 
@@ -54,28 +49,24 @@ class HeldOutResult(FrozenModel):
 
 @dataclass(frozen=True)
 class OpenTraining:
-    """A training that can be run now.
+    """A training that is ready to run.
 
     Attributes:
-        run: the opened run that it uses the parts of.
-        config: how the router draws.
-        train: how it is trained.
-        embedder: of states and agents.
+        run: the run whose parts it uses.
+        plan: how the router draws and learns.
         state: file of the weights after the last update.
     """
 
     run: EvolutionRun
-    config: RouterConfig
-    train: TrainConfig
-    embedder: Embedder
+    plan: RouterPlan
     state: Path
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the user should know, such as batches that are not of the size that was asked for."""
-        wanted, tasks = self.train.batch, len(self.run.parts.splits.train)
-        made = batch_tasks(wanted, self.config.samples, tasks) * self.config.samples
-        why = f"{tasks} train tasks, {self.config.samples} runs of each"
+        """Notices for the user, such as batches of another size than requested."""
+        wanted, samples, tasks = self.plan.train.batch, self.plan.config.samples, len(self.run.parts.splits.train)
+        made = batch_tasks(wanted, samples, tasks) * samples
+        why = f"{tasks} train tasks, {samples} runs of each"
         smaller = (f"every update learns from {made} episodes, not from {wanted}: there are {why}",)
         return (*self.run.notices, *(smaller if made != wanted else ()))
 
@@ -84,7 +75,7 @@ class OpenTraining:
         on_update: Callable[[Update], None] = lambda update: None,
         on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
     ) -> Workflow:
-        """Train, or go on; see `Training.execute`.
+        """Train, or continue; see `Training.execute`.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped and can be resumed.
@@ -95,24 +86,23 @@ class OpenTraining:
             seed=parts.config.seed,
             ground=parts.ground,
             play=lambda workflow, question, scope: parts.method.explore(workflow, question, scope=scope),
-            samples=self.config.samples,
             tasks=parts.splits.train,
-            config=self.config,
-            train=self.train,
-            embedder=self.embedder,
+            config=self.plan.config,
+            train=self.plan.train,
+            embedder=self.plan.embedder,
             state=self.state,
             save=self._save,
         )
-        async with track_status(self._tell), enforce_deadline(parts.ledger):
+        async with track_status(self._write_status), enforce_deadline(parts.ledger):
             workflow = await training.execute(parts.seed_workflow, on_update, on_episode)
-        await self._tell("finished", iteration=self.train.updates)
+        await self._write_status("finished", iteration=self.plan.train.updates)
         return workflow
 
     async def tested(self, workflow: Workflow) -> list[HeldOutResult]:
-        """Held-out tasks with the trained router, with the one that training began with, untrained, and by chance.
+        """Test on held-out tasks: the trained router, the one before training, an untrained one, and chance.
 
         Raises:
-            BudgetError, OutageError, ModelError: as `go`.
+            BudgetError, OutageError, ModelError: as `execute`.
         """
         parts = self.run.parts
         found = []
@@ -131,26 +121,24 @@ class OpenTraining:
     def _ways(self, workflow: Workflow) -> Iterator[tuple[str, Method, Workflow]]:
         parts = self.run.parts
         yield "trained", parts.method, workflow
-        begun = parts.seed_workflow
-        untrained = begun.replace(memory={name: kept for name, kept in begun.memory.items() if name != ROUTER})
-        if untrained != begun:
-            yield "as it began", parts.method, begun
+        before = parts.seed_workflow
+        untrained = before.replace(memory={name: kept for name, kept in before.memory.items() if name != ROUTER})
+        if untrained != before:
+            yield "as it began", parts.method, before
         yield "untrained", parts.method, untrained
-        if isinstance(parts.method, Evomas):
-            chance = parts.method.config.replace(adapter="random")
-            model, toolbox, embeds = parts.method.model, parts.method.toolbox, parts.method.embedder
-            yield "random", Evomas(model, toolbox, embeds, chance), untrained
+        if by_chance := describe_router(parts.method.name).by_chance:
+            yield "random", by_chance(parts.method), untrained
 
     async def _save(self, workflow: Workflow, updates: int) -> None:
         parts = self.run.parts
         facts = {"method": workflow.method, "benchmark": self.run.benchmark.name, "updates": updates}
         await parts.library.save(parts.config.name, workflow, run=parts.run, step=updates, facts=facts)
 
-    async def _tell(self, status: str, **more: Any) -> None:
+    async def _write_status(self, status: str, **more: Any) -> None:
         request = self.run.request
-        told = {"command": "train", "method": request.method, "benchmark": request.benchmark, "status": status}
+        facts = {"command": "train", "method": request.method, "benchmark": request.benchmark, "status": status}
         name = self.run.parts.config.name
-        await self.run.parts.journal.put_note(SUMMARY, {**told, "model": request.models.agent, "name": name, **more})
+        await self.run.parts.journal.put_note(SUMMARY, {**facts, "model": request.models.agent, "name": name, **more})
 
 
 @contextmanager
@@ -160,20 +148,19 @@ def start_training(
     """A new training run.
 
     Args:
-        request: as for an evolution; its method's knobs hold those of the training in `train`.
+        request: as for an evolution; `train` of the method's config says how to train.
         home: folder of runs and library.
         run: its name.
 
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
-    if request.method not in TRAINABLE_METHODS:
-        raise ConfigError(f"{request.method} has no router to train; {', '.join(TRAINABLE_METHODS)} have")
+    router = describe_router(request.method)
     trial = validate_request(request, home)
-    _trainable(trial.method, trial.seed)  # before anything is written
+    router.plan(trial.method, trial.seed)  # refuses before anything is written
     named = run or f"train-{request.method}-{shorten_name(request.benchmark)}-{secrets.token_hex(3)}"
     with start_evolution(request, home, run=named) as opened:
-        yield _training(opened, home)
+        yield _open_training(opened, home)
 
 
 @contextmanager
@@ -182,29 +169,23 @@ def resume_training(
 ) -> Iterator[OpenTraining]:
     """A training that stopped; arguments and errors as for `evolution.resume_evolution`."""
     with resume_evolution(run, home, limits=limits, command="train") as opened:
-        yield _training(opened, home)
+        yield _open_training(opened, home)
 
 
-def _training(opened: EvolutionRun, home: Path | None) -> OpenTraining:
-    config, train, embeds = _trainable(opened.parts.method, opened.parts.seed_workflow)
-    return OpenTraining(opened, config, train, embeds, get_runs_folder(home) / opened.parts.run / STATE)
+def _open_training(opened: EvolutionRun, home: Path | None) -> OpenTraining:
+    method = opened.parts.method
+    plan = describe_router(method.name).plan(method, opened.parts.seed_workflow)
+    return OpenTraining(opened, plan, get_runs_folder(home) / opened.parts.run / STATE)
 
 
-def _trainable(method: Method, seed: Workflow) -> tuple[RouterConfig, TrainConfig, Embedder]:
-    """How the router draws and is trained, and whose vectors it reads.
+def describe_router(method: str) -> RouterTraining[Any]:
+    """How the router of a method is trained.
 
     Raises:
-        ConfigError: no run would ask it.
+        ConfigError: there is no such method, or it has no router.
     """
-    if isinstance(method, Evomas):
-        if method.config.adapter != "learned":
-            raise ConfigError(f"adapter {method.config.adapter} asks no router; leave it at learned to train one")
-        return method.config.routing, method.config.train, method.embedder
-    if not isinstance(method, Hiva) or method.config.router != "learned":
-        raise ConfigError(f"{method.name} is routed by something else here; leave its router at learned to train it")
-    if not list_branches(seed):
-        raise ConfigError(
-            f"no agent of this team has two successors to choose from ({len(seed.topology.nodes)} nodes), so a router "
-            "has nothing to learn; name a team that branches with --workflow, such as one that was evolved"
-        )
-    return RouterConfig(sampling=SAMPLING, transfer=True), method.config.train, method.embedder
+    router = describe_method(method).router
+    if router is None:
+        others = ", ".join(one.name for one in installed_methods() if one.router)
+        raise ConfigError(f"{method} has no router to train; {others} have")
+    return router

@@ -1,8 +1,8 @@
 """Bytes that workflows refer to by hash, such as a router's weights.
 
-A workflow's memory is JSON, and large bytes have no place in it: it holds `sha256:...` instead. This process keeps
-the bytes that it made or read; the library stores them beside the versions that refer to them and reads them back,
-so history, rollback and forks need to know nothing of them.
+A workflow's memory is JSON and holds `sha256:...` instead of large bytes. This process keeps the bytes that it made or
+read; the library stores them beside the versions that refer to them and reads them back. History, rollback and forks
+do not depend on them.
 """
 
 import hashlib
@@ -16,9 +16,9 @@ from selfwire.core.errors import LibraryError
 
 REFERENCE = re.compile(r"sha256:[0-9a-f]{64}")
 KEPT = 8
-"""How many are kept in memory, however large; beyond them the longest unused go first."""
+"""How many blobs stay in memory, whatever their size; of the others the longest unused go first."""
 KEPT_BYTES = 2**27
-"""What may be kept beyond them: weights with their optimiser are some megabytes, and a training makes many."""
+"""Bytes up to which more blobs stay: weights with their optimiser have megabytes, and a training makes many."""
 
 _kept: OrderedDict[str, bytes] = OrderedDict()
 _lock = Lock()
@@ -39,18 +39,16 @@ def get_blob(reference: str) -> bytes:
     """The bytes of a reference.
 
     Raises:
-        LibraryError: this process has not seen them.
+        LibraryError: they are not in this process.
     """
     found = find_blob(reference)
     if found is None:
-        raise LibraryError(
-            f"the bytes {reference[:19]}... are not here; load the workflow from the library they are in"
-        )
+        raise LibraryError(f"the bytes {reference[:19]}... are not loaded; load the workflow from its library")
     return found
 
 
 def find_blob(reference: str) -> bytes | None:
-    """The bytes of a reference if this process has seen them."""
+    """The bytes of a reference; None if they are not in this process."""
     with _lock:
         if reference in _kept:
             _kept.move_to_end(reference)
@@ -63,17 +61,17 @@ def compute_blob_reference(data: bytes) -> str:
 
 
 def find_blob_references(memory: Any) -> tuple[str, ...]:
-    """Every reference in a JSON value, in order, each once."""
-    return tuple(dict.fromkeys(_found(memory)))
+    """All references in a JSON value, in order, each once."""
+    return tuple(dict.fromkeys(_iterate_references(memory)))
 
 
-def _found(value: Any) -> Iterator[str]:
+def _iterate_references(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         if REFERENCE.fullmatch(value):
             yield value
     elif isinstance(value, Mapping):
         for one in value.values():
-            yield from _found(one)
+            yield from _iterate_references(one)
     elif isinstance(value, list | tuple):
         for one in value:
-            yield from _found(one)
+            yield from _iterate_references(one)

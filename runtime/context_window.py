@@ -1,4 +1,4 @@
-"""How much fits into a model's context, and what is cut first when it does not."""
+"""Estimates of the tokens of a request, and what is cut from one that is too long."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,14 +8,14 @@ from selfwire.core.errors import ModelError
 from selfwire.core.values import to_canonical_json
 
 BYTES_PER_TOKEN = 3
-"""Fewer than the usual 4, so that estimates err on the high side."""
+"""Fewer than the usual 4, so that estimates are rather too high."""
 MESSAGE_TOKENS = 8
 KEPT = 400
-"""Characters that are left of a message however much must go."""
+"""Characters that always remain of a message."""
 
 
 class Truncation(NamedTuple):
-    """What was left out of one message."""
+    """How many characters were cut from one message."""
 
     message: int
     role: str
@@ -23,9 +23,9 @@ class Truncation(NamedTuple):
 
 
 def estimate_tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> int:
-    """Tokens of a request by its bytes: an estimate on the high side for what providers count."""
-    said = sum(_size(message) + MESSAGE_TOKENS for message in messages)
-    return said + sum(len(to_canonical_json(tool).encode()) // BYTES_PER_TOKEN + MESSAGE_TOKENS for tool in tools)
+    """Estimate the tokens of a request by its bytes, rather too high than too low."""
+    texts = sum(_size(message) + MESSAGE_TOKENS for message in messages)
+    return texts + sum(len(to_canonical_json(tool).encode()) // BYTES_PER_TOKEN + MESSAGE_TOKENS for tool in tools)
 
 
 def truncate_messages(
@@ -33,20 +33,20 @@ def truncate_messages(
 ) -> tuple[list[ChatMessage], list[Truncation]]:
     """Cut the middle out of messages until the request is at most `limit` tokens by estimate.
 
-    First what tools and peers said, oldest first; then user texts, longest first. System messages say who the
-    agent is and are never cut.
+    Results of tools and the assistant's texts come first, oldest first; then user texts, longest first. System
+    messages say who the agent is and are never cut.
 
     Raises:
-        ModelError: it does not fit even then.
+        ModelError: it is too long even then.
     """
     fitting, cuts = list(messages), list[Truncation]()
     if limit is None:
         return fitting, cuts
-    for place in _expendable(messages):
+    for place in _order_cuts(messages):
         excess = estimate_tokens(fitting, tools) - limit
         if excess <= 0:
             break
-        shorter = _shortened(fitting[place], excess * BYTES_PER_TOKEN)
+        shorter = _shorten(fitting[place], excess * BYTES_PER_TOKEN)
         lost = len(fitting[place].content) - len(shorter.content)
         if lost > 0:
             cuts.append(Truncation(place, shorter.role, lost))
@@ -59,13 +59,13 @@ def truncate_messages(
     return fitting, cuts
 
 
-def _expendable(messages: Sequence[ChatMessage]) -> list[int]:
-    heard = [i for i, message in enumerate(messages) if message.role in ("tool", "assistant")]
-    asked = [i for i, message in enumerate(messages) if message.role == "user"]
-    return heard + sorted(asked, key=lambda i: -len(messages[i].content))
+def _order_cuts(messages: Sequence[ChatMessage]) -> list[int]:
+    replies = [i for i, message in enumerate(messages) if message.role in ("tool", "assistant")]
+    questions = [i for i, message in enumerate(messages) if message.role == "user"]
+    return replies + sorted(questions, key=lambda i: -len(messages[i].content))
 
 
-def _shortened(message: ChatMessage, excess: int) -> ChatMessage:
+def _shorten(message: ChatMessage, excess: int) -> ChatMessage:
     text = message.content
     mark = "\n[... left out to fit the context ...]\n"
     keep = max(KEPT, len(text) - excess - len(mark))

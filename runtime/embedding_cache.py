@@ -1,4 +1,4 @@
-"""Embeddings of whole corpora, kept on disk: a model takes hours for a hundred thousand passages, reading seconds."""
+"""A disk cache of embeddings: a model needs hours for a hundred thousand passages, reading them takes seconds."""
 
 import asyncio
 import hashlib
@@ -14,7 +14,7 @@ from platformdirs import user_cache_path
 from selfwire.core.protocols import Embedder
 
 LEAST = 64
-"""Texts of a call from which its rows are kept; single queries are not worth a file."""
+"""Least number of texts in a call that is cached; single queries are not worth a file."""
 
 Rows = npt.NDArray[np.float32]
 
@@ -22,13 +22,13 @@ _log = logging.getLogger(__name__)
 
 
 class CachedEmbedder:
-    """An embedder whose large batches are embedded once on a machine.
+    """An embedder that embeds each large batch once per machine.
 
     A file is named by the embedder and the texts of its batch, holds rows in float32 and can be deleted at any time.
 
     Args:
-        inner: embeds what is not on disk.
-        folder: of the files; None for the user's cache folder.
+        inner: embeds the batches that are not on disk.
+        folder: folder of the files; None for the user's cache folder.
     """
 
     def __init__(self, inner: Embedder, folder: Path | None = None) -> None:
@@ -37,7 +37,7 @@ class CachedEmbedder:
         self.folder = folder or user_cache_path("selfwire") / "embeddings"
 
     async def embed(self, texts: Sequence[str]) -> Rows:
-        """Unit rows of shape (len(texts), d), as the inner embedder makes them."""
+        """Unit rows of shape (len(texts), d), as from the inner embedder."""
         if len(texts) < LEAST:
             return await self.inner.embed(texts)
         path = self.folder / f"{_digest(self.name, texts)}.npy"
@@ -57,7 +57,7 @@ def _digest(name: str, texts: Sequence[str]) -> str:
 
 
 def _read(path: Path, count: int) -> Rows | None:
-    """Rows of a file; None if there is none, or it does not hold that many."""
+    """The rows of a file; None if it is missing or does not hold `count` valid rows."""
     try:
         rows = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError):
@@ -67,11 +67,11 @@ def _read(path: Path, count: int) -> Rows | None:
 
 
 def _write(path: Path, rows: Rows) -> None:
-    """Write a file whole or not at all; a folder that cannot be written costs the next start its time, no more."""
+    """Write a whole file or none; a folder that cannot be written only costs time at the next start."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
             np.save(part, rows)
         Path(part.name).replace(path)
     except OSError as error:
-        _log.warning("embeddings cannot be kept at %s (%s); they will be made again", path, error)
+        _log.warning("embeddings cannot be cached at %s (%s); they will be computed again", path, error)

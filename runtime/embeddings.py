@@ -1,4 +1,4 @@
-"""Embedders: MiniLM where its weights can be had, else a hashing vectoriser that says what it is."""
+"""Embedders: MiniLM if its weights are available, else a hashing vectoriser, which a notice names."""
 
 import asyncio
 import hashlib
@@ -30,10 +30,10 @@ _log = logging.getLogger(__name__)
 
 
 class _Cached(ABC):
-    """Embeds every text once; blank text is the zero row.
+    """Embeds every text once; a blank text gets the zero row.
 
     Attributes:
-        name: identifies the embedder; saved beside whatever its vectors decided.
+        name: identifies the embedder; saved with every result that its vectors decided.
         dimensions: length of a row.
     """
 
@@ -44,7 +44,7 @@ class _Cached(ABC):
         self._rows: dict[str, Rows] = {}
 
     async def embed(self, texts: Sequence[str]) -> Rows:
-        """Unit rows of shape (len(texts), dimensions), float32; texts seen before come from memory."""
+        """Unit rows of shape (len(texts), dimensions), float32; known texts come from memory."""
         new = [text for text in dict.fromkeys(texts) if text.strip() and text not in self._rows]
         if new:
             made = np.asarray(await self._encode(new), dtype=np.float32)
@@ -57,14 +57,14 @@ class _Cached(ABC):
 
     @abstractmethod
     async def _encode(self, texts: Sequence[str]) -> npt.NDArray[Any]:
-        """Rows of any length for texts that are not blank, in one batch."""
+        """Rows of any length for texts without blank ones, in one batch."""
 
 
 class HashingEmbedder(_Cached):
-    """Signed counts of words and of their three-letter pieces, hashed into a fixed number of places.
+    """Signed counts of words and of their three-letter pieces, hashed into a fixed number of dimensions.
 
-    Knows spelling, not meaning: similarities differ from MiniLM's and want thresholds of their own.
-    Equal in every process.
+    It knows spelling, not meaning: similarities differ from MiniLM's and need other thresholds. Its rows are equal
+    in every process.
 
     Args:
         dimensions: length of a row, at least 8.
@@ -78,9 +78,9 @@ class HashingEmbedder(_Cached):
         self.name = f"hashing-{dimensions}"
 
     async def _encode(self, texts: Sequence[str]) -> npt.NDArray[Any]:
-        return np.stack([self._hashed(text) for text in texts])
+        return np.stack([self._hash(text) for text in texts])
 
-    def _hashed(self, text: str) -> npt.NDArray[np.float64]:
+    def _hash(self, text: str) -> npt.NDArray[np.float64]:
         row = np.zeros(self.dimensions)
         for piece, weight in _pieces(text):
             digest = hashlib.blake2b(piece.encode(), digest_size=8).digest()
@@ -90,7 +90,7 @@ class HashingEmbedder(_Cached):
 
 
 class MiniLMEmbedder(_Cached):
-    """all-MiniLM-L6-v2 by sentence-transformers; loaded in a thread when the first text comes.
+    """all-MiniLM-L6-v2 by sentence-transformers, loaded in a thread with the first text.
 
     Args:
         source: folder or hub id of the weights; None: the package that ships them if it is installed, else the
@@ -112,17 +112,17 @@ class MiniLMEmbedder(_Cached):
     def _encode_now(self, texts: list[str]) -> npt.NDArray[Any]:
         with self._lock:  # one load, and torch has its own threads
             if self._model is None:
-                self._model = _load(self.source or _packaged() or _downloaded() or HUB_ID)
+                self._model = _load(self.source or _packaged_folder() or _cached_folder() or HUB_ID)
             rows: npt.NDArray[Any] = self._model.encode(texts, batch_size=64, show_progress_bar=False)
             return rows
 
 
 def load_embedder(name: str = "auto", source: str | None = None) -> tuple[Embedder, str]:
-    """An embedder by name, and a notice for people; "" if there is nothing to say.
+    """Load an embedder by name; also returns a notice for users, "" if there is none.
 
     Args:
-        name: "minilm", "hashing", or "auto": MiniLM if its weights are on this machine, else hashing, which is
-            then announced in the notice and the log.
+        name: "minilm", "hashing", or "auto": MiniLM if its weights are on this machine, else hashing, which
+            the notice and the log then name.
         source: as for `MiniLMEmbedder`.
 
     Raises:
@@ -134,7 +134,9 @@ def load_embedder(name: str = "auto", source: str | None = None) -> tuple[Embedd
         return MiniLMEmbedder(source), ""
     if name != "auto":
         raise ConfigError(f"there is no embedder {name!r}; choose auto, minilm or hashing")
-    if importlib.util.find_spec("sentence_transformers") and (local := source or _packaged() or _downloaded()):
+    if importlib.util.find_spec("sentence_transformers") and (
+        local := source or _packaged_folder() or _cached_folder()
+    ):
         return MiniLMEmbedder(local), ""
     notice = (
         "MiniLM is not on this machine; similarities come from a hashing vectoriser, which knows spelling and not "
@@ -145,7 +147,7 @@ def load_embedder(name: str = "auto", source: str | None = None) -> tuple[Embedd
 
 
 def _pieces(text: str) -> list[tuple[str, float]]:
-    """Words with weight 1, and their three-letter pieces with a weight that adds up to 1 per word."""
+    """Words with weight 1, and their three-letter pieces, whose weights add up to 1 per word."""
     found: list[tuple[str, float]] = []
     for word in re.findall(r"\w+", text.lower()) or [text]:
         padded = f"<{word}>"
@@ -159,7 +161,7 @@ def _load(source: str) -> Any:
     from sentence_transformers import SentenceTransformer
 
     try:
-        with _without_bars() if Path(source).is_dir() else nullcontext():  # a download says how far it is
+        with _without_bars() if Path(source).is_dir() else nullcontext():  # a download shows its progress
             return SentenceTransformer(source, device="cpu")
     except (OSError, ValueError) as error:
         raise ConfigError(
@@ -169,7 +171,7 @@ def _load(source: str) -> Any:
 
 @contextmanager
 def _without_bars() -> Iterator[None]:
-    """Keep transformers from drawing a progress bar for what takes a moment."""
+    """Turn off the progress bars of transformers for short work."""
     bars: Any = importlib.import_module("transformers.utils.logging")
     drawn = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
@@ -180,16 +182,16 @@ def _without_bars() -> Iterator[None]:
             bars.enable_progress_bar()
 
 
-def _packaged() -> str | None:
-    """Folder of the weights in the package that ships them."""
+def _packaged_folder() -> str | None:
+    """The folder of the weights in the package that ships them."""
     if importlib.util.find_spec(PACKAGE) is None:
         return None
     package = importlib.import_module(PACKAGE)
     return str(package.get_model_path())
 
 
-def _downloaded() -> str | None:
-    """Folder of the weights in the hub's cache on this machine; loading it asks no network."""
+def _cached_folder() -> str | None:
+    """The folder of the weights in the hub's cache on this machine, which loads without a network."""
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     folder = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{HUB_ID.replace('/', '--')}"
     head = folder / "refs" / "main"

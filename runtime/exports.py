@@ -1,4 +1,4 @@
-"""Workflows as JSON files, for people and for other programs; bytes they refer to lie beside them by hash."""
+"""Workflows as JSON files, with the bytes that they refer to in files beside them, named by hash."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ from selfwire.runtime.blobs import compute_blob_reference, find_blob, find_blob_
 
 
 def write_workflow(workflow: Workflow, path: Path) -> tuple[Path, ...]:
-    """Write a workflow as JSON for people and `read_workflow`.
+    """Write a workflow as JSON.
 
     Returns:
-        The files beside it that hold the bytes it refers to, such as a router's weights; they belong together.
+        The files beside it with the bytes that it refers to, such as a router's weights; it needs them.
 
     Raises:
         LibraryError: the file cannot be written.
@@ -57,8 +57,10 @@ def _read_beside(path: Path, reference: str) -> None:
     try:
         data = _beside(path, reference).read_bytes()
     except FileNotFoundError:
-        told = f"{path} refers to bytes, such as a router's weights, in {_beside(path, reference).name}"
-        raise LibraryError(f"{told}, which is not beside it; copy it along, or export the workflow again") from None
+        raise LibraryError(
+            f"{path} needs {_beside(path, reference).name} beside it, with bytes such as a router's weights; "
+            "copy that file too, or export the workflow again"
+        ) from None
     if compute_blob_reference(data) != reference:
         raise LibraryError(f"{_beside(path, reference)} is not what {path} refers to; export the workflow again")
     put_blob(data)

@@ -1,9 +1,9 @@
 """The journal of one run: every model, tool and environment call is a row in SQLite.
 
-A row is reserved before its call and settled after it, with the whole reply and what it cost. A settled row
-is replayed instead of being sent again; a failed one is noted and sent again; a row that is still reserved
-after a kill says what may have been billed for nothing. Spend is the sum of the settled rows. What an environment
-does costs nothing of its own (a judge's calls are rows themselves), so its rows are made when they are settled.
+A row is reserved before its call and settled after it, with the whole reply and the cost. A settled call is replayed
+and not sent again; a failed one is recorded and sent again; a row that is still reserved after a kill says what may
+have been billed in vain. The spend is the sum of the settled rows. A call of an environment costs nothing by itself (a
+judge's calls have rows of their own), so its row is only written when it settles.
 """
 
 import asyncio
@@ -38,11 +38,11 @@ from selfwire.runtime.sqlite_writer import PAUSE, Writer
 Kind = Literal["model", "tool", "environment"]
 State = Literal["reserved", "settled", "failed"]
 SOON = 0.05
-"""Seconds within which rows are committed that could be had again from calls that are."""
+"""Seconds within which rows are committed that can be computed again from committed calls."""
 
 
 class CallResult(NamedTuple):
-    """What a call brought: a JSON text, what it cost, and whether it came out of the journal."""
+    """The reply to a call as JSON text, its cost, and whether it was replayed from the journal."""
 
     text: str
     usage: Usage = ZERO_USAGE
@@ -50,7 +50,7 @@ class CallResult(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One call as the journal holds it; `reply` is None until it is settled, `usage` until something was billed."""
+    """One call in the journal; `reply` is None until it is settled, `usage` until something was billed."""
 
     kind: str
     scope: Scope
@@ -68,7 +68,7 @@ Call = Callable[[], Awaitable[CallResult]]
 
 
 class Journal:
-    """A run's calls, bodies and notes; make one with `create`, `open`, `reading` or `memory`."""
+    """A run's calls, bodies and notes; make one with `create`, `open`, `open_read_only` or `memory`."""
 
     def __init__(self, connection: sqlite3.Connection, *, name: str, run: str, lease: Lease | None) -> None:
         self.run = run
@@ -94,7 +94,7 @@ class Journal:
 
     @classmethod
     def create(cls, path: Path | str, *, run: str, facts: Mapping[str, str] | None = None) -> Self:
-        """Start a run's journal, with mode 0600. Blocks for some milliseconds.
+        """Create a run's journal, with mode 0600. Blocks for some milliseconds.
 
         Args:
             path: the file, or ":memory:".
@@ -117,11 +117,11 @@ class Journal:
 
         Args:
             path: the file.
-            facts: what the run would be started with now; None to compare nothing.
+            facts: the facts of a run that would be started now; None to compare nothing.
 
         Raises:
-            JournalError: the file is missing, corrupt, foreign, held by another process, was started with other
-                facts, or cannot be written. Nothing is written then.
+            JournalError: the file is missing, corrupt, foreign, open in another process, has other facts, or cannot
+                be written. Nothing is written then.
         """
         path = Path(path)
         found = read_header(path)
@@ -136,7 +136,7 @@ class Journal:
 
     @classmethod
     def open_read_only(cls, path: Path | str) -> Self:
-        """Read a run's journal beside whoever holds it; nothing can be recorded.
+        """Open a run's journal for reading, even while another process writes it.
 
         Raises:
             JournalError: the file is missing, corrupt or foreign.
@@ -156,13 +156,13 @@ class Journal:
         Args:
             kind: what is called.
             scope: where in the run.
-            request: JSON that says everything the outcome depends on.
-            call: sends it; only what it raises as a SelfwireError is noted as a failure.
-            at_most: what it may cost, for rows that never settle.
+            request: JSON with everything that the reply depends on.
+            call: sends it; a SelfwireError that it raises is recorded as a failure.
+            at_most: its highest cost, for rows that never settle.
             attempt: counts deliberate repetitions of the same request at the same place.
 
         Raises:
-            JournalError: the journal failed; whatever `call` raises passes through.
+            JournalError: the journal failed; errors of `call` pass through.
         """
         digest = hashlib.sha256(to_canonical_json(request).encode()).hexdigest()[:32]
         key = hashlib.sha256(f"{kind}\n{scope.key}\n{digest}\n{attempt}".encode()).hexdigest()[:32]
@@ -170,25 +170,25 @@ class Journal:
             await asyncio.wrap_future(other)
         try:
             if key in self._settled:
-                return await self._replayed(key)
+                return await self._replay(key)
             place = (scope.key, scope.iteration, scope.phase, scope.task, scope.node)
             reserved = (sql.RESERVE, (key, kind, *place, digest, attempt, at_most.tokens))
             self._open[key] = at_most.tokens
             if kind == "environment":
-                return await self._called(key, call, reserved)
+                return await self._make_call(key, call, reserved)
             await self._writer.run(sql.writing([reserved]), overtakes=True)
-            return await self._called(key, call)
+            return await self._make_call(key, call)
         finally:
             self._release_waiters(key)
 
     def _get_running_call(self, key: str) -> "Future[None] | None":
-        """Ends with the same call that is being made; None if there is none, and from here on this is it."""
-        with self._lock:  # loops of several threads may share a journal
+        """A future that ends with the same call that runs now; None if none does, and then this call is the one."""
+        with self._lock:  # event loops of several threads may share a journal
             if key not in self._busy:
                 self._busy[key] = []
                 return None
             waiting: Future[None] = Future()
-            waiting.set_running_or_notify_cancel()  # who waits for it cannot cancel it
+            waiting.set_running_or_notify_cancel()  # a waiting task cannot cancel it
             self._busy[key].append(waiting)
             return waiting
 
@@ -198,11 +198,11 @@ class Journal:
         for waiting in others:
             waiting.set_result(None)
 
-    async def _called(self, key: str, call: Call, *first: sql.Statement) -> CallResult:
-        """Make the call and note what came of it, after what is to be written first."""
+    async def _make_call(self, key: str, call: Call, *first: sql.Statement) -> CallResult:
+        """Make the call and record its reply or failure; `first` is written before that."""
         try:
-            outcome = await call()
-        except BudgetError:  # refused before anything was sent
+            result = await call()
+        except BudgetError:  # refused before it was sent
             await self._write((sql.REFUSE, (key,)))
             self._open.pop(key)
             raise
@@ -212,15 +212,15 @@ class Journal:
             await self._put(*first, (sql.FAIL, (str(error), key)), *bill)
             self._count(billed)
             raise
-        await self._put(*first, (sql.SETTLE, (outcome.text, *sql.columns(outcome.usage), key)))
+        await self._put(*first, (sql.SETTLE, (result.text, *sql.columns(result.usage), key)))
         del self._open[key]
         self._settled.add(key)
-        self._count(outcome.usage)
-        return outcome
+        self._count(result.usage)
+        return result
 
-    async def _replayed(self, key: str) -> CallResult:
+    async def _replay(self, key: str) -> CallResult:
         statement = f"SELECT reply, {sql.USAGE} FROM calls WHERE key = ?"
-        while (row := (await self._read(statement, key))[0])[0] is None:  # noqa: ASYNC110 - settled in another loop's turn
+        while (row := (await self._read(statement, key))[0])[0] is None:  # noqa: ASYNC110 - another loop settles it
             await asyncio.sleep(PAUSE)
         return CallResult(row[0], sql.usage(row[1:]), replayed=True)
 
@@ -229,17 +229,17 @@ class Journal:
             self._spend.add(usage)
 
     def spend(self) -> Usage:
-        """Sum of the rows, failed attempts that were billed among them; in whatever order, but for seconds."""
+        """The sum of all rows, billed failures included; only its seconds depend on the order of calls."""
         with self._lock:
             return self._spend.usage
 
     def unknown(self) -> tuple[int, int]:
-        """Rows of model calls that never settled, and the tokens that they may have cost at most."""
+        """How many model calls never settled, and how many tokens they may have cost at most."""
         tokens = [at_most for at_most in self._open.values() if at_most]
         return len(tokens), sum(tokens)
 
     async def spend_at(self, **place: str | int) -> Usage:
-        """Sum of the rows at a place, such as `spend_at(iteration=2, phase="rollout", task="t1")`."""
+        """The sum of the rows at a place, such as `spend_at(iteration=2, phase="rollout", task="t1")`."""
         where, values = sql.where(place)
         statement = f"SELECT {sql.USAGE} FROM calls WHERE {where} AND calls IS NOT NULL"
         spent = UsageAccumulator()
@@ -248,7 +248,7 @@ class Journal:
         return spent.usage
 
     async def rows(self, kind: Kind | None = None, state: State | None = None, **place: str | int) -> list[Row]:
-        """Rows in the order of their reservation.
+        """The rows in the order of their reservation.
 
         Args:
             kind: only calls of this kind.
@@ -261,7 +261,7 @@ class Journal:
         return [_row(row) for row in found]
 
     async def put_body(self, body: Any) -> str:
-        """Keep a JSON body; returns its hash, equal for equal bodies."""
+        """Store a JSON body and return its hash, which is equal for equal bodies."""
         text = to_canonical_json(body)
         digest = body_hash(text)
         await self._write((sql.KEEP, (digest, text)))
@@ -279,25 +279,25 @@ class Journal:
         return json.loads(found[0][0])
 
     async def keep(self, name: str, note: str, digest: str, body: str) -> None:
-        """Set a note and keep a body of which it tells, together and soon.
+        """Store a note and the body that it refers to, together and soon.
 
         Args:
-            name, note: of the note, JSON text.
+            name, note: name and JSON text of the note.
             digest, body: `body_hash` of the body, and its JSON text.
         """
-        await self._writer.put_by(SOON, [(sql.KEEP, (digest, body)), (sql.NOTE, (name, note))])
+        await self._writer.put_within(SOON, [(sql.KEEP, (digest, body)), (sql.NOTE, (name, note))])
 
     async def put_note(self, name: str, value: Any) -> None:
-        """Set a fact about the run that may change, such as its status; JSON."""
+        """Set a note, a JSON fact about the run that may change, such as its status."""
         await self._write((sql.NOTE, (name, to_canonical_json(value))))
 
     async def get_note(self, name: str) -> Any:
-        """What was noted last under a name; None if nothing was."""
+        """The latest note of a name; None if there is none."""
         found = await self._read("SELECT value FROM notes WHERE name = ?", name)
         return json.loads(found[0][0]) if found else None
 
     async def get_notes(self, names: Sequence[str]) -> dict[str, str]:
-        """What was noted last under some names, as JSON texts, in one read; names without a note are left out."""
+        """The latest notes of some names as JSON texts, in one read; names without a note are left out."""
         marks = ", ".join("?" * len(names))
         found = await self._read(f"SELECT name, value FROM notes WHERE name IN ({marks})", *names)
         return dict(found)
@@ -309,21 +309,20 @@ class Journal:
         return [name for (name,) in found]
 
     def on_this_loop(self) -> AbstractContextManager[None]:
-        """Have the running loop write by itself while this is open; for a loop that serves nobody else."""
-        return self._writer.lent()
+        """Let the running event loop write by itself while this is open; for a loop that serves nothing else."""
+        return self._writer.commit_on_loop()
 
     def close(self) -> None:
-        """Finish what waits, close the file and let go of the lease. Blocks shortly."""
+        """Finish waiting writes, close the file and release the lease. Blocks shortly."""
         self._writer.close()
         if self._lease:
             self._lease.release()
 
     async def _write(self, *statements: sql.Statement) -> None:
-        """Write and commit."""
         await self._writer.run(sql.writing(statements))
 
     async def _put(self, *statements: sql.Statement) -> None:
-        """Write; on a loop of the journal's own it is committed with what comes next, or with the end of the turn."""
+        """Write; on a loop that writes by itself (`on_this_loop`), with the next write or at the end of its turn."""
         await self._writer.put(sql.writing(statements))
 
     async def _read(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -331,7 +330,7 @@ class Journal:
 
 
 def body_hash(text: str) -> str:
-    """The hash under which a body's JSON text is kept."""
+    """The hash under which a body's JSON text is stored."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -1,10 +1,10 @@
-"""The file of a journal: its tables, how it is made, and how a wrong one is recognised before anything is written."""
+"""The file of a journal: creating, opening and checking it, and copying rows of one run between journals."""
 
 import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ SCHEMA = 1
 HEADER = ("application_id", "user_version")
 MEMORY = ":memory:"
 PAGE = 2048
-"""Bytes of a page. Keys are hashes, so that every row changes pages of its own, and a commit writes them whole."""
+"""Bytes of a page: keys are hashes, so every row changes other pages, and a commit writes whole pages."""
 TABLES = f"""
 BEGIN;
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -36,10 +36,10 @@ COMMIT;
 
 
 def create_journal(path: Path) -> None:
-    """Make an empty file with mode 0600.
+    """Create an empty file with mode 0600.
 
     Raises:
-        JournalError: it exists or cannot be made.
+        JournalError: it exists or cannot be created.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def create_journal(path: Path) -> None:
 
 
 class JournalHeader(NamedTuple):
-    """What a journal says of itself: the facts that it was started with, and who held it last."""
+    """The facts that a journal was created with, and who opened it last."""
 
     facts: dict[str, str]
     holder: str
@@ -62,32 +62,32 @@ def open_connection(path: str, mode: str = "mode=rw") -> sqlite3.Connection:
     uri = f"{Path(path).resolve().as_uri()}?{mode}" if path != MEMORY else path
     connection = sqlite3.connect(uri, uri=path != MEMORY, isolation_level=None, check_same_thread=False, timeout=30)
     if mode == "mode=rw":
-        connection.execute("PRAGMA synchronous = NORMAL")  # survives the death of a process, which is what happens
+        connection.execute("PRAGMA synchronous = NORMAL")  # survives a kill of the process
     return connection
 
 
 @contextmanager
 def explain_unwritable(path: Path | str) -> Iterator[None]:
-    """Tell what keeps a file from being written, such as a full disk or a folder's rights.
+    """Explain why a file cannot be written, such as a full disk or the rights of its folder.
 
     Raises:
-        JournalError: in place of what SQLite or the system raised.
+        JournalError: in place of the error of SQLite or the system.
     """
     try:
         yield
     except (sqlite3.Error, OSError) as error:
         raise JournalError(
-            f"run file {path} cannot be written: {error}; make room, or see to its folder's rights, and try again"
+            f"run file {path} cannot be written: {error}; make room, or check the rights of its folder, and try again"
         ) from error
 
 
 def choose_read_mode(path: Path) -> str:
-    """The mode that reads a file without making others beside it; one that nobody has open cannot change meanwhile."""
+    """The mode that reads a file without creating others beside it; a file that nobody has open cannot change."""
     return "mode=ro" if path.with_name(path.name + "-wal").exists() else "immutable=1"
 
 
 def create_tables(path: str, facts: Mapping[str, str]) -> sqlite3.Connection:
-    """Open an empty file and make its tables; the log comes after, so that the file itself says at once what it is.
+    """Open an empty file and create its tables; the log comes later, so that the file itself has its header at once.
 
     Raises:
         JournalError: it cannot be written.
@@ -103,7 +103,7 @@ def create_tables(path: str, facts: Mapping[str, str]) -> sqlite3.Connection:
 
 
 def open_as_holder(path: str) -> sqlite3.Connection:
-    """Open a journal for whoever holds it from now on.
+    """Open a journal for writing and note this process as its holder.
 
     Raises:
         JournalError: it cannot be written.
@@ -115,7 +115,7 @@ def open_as_holder(path: str) -> sqlite3.Connection:
 
 
 def read_header(path: Path) -> JournalHeader:
-    """Look at a file without writing to it.
+    """Read the header of a file without writing to it.
 
     Raises:
         JournalError: it is missing, foreign, of another schema, or corrupt.
@@ -123,7 +123,7 @@ def read_header(path: Path) -> JournalHeader:
     if not path.is_file():
         raise JournalError(f"there is no run file {path}; `selfwire runs` lists runs")
     try:
-        # through SQLite even to read the header: closing a file of one's own would drop this process's locks on it
+        # by SQLite even for the header: closing another handle of the file would drop the locks of this process
         with closing(open_connection(str(path), choose_read_mode(path))) as connection:
             _refuse_foreign(path, connection)
             state = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -138,6 +138,39 @@ def read_header(path: Path) -> JournalHeader:
     return JournalHeader(facts, holder=json.loads(holder[0]) if holder else "another process")
 
 
+def copy_rows(source: Path, into: Path, *, runs: Sequence[str], notes: Sequence[str], bodies: bool = False) -> None:
+    """Copy calls and notes from one journal into another, in which they replace equal keys. Blocks.
+
+    A journal that is open finds the notes and bodies at once, and the calls when it is opened again.
+
+    Args:
+        source: journal to copy from.
+        into: journal to copy into.
+        runs: runs whose calls are copy_notes.
+        notes: beginnings of the names of the notes that are copy_notes.
+        bodies: whether all bodies are copy_notes too.
+
+    Raises:
+        JournalError: a file is missing, corrupt or foreign.
+    """
+    read_header(source)
+    read_header(into)
+    named = " OR ".join("substr(name, 1, length(?)) = ?" for _ in notes)
+    with closing(open_connection(str(into))) as connection:
+        connection.execute("ATTACH DATABASE ? AS source", (f"{source.resolve().as_uri()}?mode=rw",))
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(
+            "INSERT OR REPLACE INTO main.calls SELECT * FROM source.calls "
+            "WHERE json_extract(scope, '$.run') IN (SELECT value FROM json_each(?)) ORDER BY rowid",
+            (json.dumps(list(runs)),),
+        )
+        copy_notes = f"INSERT OR REPLACE INTO main.notes SELECT * FROM source.notes WHERE {named}"
+        connection.execute(copy_notes, [text for note in notes for text in (note, note)])
+        if bodies:
+            connection.execute("INSERT OR IGNORE INTO main.bodies SELECT * FROM source.bodies")
+        connection.execute("COMMIT")
+
+
 def _refuse_foreign(path: Path, connection: sqlite3.Connection) -> None:
     application, schema = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in HEADER)
     if application != APPLICATION_ID:
@@ -147,7 +180,7 @@ def _refuse_foreign(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def refuse_other_facts(path: Path, found: JournalHeader, facts: Mapping[str, str] | None) -> None:
-    """Raise a JournalError that names the first fact that is another one now; None compares nothing."""
+    """Raise a JournalError that names the first fact that differs now; None compares nothing."""
     then = {name: value for name, value in found.facts.items() if name != "run"}
     names = () if facts is None else sorted({*then, *facts})
     for name in names:
@@ -160,6 +193,6 @@ def refuse_other_facts(path: Path, found: JournalHeader, facts: Mapping[str, str
 
 
 def _sign(connection: sqlite3.Connection) -> None:
-    """Note who holds the run, for the message that a second one gets."""
+    """Note who holds the run, for the error of a second process."""
     holder = f"process {os.getpid()} since {time.strftime('%Y-%m-%d %H:%M:%S')}"
     connection.execute("INSERT OR REPLACE INTO notes VALUES ('holder', ?)", (json.dumps(holder),))

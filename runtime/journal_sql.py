@@ -1,4 +1,4 @@
-"""What a journal asks of SQLite."""
+"""The SQL statements of a journal."""
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ Statement = tuple[str, tuple[Any, ...]]
 
 USAGE = "calls, input_tokens, output_tokens, dollars, seconds"
 BILLED = ", ".join(f"{column} = COALESCE({column}, 0) + ?" for column in USAGE.split(", "))
-"""Adds to what earlier attempts at the same call were billed; an unknown price makes the sum unknown."""
+"""Adds to the bill of earlier attempts at the same call; an unknown price makes the sum unknown."""
 
 RESERVE = (
     "INSERT INTO calls (key, kind, scope, iteration, phase, task, node, request, attempt, at_most, state) "
@@ -28,7 +28,7 @@ PLACES = ("iteration", "phase", "task", "node", "run")
 
 
 def writing(statements: Sequence[Statement]) -> Callable[[sqlite3.Connection], None]:
-    """A job that executes them."""
+    """A job that executes statements."""
 
     def write(connection: sqlite3.Connection) -> None:
         for statement, values in statements:
@@ -38,10 +38,10 @@ def writing(statements: Sequence[Statement]) -> Callable[[sqlite3.Connection], N
 
 
 def where(wanted: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    """A condition and its values; None asks for nothing.
+    """A condition and its values; a None is no condition.
 
     Raises:
-        ValueError: calls are not found by that.
+        ValueError: calls cannot be found by that name.
     """
     if unknown := set(wanted) - {"kind", "state", *PLACES}:
         raise ValueError(f"rows are found by {', '.join(PLACES)}, not by {', '.join(sorted(unknown))}")

@@ -1,4 +1,4 @@
-"""Tools whose calls are rows of the journal."""
+"""Tools whose calls are recorded in the journal."""
 
 import json
 from collections.abc import Mapping
@@ -14,33 +14,33 @@ from selfwire.runtime.journal import CallResult, Journal
 
 @dataclass(frozen=True)
 class JournalledTool:
-    """A tool that is run once per (scope, arguments) of a run, and replayed after that."""
+    """A tool that runs once per (scope, arguments) of a run, and is replayed after that."""
 
     tool: Tool
     journal: Journal
 
     @property
     def spec(self) -> ToolSpec:
-        """As the tool's."""
+        """The spec of the tool."""
         return self.tool.spec
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """Run or replay.
+        """Run the tool or replay its result.
 
         Raises:
-            ToolError: as the tool; it is noted and not replayed.
+            ToolError: as the tool; it is recorded and not replayed.
         """
 
         async def call() -> CallResult:
             return CallResult(json.dumps(await self.tool.run(arguments, scope=scope)))
 
         request = {"tool": self.tool.spec.name, "arguments": to_plain_json(arguments)}
-        outcome = await self.journal.call_once("tool", scope, request, call)
-        return str(json.loads(outcome.text))
+        result = await self.journal.call_once("tool", scope, request, call)
+        return str(json.loads(result.text))
 
 
 def add_journal(toolbox: Toolbox, journal: Journal) -> Toolbox:
-    """Every tool of a toolbox, journalled but for those that rebuild their state by being run again."""
+    """Journal all tools of a toolbox except those that rebuild their state when they run again."""
     return {
         name: tool if getattr(tool, "rebuilds", False) else JournalledTool(tool, journal)
         for name, tool in toolbox.items()

@@ -1,7 +1,7 @@
-"""Who may write a run's files: one process at a time, and the dead hold nothing.
+"""Locks a run's files, so that only one process at a time writes them.
 
-The lease is SQLite's own write lock on an empty file beside the journal. The kernel drops it when the
-process ends, however it ends, so a kill -9 never blocks a resume and no clock or process id is trusted.
+The lease is SQLite's write lock on an empty file beside the journal. The kernel drops it when the process ends, in
+whatever way, so a kill -9 never blocks a resume, and neither clocks nor process ids matter.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ class Lease:
     """Holds `<path>.lease` until it is released or the process ends.
 
     Raises:
-        JournalError: someone else holds it, in this process or another, or it cannot be made.
+        JournalError: it is held already, in this process or another, or cannot be created.
     """
 
     def __init__(self, path: Path, holder: str = "another process") -> None:
@@ -25,7 +25,7 @@ class Lease:
         with (
             explain_unwritable(self._file),
             contextlib.suppress(FileExistsError),
-        ):  # opening and closing one drops its locks
+        ):  # opening and closing a file that exists would drop its locks
             os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         self._lock = sqlite3.connect(self._file, timeout=0, isolation_level=None, check_same_thread=False)
         self._lock.execute("PRAGMA journal_mode = MEMORY")
@@ -38,6 +38,6 @@ class Lease:
             ) from error
 
     def release(self) -> None:
-        """Let go; the empty file stays, as removing it could give two holders one name."""
+        """Release the lease; the empty file stays, as two processes could hold one name if it were removed."""
         with contextlib.closing(self._lock):
             self._lock.rollback()

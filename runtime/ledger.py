@@ -1,4 +1,4 @@
-"""Ledgers: what a run may still spend, held before each call and settled after it."""
+"""Budget ledgers: an amount is reserved before each call and settled after it."""
 
 import asyncio
 import threading
@@ -15,7 +15,7 @@ from selfwire.core.usage import ZERO_USAGE, CostRecord, Usage, UsageAccumulator
 
 
 class ResourceAmount(NamedTuple):
-    """An amount that is held: calls, tokens, dollars."""
+    """An amount of calls, tokens and dollars."""
 
     calls: float = 0
     tokens: float = 0
@@ -23,7 +23,7 @@ class ResourceAmount(NamedTuple):
 
     @classmethod
     def of(cls, cost: CostRecord) -> Self:
-        """The amount of a cost; an unknown price counts 0, as such models are refused a dollar budget."""
+        """The amount of a cost; an unknown price counts 0, as no dollar budget is allowed with one."""
         return cls(cost.calls, cost.input_tokens + cost.output_tokens, cost.dollars or 0)
 
     def plus(self, other: "ResourceAmount") -> "ResourceAmount":
@@ -31,15 +31,15 @@ class ResourceAmount(NamedTuple):
         return ResourceAmount(self.calls + other.calls, self.tokens + other.tokens, self.dollars + other.dollars)
 
     def less(self, other: "ResourceAmount") -> "ResourceAmount":
-        """What is left after another amount was taken, never below 0."""
+        """This amount minus another one, never below 0."""
         return ResourceAmount(*map(max, (0, 0, 0), map(sub, self, other)))
 
     def upto(self, other: "ResourceAmount") -> "ResourceAmount":
-        """The smaller of both, one by one."""
+        """The smaller of both, for each of the three."""
         return ResourceAmount(*map(min, self, other))
 
     def only(self, names: frozenset[str]) -> "ResourceAmount":
-        """The named amounts; the others are 0."""
+        """The named amounts, with the others 0."""
         return ResourceAmount(
             *(amount if name in names else 0 for name, amount in zip(self._fields, self, strict=True))
         )
@@ -47,10 +47,10 @@ class ResourceAmount(NamedTuple):
 
 @asynccontextmanager
 async def enforce_deadline(ledger: "Ledger") -> AsyncIterator[None]:
-    """Cut off what waits when the ledger's seconds are over: a provider that hangs would outlast them.
+    """Cancel the block when the ledger's seconds are over, as a provider may hang for longer.
 
     Raises:
-        BudgetError: the seconds were over.
+        BudgetError: the seconds are over.
     """
     limit = ledger.budget.seconds
     left = None if limit is None else max(0.0, limit - ledger.spent.seconds)
@@ -68,21 +68,21 @@ ALL = frozenset(ResourceAmount._fields)
 
 
 class Reservation:
-    """A reservation; settle it with what the call cost, or leave the `with` block to give it back."""
+    """A reserved amount; settle it with the cost of the call, or leave the `with` block to give it back."""
 
     def __init__(self, ledger: "Ledger", wanted: ResourceAmount) -> None:
         self._ledger: Ledger | None = ledger
         self._wanted = wanted
 
     def settle(self, cost: Usage) -> None:
-        """Replace what was held by what it cost.
+        """Replace the reserved amount by the cost.
 
         Raises:
             ValueError: it was settled before.
         """
         ledger, self._ledger = self._ledger, None
         if ledger is None:
-            raise ValueError("this hold was settled before; hold again for another call")
+            raise ValueError("this reservation was settled before; make another one for another call")
         ledger.settle(self._wanted, cost)
 
     def __enter__(self) -> Self:
@@ -94,17 +94,17 @@ class Reservation:
 
 
 class Ledger:
-    """What was spent and is held under a budget; safe for threads and tasks.
+    """Keeps what was spent and reserved under a budget; safe for threads and tasks.
 
-    Ledgers nest: what is held in a child is held in every ledger above it, and each may refuse.
+    Ledgers nest: a reservation in a child is one in every ledger above it too, and each may refuse it.
 
     Args:
-        budget: the limits. Its `seconds` are wall time since the ledger was made, `elapsed` included.
+        budget: the limits. Its `seconds` are wall time since the ledger was created, plus `elapsed`.
         parent: the ledger above.
-        spent: what was spent under this budget before, such as `journal.spend()` on resume; its seconds are
+        spent: the cost under this budget so far, such as `journal.spend()` on resume; its seconds are
             those of calls, which overlap, and do not count.
-        elapsed: wall time under this budget before, in seconds.
-        clock: seconds that only grow.
+        elapsed: wall time under this budget so far, in seconds.
+        clock: a monotonic clock in seconds.
     """
 
     def __init__(
@@ -128,22 +128,22 @@ class Ledger:
 
     @property
     def spent(self) -> Usage:
-        """What calls have cost; `seconds` is wall time."""
+        """The cost of calls; `seconds` is wall time."""
         with self._lock:
             spent = self._spent.usage
         return spent.replace(seconds=self._clock() - self._since)
 
     @property
     def counts_dollars(self) -> bool:
-        """Whether a limit in dollars binds here or above."""
+        """Whether there is a limit in dollars, here or above."""
         return self.budget.dollars is not None or (self.parent is not None and self.parent.counts_dollars)
 
     def reserve(self, wanted: Usage, where: str) -> Reservation:
-        """Reserve what a call may cost at most, here and above.
+        """Reserve the highest cost of a call, here and above.
 
         Args:
-            wanted: calls, tokens and dollars at most; seconds are not held but looked up on the clock.
-            where: the place that the message names.
+            wanted: calls, tokens and dollars at most; seconds are not reserved but read from the clock.
+            where: the place that error messages name.
 
         Raises:
             BudgetError: it would exceed a limit; nothing is reserved.
@@ -158,25 +158,26 @@ class Ledger:
         return Reservation(self, amount)
 
     def settle(self, wanted: ResourceAmount, cost: Usage) -> None:
-        """Give back what was held and book what it cost, here and above; `Hold.settle` calls it."""
+        """Give back a reserved amount and add the cost, here and above; `Reservation.settle` calls it."""
         with self._lock:
             self._spent.add(cost)
-            drawn = ResourceAmount()
+            taken = ResourceAmount()
             if self._limited:
-                drawn = ResourceAmount.of(cost).only(self._reserved).upto(self._left)
-                self._held, self._left = self._held.less(wanted), self._left.less(drawn)
+                taken = ResourceAmount.of(cost).only(self._reserved).upto(self._left)
+                self._held, self._left = self._held.less(wanted), self._left.less(taken)
             if self.parent:
-                self.parent.settle(wanted.only(ALL - self._reserved).plus(drawn), cost)
+                self.parent.settle(wanted.only(ALL - self._reserved).plus(taken), cost)
 
     def get_task_ledger(self, scope: Scope) -> "Ledger":
-        """The ledger that pays for calls in a scope: the share of its task in its phase, or this one."""
+        """The ledger for calls in a scope: that of its task in its phase if it was reserved, else this one."""
         return self._shares.get((scope.iteration, scope.phase, scope.task), self)
 
     @asynccontextmanager
     async def track_call(self) -> AsyncIterator[None]:
-        """While a call of a task's share is made: one that is refused ends the task, so it waits for the others.
+        """Track a call under a task's ledger while it runs.
 
-        They are paid for, and would be cut off with the task.
+        A refused call ends its task, so it first waits for the task's other calls: they are paid for, and would be
+        cancelled with the task.
         """
         loop = asyncio.get_running_loop()
         ended = loop.create_future()
@@ -195,34 +196,34 @@ class Ledger:
     def reserve_task(self, scope: Scope, budget: Budget, spent: Usage = ZERO_USAGE) -> "Ledger":
         """Reserve a task's budget before its phase, so that timing does not decide which task is refused.
 
-        Until `release`, calls at the scope's (iteration, phase, task) are paid out of the share.
+        Until `release_task`, calls at the scope's (iteration, phase, task) are paid from the task's ledger.
 
         Args:
             scope: names iteration, phase and task.
-            budget: limits of the task; calls, tokens and dollars that it names are reserved here, others not.
-            spent: what the journal says was spent on the task before a resume (`journal.spend_at`); it is in
-                this ledger's own `spent` already, so only the rest is reserved.
+            budget: limits of the task; the calls, tokens and dollars that it limits are reserved here.
+            spent: the task's cost before a resume (`journal.spend_at`); this ledger's `spent` contains it, so
+                only the rest is reserved.
 
         Raises:
-            BudgetError: this ledger cannot give that much.
+            BudgetError: there is not that much left in this ledger.
         """
-        share = Ledger(budget, self, spent, clock=self._clock)
+        task_ledger = Ledger(budget, self, spent, clock=self._clock)
         limits = ResourceAmount(budget.calls or 0, budget.tokens or 0, budget.dollars or 0)
-        share._reserved = frozenset(name for name in ALL if getattr(budget, name) is not None)
-        share._left = limits.less(ResourceAmount.of(spent)).only(share._reserved)
+        task_ledger._reserved = frozenset(name for name in ALL if getattr(budget, name) is not None)
+        task_ledger._left = limits.less(ResourceAmount.of(spent)).only(task_ledger._reserved)
         with self._lock:
-            self._refuse(share._left, f"{scope.phase}/{scope.task}")
-            self._hold(share._left)
+            self._refuse(task_ledger._left, f"{scope.phase}/{scope.task}")
+            self._hold(task_ledger._left)
             self.release_task(scope)
-            self._shares[scope.iteration, scope.phase, scope.task] = share
-        return share
+            self._shares[scope.iteration, scope.phase, scope.task] = task_ledger
+        return task_ledger
 
     def release_task(self, scope: Scope) -> None:
-        """End the share of a task and give back what is left of it; does nothing where there is none."""
+        """Close the ledger of a task and give back the rest of it; does nothing if there is none."""
         with self._lock:
-            if share := self._shares.pop((scope.iteration, scope.phase, scope.task), None):
-                self.settle(share._left, ZERO_USAGE)
-                share._left = ResourceAmount()
+            if task_ledger := self._shares.pop((scope.iteration, scope.phase, scope.task), None):
+                self.settle(task_ledger._left, ZERO_USAGE)
+                task_ledger._left = ResourceAmount()
 
     def _refuse(self, wanted: ResourceAmount, where: str) -> None:
         if self._limited:
@@ -234,13 +235,13 @@ class Ledger:
         calls, tokens, dollars = self._held.plus(ResourceAmount.of(self._spent))
         seconds = self._clock() - self._since
         spent = Usage(calls=int(calls), input_tokens=int(tokens), dollars=dollars, seconds=seconds)
-        asked = Usage(calls=int(wanted.calls), input_tokens=int(wanted.tokens), dollars=wanted.dollars)
+        wanted_usage = Usage(calls=int(wanted.calls), input_tokens=int(wanted.tokens), dollars=wanted.dollars)
         try:
-            self.budget.refuse(spent, asked, where)
+            self.budget.refuse(spent, wanted_usage, where)
         except BudgetError as error:
             if not self._reserved:
                 raise
-            raise TaskBudgetError(f"the task has used up what was set aside for it: {error}") from None
+            raise TaskBudgetError(f"the task has used up the budget reserved for it: {error}") from None
 
     def _hold(self, wanted: ResourceAmount) -> None:
         if self._limited:

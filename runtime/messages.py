@@ -12,7 +12,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import replace_surrogates, to_plain_json
 
 BOOKKEEPING = {"token_usage", "usage", "model_name", "model", "finish_reason", "stop_reason", "logprobs", "headers"}
-"""Response metadata that a Reply holds elsewhere, or that nobody should keep."""
+"""Response metadata that a Reply has in other fields, or that is not kept."""
 
 BROKEN = "_not_json"
 """Under this name stand the arguments of a tool call that could not be read."""
@@ -45,8 +45,8 @@ def to_function(tool: ToolSpec) -> dict[str, Any]:
 def to_reply(message: AIMessage, usage: Usage) -> Reply:
     """LangChain's answer as a Reply.
 
-    Calls whose arguments are no JSON object become calls with the raw text under `BROKEN`, so that the
-    agent hears from its tool what is wrong with them.
+    A call whose arguments are not a JSON object has their raw text under `BROKEN`, so that the tool can tell the agent
+    what is wrong with them.
     """
     told = message.response_metadata
     calls = [_to_call(c["id"], c["name"], c["args"], i) for i, c in enumerate(message.tool_calls)]
@@ -81,7 +81,7 @@ def _is_json(value: object) -> bool:
 
 
 def salvage_calls(error: BaseException) -> AIMessage | None:
-    """The cut-off answer inside OpenAI's complaint that a structured reply reached the token limit."""
+    """The truncated answer in OpenAI's error that a structured reply reached the token limit."""
     completion: Any = getattr(error, "completion", None)
     if completion is None or not getattr(completion, "choices", None):
         return None

@@ -58,11 +58,11 @@ class CallSettings(FrozenModel):
         retries: further attempts after a transient error, >= 0.
         backoff: seconds before the first retry; doubles each time, with jitter.
         patience: longest pause in seconds that a provider may ask for.
-        concurrency: requests at once per provider, in this process.
+        concurrency: requests at the same time per provider, in this process.
         per_minute: requests that start per minute and provider; None for no limit.
-        max_input_tokens: longer requests are cut; None for no limit.
-        probe: whether the provider is asked for one word when a call is given up: where that is not answered
-            either, it is an outage and no fault of this request.
+        max_input_tokens: longer requests are truncated; None for no limit.
+        probe: whether the provider is asked for one word when a call has failed for good: if it does not answer
+            that either, it is an outage and not the fault of this request.
         structured: "native" uses the model's own structured output where it has one, "function_calling" a
             forced tool call, for servers without response formats, "prompt" asks in words.
     """
@@ -88,7 +88,7 @@ class _Request(NamedTuple):
 
 
 class _RoleModel(NamedTuple):
-    """The model behind a role; `longest` is how many tokens its replies may have."""
+    """The model of a role; `longest` is the most tokens that a reply may have."""
 
     model: BaseChatModel
     who: Identity
@@ -97,12 +97,12 @@ class _RoleModel(NamedTuple):
 
 
 class MeteredModel:
-    """Implements `core.ports.Model` over LangChain chat models.
+    """Implements `core.protocols.Model` over LangChain chat models.
 
     Args:
         models: one model for all roles, or a model per role; roles without one use "agent"'s.
-        journal: where calls are recorded and replayed from; a memory journal by default; `NullRecorder` keeps nothing.
-        ledger: what may be spent; no limit by default.
+        journal: records and replays calls; a memory journal by default; `NullRecorder` keeps nothing.
+        ledger: the budget of the calls; no limit by default.
         policy: timeouts, retries, limits.
         prices: dollars per token; the shipped list by default.
         labels: tags of the run for tracing, such as method and workflow fingerprint.
@@ -136,15 +136,13 @@ class MeteredModel:
         self._refuse_unpriced()
 
     def with_labels(self, **labels: str) -> "MeteredModel":
-        """The same models, journal and ledger with further labels, such as the workflow that runs now."""
-        models = {role: player.model for role, player in self._players.items()}
-        return MeteredModel(
-            models, journal=self.journal, ledger=self.ledger, policy=self.policy,
-            prices=self.prices, labels={**self.labels, **labels},
-        )  # fmt: skip
+        """Return the same models, journal and ledger with further labels, such as the workflow that runs now."""
+        other = copy.copy(self)
+        other.labels = {**self.labels, **labels}
+        return other
 
     def with_ledger(self, ledger: Ledger) -> "MeteredModel":
-        """The same models, paid for out of another ledger."""
+        """Return the same models with another ledger."""
         other = copy.copy(self)
         other.ledger = ledger
         other._refuse_unpriced()
@@ -159,7 +157,7 @@ class MeteredModel:
         tools: Sequence[ToolSpec] = (),
         temperature: float | None = None,
     ) -> Reply:
-        """Ask the model that plays `role`; see `core.ports.Model.reply`."""
+        """Ask the model that plays `role`; see `core.protocols.Model.generate`."""
         return await self._send(_Request(role, scope, messages, tuple(tools), None, temperature))
 
     async def generate_structured(
@@ -171,7 +169,7 @@ class MeteredModel:
         role: str = "meta",
         temperature: float | None = None,
     ) -> tuple[Schema, Usage]:
-        """Ask for a validated object; see `core.ports.Model.ask`."""
+        """Ask for a validated object; see `core.protocols.Model.generate_structured`."""
         request = _Request(role, scope, messages, (), schema, temperature)
         first = await self._send(request)
         try:
@@ -195,23 +193,23 @@ class MeteredModel:
             raise invalid from None
 
     async def _send(self, request: _Request) -> Reply:
-        """Replay or make a call, under journal and ledger."""
+        """Make or replay a call, through the journal and the ledger."""
         player = self._player(request.role)
         messages, cuts = truncate_messages(request.messages, request.tools, self.policy.max_input_tokens)
-        at_most = self._at_most(player, messages, request)
+        at_most = self._estimate_most(player, messages, request)
         made: list[Reply] = []
         ledger = self.ledger.get_task_ledger(request.scope)
 
         async def call() -> CallResult:
             billed: list[Usage] = []
-            with ledger.reserve(at_most, _where(request.scope)) as hold:
+            with ledger.reserve(at_most, _where(request.scope)) as reservation:
                 try:
                     reply = await self._send_with_retries(player, request._replace(messages=messages), billed)
                 except ModelError as error:
                     error.cost = sum_usages(billed)
                     raise
                 finally:
-                    hold.settle(sum_usages(billed))
+                    reservation.settle(sum_usages(billed))
             if cuts:
                 trimmed = [cut._asdict() for cut in cuts]
                 reply = reply.replace(metadata={**reply.metadata, "trimmed": trimmed})
@@ -220,73 +218,70 @@ class MeteredModel:
 
         asked = _make_request_key(player.who, request)
         async with nullcontext() if ledger is self.ledger else ledger.track_call():
-            outcome = await self.journal.call_once("model", request.scope, asked, call, at_most)
-        return made[0] if made else Reply.model_validate_json(outcome.text)
+            result = await self.journal.call_once("model", request.scope, asked, call, at_most)
+        return made[0] if made else Reply.model_validate_json(result.text)
 
     async def _send_with_retries(self, player: _RoleModel, request: _Request, billed: list[Usage]) -> Reply:
-        """Attempts until one succeeds or there is no use in another.
+        """Try until an attempt succeeds or another one makes no sense.
 
         Raises:
-            OutageError: the provider answers nothing else either (with `policy.probe`).
+            OutageError: the provider does not answer anything else either (with `policy.probe`).
             ModelError: this request failed.
         """
-        gate = get_throttle(
+        throttle = get_throttle(
             f"{player.who.provider} {player.who.server}", self.policy.concurrency, self.policy.per_minute
         )
         since = time.monotonic()
         empty = 0
         for attempt in range(self.policy.retries + 1):
-            async with gate:
+            async with throttle:
                 sent = time.monotonic()
-                answer = await self._once(player, request)
+                answer = await self._send_once(player, request)
             if isinstance(answer, AIMessage):
-                gate.answered = max(gate.answered, sent)
-                said_something = bool(answer.text or answer.tool_calls or answer.invalid_tool_calls)
-                took = time.monotonic() - since if said_something else 0.0
+                throttle.answered = max(throttle.answered, sent)
+                is_reply = bool(answer.text or answer.tool_calls or answer.invalid_tool_calls)
+                took = time.monotonic() - since if is_reply else 0.0
                 billed.append(self._usage(player, request, answer, took))
-                if said_something:
+                if is_reply:
                     return to_reply(answer, sum_usages(billed))
                 empty += 1
-                fault, again_ok, wait = "an empty reply", empty == 1, None
+                fault, can_retry, wait = "an empty reply", empty == 1, None
             else:
-                fault, again_ok, wait = (
-                    format_provider_error(answer, player.model),
-                    is_transient(answer),
-                    retry_after(answer),
-                )
-            if not again_ok or attempt == self.policy.retries or (wait or 0) > self.policy.patience:
+                fault, can_retry = format_provider_error(answer, player.model), is_transient(answer)
+                wait = retry_after(answer)
+            if not can_retry or attempt == self.policy.retries or (wait or 0) > self.policy.patience:
                 break
             if wait is not None:
-                gate.pause(wait)  # for every worker, this one among them
+                throttle.pause(wait)  # for all workers, this one included
             else:
                 await asyncio.sleep(self.policy.backoff * 2**attempt * random.uniform(0.5, 1.0))
         asked = f", which asks to wait {wait:,.0f} s" if wait else ""
-        what = f"{player.who.told} failed at {_where(request.scope)} after {attempt + 1} attempt(s): {fault}{asked}"
+        what = f"{player.who.label} failed at {_where(request.scope)} after {attempt + 1} attempt(s): {fault}{asked}"
         way_out = "check the address, the key, the model's name and the provider's state, then resume"
         answered = isinstance(answer, AIMessage) or not self.policy.probe
-        if not answered and not await self._answers(player, request, gate, billed):
-            raise OutageError(f"{what}; nor is anything else answered: {way_out}")
+        if not answered and not await self._probe(player, request, throttle, billed):
+            raise OutageError(f"{what}; it does not answer anything else either: {way_out}")
         raise ModelError(f"{what}; {way_out}")
 
-    async def _answers(self, player: _RoleModel, request: _Request, gate: Throttle, billed: list[Usage]) -> bool:
-        """Whether the provider answers anything at all: a word to this worker, or others meanwhile."""
+    async def _probe(self, player: _RoleModel, request: _Request, throttle: Throttle, billed: list[Usage]) -> bool:
+        """Whether the provider answers at all: a probe of this worker, or another request in the meantime."""
         since, probe = time.monotonic(), request._replace(messages=[PROBE], tools=(), schema=None)
         for pause in (self.policy.backoff, 0.0):
-            answer = await self._once(player, probe)
+            answer = await self._send_once(player, probe)
             if isinstance(answer, AIMessage):
                 billed.append(self._usage(player, probe, answer))
                 return True
             await asyncio.sleep(pause)
-        return gate.answered >= since
+        return throttle.answered >= since
 
-    async def _once(self, player: _RoleModel, request: _Request) -> AIMessage | BaseException:
-        """One request; what the provider raises comes back as a value, of whatever type it is."""
-        runnable, messages = self._bound(player, request).prepared(request.messages)
-        options, said = _options(player, request), to_langchain(messages)
+    async def _send_once(self, player: _RoleModel, request: _Request) -> AIMessage | BaseException:
+        """Send one request; an error of the provider comes back as a value, whatever its type."""
+        runnable, messages = self._bound(player, request).prepare(request.messages)
+        options, chat = _options(player, request), to_langchain(messages)
         with Caught() as caught:
             async with asyncio.timeout(self.policy.timeout):
-                answer = await invoke_without_callbacks(runnable, said, options)
-                return answer or await runnable.ainvoke(said, self._traced(request), **options)
+                answer = await invoke_without_callbacks(runnable, chat, options)
+                return answer or await runnable.ainvoke(chat, self._make_config(request), **options)
         error = caught.error or TimeoutError()
         return salvage_calls(error) or error
 
@@ -296,8 +291,8 @@ class MeteredModel:
             player.bounds[key] = bind_schema(player.model, request.tools, request.schema, self.policy.structured)
         return player.bounds[key]
 
-    def _traced(self, request: _Request) -> RunnableConfig:
-        """The config of the running graph, callbacks and all, with tags for tracing on top."""
+    def _make_config(self, request: _Request) -> RunnableConfig:
+        """The config of the running graph with its callbacks, and tags for tracing added."""
         current = ensure_config()
         around = current.get("metadata") or {}
         here = make_trace_config(request.scope, {**self.labels, "role": request.role}, around=around)
@@ -318,7 +313,7 @@ class MeteredModel:
         dollars = self.prices.cost(player.who.name, sent, received)
         return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
 
-    def _at_most(self, player: _RoleModel, messages: Sequence[ChatMessage], request: _Request) -> Usage:
+    def _estimate_most(self, player: _RoleModel, messages: Sequence[ChatMessage], request: _Request) -> Usage:
         sent = estimate_tokens(messages, request.tools)
         dollars = self.prices.cost(player.who.name, sent, player.longest)
         return Usage(calls=1, input_tokens=sent, output_tokens=player.longest, dollars=dollars)
@@ -340,7 +335,7 @@ def _where(scope: Scope) -> str:
 
 
 def _make_request_key(who: Identity, request: _Request) -> dict[str, Any]:
-    """Everything that the reply depends on."""
+    """Everything on which the reply depends."""
     return {
         "model": who.name,
         "role": request.role,  # roles may play the same model with other options
@@ -357,7 +352,7 @@ def _plain(message: ChatMessage) -> list[Any]:
 
 
 def _options(player: _RoleModel, request: _Request) -> dict[str, Any]:
-    """Temperature, seed and sample, as far as the model knows them."""
+    """Temperature, seed and sample, as far as the model takes them."""
     scope, fields = request.scope, type(player.model).model_fields
     options: dict[str, Any] = {} if request.temperature is None else {"temperature": request.temperature}
     if player.who.provider == "offline":

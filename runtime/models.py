@@ -12,11 +12,11 @@ from selfwire.runtime.provider_errors import redact_error
 TIMEOUT = 120.0
 MAX_TOKENS = 2048
 LOCAL_KEY = "none"
-"""What a server of one's own gets for a key, where none is set."""
+"""The key that a user's own server gets if none is set."""
 
 
 def make_chat_model(name_or_model: str | BaseChatModel, **options: Any) -> BaseChatModel:
-    """A chat model without retries of its own, as `MeteredModel` does them.
+    """Make a chat model that does not retry, as `MeteredModel` does.
 
     Args:
         name_or_model: "offline"; "openai:gpt-4o-mini", with `base_url` for any compatible server; any
@@ -37,7 +37,7 @@ def make_chat_model(name_or_model: str | BaseChatModel, **options: Any) -> BaseC
     if not (provider and colon and model):
         raise ConfigError(f"unknown model {name!r}; write 'offline' or 'provider:model', such as openai:gpt-4o-mini")
     given = {"timeout": TIMEOUT, "max_tokens": MAX_TOKENS, **options, "max_retries": 0}
-    return _hosted(name, _openai_options(given) if provider == "openai" else given)
+    return _make_hosted(name, _openai_options(given) if provider == "openai" else given)
 
 
 def _openai_options(options: dict[str, Any]) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _openai_options(options: dict[str, Any]) -> dict[str, Any]:
     return {"stream_usage": True, **options}  # with a base URL, streaming would lose the usage otherwise
 
 
-def _hosted(name: str, options: dict[str, Any]) -> BaseChatModel:
+def _make_hosted(name: str, options: dict[str, Any]) -> BaseChatModel:
     from langchain.chat_models import init_chat_model
     from openai import OpenAIError
 
@@ -68,7 +68,7 @@ def _hosted(name: str, options: dict[str, Any]) -> BaseChatModel:
 
 
 class Identity(NamedTuple):
-    """Who answers: the provider, the model's name, and the server where it is not the provider's own."""
+    """The provider, the model's name, and the server if it is not the provider's own."""
 
     provider: str
     model: str
@@ -76,19 +76,19 @@ class Identity(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As prices and requests name it: "provider:model", or "offline"."""
+        """The name in prices and requests: "provider:model", or "offline"."""
         return "offline" if self.provider == "offline" else f"{self.provider}:{self.model}"
 
     @property
-    def told(self) -> str:
-        """The name and, of a server of one's own, its host, as errors tell it; a path or user may hold a key."""
+    def label(self) -> str:
+        """The name for errors, with the host of a user's own server; its path and user may hold a key."""
         parts = urlsplit(self.server)
         host = parts.netloc.rpartition("@")[2]
         return f"{self.name} at {parts.scheme}://{host}" if host else self.name
 
 
 def get_identity(model: BaseChatModel) -> Identity:
-    """What a model says of itself."""
-    says = model._get_ls_params()
+    """The identity that a model states."""
+    parameters = model._get_ls_params()
     server = getattr(model, "openai_api_base", None) or getattr(model, "base_url", None) or ""
-    return Identity(says.get("ls_provider", "unknown"), says.get("ls_model_name") or "", str(server))
+    return Identity(parameters.get("ls_provider", "unknown"), parameters.get("ls_model_name") or "", str(server))

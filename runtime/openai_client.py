@@ -7,42 +7,42 @@ from typing import Any
 from openai import DefaultAsyncHttpxClient
 
 _LoopClient = tuple[DefaultAsyncHttpxClient, AsyncGenerator[None]]
-_lent: dict[asyncio.AbstractEventLoop, asyncio.Task[_LoopClient]] = {}
-"""What makes the client of each loop, for all models, and what closes it."""
+_clients: dict[asyncio.AbstractEventLoop, asyncio.Task[_LoopClient]] = {}
+"""The task that makes each loop's client, which all models share, and the generator that closes it."""
 
 
 class ClientPerLoop(DefaultAsyncHttpxClient):
-    """Sends by a client of the event loop that runs, so that one model serves one `asyncio.run` after another.
+    """Sends requests by a client of the running event loop, so that one model serves several `asyncio.run` in turn.
 
-    A pooled connection belongs to the loop that opened it, and LangChain shares one pool between all models of a
-    server: a second loop would take up the first one's connections and fail with "Event loop is closed".
+    A pooled connection belongs to the loop that opened it, and LangChain shares one pool among all models of a
+    server: a second loop would use the first one's connections and fail with "Event loop is closed".
     """
 
     async def send(self, *request: Any, **options: Any) -> Any:
         """Like `httpx.AsyncClient.send`."""
         loop = asyncio.get_running_loop()
-        if loop not in _lent:
-            _lent[loop] = loop.create_task(_made(loop))
-        client, _ = await asyncio.shield(_lent[loop])  # whoever asked first may give up; others wait for it too
+        if loop not in _clients:
+            _clients[loop] = loop.create_task(_make_client(loop))
+        client, _ = await asyncio.shield(_clients[loop])  # the first caller may be cancelled while others wait
         return await client.send(*request, **options)
 
 
-async def _made(loop: asyncio.AbstractEventLoop) -> _LoopClient:
-    """A client, in a thread, as it reads certificates: 30 ms of CPU."""
+async def _make_client(loop: asyncio.AbstractEventLoop) -> _LoopClient:
+    """Make a client in a thread, as it reads certificates: 30 ms of CPU."""
     try:
         client = await asyncio.to_thread(DefaultAsyncHttpxClient)
         closing = _until_end(loop, client)
         await anext(closing)
     except BaseException:
-        del _lent[loop]
+        del _clients[loop]
         raise
     return client, closing
 
 
 async def _until_end(loop: asyncio.AbstractEventLoop, client: DefaultAsyncHttpxClient) -> AsyncGenerator[None]:
-    """A generator, for these are what a loop closes before it ends."""
+    """Close the client at the end: a loop closes its generators before it ends."""
     try:
         yield
     finally:
-        del _lent[loop]
+        del _clients[loop]
         await client.aclose()

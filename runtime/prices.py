@@ -1,4 +1,4 @@
-"""What models cost: list prices as data, which the user can override. An unknown price is None, never 0."""
+"""Prices of models: list prices as data, which users can override. An unknown price is None, never 0."""
 
 import functools
 import json
@@ -28,20 +28,20 @@ _TABLE: TypeAdapter[dict[str, Price]] = TypeAdapter(dict[str, Price])
 class Prices(FrozenModel):
     """Prices by "provider:model"; `offline` costs nothing.
 
-    List prices change: what the file says is an estimate to plan with, the provider's bill is the truth.
+    List prices change: those in the file are estimates for planning, the provider's bill counts.
     """
 
     table: Mapping[str, Price]
 
     @classmethod
     def load(cls, overrides: Path | None = None) -> Self:
-        """The shipped list prices, with a JSON file of the same form laid over them.
+        """The shipped list prices, overridden by a JSON file of the same form.
 
         Args:
             overrides: for example `{"openai:my-model": {"input": 0.5, "output": 1.5}}`.
 
         Raises:
-            ConfigError: the file cannot be read or says something else than prices.
+            ConfigError: the file cannot be read or does not hold prices.
         """
         if overrides is None:
             return cls(table=_shipped())
@@ -53,7 +53,7 @@ class Prices(FrozenModel):
         return cls(table={**_shipped(), **more})
 
     def cost(self, model: str, input_tokens: int, output_tokens: int) -> float | None:
-        """Dollars for tokens of a model; None if its price is not known."""
+        """Dollars for a model's tokens; None if its price is not known."""
         if model == "offline":
             return 0.0
         price = self.table.get(model)
@@ -63,7 +63,7 @@ class Prices(FrozenModel):
 
 
 def _fault(error: OSError | ValidationError) -> str:
-    """What is wrong with a file of prices, in a few words and with the value."""
+    """The fault of a file of prices, in a few words and with the value."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
     first = error.errors()[0]

@@ -1,4 +1,4 @@
-"""What a provider's error means: worth another try, or not; and how to tell it without telling keys."""
+"""Provider errors: whether another try makes sense, and their text without keys."""
 
 import asyncio
 import re
@@ -15,26 +15,26 @@ from selfwire.core.errors import format_error
 TRANSIENT_STATUS = {408, 409, 425, 429}
 TRANSIENT_NAMES = ("Timeout", "Connection", "Connect", "Transport", "RemoteProtocol", "ReadError", "WriteError")
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, AssertionError)
-"""What clients raise when a body is not what the protocol says, as when it was cut off."""
+"""Errors of clients for a body that breaks the protocol, such as a truncated one."""
 LEAST_SECRET = 8
-"""Characters of a key that is kept out of messages; shorter ones stand for none, as local servers want them."""
+"""Least characters of a key that is removed from messages; shorter ones are placeholders for local servers."""
 KEY_PATTERN = re.compile(r"\b(?:sk|pk|key|Bearer)[-_ ][A-Za-z0-9*._-]{6,}")
 
 
 class Caught:
-    """Takes whatever a client raises, of whatever type it is, as a value; a context manager.
+    """A context manager that catches any error of a client, whatever its type, and keeps it.
 
-    What cancels this task passes through. A cancellation that nobody asked for is the client's own, and is caught.
+    The cancellation of this task passes through; a cancellation that came from the client itself is caught.
     """
 
     error: BaseException | None = None
 
     def __enter__(self) -> Self:
-        """Begin to catch."""
+        """Return this object, which will hold the error."""
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        """Keep what was raised."""
+        """Keep the error."""
         if isinstance(error, asyncio.CancelledError):
             task = asyncio.current_task()
             own = task is None or not task.cancelling()
@@ -45,7 +45,7 @@ class Caught:
 
 
 def status(error: BaseException) -> int | None:
-    """The HTTP status behind an error, where there is one."""
+    """The HTTP status of an error; None if it has none."""
     for holder in (error, getattr(error, "response", None)):
         for name in ("status_code", "http_status", "status", "code"):
             value = getattr(holder, name, None)
@@ -55,7 +55,7 @@ def status(error: BaseException) -> int | None:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the same request may succeed later: 429, 5xx, timeouts, lost connections, cut-off bodies."""
+    """Whether the same request may succeed later: 429, 5xx, timeouts, lost connections, truncated bodies."""
     if (code := status(error)) is not None and code >= 300:
         return code in TRANSIENT_STATUS or code >= 500
     if str(error) == "Event loop is closed":
@@ -65,7 +65,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def retry_after(error: BaseException) -> float | None:
-    """Seconds that the provider asks to wait, where it does."""
+    """Seconds that the provider asks to wait; None if it does not."""
     headers: Mapping[str, str] = getattr(getattr(error, "response", None), "headers", None) or {}
     value = headers.get("retry-after")
     if value is None:
@@ -81,13 +81,13 @@ def retry_after(error: BaseException) -> float | None:
 
 
 def format_provider_error(error: BaseException, model: BaseChatModel) -> str:
-    """An error in one line without keys, the model's own among them."""
+    """An error in one line without keys, including the model's own."""
     secrets = [getattr(model, name, None) for name in type(model).model_fields]
     return redact_error(error, *(s.get_secret_value() for s in secrets if isinstance(s, SecretStr)))
 
 
 def redact_error(error: BaseException, *secrets: str) -> str:
-    """An error in one line of at most 300 characters, without what looks like a key or is named as one."""
+    """An error in one line of at most 300 characters, without `secrets` and texts that look like keys."""
     if isinstance(error, TimeoutError) and not str(error):
         return "no answer in time"
     text = format_error(error)

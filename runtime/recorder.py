@@ -1,4 +1,4 @@
-"""Recorders of calls: the journal is one; this one records nothing."""
+"""The protocol for recorders of calls, such as the journal, and one that records nothing."""
 
 from typing import Protocol
 
@@ -8,17 +8,17 @@ from selfwire.runtime.journal import Call, CallResult, Kind
 
 
 class Recorder(Protocol):
-    """What makes calls and may keep a record of them; see `Journal.call_once`."""
+    """Makes calls and may record them; see `Journal.call_once`."""
 
     async def call_once(
         self, kind: Kind, scope: Scope, request: object, call: Call, at_most: Usage = ZERO_USAGE, *, attempt: int = 0
     ) -> CallResult:
-        """Make a call, or give back what is on record."""
+        """Make a call, or return its recorded result."""
         ...
 
 
 class NullRecorder:
-    """Makes every call and keeps nothing, for use where the same question may be put twice and a process lives long."""
+    """Makes every call and records nothing: for long-lived processes, in which questions may be repeated."""
 
     async def call_once(
         self, kind: Kind, scope: Scope, request: object, call: Call, at_most: Usage = ZERO_USAGE, *, attempt: int = 0

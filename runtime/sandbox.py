@@ -1,11 +1,11 @@
-"""Runs programs that a model wrote, in bubblewrap: own namespaces, nobody's rights, bounded in everything.
+"""Runs programs that a model wrote, in bubblewrap: with their own namespaces, no rights, and limits on everything.
 
 The program sees the system's libraries and its interpreter read-only, a small private /tmp, no network, no home,
-no environment and no process but its own. Where selfwire runs as root, bubblewrap is started as nobody, for a
-limit on processes does not bind root. Resource limits are set inside, where the user namespace counts its own
+no environment and no process but its own. If selfwire runs as root, bubblewrap is started as nobody, since a limit
+on processes does not apply to root. Resource limits are set inside, where the user namespace counts its own
 processes. They are per process: the sum over `Limits.processes` is bounded only by their product.
 
-Time is what a program takes of its own (`process_time.py`): that others keep the processors busy is no fault of it.
+The time limit counts the program's own time (`process_time.py`), so that a busy machine does not matter.
 """
 
 import asyncio
@@ -50,30 +50,30 @@ exec(compile(code, "/main.py", "exec"))
 _MOUNTED = ("bin", "lib", "lib64", "sbin")
 _CHUNK = 65536
 _LOOK_EVERY = 0.2
-"""Seconds between two looks at what a program does."""
+"""Seconds between two checks of a program."""
 PATIENCE = 10
-"""Times its seconds that a program may take on the clock on the wall; then the machine is too busy for it."""
+"""Multiple of its seconds that a program may take in wall time; after that the machine is too busy for it."""
 OUT_OF_TIME = 128 + signal.SIGXCPU
-"""Exit status of a program that has used up its processor time."""
+"""Exit status of a program that used up its processor time."""
 
 
 class _Handles(NamedTuple):
-    """Open files that a run is given: its code, its input, and both ends of the pipe that says it has begun."""
+    """Open files of a run: its code, its input, and both ends of the pipe that says that it has started."""
 
     code: int
     stdin: int
-    told: int
-    tell: int
+    ready: int
+    signal_ready: int
 
 
 @dataclass(frozen=True)
 class Bubblewrap:
-    """The sandbox; `find_sandbox` finds out whether it works here.
+    """The sandbox; `find_sandbox` checks whether it works on this machine.
 
     Attributes:
         bwrap: the program bubblewrap.
         interpreter: the Python inside.
-        options: of bubblewrap, beyond those that every version has.
+        options: further options of bubblewrap, which not every version has.
     """
 
     bwrap: str
@@ -81,10 +81,10 @@ class Bubblewrap:
     options: tuple[str, ...] = ()
 
     async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
-        """Run a program; twice as many at a time as there are processors: half of a start is waiting for the kernel.
+        """Run a program; at most two per processor run at once, as half of a start is waiting for the kernel.
 
         Raises:
-            SandboxError: bubblewrap failed before the program began, or the machine is too busy to run it.
+            SandboxError: bubblewrap failed before the program started, or the machine is too busy to run it.
         """
         async with _slots():
             with _handles(code, stdin) as handles:
@@ -92,14 +92,14 @@ class Bubblewrap:
                     *self.command(handles, limits),
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
-                    **_surroundings(handles),
+                    **_process_options(handles),
                 )
-                done = await _watched(process, limits)
-                return _begun(done, handles.told)
+                done = await _watch(process, limits)
+                return _check_started(done, handles.ready)
 
     def command(self, handles: _Handles, limits: Limits) -> list[str]:
         """Bubblewrap's command line."""
-        numbers = (limits.processor, limits.memory, limits.files, limits.processes, handles.tell)
+        numbers = (limits.processor, limits.memory, limits.files, limits.processes, handles.signal_ready)
         inside = [str(self.interpreter.program), "-I", "-X", "utf8", "-c", _START, *map(str, numbers)]
         return [
             *(self.bwrap, "--unshare-all", "--unshare-user", *self.options, "--die-with-parent", "--new-session"),
@@ -125,17 +125,17 @@ def _system_mounts() -> Iterator[str]:
     yield from ("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache")
 
 
-def _surroundings(handles: _Handles) -> dict[str, Any]:
-    """How the process is started: no environment, for /proc/1/environ shows it inside; a group of its own; not root."""
+def _process_options(handles: _Handles) -> dict[str, Any]:
+    """Options of the process: no environment, as /proc/1/environ shows it inside; its own group; not root."""
     who = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
-    kept = (handles.code, handles.tell)
+    kept = (handles.code, handles.signal_ready)
     return {"stdin": handles.stdin, "pass_fds": kept, "env": {}, "cwd": "/", "start_new_session": True, **who}
 
 
 @contextmanager
 def _handles(code: str, stdin: str) -> Iterator[_Handles]:
     handles = _Handles(_file(code), _file(stdin), *os.pipe())
-    os.set_blocking(handles.told, False)
+    os.set_blocking(handles.ready, False)
     try:
         yield handles
     finally:
@@ -144,7 +144,7 @@ def _handles(code: str, stdin: str) -> Iterator[_Handles]:
 
 
 def _file(text: str) -> int:
-    """A file in memory that holds a text, to be read from its start."""
+    """A file in memory that holds a text."""
     handle = os.memfd_create("text")
     with open(handle, "wb", closefd=False) as file:
         file.write(text.encode("utf-8", "replace"))
@@ -152,17 +152,17 @@ def _file(text: str) -> int:
     return handle
 
 
-async def _watched(process: asyncio.subprocess.Process, limits: Limits) -> Execution:
-    """Wait until the program ends or meets a limit; then nothing of it is left."""
+async def _watch(process: asyncio.subprocess.Process, limits: Limits) -> Execution:
+    """Wait until the program ends or exceeds a limit, and kill the rest of it."""
     streams = (process.stdout, process.stderr)
     kept, full = (bytearray(), bytearray()), asyncio.Event()
     reading = [
-        _collected(stream, some, limits.output, full) for stream, some in zip(streams, kept, strict=True) if stream
+        _collect(stream, some, limits.output, full) for stream, some in zip(streams, kept, strict=True) if stream
     ]
     ended = asyncio.gather(*reading, process.wait())
     overflow = asyncio.ensure_future(full.wait())
     try:
-        await _ended_or_late(process.pid, (ended, overflow), limits.seconds)
+        await _wait_for_end(process.pid, (ended, overflow), limits.seconds)
         stopped = not ended.done()
     finally:
         overflow.cancel()
@@ -180,51 +180,51 @@ async def _watched(process: asyncio.subprocess.Process, limits: Limits) -> Execu
     )
 
 
-async def _ended_or_late(process: int, ends: Sequence[asyncio.Future[Any]], seconds: float) -> None:
-    """Wait for one of the ends, or until the process and all below it have taken their seconds.
+async def _wait_for_end(process: int, ends: Sequence[asyncio.Future[Any]], seconds: float) -> None:
+    """Wait for one of the ends, or until the process and its descendants have used up their seconds.
 
     Raises:
-        SandboxError: the processors were busy with others for so long that nothing can be said.
+        SandboxError: the processors were busy with other work for too long to tell.
     """
-    own, began = ProcessTimer(process), time.monotonic()
+    timer, began = ProcessTimer(process), time.monotonic()
     while not any(end.done() for end in ends):
         await asyncio.wait(ends, timeout=_LOOK_EVERY, return_when=asyncio.FIRST_COMPLETED)
-        if own.look(_LOOK_EVERY) >= seconds:
+        if timer.look(_LOOK_EVERY) >= seconds:
             return
         if (waited := time.monotonic() - began) > PATIENCE * seconds and not any(end.done() for end in ends):
             raise SandboxError(
-                f"the machine is too busy to run the program: in {waited:.0f} seconds it had {own.seconds:.0f} of its "
-                f"{seconds:g}; run less beside it, or set a lower --concurrency, and resume"
+                f"the machine is too busy to run the program: in {waited:.0f} s it had {timer.seconds:.0f} of its "
+                f"{seconds:g} s; run less beside it, or set a lower --concurrency, and resume"
             )
 
 
-async def _collected(stream: asyncio.StreamReader, kept: bytearray, most: int, full: asyncio.Event) -> None:
-    """Read a stream to its end, so that its writer never hangs, and keep its beginning."""
+async def _collect(stream: asyncio.StreamReader, kept: bytearray, most: int, full: asyncio.Event) -> None:
+    """Read a stream to its end, so that the program never hangs, and keep the beginning."""
     while chunk := await stream.read(_CHUNK):
         if len(kept) + len(chunk) > most:
             full.set()
         kept += chunk[: most - len(kept)]
 
 
-def _begun(done: Execution, told: int) -> Execution:
-    """What was seen of a program; refused if it never began."""
+def _check_started(done: Execution, ready: int) -> Execution:
+    """The execution of a program, if it has started at all."""
     with suppress(BlockingIOError):
-        if os.read(told, 1):
+        if os.read(ready, 1):
             return done
-    raise SandboxError(f"bubblewrap did not start the program: {done.stderr.strip()[-500:] or 'it said nothing'}")
+    raise SandboxError(f"bubblewrap did not start the program: {done.stderr.strip()[-500:] or 'no output'}")
 
 
 _SLOTS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
 def _slots() -> asyncio.Semaphore:
-    """One semaphore per event loop, as a semaphore is bound to the loop of its first use."""
+    """The semaphore of this event loop, as a semaphore is bound to the loop of its first use."""
     return _SLOTS.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(2 * (os.cpu_count() or 1)))
 
 
 @cache
 def find_sandbox() -> Bubblewrap:
-    """The sandbox that works here, found by trying it, once per process. Blocks for some 100 ms.
+    """Find a sandbox that works here by trying it, once per process. Blocks for about 100 ms.
 
     Raises:
         ConfigError: none works; the message says what to install.
@@ -233,10 +233,10 @@ def find_sandbox() -> Bubblewrap:
     if bwrap is None:
         raise ConfigError(f"there is no bubblewrap here: {WAY_OUT}")
     complaints: list[str] = []
-    interpreters = find_interpreters(as_nobody=os.geteuid() == 0)  # one by one, for the last may be a costly copy
+    interpreters = find_interpreters(as_nobody=os.geteuid() == 0)  # one by one, as the last may be a costly copy
     tries = (Bubblewrap(bwrap, one, options) for one in interpreters for options in _OPTIONS)
     for one in tries:
-        complaint = _tried(one)
+        complaint = _try(one)
         if complaint is None:
             return one
         complaints.append(complaint)
@@ -244,16 +244,16 @@ def find_sandbox() -> Bubblewrap:
 
 
 _OPTIONS: tuple[tuple[str, ...], ...] = (("--disable-userns",), ())
-"""Since bubblewrap 0.8 a program can be kept from making namespaces of its own."""
+"""Since bubblewrap 0.8 programs can be forbidden to create namespaces."""
 
 
-def _tried(sandbox: Bubblewrap) -> str | None:
-    """Why a sandbox does not work; None if it does."""
+def _try(sandbox: Bubblewrap) -> str | None:
+    """The reason why a sandbox does not work; None if it does."""
     with _handles("print(6 * 7)", "") as handles:
         command = sandbox.command(handles, Limits())
         run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run
         try:
-            done = run(command, capture_output=True, text=True, timeout=60, check=False, **_surroundings(handles))
+            done = run(command, capture_output=True, text=True, timeout=60, check=False, **_process_options(handles))
         except (OSError, subprocess.SubprocessError) as error:
             return str(error)
     return None if done.stdout == "42\n" else done.stderr.strip()[-300:] or f"it ended with {done.returncode}"

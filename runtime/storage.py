@@ -15,11 +15,11 @@ from langgraph.store.sqlite import SqliteStore
 from selfwire.core.errors import ConfigError, LibraryError
 
 SCHEMA = 1
-"""Version of what is stored; in the header of a SQLite file and in every entry."""
+"""Version of the format, in the header of a SQLite file and in every entry."""
 
 _MAGIC = b"SQLite format 3\x00"
 _APPLICATION = 0x73776C62
-"""SQLite's application id of a library file ("swlb"): tells it from any other database."""
+"""SQLite's application id of a library file ("swlb"), which other databases do not have."""
 
 
 def home_folder(home: Path | str | None = None) -> Path:
@@ -31,7 +31,7 @@ class ThreadedStore(BaseStore):
     """A synchronous store behind LangGraph's async interface, its errors turned into `LibraryError`.
 
     Args:
-        inner: the store; it must be safe to call from any one thread at a time.
+        inner: the store; any thread may call it, one at a time.
         where: its file or address, for messages.
         faults: the errors of its driver.
         release: closes it.
@@ -64,10 +64,10 @@ class ThreadedStore(BaseStore):
 
 
 def open_sqlite(path: Path) -> ThreadedStore:
-    """Open a library file, made with mode 0600 if it is missing.
+    """Open a library file, and create it with mode 0600 if it is missing.
 
     Raises:
-        LibraryError: the file is corrupt, foreign or newer; it is left as it is.
+        LibraryError: the file is corrupt, foreign or newer; it stays unchanged.
     """
     try:
         if not path.exists():
@@ -86,10 +86,10 @@ def open_sqlite(path: Path) -> ThreadedStore:
 
 
 def refuse_foreign(path: Path) -> None:
-    """Check header, integrity and tables of a library file, reading only.
+    """Check header, integrity and tables of a library file without writing to it.
 
     Raises:
-        LibraryError: with what was found instead.
+        LibraryError: names the fault.
     """
     way_out = "it is left as it is; move it away or choose another home with --home"
     with path.open("rb") as file:
@@ -110,7 +110,7 @@ def refuse_foreign(path: Path) -> None:
 
 
 def _create(path: Path) -> None:
-    """Make the file complete beside its place, then link it in: of two processes one wins, none sees half."""
+    """Create the whole file under another name, then link it: of two processes one wins, and none sees half a file."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".library-", suffix=".sqlite")
     os.close(handle)
@@ -130,7 +130,7 @@ def _place(draft: Path, path: Path) -> None:
         os.link(draft, path)
     except FileExistsError:
         return
-    except OSError:  # a file system without hard links: copy, still only if nobody was faster
+    except OSError:  # a file system without hard links: copy, unless another process was faster
         with suppress(FileExistsError), path.open("xb") as file:
             path.chmod(0o600)
             file.write(draft.read_bytes())

@@ -1,4 +1,4 @@
-"""Structured asks: how a schema is put to a model, and how a reply becomes a validated object."""
+"""Structured output: asking a model for a schema, and parsing its reply into a validated object."""
 
 import asyncio
 import copy
@@ -33,13 +33,13 @@ REPAIR_SECONDS = 0.2
 
 @lru_cache(maxsize=256)
 def schema_fingerprint(schema: type[BaseModel]) -> str:
-    """What is asked for, in 16 digits; building a JSON schema takes longer than all else in a call."""
+    """The fingerprint of a schema, cached: building its JSON schema is the slowest part of a call."""
     return fingerprint(schema.model_json_schema())
 
 
 def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    """A JSON schema as strict modes want it: every property required, none beside them, no defaults."""
-    return {**_strict(copy.deepcopy(schema.model_json_schema())), "title": schema.__name__}
+    """The JSON schema for strict modes: all properties required, no others, no defaults."""
+    return dict(_strict(copy.deepcopy(schema.model_json_schema())))
 
 
 def _strict(node: Any) -> Any:
@@ -55,7 +55,7 @@ def _strict(node: Any) -> Any:
 
 
 def add_schema_text(messages: Sequence[ChatMessage], schema: type[BaseModel]) -> list[ChatMessage]:
-    """The messages with the schema told in words, for models without structured output."""
+    """Append the schema to the messages, for models without structured output."""
     text = json.dumps(schema.model_json_schema())
     return [*messages, ChatMessage.user(f"Reply with one JSON object of this schema and nothing else:\n{text}")]
 
@@ -130,14 +130,14 @@ class Bound(NamedTuple):
 
     Args:
         runnable: answers messages with an AIMessage and takes the model's own options.
-        in_words: the schema that must be told in the prompt; None if the model was told natively.
+        in_words: the schema that the prompt must contain; None if the model gets it natively.
     """
 
     runnable: Runnable[Any, AIMessage]
     in_words: type[BaseModel] | None = None
 
-    def prepared(self, messages: Sequence[ChatMessage]) -> tuple[Runnable[Any, AIMessage], Sequence[ChatMessage]]:
-        """What to call, and with which messages."""
+    def prepare(self, messages: Sequence[ChatMessage]) -> tuple[Runnable[Any, AIMessage], Sequence[ChatMessage]]:
+        """The runnable and its messages."""
         return self.runnable, add_schema_text(messages, self.in_words) if self.in_words else messages
 
 
@@ -171,11 +171,11 @@ def _structured(model: BaseChatModel, schema: type[BaseModel], structured: Struc
         with suppress(NotImplementedError):
             chain = model.with_structured_output(wanted, include_raw=True, **options)
             raw = getattr(getattr(chain, "first", None), "steps__", {}).get("raw")
-    return Bound(model, schema) if raw is None else Bound(_traced_cheaply(raw, schema))
+    return Bound(model, schema) if raw is None else Bound(_bind_traced_schema(raw, schema))
 
 
-def _traced_cheaply(raw: Any, schema: type[BaseModel]) -> Any:
-    """What LangChain tells a tracer of the schema, as JSON: from a class it would build that anew at every call."""
+def _bind_traced_schema(raw: Any, schema: type[BaseModel]) -> Any:
+    """Bind the JSON schema that LangChain shows to tracers; from a class it would build it at every call."""
     shown = getattr(raw, "kwargs", {}).get("ls_structured_output_format")
     if not shown:
         return raw

@@ -1,4 +1,4 @@
-"""The one place where the sync form of an effect is made from its async form."""
+"""Synchronous calls of coroutines; no other module makes a sync form of an async one."""
 
 import asyncio
 import contextvars
@@ -14,15 +14,14 @@ T = TypeVar("T")
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the background event loop of this process and wait for it.
 
-    Context variables go along, so callbacks, tags and stream writers of LangGraph reach what runs there. One
-    loop serves all calls, as HTTP clients are bound to the loop of their first use. Ctrl-C cancels the
-    coroutine and waits until it has cleaned up.
+    It gets the context variables, with callbacks, tags and stream writers of LangGraph. One loop serves all calls, as
+    HTTP clients are bound to the loop of their first use. Ctrl-C cancels the coroutine and waits for its clean-up.
 
     Raises:
-        RuntimeError: called on the background loop itself, which would wait for itself.
+        RuntimeError: called on the background loop, which would wait for itself.
     """
     loop = _background_loop()
-    if _running() is loop:
+    if _get_running_loop() is loop:
         coroutine.close()
         raise RuntimeError("run_sync was called on the background event loop; await the coroutine instead")
     result: Future[T] = Future()
@@ -51,7 +50,7 @@ async def _deliver(coroutine: Coroutine[Any, Any, T], result: "Future[T]") -> No
         result.set_result(value)
 
 
-def _running() -> asyncio.AbstractEventLoop | None:
+def _get_running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

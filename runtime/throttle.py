@@ -1,4 +1,4 @@
-"""One gate per provider and process: how many requests at once, how many per minute, and pauses that bind all."""
+"""One throttle per provider and process: it limits requests at once and per minute, and pauses all workers."""
 
 import asyncio
 import math
@@ -10,7 +10,7 @@ _Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 
 class Throttle:
-    """Lets workers of any event loop and thread through to one provider.
+    """Limits the requests to one provider from any event loop and thread.
 
     Args:
         concurrency: requests at once; None for no limit.
@@ -25,10 +25,10 @@ class Throttle:
         self._waiting: deque[_Waiter] = deque()
         self._paused_until = self._next_start = 0.0
         self.answered = -math.inf
-        """When the latest of the requests that were answered was sent, on the monotonic clock."""
+        """When the latest answered request was sent, on the monotonic clock."""
 
     def pause(self, seconds: float) -> None:
-        """Let nobody start for a while: the provider said Retry-After."""
+        """Start no request for some seconds, as the provider's Retry-After asks."""
         with self._lock:
             self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
@@ -38,17 +38,17 @@ class Throttle:
         return max(0.0, self._paused_until - time.monotonic())
 
     async def __aenter__(self) -> None:
-        """Wait for a place, for the next start and for the end of a pause; the place is held until this is left."""
+        """Wait for a free place, the end of a pause, and the next start; the place is taken until the exit."""
         await self._enter()
         try:
-            while (delay := self._delay()) > 0:  # noqa: ASYNC110 - what is waited for is the clock
+            while (delay := self._delay()) > 0:  # noqa: ASYNC110 - it waits for the clock
                 await asyncio.sleep(delay)
         except BaseException:
             self._leave()
             raise
 
     async def __aexit__(self, *_: object) -> None:
-        """Let go of the place."""
+        """Free the place."""
         self._leave()
 
     async def _enter(self) -> None:
@@ -59,7 +59,7 @@ class Throttle:
             waiter = (asyncio.get_running_loop(), asyncio.get_running_loop().create_future())
             self._waiting.append(waiter)
         try:
-            await waiter[1]  # whoever leaves hands over the place
+            await waiter[1]  # a request that ends hands over its place
         except asyncio.CancelledError:
             with self._lock:
                 if waiter in self._waiting:
@@ -78,7 +78,7 @@ class Throttle:
             self._active -= 1
 
     def _delay(self) -> float:
-        """Seconds until the caller may start; takes the start when it is 0."""
+        """Seconds until the caller may start; at 0 the start is the caller's."""
         with self._lock:
             now = time.monotonic()
             delay = max(self.paused, self._next_start - now)
@@ -96,7 +96,7 @@ _throttles: dict[str, Throttle] = {}
 
 
 def get_throttle(provider: str, concurrency: int | None, per_minute: float | None) -> Throttle:
-    """The process's one gate to a provider; the latest limits hold for all."""
-    gate = _throttles.setdefault(provider, Throttle())
-    gate.concurrency, gate.per_minute = concurrency, per_minute
-    return gate
+    """The process's throttle of a provider; the latest limits apply to all."""
+    throttle = _throttles.setdefault(provider, Throttle())
+    throttle.concurrency, throttle.per_minute = concurrency, per_minute
+    return throttle

@@ -1,4 +1,4 @@
-"""What traces say of the place where something ran, and what they never see."""
+"""Tags and metadata of traces, and calls that are never traced."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -16,45 +16,45 @@ from selfwire.core.values import FrozenMap
 T = TypeVar("T")
 
 TAGGED = tuple((name, f"selfwire_{name}") for name in ("method", "workflow", "iteration", "phase", "agent"))
-"""Labels that are tags as well as metadata, and what they are called there."""
+"""Labels that are both tags and metadata, with their names in the metadata."""
 COORDINATES = tuple((name, f"selfwire_{name}") for name in Scope.__pydantic_fields__)
-"""Of a scope, and what they are called in metadata."""
+"""Fields of a scope, with their names in the metadata."""
 
-_unwatched: ContextVar[RunnableConfig | None] = ContextVar("unwatched", default=None)
-"""The config that was left where nobody watched; while it is the one around, nobody does."""
+_unobserved: ContextVar[RunnableConfig | None] = ContextVar("unwatched", default=None)
+"""The config that was set where nothing observed; as long as it is the current one, nothing does."""
 
 
 def make_trace_config(
     scope: Scope, labels: Mapping[str, str] = FrozenMap(), *, around: Mapping[str, Any] = FrozenMap()
 ) -> RunnableConfig:
-    """Tags and metadata of a place; everything that runs below takes them over.
+    """Make the tags and metadata of a scope, which all runs below inherit.
 
     Args:
-        scope: the place; coordinates that are "" are left out.
-        labels: what else is known, such as method and workflow fingerprint.
-        around: metadata of what runs around it. What it says of labels and agent stays: a team knows the workflow
-            that it runs, and its node the agent, better than whoever made the model.
+        scope: the scope; fields that are "" are left out.
+        labels: further labels, such as method and workflow fingerprint.
+        around: metadata of the run around it, whose labels and agent have priority: a team knows its workflow, and
+            a node its agent.
 
     Returns:
-        Tags such as `agent:solve`, and metadata `selfwire_<label>`. `agent` is the node without the turn or call
-        that the scope may name (`solve` of `solve#1.0`), which stands in `selfwire_node`.
+        Tags such as `agent:solve`, and metadata `selfwire_<label>`. `agent` is the node without turn and call
+        (`solve` of `solve#1.0`), which `selfwire_node` has.
     """
-    said = {"agent": scope.node.partition("#")[0].partition(">")[0], **labels}
+    all_labels = {"agent": scope.node.partition("#")[0].partition(">")[0], **labels}
     metadata = {key: value for name, key in COORDINATES if (value := getattr(scope, name)) != ""}
-    for name, value in said.items():
+    for name, value in all_labels.items():
         if value != "" and (key := f"selfwire_{name}") not in around:
             metadata[key] = value
     return {"tags": [f"{name}:{metadata[key]}" for name, key in TAGGED if key in metadata], "metadata": metadata}
 
 
 def is_observed(config: RunnableConfig | None = None) -> bool:
-    """Whether anybody would hear of what runs here: a callback, a tracer, a debugger, or a graph that may stream it.
+    """Whether anything observes this place: a callback, a tracer, a debugger, or a graph that may stream it.
 
     Args:
-        config: what it would run with, on top of what runs around it.
+        config: further config of the run.
     """
     around, own = var_child_runnable_config.get() or {}, (config or {}).get("callbacks")
-    if around is _unwatched.get() and not own:
+    if around is _unobserved.get() and not own:
         return False
     if around.get("configurable"):  # never empty inside a graph
         return True
@@ -62,13 +62,13 @@ def is_observed(config: RunnableConfig | None = None) -> bool:
 
 
 class InheritedConfig:
-    """Have what runs below take over tags and metadata, as inside a run that has them; for where nobody watches."""
+    """Lets runs below inherit tags and metadata as from a run around them, where nothing observes."""
 
     def __init__(self, *places: RunnableConfig | None) -> None:
         self.places = places
 
     def __enter__(self) -> None:
-        """Leave the places to what runs below."""
+        """Set the merged config."""
         around = var_child_runnable_config.get() or RunnableConfig()
         tags, metadata = [*(around.get("tags") or ())], {**(around.get("metadata") or {})}
         for place in self.places:
@@ -76,11 +76,11 @@ class InheritedConfig:
                 tags += place.get("tags") or ()
                 metadata |= place.get("metadata") or {}
         here: RunnableConfig = {**around, "tags": [*dict.fromkeys(tags)], "metadata": metadata}
-        self.config, self.mark = var_child_runnable_config.set(here), _unwatched.set(here)
+        self.config, self.mark = var_child_runnable_config.set(here), _unobserved.set(here)
 
     def __exit__(self, *_: object) -> None:
-        """Be where one was before."""
-        _unwatched.reset(self.mark)
+        """Restore the config."""
+        _unobserved.reset(self.mark)
         var_child_runnable_config.reset(self.config)
 
 
@@ -92,14 +92,14 @@ async def trace_step(
     given: Callable[[], Any],
     told: Callable[[T], Any],
 ) -> T:
-    """Let a step be a run of its own in traces. Where nobody watches, it only leaves its place to what runs below.
+    """Run a step as its own run in traces. Where nothing observes, only runs below inherit its config.
 
     Args:
-        name: of the run.
-        step: what runs.
-        config: says where it runs.
-        given: what a trace shows as the input.
-        told: what a trace shows of the result.
+        name: name of the run.
+        step: the step.
+        config: its tags and metadata.
+        given: makes the input that a trace shows.
+        told: makes the output that a trace shows.
     """
     if not is_observed(config):
         with InheritedConfig(config):
@@ -115,9 +115,9 @@ async def trace_step(
 
 
 async def untraced(call: Coroutine[Any, Any, T]) -> T:
-    """Await what no trace may see, such as a grader, which reads references.
+    """Await a call that no trace may show, such as a grader, which reads references.
 
-    Callbacks, tags and parents of the running graph do not reach it, and LangSmith records nothing below it.
+    It gets no callbacks, tags and parents of the running graph, and LangSmith records nothing below it.
     """
     if not is_observed():
         return await call

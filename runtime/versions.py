@@ -1,4 +1,4 @@
-"""What the library knows of saved workflows: versions, rollbacks, histories."""
+"""Values of the workflow library: versions, rollbacks, histories."""
 
 from pydantic import Field
 
@@ -11,10 +11,10 @@ class Version(FrozenModel):
 
     Args:
         name: name of the workflow.
-        run, step: the run that saved it, and at which of its steps.
-        fingerprint: of the workflow.
-        saved: when, as ISO 8601 in UTC.
-        facts: what is known of it: score, cost, reasons, accepted, embedder, method, benchmark, ...
+        run, step: the run that saved it, and the step of that run.
+        fingerprint: fingerprint of the workflow.
+        saved: the time, as ISO 8601 in UTC.
+        facts: score, cost, reasons, accepted, embedder, method, benchmark, ...
         lineage: parent and rewirings.
     """
 
@@ -33,7 +33,7 @@ class Version(FrozenModel):
 
     @property
     def age(self) -> tuple[str, str, int]:
-        """Sorts versions from old to new."""
+        """Sort key from old to new."""
         return (self.saved, self.run, self.step)
 
     @property
@@ -43,12 +43,12 @@ class Version(FrozenModel):
 
     @property
     def ref(self) -> str:
-        """What `Library.load` takes: `name@run.step`."""
+        """Its reference for `WorkflowLibrary.load`: `name@run.step`."""
         return f"{self.name}@{self.version}"
 
 
 class Rollback(FrozenModel):
-    """A move of the head that was asked for, from one version to another, at an ISO 8601 time."""
+    """A move of the head from one version to another, at an ISO 8601 time."""
 
     source: str
     target: str

@@ -1,8 +1,8 @@
 """Saved workflows over a LangGraph store: immutable versions, a head per name, history, diff, rollback, tags.
 
-A version is keyed by (run, step): who resumes a run writes the same keys, and two runs never share one, so no
+A version is keyed by (run, step): a resumed run writes the same keys, and two runs never share one, so no
 compare-and-set is needed. Bodies are stored once per fingerprint; versions hold facts and lineage. Rollbacks move
-the head and are recorded under keys of their own.
+the head and are recorded under their own keys.
 
 Namespaces: (selfwire, bodies) by fingerprint; (selfwire, versions, name) by "run.step"; (selfwire, heads) by name;
 (selfwire, rollbacks, name) by time; (selfwire, tags, name) by tag; (selfwire, blobs) by hash, see `blobs`.
@@ -44,7 +44,7 @@ class WorkflowLibrary:
 
     Args:
         store: any BaseStore, such as the one of `langgraph dev`.
-        where: its file or address, for messages.
+        where: file or address for messages.
     """
 
     def __init__(self, store: BaseStore, where: str = "memory") -> None:
@@ -83,9 +83,9 @@ class WorkflowLibrary:
             facts=dict(facts or {}),
             lineage=workflow.lineage,
         )
-        there = await self._get(("versions", name), version.version)
-        if there is not None:
-            return _same(self._version(there), version)
+        existing = await self._get(("versions", name), version.version)
+        if existing is not None:
+            return _require_same(self._version(existing), version)
         head = await self._get(("heads",), name)
         blobs = await self._new_blobs(workflow)
         await self.store.abatch([*blobs, *self._writes(version, workflow, move=head is None or version.is_accepted)])
@@ -95,7 +95,7 @@ class WorkflowLibrary:
         """Store the bytes that a workflow refers to before it has a version, so that a resumed run finds them.
 
         Raises:
-            LibraryError: they are not here.
+            LibraryError: they are not in this process.
         """
         await self.store.abatch(await self._new_blobs(workflow))
 
@@ -106,7 +106,7 @@ class WorkflowLibrary:
                 data = find_blob(reference)
                 if data is None:
                     raise LibraryError(
-                        f"workflow {workflow.fingerprint} refers to {reference[:19]}..., which is not here"
+                        f"workflow {workflow.fingerprint} refers to {reference[:19]}..., which is not loaded"
                     )
                 writes.append(_put(("blobs",), reference, {"base64": base64.b64encode(data).decode()}))
         return writes
@@ -147,14 +147,14 @@ class WorkflowLibrary:
         """
         item = await self._get(("heads",), name)
         if item is None:
-            raise await self._missing(name)
+            raise await self._missing_error(name)
         return await self.version(name, item.value["version"])
 
     async def version(self, name: str, version: str) -> Version:
         """The version called `run.step`, a tag, or a step number or run that only one version has.
 
         Raises:
-            LibraryError: there is no such workflow or version, or several fit.
+            LibraryError: there is no such workflow or version, or several match.
         """
         if _is_id(name):
             item = await self._get(("versions", name), version)
@@ -162,18 +162,18 @@ class WorkflowLibrary:
                 return self._version(item)
         history = await self.history(name)
         wanted = history.tags.get(version, version)
-        fitting = [v for v in history.versions if wanted in (v.version, v.run, str(v.step), v.fingerprint)]
-        if len(fitting) == 1:
-            return fitting[0]
-        known = ", ".join(v.version for v in (fitting or history.versions)[-12:])
-        trouble = "is ambiguous" if fitting else "does not exist"
+        matches = [v for v in history.versions if wanted in (v.version, v.run, str(v.step), v.fingerprint)]
+        if len(matches) == 1:
+            return matches[0]
+        known = ", ".join(v.version for v in (matches or history.versions)[-12:])
+        trouble = "is ambiguous" if matches else "does not exist"
         raise LibraryError(f"version {version!r} of workflow {name!r} {trouble}; choose among {known}")
 
     async def load(self, ref: str) -> Workflow:
         """Load by name, `name@version`, fingerprint (a unique prefix of 6 or more digits) or exported JSON file.
 
         Raises:
-            LibraryError: nothing fits, several fit, or what is stored is corrupt.
+            LibraryError: none or several match, or the entry is corrupt.
         """
         if ref.endswith(".json"):
             return await asyncio.to_thread(read_workflow, Path(ref))
@@ -190,10 +190,10 @@ class WorkflowLibrary:
         return await self.fetch(workflow)
 
     async def find(self, ref: str) -> Version:
-        """The version that a name, `name@version` or fingerprint stands for.
+        """The version of a name, `name@version` or fingerprint.
 
         Raises:
-            LibraryError: nothing fits, or several fit.
+            LibraryError: none or several match.
         """
         name, at, version = ref.partition("@")
         if at:
@@ -201,15 +201,15 @@ class WorkflowLibrary:
         if await self._get(("heads",), name) is not None:
             return await self.head(name)
         if not re.fullmatch(r"[0-9a-f]{6,16}", ref):
-            raise await self._missing(ref)
+            raise await self._missing_error(ref)
         versions = [self._version(item) for item in await self._all(("versions",))]
-        fitting = sorted((v for v in versions if v.fingerprint.startswith(ref)), key=lambda v: v.age)
-        prints = {v.fingerprint for v in fitting}
+        matches = sorted((v for v in versions if v.fingerprint.startswith(ref)), key=lambda v: v.age)
+        prints = {v.fingerprint for v in matches}
         if len(prints) > 1:
             raise LibraryError(f"fingerprint {ref!r} is ambiguous; it begins {', '.join(sorted(prints))}")
-        if not fitting:
-            raise await self._missing(ref)
-        return fitting[-1]
+        if not matches:
+            raise await self._missing_error(ref)
+        return matches[-1]
 
     async def history(self, name: str) -> History:
         """All versions of a workflow, with head, rollbacks and tags.
@@ -219,19 +219,19 @@ class WorkflowLibrary:
         """
         head = await self._get(("heads",), name)
         if head is None:
-            raise await self._missing(name)
+            raise await self._missing_error(name)
         versions = [self._version(item) for item in await self._all(("versions", name))]
-        moves = await self._all(("rollbacks", name))
+        rollbacks = await self._all(("rollbacks", name))
         return History(
             name=name,
             head=head.value["version"],
             versions=tuple(sorted(versions, key=lambda v: v.age)),
-            rollbacks=tuple(Rollback(**item.value["rollback"]) for item in sorted(moves, key=lambda i: i.key)),
+            rollbacks=tuple(Rollback(**item.value["rollback"]) for item in sorted(rollbacks, key=lambda i: i.key)),
             tags=await self.tags(name),
         )
 
     async def diff(self, before: str, after: str) -> WorkflowDiff:
-        """What differs between two workflows, each named as for `load`.
+        """The difference between two workflows, each named as for `load`.
 
         Raises:
             LibraryError: as `load`.
@@ -253,7 +253,7 @@ class WorkflowLibrary:
         return target
 
     async def tag(self, name: str, version: str, tag: str) -> None:
-        """Call a version by a tag as well; a tag that exists moves.
+        """Tag a version; a tag that exists moves.
 
         Raises:
             LibraryError: there is no such workflow or version.
@@ -263,12 +263,12 @@ class WorkflowLibrary:
         await self.store.abatch([_put(("tags", name), _ID.validate_python(tag), {"version": target.version})])
 
     async def tags(self, name: str) -> dict[str, str]:
-        """Version by tag."""
+        """Versions by tag."""
         return {item.key: item.value["version"] for item in await self._all(("tags", name))}
 
     async def _get(self, namespace: tuple[str, ...], key: str) -> Item | None:
         item = await self.store.aget((_ROOT, *namespace), key) if all(map(_is_id, namespace)) else None
-        return None if item is None else self._checked(item)
+        return None if item is None else self._check_schema(item)
 
     async def _all(self, namespace: tuple[str, ...]) -> list[SearchItem]:
         found: list[SearchItem] = []
@@ -276,9 +276,9 @@ class WorkflowLibrary:
             page = await self.store.asearch((_ROOT, *namespace), limit=_PAGE, offset=len(found))
             found.extend(page)
             if len(page) < _PAGE:
-                return [self._checked(item) for item in found]
+                return [self._check_schema(item) for item in found]
 
-    def _checked(self, item: AnyItem) -> AnyItem:
+    def _check_schema(self, item: AnyItem) -> AnyItem:
         schema = item.value.get("schema")
         if schema != SCHEMA:
             raise LibraryError(f"library {self.where} has an entry of schema {schema}; this selfwire reads {SCHEMA}")
@@ -290,7 +290,7 @@ class WorkflowLibrary:
         except (ValidationError, KeyError) as error:
             raise LibraryError(f"version {item.key!r} in library {self.where} is corrupt: {error}") from None
 
-    async def _missing(self, ref: str) -> LibraryError:
+    async def _missing_error(self, ref: str) -> LibraryError:
         names = await self.names()
         close = get_close_matches(ref.partition("@")[0], names, n=5, cutoff=0.4) or list(names[:12])
         hint = f"did you mean {', '.join(close)}?" if close else "nothing has been saved there yet"
@@ -303,11 +303,11 @@ def open_library(home: Path | str | None = None, *, create: bool = True) -> Work
     Args:
         home: folder of `library.sqlite`, unless SELFWIRE_LIBRARY names a `postgres://` address; such an address;
             ":memory:"; or None for SELFWIRE_HOME, else `.selfwire` in the working directory.
-        create: whether to make a missing file; without, a missing file is an empty library and stays missing.
+        create: whether to create a missing file; if not, a missing file is an empty library.
 
     Raises:
-        LibraryError: the database is corrupt, foreign or out of reach.
-        ConfigError: Postgres is asked for and its extra is not installed.
+        LibraryError: the database is corrupt, foreign or cannot be reached.
+        ConfigError: the extra for Postgres is not installed.
     """
     if home == ":memory:":
         return WorkflowLibrary(InMemoryStore())
@@ -328,17 +328,17 @@ def _put(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> PutO
 def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except ValueError:  # whoever asks compares the hash
+    except ValueError:  # the caller compares the hash
         return b""
 
 
-def _same(there: Version, again: Version) -> Version:
-    if there.fingerprint != again.fingerprint:
+def _require_same(existing: Version, again: Version) -> Version:
+    if existing.fingerprint != again.fingerprint:
         raise LibraryError(
-            f"{there.ref} holds workflow {there.fingerprint} already, not {again.fingerprint}; "
+            f"{existing.ref} holds workflow {existing.fingerprint} already, not {again.fingerprint}; "
             "versions never change: save under another run or step"
         )
-    return there
+    return existing
 
 
 def _is_id(text: str) -> bool:

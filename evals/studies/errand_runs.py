@@ -1,4 +1,4 @@
-"""Contestants on errands: the trained router and what it has to beat, many tasks at a time, no language model."""
+"""Contestants on errands: the trained router and its baselines, many tasks at a time, without a language model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from selfwire.evals.benchmarks.errands import POOL, RIGHT, STAGES, Errand, compu
 from selfwire.evolvers.trained_router.choosers import DrawnLayers, draw_layers
 from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow, agent_text
-from selfwire.evolvers.trained_router.encoding import Vectors, row_texts
+from selfwire.evolvers.trained_router.encoding import Vectors, pad_rows, row_texts
 from selfwire.evolvers.trained_router.sampling import draw
 
 if TYPE_CHECKING:
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 IDS = tuple(agent.id for agent in POOL)
 SAMPLING = SamplingConfig()
 EVALUATOR_ERROR = 0.1
-"""How often the evaluator that gives process rewards is wrong about a stage."""
+"""Error rate of the evaluator that gives process rewards."""
 
 Integers = npt.NDArray[np.int64]
 Rows = tuple[str, ...]
 
 
 class Stage(NamedTuple):
-    """What a contestant is asked at a stage, for the tasks that are still open.
+    """Input of a contestant at a stage, for the open tasks.
 
     Attributes:
         number: of the stage, from 0.
         rows: of each task's state.
-        situations: the hidden truth; only the tasks' world reads it.
+        situations: the hidden truth, which only the task reads.
     """
 
     number: int
@@ -48,7 +48,7 @@ Choose = Callable[[Stage, np.random.Generator], DrawnLayers]
 
 @dataclass(frozen=True)
 class ErrandEmbeddings:
-    """Embeddings of everything that is read.
+    """Embeddings of all texts and agents.
 
     Attributes:
         texts: by text, of rows and of their words.
@@ -65,25 +65,25 @@ class ErrandEmbeddings:
 
 
 async def embed_errands(tasks: Sequence[Errand], embedder: Embedder, heads: Sequence[HeadConfig]) -> ErrandEmbeddings:
-    """Embed all that tasks can say, in one batch."""
+    """Embed all possible texts of tasks, in one batch."""
     states = {task.rows(done, bad) for task in tasks for done in range(len(task.texts)) for bad in (False, True)}
     texts = list(dict.fromkeys(text for one in sorted(states) for head in heads for text in row_texts(one, head)))
     agents = [agent_text(agent) for agent in POOL]
     return ErrandEmbeddings(dict(zip(texts, await embedder.embed(texts), strict=True)), await embedder.embed(agents))
 
 
-def make_head_chooser(head: "RoutingHead", known: ErrandEmbeddings) -> Choose:
-    """Draws from a head's probabilities."""
+def make_head_chooser(head: "RoutingHead", embeddings: ErrandEmbeddings) -> Choose:
+    """Draw from a head's probabilities."""
 
     def choose(stage: Stage, random: np.random.Generator) -> DrawnLayers:
-        rows, filled = pad_texts([row_texts(one, head.config) for one in stage.rows], known.texts)
-        return draw_layers(head, rows, filled, known.agents, sampling=SAMPLING, random=random)
+        rows, filled = pad_rows([row_texts(one, head.config) for one in stage.rows], embeddings.texts)
+        return draw_layers(head, rows, filled, embeddings.agents, sampling=SAMPLING, random=random)
 
     return choose
 
 
 def choose_by_chance(stage: Stage, random: np.random.Generator) -> DrawnLayers:
-    """Draws by the same rule from a uniform p."""
+    """Draw by the same rule from a uniform p."""
     made = draw(
         np.zeros((len(stage.rows) * SAMPLING.layers, len(POOL))),
         mass=SAMPLING.mass,
@@ -108,20 +108,10 @@ def make_fixed_chooser(pick: Callable[[Stage], Integers]) -> Choose:
     return choose
 
 
-def pad_texts(texts: Sequence[Sequence[str]], vectors: Mapping[str, Vectors]) -> tuple[Vectors, npt.NDArray[np.bool_]]:
-    """Rows (B, M, d) and where there are any, (B, M)."""
-    longest = max(map(len, texts))
-    filled = np.array([[place < len(one) for place in range(longest)] for one in texts])
-    rows = np.zeros((len(texts), longest, len(next(iter(vectors.values())))), dtype=np.float32)
-    for index, one in enumerate(texts):
-        rows[index, : len(one)] = [vectors[text] for text in one]
-    return rows, filled
-
-
 def run_errand(
     tasks: Sequence[Errand], choose: Choose, random: np.random.Generator
 ) -> tuple[npt.NDArray[np.bool_], list[Episode]]:
-    """Run tasks, all at a time: which were solved, and what was decided, with rewards."""
+    """Run all tasks at once: which were solved, and the episodes with rewards."""
     settled = np.zeros(len(tasks), dtype=np.int64)
     failed = np.zeros(len(tasks), dtype=np.bool_)
     decisions: list[list[Decision]] = [[] for _ in tasks]
@@ -150,9 +140,9 @@ def run_errand(
 
 
 def find_best_fixed(tasks: Sequence[Errand]) -> float:
-    """Expected share solved by the best of all fixed workflows, chosen on these very tasks.
+    """Expected share solved by the best of all fixed workflows, chosen on the same tasks.
 
-    All of them: every set of up to `width` agents in each layer; worked out exactly, not sampled.
+    A fixed workflow has a set of up to `width` agents in each layer; expectations are exact, not sampled.
     """
     width = SAMPLING.width or len(POOL)
     sets = [one for size in range(1, width + 1) for one in combinations(range(len(POOL)), size)]
@@ -191,7 +181,7 @@ def _within(stage: npt.NDArray[np.float64], kinds: Integers) -> npt.NDArray[np.f
 def find_best_constant(learned: Sequence[Errand], tasks: Sequence[Errand]) -> float:
     """Share solved by the best constant choice per stage, chosen on the tasks for learning.
 
-    One agent per stage in all layers is enough: what is expected is linear in each stage's mixture of agents.
+    One agent per stage in all layers is enough, as the expected share is linear in each stage's mixture of agents.
     """
     plans = np.array(list(product(range(len(POOL)), repeat=STAGES)))
     return float(_solved_by(plans[[_solved_by(plans, learned).argmax()]], tasks)[0])
@@ -209,21 +199,26 @@ def _solved_by(plans: Integers, tasks: Sequence[Errand]) -> npt.NDArray[np.float
 
 
 def make_lookup_chooser(
-    known: ErrandEmbeddings, states: Sequence[Rows], agents: Sequence[int], values: Sequence[float], *, nearest: int
+    embeddings: ErrandEmbeddings,
+    states: Sequence[Rows],
+    agents: Sequence[int],
+    values: Sequence[float],
+    *,
+    nearest: int,
 ) -> Choose:
     """The agent of the highest mean value among the nearest states, by the mean embedding of their rows.
 
     Args:
-        known: embeddings.
-        states: what was seen.
-        agents: who decided there, by index.
-        values: what came of it.
-        nearest: how many states are asked.
+        embeddings: of texts and agents.
+        states: of the examples.
+        agents: chosen there, by index.
+        values: of the choices.
+        nearest: number of neighbours.
     """
-    table, chosen, worth = compute_state_means(states, known), np.array(agents), np.array(values)
+    table, chosen, worth = compute_state_means(states, embeddings), np.array(agents), np.array(values)
 
     def pick(stage: Stage) -> Integers:
-        near = np.argsort(-(compute_state_means(stage.rows, known) @ table.T), axis=1, kind="stable")[:, :nearest]
+        near = np.argsort(-(compute_state_means(stage.rows, embeddings) @ table.T), axis=1, kind="stable")[:, :nearest]
         sums, counts = _votes(chosen[near], worth[near])
         best: Integers = np.where(counts > 0, sums / np.maximum(counts, 1), -1.0).argmax(axis=1)
         return best
@@ -232,7 +227,7 @@ def make_lookup_chooser(
 
 
 def make_sampled_lookup_chooser(
-    known: ErrandEmbeddings,
+    embeddings: ErrandEmbeddings,
     states: Sequence[Rows],
     agents: Sequence[int],
     values: Sequence[float],
@@ -240,20 +235,20 @@ def make_sampled_lookup_chooser(
     nearest: int,
     softness: float | None = None,
 ) -> Choose:
-    """The strongest look-up that was found: it reads the active subtask alone, and draws, so that it can try again.
+    """The strongest look-up: it reads the active subtask only, and draws, so that it can try again.
 
     Args:
-        known: embeddings.
-        states: what was seen.
-        agents: who decided there, by index.
-        values: what came of it.
-        nearest: how many states are asked.
+        embeddings: of texts and agents.
+        states: of the examples.
+        agents: chosen there, by index.
+        values: of the choices.
+        nearest: number of neighbours.
         softness: of the softmax over an agent's mean value among them; None draws by the sums of values.
     """
-    table, chosen, worth = _subtasks(states, known), np.array(agents), np.array(values)
+    table, chosen, worth = _subtasks(states, embeddings), np.array(agents), np.array(values)
 
     def choose(stage: Stage, random: np.random.Generator) -> DrawnLayers:
-        near = np.argsort(-(_subtasks(stage.rows, known) @ table.T), axis=1, kind="stable")[:, :nearest]
+        near = np.argsort(-(_subtasks(stage.rows, embeddings) @ table.T), axis=1, kind="stable")[:, :nearest]
         sums, counts = _votes(chosen[near], worth[near])
         shares = sums if softness is None else np.exp(sums / np.maximum(counts, 1) / softness)
         ends = np.cumsum(shares / shares.sum(axis=1, keepdims=True), axis=1)
@@ -269,13 +264,13 @@ def _votes(agents: Integers, values: Vectors) -> tuple[Vectors, Integers]:
     return (mine * values[..., None]).sum(axis=1), mine.sum(axis=1)
 
 
-def compute_state_means(states: Sequence[Rows], known: ErrandEmbeddings) -> Vectors:
+def compute_state_means(states: Sequence[Rows], embeddings: ErrandEmbeddings) -> Vectors:
     """The mean of a state's rows, as a unit vector: (B, d)."""
-    return _units(np.stack([np.mean([known.texts[text] for text in one], axis=0) for one in states]))
+    return _units(np.stack([np.mean([embeddings.texts[text] for text in one], axis=0) for one in states]))
 
 
-def _subtasks(states: Sequence[Rows], known: ErrandEmbeddings) -> Vectors:
-    return _units(np.stack([known.texts[one[0]] for one in states]))
+def _subtasks(states: Sequence[Rows], embeddings: ErrandEmbeddings) -> Vectors:
+    return _units(np.stack([embeddings.texts[one[0]] for one in states]))
 
 
 def _units(rows: Vectors) -> Vectors:

@@ -1,4 +1,4 @@
-"""Does the router learn? The trained head against what needs no learning, on held-out errands, over seeds."""
+"""Does the router learn? The trained head against choosers without learning, on held-out errands, over seeds."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
 NEAREST = 25
 """Neighbours of the look-ups."""
 MANY, SHARP = 1000, 0.03
-"""Neighbours and softness of the look-up on rewards that draws: the best of six that were tried on the test tasks."""
+"""Neighbours and softness of the look-up on rewards that draws: the best of six on the test tasks."""
 REPEATS = 4
-"""Runs per held-out task, of contestants that draw."""
+"""Runs per held-out task."""
 
 
 class ErrandStudy(FrozenModel):
-    """What is compared.
+    """The learning test.
 
     Args:
-        length: situations per task; more make the terminal reward rarer.
+        length: situations per task; more situations make the terminal reward rarer.
         tasks: of each split.
         updates: of the training.
         batch: episodes per update.
         embedder: minilm or hashing.
-        sparse: whether the table is the one on rare rewards, with and without process reward.
+        sparse: whether it is about rare rewards, with and without process reward.
     """
 
     length: int = 2
@@ -64,7 +64,7 @@ class ErrandStudy(FrozenModel):
 
 
 class Curve(FrozenModel):
-    """How a training went: mean reward, entropy and gradient norm after each update."""
+    """Course of a training: mean reward, entropy and gradient norm after each update."""
 
     reward: tuple[float, ...]
     entropy: tuple[float, ...]
@@ -72,7 +72,7 @@ class Curve(FrozenModel):
 
 
 class SeedResult(FrozenModel):
-    """Share of held-out tasks solved by contestant, and how the head was trained."""
+    """Share of held-out tasks solved by contestant, share of rewarded chance runs, and course of the training."""
 
     seed: int
     solved: dict[str, float]
@@ -81,7 +81,7 @@ class SeedResult(FrozenModel):
 
 
 def run_study(study: ErrandStudy, seeds: Sequence[int], workers: int = 2) -> list[SeedResult]:
-    """Run the study for each seed, in processes of one thread each: same numbers, however many there are."""
+    """Run the study for each seed, in processes of one thread; the results do not depend on their number."""
     if workers == 1:
         return [run_seed(study, seed) for seed in seeds]
     # a fork would inherit torch's threads
@@ -104,28 +104,28 @@ async def _one_seed(study: ErrandStudy, seed: int) -> SeedResult:
         generate_errands(study.tasks, length=study.length, seed=seed, held_out=held) for held in (False, True)
     )
     heads = (HeadConfig(),) if study.sparse else (HeadConfig(), PAPER_HEAD)
-    known = await embed_errands((*learn, *test), load_embedder(study.embedder)[0], heads)
-    dimensions = known.agents.shape[1]
+    embeddings = await embed_errands((*learn, *test), load_embedder(study.embedder)[0], heads)
+    dimensions = embeddings.agents.shape[1]
     solved: dict[str, float] = {}
 
-    def tested(name: str, choose: Choose) -> None:
+    def measure(name: str, choose: Choose) -> None:
         found, _ = run_errand(list(test) * REPEATS, choose, np.random.default_rng([seed, 1]))
         solved[name] = float(found.mean())
 
-    head, curve = train_head(study, learn, known, seed, HeadConfig(), TrainConfig())
-    tested("trained", make_head_chooser(head, known))
+    head, curve = train_head(study, learn, embeddings, seed, HeadConfig(), TrainConfig())
+    measure("trained", make_head_chooser(head, embeddings))
     if study.sparse:
-        with_process, _ = train_head(study, learn, known, seed, HeadConfig(), TrainConfig(), process=True)
-        tested("trained with process reward", make_head_chooser(with_process, known))
+        with_process, _ = train_head(study, learn, embeddings, seed, HeadConfig(), TrainConfig(), process=True)
+        measure("trained with process reward", make_head_chooser(with_process, embeddings))
     else:
-        printed, _ = train_head(study, learn, known, seed, PAPER_HEAD, paper_training())
-        tested("trained, preset paper", make_head_chooser(printed, known))
-        plain, _ = train_head(study, learn, known, seed, HeadConfig(), paper_training())
-        tested("trained, our head, the paper's REINFORCE", make_head_chooser(plain, known))
-    tested("untrained", make_head_chooser(RoutingHead(dimensions), known))
-    tested("random", choose_by_chance)
+        printed, _ = train_head(study, learn, embeddings, seed, PAPER_HEAD, paper_training())
+        measure("trained, preset paper", make_head_chooser(printed, embeddings))
+        plain, _ = train_head(study, learn, embeddings, seed, HeadConfig(), paper_training())
+        measure("trained, our head, the paper's REINFORCE", make_head_chooser(plain, embeddings))
+    measure("untrained", make_head_chooser(RoutingHead(dimensions), embeddings))
+    measure("random", choose_by_chance)
     if not study.sparse:
-        _without_learning(study, seed, learn, test, known, tested, solved)
+        _without_learning(study, seed, learn, test, embeddings, measure, solved)
     solved["knows the truth"] = float(
         run_errand(test, make_fixed_chooser(lambda s: RIGHT[s.situations]), np.random.default_rng(0))[0].mean()
     )
@@ -138,29 +138,30 @@ def _without_learning(
     seed: int,
     learn: Sequence[Errand],
     test: Sequence[Errand],
-    known: ErrandEmbeddings,
-    tested: Callable[[str, Choose], None],
+    embeddings: ErrandEmbeddings,
+    measure: Callable[[str, Choose], None],
     solved: dict[str, float],
 ) -> None:
     solved["best fixed workflow of all"] = find_best_fixed(test)
     solved["best constant choice per stage"] = find_best_constant(learn, test)
     _, episodes = run_errand(
-        _drawn(learn, study.updates * study.batch, seed), choose_by_chance, np.random.default_rng([seed, 3])
+        _draw(learn, study.updates * study.batch, seed), choose_by_chance, np.random.default_rng([seed, 3])
     )
-    paid = _paid(episodes)
-    tested("nearest neighbours, by the same rewards", make_lookup_chooser(known, *paid, nearest=NEAREST))
-    tested(
-        "the same, by the subtask alone, drawn", make_sampled_lookup_chooser(known, *paid, nearest=MANY, softness=SHARP)
+    rewarded = _to_examples(episodes)
+    measure("nearest neighbours, by the same rewards", make_lookup_chooser(embeddings, *rewarded, nearest=NEAREST))
+    measure(
+        "the same, by the subtask alone, drawn",
+        make_sampled_lookup_chooser(embeddings, *rewarded, nearest=MANY, softness=SHARP),
     )
-    told = [(task.rows(place, False), int(RIGHT[one])) for task in learn for place, one in enumerate(task.situations)]
-    states, agents = [rows for rows, _ in told], [agent for _, agent in told]
-    right = (states, agents, [1.0] * len(told))
-    tested("nearest neighbour, told the right agents", make_lookup_chooser(known, *right, nearest=1))
-    tested("told them, by the subtask alone, drawn", make_sampled_lookup_chooser(known, *right, nearest=NEAREST))
+    labels = [(task.rows(place, False), int(RIGHT[one])) for task in learn for place, one in enumerate(task.situations)]
+    states, agents = [rows for rows, _ in labels], [agent for _, agent in labels]
+    right = (states, agents, [1.0] * len(labels))
+    measure("nearest neighbour, told the right agents", make_lookup_chooser(embeddings, *right, nearest=1))
+    measure("told them, by the subtask alone, drawn", make_sampled_lookup_chooser(embeddings, *right, nearest=NEAREST))
 
 
-def _paid(episodes: Sequence[Episode]) -> tuple[list[Rows], list[int], list[float]]:
-    """States, agents and rewards of as many episodes of chance as the head was trained on, for look-ups."""
+def _to_examples(episodes: Sequence[Episode]) -> tuple[list[Rows], list[int], list[float]]:
+    """States, agents and rewards of at most 20,000 choices of episodes, for look-ups."""
     states, agents, values = [], [], []
     for episode in episodes:
         for decision in episode.decisions:
@@ -175,7 +176,7 @@ def _paid(episodes: Sequence[Episode]) -> tuple[list[Rows], list[int], list[floa
 def train_head(
     study: ErrandStudy,
     tasks: Sequence[Errand],
-    known: ErrandEmbeddings,
+    embeddings: ErrandEmbeddings,
     seed: int,
     head_config: HeadConfig,
     config: TrainConfig,
@@ -186,13 +187,13 @@ def train_head(
     from selfwire.evolvers.trained_router.head import RoutingHead
     from selfwire.evolvers.trained_router.reinforce import Learner
 
-    head = RoutingHead(known.agents.shape[1], head_config.replace(seed=seed))
+    head = RoutingHead(embeddings.agents.shape[1], head_config.replace(seed=seed))
     learner = Learner(head, config, SAMPLING, process=process)
     updates = []
     for number in range(study.updates):
-        drawn = _drawn(tasks, study.batch, seed, number)
-        _, episodes = run_errand(drawn, make_head_chooser(head, known), np.random.default_rng([seed, 4, number]))
-        updates.append(learner.update(episodes, known.by_agent, known.texts))
+        drawn = _draw(tasks, study.batch, seed, number)
+        _, episodes = run_errand(drawn, make_head_chooser(head, embeddings), np.random.default_rng([seed, 4, number]))
+        updates.append(learner.update(episodes, embeddings.by_agent, embeddings.texts))
     return head, Curve(
         reward=tuple(one.reward or 0.0 for one in updates),
         entropy=tuple(one.entropy for one in updates),
@@ -200,13 +201,13 @@ def train_head(
     )
 
 
-def _drawn(tasks: Sequence[Errand], count: int, seed: int, number: int = 0) -> list[Errand]:
+def _draw(tasks: Sequence[Errand], count: int, seed: int, number: int = 0) -> list[Errand]:
     places = np.random.default_rng([seed, 5, number]).integers(len(tasks), size=count)
     return [tasks[int(place)] for place in places]
 
 
 def summarise_results(results: Sequence[SeedResult]) -> list[tuple[str, IntervalEstimate, IntervalEstimate | None]]:
-    """Per contestant: share solved, and what the trained head solves more, paired over seeds; with intervals."""
+    """Per contestant: share solved, and the trained head's gain over it, paired over seeds; with intervals."""
     rows: list[tuple[str, IntervalEstimate, IntervalEstimate | None]] = []
     for name in results[0].solved:
         values = [one.solved[name] for one in results]

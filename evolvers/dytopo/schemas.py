@@ -50,7 +50,7 @@ def turn_schema(*, answers: bool = False, checks: bool = False, tools: bool = Fa
     return create_model("".join(["Turn", *(f"With{name.title()}" for name in extras)]), __base__=Turn, **extras)
 
 
-class Verdict(ReplySchema):
+class Verdict(ReplySchema, title="Halting"):
     """The manager's policy of equation 13."""
 
     is_complete: bool = Field(description="Whether the task is done and the result has been verified.")

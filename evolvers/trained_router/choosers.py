@@ -1,4 +1,4 @@
-"""Who chooses a stage's layers: the head, chance, or a fixed workflow (Eq. 3; Sec. 4 for the ablations)."""
+"""Choosers of a stage's layers: the head, chance, or a fixed workflow (Eq. 3; Sec. 4 for the ablations)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from selfwire.evolvers.trained_router.head import RoutingHead
 
 PURPOSE = "evomas/adapter"
-"""Names the adapter's draws among those of a scope."""
+"""Keys the draws of all choosers in a scope; another value would draw other layers from equal seeds."""
 DIGITS = 6
-"""Cosines are rounded to so many decimals, so that the size of a batch changes no draw."""
+"""Decimals of a cosine, so that the size of a batch changes no draw."""
 
 
 class DrawnLayers(NamedTuple):
@@ -48,7 +48,7 @@ def draw_layers(
     random: np.random.Generator,
     free: npt.NDArray[np.bool_] | None = None,
 ) -> DrawnLayers:
-    """Draw L layers for each of B states, one after another, as each layer is part of what the next one sees.
+    """Draw L layers for each of B states, one after another, as each layer is part of the next one's input.
 
     Args:
         head: scores the agents.
@@ -81,7 +81,7 @@ def draw_layers(
 
 
 class LearnedChooser:
-    """The Workflow Adapter: a head, with the embedder that it was trained with.
+    """The learned chooser: a head, with the embedder of its training.
 
     Args:
         head: trained, or as it starts.
@@ -113,7 +113,7 @@ class LearnedChooser:
 
 
 class RandomChooser:
-    """The ablation "random adapter": the same rule, with every agent as probable as any other.
+    """The ablation "random adapter": the same rule with a uniform p.
 
     Args:
         sampling: how layers are drawn.
@@ -140,7 +140,7 @@ class RandomChooser:
 
 
 class FixedChooser:
-    """The same layers at every stage, masked agents left out; a layer that this empties is skipped.
+    """The same layers at every stage without masked agents; an empty layer is skipped.
 
     Args:
         plan: agent ids per layer.
@@ -161,13 +161,13 @@ class FixedChooser:
             ValueError: an agent of the plan is not in the pool, or all of them are masked.
         """
         candidates(pool, masked)
-        known = {agent.id for agent in pool}
-        if unknown := sorted({one for layer in self.plan for one in layer} - known):
-            raise ValueError(f"the plan names {', '.join(unknown)}; the pool holds {', '.join(sorted(known))}")
+        ids = {agent.id for agent in pool}
+        if unknown := sorted({one for layer in self.plan for one in layer} - ids):
+            raise ValueError(f"the plan names {', '.join(unknown)}; the pool holds {', '.join(sorted(ids))}")
         layers = tuple(left for layer in self.plan if (left := tuple(one for one in layer if one not in masked)))
         if not layers:
             raise ValueError(f"every agent of the plan is masked ({', '.join(sorted(masked))})")
-        return LayeredWorkflow(layers=layers, masked=tuple(sorted(masked & known)))
+        return LayeredWorkflow(layers=layers, masked=tuple(sorted(masked & ids)))
 
 
 def to_layered_workflow(

@@ -1,4 +1,4 @@
-"""Config of the trained router: how layers are drawn, what the routing head is, and how it is trained."""
+"""Config of the trained router: sampling of layers, routing head, and training."""
 
 from typing import Literal
 
@@ -24,7 +24,7 @@ class SamplingConfig(FrozenModel):
 
 
 class HeadConfig(FrozenModel):
-    """What the routing head is (Sec. 3.2, App. D.1).
+    """The routing head (Sec. 3.2, App. D.1).
 
     Args:
         state: rows embeds one row per field of the task state; tokens one per word. Paper: tokens. Ours: rows.
@@ -48,11 +48,11 @@ class TrainConfig(FrozenModel):
         rate: Adam's step. Paper: unstated. Ours: 3e-4.
         clip: most length of a gradient; None does not clip. Paper: none. Ours: 1.0.
         skip_equal: whether a batch whose returns are all equal changes nothing. Paper: no. Ours: yes.
-        process_weight: w of the process reward, where it is switched on. Paper: unstated. Ours: 0.2.
+        process_weight: w of the process reward, if it is on. Paper: unstated. Ours: 0.2.
         batch: episodes per update. Paper: unstated. Ours: 64.
-        updates: how many updates are made. Paper: unstated. Ours: 50.
-        checkpoint_every: updates between two saved versions; the weights themselves are kept after every update.
-        device: auto is CUDA where there is one, else the CPU.
+        updates: number of updates. Paper: unstated. Ours: 50.
+        checkpoint_every: updates between two saved versions; the weights are kept after every update.
+        device: auto is CUDA if there is one, else the CPU.
     """
 
     baseline: Literal["loo", "none"] = "loo"
@@ -68,16 +68,16 @@ class TrainConfig(FrozenModel):
 
 
 class RouterConfig(FrozenModel):
-    """What a training has to know of the runs that it learns from.
+    """The part of a method's config that its router depends on.
 
     Args:
-        learned: whether the runs ask a router with the workflow's weights.
-        sampling: how layers are drawn; left at its defaults, as saved weights were trained.
-        head: what the head is, where it is not given by saved weights.
+        learned: whether runs use the workflow's weights.
+        sampling: how layers are drawn; at its defaults, the sampling of saved weights counts.
+        head: of a router without saved weights.
         stages: T, most decisions of a run.
         samples: episodes per train question.
-        process_reward: whether rewards along the way are part of the return.
-        transfer: whether weights may route another pool than they were trained for.
+        process_reward: whether rewards of single stages are part of the return.
+        transfer: whether weights may route another pool than the one of their training.
     """
 
     learned: bool = True
@@ -94,5 +94,5 @@ PAPER_HEAD = HeadConfig(state="tokens", init="xavier", normalised=False)
 
 
 def paper_training(config: TrainConfig = TrainConfig()) -> TrainConfig:
-    """Preset `paper`: REINFORCE as Eq. 16 prints it, without what steadies it."""
+    """Preset `paper`: REINFORCE as Eq. 16 prints it, without baseline, entropy bonus, clipping and skipping."""
     return config.replace(baseline="none", entropy=0.0, clip=None, skip_equal=False)

@@ -1,4 +1,4 @@
-"""What the router decides, what is kept of it for training, and what stands behind a decision (Sec. 3.2)."""
+"""The router's decisions, and the episodes of decisions that training learns from (Sec. 3.2)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol, Self
@@ -10,7 +10,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.values import FrozenModel, Id, fingerprint
 
 PROMPT_SHOWN = 400
-"""Characters of an agent's prompt that are part of what is embedded; small embedders read no more anyway."""
+"""Characters of an agent's prompt that are embedded; small embedders read no more."""
 
 
 class LayeredWorkflow(FrozenModel):
@@ -18,8 +18,8 @@ class LayeredWorkflow(FrozenModel):
 
     Args:
         layers: agent ids per layer, in the order in which they were drawn.
-        probabilities: p over the agents that could be drawn, per layer; masked agents are not in it.
-        log_probability: log P(G_t | s_t), the sum over layers; 0 where nothing was drawn.
+        probabilities: p over the agents that could be drawn, per layer; without masked agents.
+        log_probability: log P(G_t | s_t), the sum over layers; 0 without a draw.
         masked: agents that could not be drawn.
     """
 
@@ -45,15 +45,15 @@ class LayeredWorkflow(FrozenModel):
 
 
 class Decision(FrozenModel):
-    """One stage as training sees it.
+    """One stage as training reads it.
 
     Args:
         rows: texts of the rows of the task state, active subtask first.
         agents: ids of the pool, in its order.
-        layered: what was drawn.
+        layered: the drawn layers.
 
     Raises:
-        ValueError: somebody was drawn who is not in the pool or was masked: that has no probability.
+        ValueError: a drawn agent is masked or not in the pool, and so has no probability.
     """
 
     rows: tuple[str, ...] = Field(min_length=1)
@@ -75,7 +75,7 @@ class Episode(FrozenModel):
     Args:
         decisions: one per stage, in order.
         reward: U, the terminal success in [0, 1]; None after an infrastructure error, which teaches nothing.
-        process: the evaluator's reward of each stage; empty where there is none.
+        process: reward of each stage; empty without process rewards.
     """
 
     decisions: tuple[Decision, ...] = Field(min_length=1)
@@ -84,7 +84,7 @@ class Episode(FrozenModel):
 
 
 class Chooser(Protocol):
-    """The Workflow Adapter: a stage's layers from the rows of the task state."""
+    """Chooses a stage's layers from the rows of a state."""
 
     async def __call__(
         self, rows: Sequence[str], pool: Sequence[Agent], *, masked: frozenset[Id], scope: Scope
@@ -93,9 +93,9 @@ class Chooser(Protocol):
 
         Args:
             rows: texts, active subtask first.
-            pool: the agents, no two with one id.
+            pool: the agents, with different ids.
             masked: ids that must not be chosen; never all of them.
-            scope: place of the decision; its `random` is the only randomness.
+            scope: of the decision; its `random` is the only randomness.
 
         Raises:
             ValueError: the pool is empty, has duplicates, or is masked as a whole.
@@ -104,14 +104,14 @@ class Chooser(Protocol):
 
 
 def agent_text(agent: Agent) -> str:
-    """What is embedded of an agent: its role, its tools, and the beginning of its prompt for its capabilities."""
+    """The embedded text of an agent: its role, its tools, and the beginning of its prompt for its capabilities."""
     tools = f"Tools: {', '.join(agent.tools)}" if agent.tools else ""
-    told = " ".join(agent.prompt.split())[:PROMPT_SHOWN]
-    return "\n".join(part for part in (agent.role.strip() or agent.id, tools, told) if part)
+    beginning = " ".join(agent.prompt.split())[:PROMPT_SHOWN]
+    return "\n".join(part for part in (agent.role.strip() or agent.id, tools, beginning) if part)
 
 
 def pool_fingerprint(pool: Sequence[Agent]) -> str:
-    """Identifies a pool by what is embedded of its agents, in any order."""
+    """Identifies a pool by the embedded texts of its agents, in any order."""
     return fingerprint({agent.id: agent_text(agent) for agent in pool})
 
 

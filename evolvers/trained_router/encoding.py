@@ -1,4 +1,4 @@
-"""Texts to vectors for the head, and decisions padded to one batch (App. D.1)."""
+"""Embeds texts for the head, and pads decisions to one batch (App. D.1)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ Vectors = npt.NDArray[np.float32]
 
 
 def row_texts(rows: Sequence[str], config: HeadConfig) -> tuple[str, ...]:
-    """The texts that are embedded of a state: its rows, or their words (D1).
+    """The embedded texts of a state: its rows, or their words (D1).
 
     Raises:
         ValueError: all rows are blank.
@@ -32,7 +32,7 @@ def row_texts(rows: Sequence[str], config: HeadConfig) -> tuple[str, ...]:
 
 
 async def embed_texts(texts: Sequence[str], embedder: Embedder) -> dict[str, Vectors]:
-    """Vectors by text, each embedded by itself: in a batch its last bits would hang on its neighbours."""
+    """Vectors by text, each embedded alone, as the last bits of a vector depend on its batch."""
     return {text: (await embedder.embed([text]))[0] for text in dict.fromkeys(texts)}
 
 
@@ -48,7 +48,7 @@ class Batch(NamedTuple):
     Attributes:
         rows, filled: (B, M, d) and (B, M), True where there is a row.
         agents: (N, d).
-        present, free: (B, N), True where an agent was in the pool, and where it could be drawn.
+        present, free: (B, N), True for agents in the pool, and for those that could be drawn.
         contexts: (B, L, d) mean agent of earlier layers; 0 in the first (Eq. 22).
         order: (B, L, K) indices as drawn, then -1.
     """
@@ -69,7 +69,7 @@ def make_batch(
 
     Args:
         decisions: at least one.
-        agents: embedding by agent, of every agent that is in a decision's pool.
+        agents: embedding by agent, of every agent in a decision's pool.
         vectors: embedding by text, of every text of `row_texts`.
         config: of the head.
 
@@ -82,7 +82,7 @@ def make_batch(
     if unknown := sorted({one for decision in decisions for one in decision.agents} - set(names)):
         raise ValueError(f"decisions name {', '.join(unknown)}, who are not in the pool; it holds {', '.join(names)}")
     table = np.stack([agents[name] for name in names])
-    rows, filled = _padded_rows(decisions, vectors, config, table.shape[1])
+    rows, filled = pad_rows([row_texts(decision.rows, config) for decision in decisions], vectors)
     present = np.array([[name in decision.agents for name in names] for decision in decisions])
     masked = np.array([[name in decision.layered.masked for name in names] for decision in decisions])
     order = _padded_orders(decisions, {name: index for index, name in enumerate(names)})
@@ -90,7 +90,7 @@ def make_batch(
 
 
 def compute_contexts(order: npt.NDArray[np.int64], agents: Vectors) -> Vectors:
-    """Eq. 22: c of shape (B, L, d), the mean over the set of agents in earlier layers, for orders (B, L, K)."""
+    """Eq. 22: c of shape (B, L, d), the mean of the different agents in earlier layers, for orders (B, L, K)."""
     chosen = (order[..., None] == np.arange(len(agents))).any(axis=2)
     seen = np.logical_or.accumulate(chosen, axis=1)[:, :-1]
     before = np.zeros((*order.shape[:2], agents.shape[1]), dtype=np.float32)
@@ -98,16 +98,13 @@ def compute_contexts(order: npt.NDArray[np.int64], agents: Vectors) -> Vectors:
     return before
 
 
-def _padded_rows(
-    decisions: Sequence[Decision], vectors: Mapping[str, Vectors], config: HeadConfig, dimensions: int
-) -> tuple[Vectors, npt.NDArray[np.bool_]]:
-    texts = [row_texts(decision.rows, config) for decision in decisions]
+def pad_rows(texts: Sequence[Sequence[str]], vectors: Mapping[str, Vectors]) -> tuple[Vectors, npt.NDArray[np.bool_]]:
+    """Vectors of B states' texts (B, M, d), and a mask (B, M) that is True where there is a text."""
     longest = max(map(len, texts))
-    rows = np.zeros((len(texts), longest, dimensions), dtype=np.float32)
-    filled = np.zeros((len(texts), longest), dtype=np.bool_)
+    filled = np.array([[place < len(one) for place in range(longest)] for one in texts])
+    rows = np.zeros((*filled.shape, len(vectors[texts[0][0]])), dtype=np.float32)
     for index, one in enumerate(texts):
         rows[index, : len(one)] = [vectors[text] for text in one]
-        filled[index, : len(one)] = True
     return rows, filled
 
 

@@ -1,12 +1,12 @@
-"""The routing head: cross-attention from the task state to the agents, and what it was likely to draw (App. D.1).
+"""The routing head: cross-attention from a state to the agents, and the probability of a draw (App. D.1).
 
     X~     = [X; c]                         rows of the state, and the mean agent of earlier layers   (Eq. 22, 23)
     Q,K,V  = X~ W_Q, E W_K, E W_V                                                                     (Eq. 24)
     H, h   = softmax(Q K^T / sqrt d) V; the mean of its rows                                          (Eq. 25, 26)
     alpha  = cos(h, e_i)                                                                              (Eq. 10)
 
-The only module that imports torch at its top: import it inside the function that needs a head. B decisions, M rows,
-L layers, N agents, d dimensions; every layer of every decision is one batch, as c is known once a workflow is drawn.
+Only this module imports torch at its top: import it inside the function that needs a head. B decisions, M rows,
+L layers, N agents, d dimensions; all layers of all decisions are one batch, as c is known once a workflow is drawn.
 """
 
 import math
@@ -20,30 +20,30 @@ from selfwire.evolvers.trained_router.config import HeadConfig
 
 
 class EncodedInputs(NamedTuple):
-    """What a head has made of states and agents, for all layers.
+    """The part of a head's computation that all layers share.
 
     Attributes:
         agents: (N, d) embeddings.
         keys, values: (N, d) K and V.
         present: (B, N) True where an agent is in the decision's pool.
-        heard: (B, 1, N) attention of the state's rows, summed.
-        asking: (B, 1, 1) how many rows the state has.
+        attended: (B, 1, N) attention of the state's rows, summed.
+        rows: (B, 1, 1) number of rows of the state.
     """
 
     agents: Tensor
     keys: Tensor
     values: Tensor
     present: Tensor
-    heard: Tensor
-    asking: Tensor
+    attended: Tensor
+    rows: Tensor
 
 
 class RoutingHead(nn.Module):
-    """W_Q, W_K and W_V, each (d, d): all that is trained; agents come in by their embeddings, in any number.
+    """W_Q, W_K and W_V, each (d, d); agents enter by their embeddings, in any number.
 
     Args:
         dimensions: d, of the embedder.
-        config: how it starts and whether rows and agents are normalised.
+        config: of initial weights and normalisation.
     """
 
     def __init__(self, dimensions: int, config: HeadConfig = HeadConfig()) -> None:
@@ -56,11 +56,11 @@ class RoutingHead(nn.Module):
                 nn.init.xavier_uniform_(weight, generator=source)
 
     def forward(self, rows: Tensor, filled: Tensor, agents: Tensor, present: Tensor, contexts: Tensor) -> Tensor:
-        """Cosines alpha of shape (B, L, N) for workflows that are drawn already; arguments as in `Batch`."""
+        """Cosines alpha of shape (B, L, N) for drawn workflows; arguments as in `Batch`."""
         return self.scores(self.read(rows, filled, agents, present), contexts)
 
     def read(self, rows: Tensor, filled: Tensor, agents: Tensor, present: Tensor) -> EncodedInputs:
-        """The part that all layers share.
+        """Compute the part that all layers share.
 
         Args:
             rows, filled: (B, M, d) and (B, M), True where there is a row.
@@ -69,27 +69,27 @@ class RoutingHead(nn.Module):
         """
         seen = self._normalised(agents)
         keys, values = seen @ self.key, seen @ self.value
-        heard = torch.where(filled[..., None], self._attention(rows, keys, present), 0.0)
+        attended = torch.where(filled[..., None], self._attention(rows, keys, present), 0.0)
         return EncodedInputs(
-            agents, keys, values, present, heard.sum(dim=1, keepdim=True), filled.sum(dim=1)[:, None, None]
+            agents, keys, values, present, attended.sum(dim=1, keepdim=True), filled.sum(dim=1)[:, None, None]
         )
 
     def scores(self, read: EncodedInputs, contexts: Tensor) -> Tensor:
         """Cosines alpha of shape (B, L, N), to be divided by the softness.
 
         Args:
-            read: what `read` gave.
+            read: result of `read`.
             contexts: (B, L, d) c per layer.
         """
-        asked = self._attention(contexts, read.keys, read.present)
-        pooled = (read.heard + asked) / (read.asking + 1) @ read.values  # the mean of H: V goes out of the sum
+        context = self._attention(contexts, read.keys, read.present)
+        pooled = (read.attended + context) / (read.rows + 1) @ read.values  # mean of H, with V outside the sum
         return functional.normalize(pooled, dim=-1) @ functional.normalize(read.agents, dim=-1).T
 
     def _attention(self, rows: Tensor, keys: Tensor, present: Tensor) -> Tensor:
-        """How each row attends to the agents that are present: (B, rows, N)."""
-        asking, count = self._normalised(rows), rows.shape[0] * rows.shape[1]
-        few = count <= len(keys)  # the order of the products that is cheaper
-        scores = (asking @ self.query) @ keys.T if few else asking @ (self.query @ keys.T)
+        """Attention of each row to the agents of the pool: (B, rows, N)."""
+        normalised, count = self._normalised(rows), rows.shape[0] * rows.shape[1]
+        few = count <= len(keys)  # the cheaper order of the products
+        scores = (normalised @ self.query) @ keys.T if few else normalised @ (self.query @ keys.T)
         return torch.softmax((scores / math.sqrt(self.dimensions)).masked_fill(~present[:, None, :], -math.inf), dim=-1)
 
     def _normalised(self, rows: Tensor) -> Tensor:
@@ -97,26 +97,26 @@ class RoutingHead(nn.Module):
 
 
 def sequence_log_probability(logits: Tensor, order: Tensor) -> Tensor:
-    """Log P of drawn orders (Eq. 28), with gradients; see `sampling.log_probability` for one without.
+    """Log P of drawn orders (Eq. 28), with gradients; `sampling.log_probability` is without.
 
     Args:
         logits: (..., N); minus infinity for agents that could not be drawn.
         order: (..., K) indices in the order of drawing, -1 behind the last.
 
     Returns:
-        Shape (...), 0 where nothing was drawn.
+        Shape (...), 0 without a draw.
     """
     drawn, places = order >= 0, order.clamp(min=0)
     chosen = functional.one_hot(places, logits.shape[-1]).bool() & drawn[..., None]
     gone = chosen.cumsum(dim=-2).bool() & ~chosen  # drawn before each place
     left = logits[..., None, :].masked_fill(gone, -math.inf)
-    left = torch.where(drawn[..., None], left, 0.0)  # no row of minus infinities, whose gradient is NaN
+    left = torch.where(drawn[..., None], left, 0.0)  # the gradient of a row of minus infinities would be NaN
     steps = torch.gather(left, -1, places[..., None]).squeeze(-1) - torch.logsumexp(left, dim=-1)
     return torch.where(drawn, steps, 0.0).sum(dim=-1)
 
 
 def entropy(logits: Tensor) -> Tensor:
-    """Entropy in nats of softmax(logits) over the last dimension; agents at minus infinity count nothing."""
+    """Entropy in nats of softmax(logits) over the last dimension, without agents at minus infinity."""
     log_shares = torch.log_softmax(logits, dim=-1)
     finite = torch.isfinite(log_shares)
     shares = torch.where(finite, log_shares, 0.0)
@@ -127,7 +127,7 @@ def get_device(name: str) -> torch.device:
     """The device that a config names.
 
     Raises:
-        ValueError: CUDA is asked for and there is none.
+        ValueError: the config names CUDA and there is none.
     """
     if name == "cuda" and not torch.cuda.is_available():
         raise ValueError("device is cuda, and torch finds none here; choose auto or cpu")

@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from selfwire.evolvers.trained_router.head import RoutingHead
 
 EQUAL = 1e-12
-"""Advantages and differences below it are none."""
+"""Advantages and differences below it count as 0."""
 
 Floats = npt.NDArray[np.float64]
 
 
 class Update(FrozenModel):
-    """What one update saw and did.
+    """Record of one update.
 
     Args:
         number: of the update, from 1; a skipped one counts.
-        reward: mean U of the episodes that taught; None if there was none.
+        reward: mean U of the episodes with a reward; None without any.
         returned: mean return from the first stage, process reward included.
         entropy: mean entropy in nats of the layers' p.
-        gradient_norm: length of the gradient before clipping; 0 where nothing was to be learned.
-        episodes: how many taught.
-        errors: how many an infrastructure error had ended (D8).
-        skipped: whether nothing was learned.
+        gradient_norm: length of the gradient before clipping; 0 for a skipped update.
+        episodes: number of episodes with a reward.
+        errors: number of episodes that ended with an infrastructure error (D8).
+        skipped: whether the weights stayed as they were.
     """
 
     number: int
@@ -60,7 +60,7 @@ def compute_returns(episodes: Sequence[Episode], *, stages: int, weight: float =
     Args:
         episodes: all with a reward.
         stages: T, most stages of a task.
-        weight: w of the process reward; 0 leaves the terminal reward alone.
+        weight: w of the process reward; 0 leaves the terminal reward only.
 
     Raises:
         ValueError: an episode has no reward, or process rewards that do not match its stages.
@@ -78,11 +78,11 @@ def compute_returns(episodes: Sequence[Episode], *, stages: int, weight: float =
 
 
 def advantages(found: Sequence[Sequence[float]], *, baseline: str) -> list[list[float]]:
-    """Returns less the mean of the other episodes' (D7): at the same stage, or from the start if none got there.
+    """Returns minus the mean of the other episodes' (D7): at the same stage, or at the first if no other got there.
 
     Args:
         found: returns per episode and stage.
-        baseline: loo or none; a lone episode has nothing to be compared with, and no advantage.
+        baseline: loo or none; with loo a single episode has advantage 0.
     """
     if baseline == "none":
         return [list(one) for one in found]
@@ -102,8 +102,8 @@ class Learner:
 
     Args:
         head: is trained in place.
-        config: how.
-        sampling: how the episodes' layers were drawn.
+        config: of the training.
+        sampling: of the episodes' layers.
         stages: T, most stages of a task.
         process: whether process rewards are part of the return.
     """
@@ -125,12 +125,12 @@ class Learner:
         self.updates = 0
 
     async def learn(self, episodes: Sequence[Episode], pool: Sequence[Agent], embedder: Embedder) -> Update:
-        """Embed what the episodes saw, and update; see `update`.
+        """Embed the episodes' texts, and update; see `update`.
 
         Args:
             episodes: of one batch.
-            pool: every agent that the episodes chose from.
-            embedder: the one that the head was built for.
+            pool: all agents that the episodes could draw.
+            embedder: of the head.
         """
         agents = dict(zip([a.id for a in candidates(pool, frozenset())], await embed_pool(pool, embedder), strict=True))
         seen = [text for d in get_decisions(episodes) for text in row_texts(d.rows, self.head.config)]
@@ -149,19 +149,19 @@ class Learner:
         Raises:
             ValueError: an episode names an unknown agent, or process rewards are missing.
         """
-        taught = [episode for episode in episodes if episode.reward is not None]
+        rewarded = [episode for episode in episodes if episode.reward is not None]
         self.updates += 1
-        if not taught:
-            return self._told(taught, [], len(episodes), entropy=0.0, norm=0.0, skipped=True)
-        found = compute_returns(taught, stages=self.stages, weight=self.weight)
+        if not rewarded:
+            return self._make_update(rewarded, [], len(episodes), entropy=0.0, norm=0.0, skipped=True)
+        found = compute_returns(rewarded, stages=self.stages, weight=self.weight)
         weights = advantages(found, baseline=self.config.baseline)
-        batch = make_batch(get_decisions(taught), agents, vectors, self.head.config)
+        batch = make_batch(get_decisions(rewarded), agents, vectors, self.head.config)
         flat = [one for episode in weights for one in episode]
         skipped = self.config.skip_equal and (max(map(abs, flat)) < EQUAL or _are_equal(found))
-        score, entropy = self.objective(batch, np.array(flat), len(taught))
+        score, entropy = self.objective(batch, np.array(flat), len(rewarded))
         norm = 0.0 if skipped else self._step(-score - self.config.entropy * entropy)
-        errors = len(episodes) - len(taught)
-        return self._told(taught, found, errors, entropy=float(entropy.detach()), norm=norm, skipped=skipped)
+        errors = len(episodes) - len(rewarded)
+        return self._make_update(rewarded, found, errors, entropy=float(entropy.detach()), norm=norm, skipped=skipped)
 
     def objective(self, batch: Batch, weights: Floats, episodes: int) -> tuple["Tensor", "Tensor"]:
         """The policy-gradient objective and the mean entropy of a batch, both with gradients.
@@ -169,7 +169,7 @@ class Learner:
         Args:
             batch: B decisions.
             weights: (B,) advantages.
-            episodes: how many episodes the decisions come from.
+            episodes: number of episodes of the decisions.
         """
         import torch
 
@@ -180,13 +180,13 @@ class Learner:
         cosines = self.head(rows, filled, agents, present, contexts)
         logits = (cosines / self.sampling.softness).masked_fill(~free[:, None, :], -math.inf)
         log_p = sequence_log_probability(logits, order).sum(dim=1)
-        drawn = (order >= 0).any(dim=2)  # layers that only pad have no part in the mean
+        drawn = (order >= 0).any(dim=2)  # layers of padding are not part of the mean
         mean_entropy = torch.where(drawn, entropy(logits), 0.0).sum() / drawn.sum().clamp(min=1)
-        told = torch.as_tensor(weights, dtype=log_p.dtype, device=device)
-        return (told * log_p).sum() / episodes, mean_entropy
+        advantage = torch.as_tensor(weights, dtype=log_p.dtype, device=device)
+        return (advantage * log_p).sum() / episodes, mean_entropy
 
     def _step(self, loss: "Tensor") -> float:
-        """Descend the loss; the length of the gradient before clipping.
+        """Descend the loss, and return the length of the gradient before clipping.
 
         Raises:
             ValueError: the gradient is not finite; the weights stay as they are.
@@ -202,9 +202,9 @@ class Learner:
         self.optimiser.step()
         return norm
 
-    def _told(
+    def _make_update(
         self,
-        taught: Sequence[Episode],
+        rewarded: Sequence[Episode],
         found: Sequence[Sequence[float]],
         errors: int,
         *,
@@ -214,18 +214,18 @@ class Learner:
     ) -> Update:
         return Update(
             number=self.updates,
-            reward=float(np.mean([e.reward for e in taught])) if taught else None,
+            reward=float(np.mean([e.reward for e in rewarded])) if rewarded else None,
             returned=float(np.mean([one[0] for one in found])) if found else None,
             entropy=entropy,
             gradient_norm=norm,
-            episodes=len(taught),
+            episodes=len(rewarded),
             errors=errors,
             skipped=skipped,
         )
 
 
 def _are_equal(found: Sequence[Sequence[float]]) -> bool:
-    """Whether all returns are the same, so that without a baseline too nothing says which choice was the better one."""
+    """Whether all returns are equal, so that even without a baseline no choice is better than another."""
     every = [value for one in found for value in one]
     return max(every) - min(every) < EQUAL
 

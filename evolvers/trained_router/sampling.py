@@ -1,11 +1,11 @@
-"""Cumulative-mass soft sampling: who is drawn into a layer, and how probable that was (Eq. 11, 12, 27-29).
+"""Cumulative-mass soft sampling: draws a layer's agents, with the probability of the draw (Eq. 11, 12, 27-29).
 
     p      = softmax(logits)
-    draw   without replacement from p; stop when the p drawn so far sum to rho
+    draw   without replacement from p, until the p drawn so far sum to rho
     log P  = sum_r ( logit_{i_r} - log sum_{j not drawn before r} exp(logit_j) )                      (D3)
 
-Sorting logits plus Gumbel noise draws a whole order without replacement at once (Yellott, 1977), so that a batch
-of decisions is one sort; the mass rule then says how much of each order counts.
+Sorting logits plus Gumbel noise draws a whole order without replacement at once (Yellott, 1977), so a batch of
+decisions is one sort; the mass rule then cuts each order.
 """
 
 from typing import NamedTuple
@@ -22,12 +22,12 @@ Switches = npt.NDArray[np.bool_]
 
 
 class Draw(NamedTuple):
-    """What was drawn for B decisions among N agents.
+    """Draws of B decisions among N agents.
 
     Attributes:
-        order: (B, K) indices in the order of drawing, then -1; K is the longest of the batch.
+        order: (B, K) indices in the order of drawing, then -1; K is the longest draw of the batch.
         log_probability: (B,) log P of each order, at most 0.
-        probabilities: (B, N) p before anything was drawn; 0 for agents that could not be.
+        probabilities: (B, N) p before the first draw; 0 for agents that cannot be drawn.
     """
 
     order: Integers
@@ -47,20 +47,20 @@ def draw(
 
     Args:
         logits: (B, N) scores divided by the softness; finite.
-        mass: rho in (0, 1]; drawing stops when the drawn p sum to it, within 1e-9, or when nobody is left.
+        mass: rho in (0, 1]; drawing stops when the drawn p sum to it, within 1e-9, or when no agent is left.
         random: the only randomness.
         width: most agents per row (D4); None is no limit.
         free: (N,) or (B, N), True where an agent may be drawn; p is renormalised over these (D6).
 
     Raises:
-        ValueError: the pool is empty, nobody is free, a logit is not finite, or mass or width is out of range.
+        ValueError: the pool is empty, no agent is free, a logit is not finite, or mass or width is out of range.
     """
-    rows = _allowed(np.asarray(logits, dtype=np.float64), free)
-    _refuse_bounds(mass, width)
+    rows = _mask_logits(np.asarray(logits, dtype=np.float64), free)
+    _check_bounds(mass, width)
     order = np.argsort(-(rows + random.gumbel(size=rows.shape)), axis=1, kind="stable")
     ranked = np.take_along_axis(rows, order, axis=1)
     shares = _softmax(rows)
-    before = _drawn_before(np.take_along_axis(shares, order, axis=1))
+    before = _sum_earlier(np.take_along_axis(shares, order, axis=1))
     kept = (before < mass - TOLERANCE) & np.isfinite(ranked)
     kept[:, 0] = True
     if width is not None:
@@ -74,7 +74,7 @@ def log_probability(logits: npt.ArrayLike, order: npt.ArrayLike) -> float:
     """Log P of one order of indices, drawn from one row of logits (Eq. 28, D3).
 
     Raises:
-        ValueError: the order is empty, names an agent twice or one that there is not.
+        ValueError: the order is empty, repeats an agent or names an unknown one.
     """
     row, drawn = np.asarray(logits, dtype=np.float64), [int(index) for index in np.asarray(order).ravel()]
     if not drawn or len(set(drawn)) != len(drawn) or not set(drawn) <= set(range(len(row))):
@@ -85,7 +85,7 @@ def log_probability(logits: npt.ArrayLike, order: npt.ArrayLike) -> float:
 
 
 def remaining_mass(ranked: Floats) -> Floats:
-    """(B, N) log of the sum of exp over each place and all those after it, in rows ordered by drawing."""
+    """(B, N) log of the sum of exp over each place and all later ones, in rows ordered by drawing."""
     return np.logaddexp.accumulate(ranked[:, ::-1], axis=1)[:, ::-1]
 
 
@@ -95,12 +95,12 @@ def _softmax(rows: Floats) -> Floats:
     return shares
 
 
-def _drawn_before(shares: Floats) -> Floats:
+def _sum_earlier(shares: Floats) -> Floats:
     return np.concatenate([np.zeros((len(shares), 1)), np.cumsum(shares, axis=1)[:, :-1]], axis=1)
 
 
-def _allowed(rows: Floats, free: Switches | None) -> Floats:
-    """The logits, those of agents that cannot be drawn at minus infinity."""
+def _mask_logits(rows: Floats, free: Switches | None) -> Floats:
+    """The logits, with minus infinity for agents that cannot be drawn."""
     if rows.ndim != 2 or not rows.shape[0] or not rows.shape[1]:
         raise ValueError(f"logits have shape (decisions, agents), at least one of each, not {rows.shape}")
     if not np.isfinite(rows).all():
@@ -113,7 +113,7 @@ def _allowed(rows: Floats, free: Switches | None) -> Floats:
     return np.where(open_to, rows, -np.inf)
 
 
-def _refuse_bounds(mass: float, width: int | None) -> None:
+def _check_bounds(mass: float, width: int | None) -> None:
     if not 0 < mass <= 1:
         raise ValueError(f"rho, the mass to draw, lies in (0, 1], not at {mass}")
     if width is not None and width < 1:

@@ -1,7 +1,6 @@
 """A head as bytes: safetensors with its config, optimiser state and the pool that it was trained for.
 
-No code runs on loading, and nothing in it is trusted: shapes, names and numbers are checked. Bytes are equal for
-equal weights.
+Loading runs no code, and shapes, names and numbers are checked. Equal weights have equal bytes.
 """
 
 import contextlib
@@ -29,28 +28,28 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 ROUTER = "router"
-"""Where a workflow's memory says which weights route it."""
+"""Entry of a workflow's memory that names its weights."""
 NAMES = ("query", "key", "value")
 """Weights of a head, (d, d) each."""
 MOMENTS = ("exp_avg", "exp_avg_sq")
-"""What Adam keeps for each of them."""
+"""Adam's state for each of them."""
 
 Tensors = Mapping[str, npt.NDArray[np.float32]]
 
 
 class WeightsMetadata(FrozenModel):
-    """What a file of weights says of itself.
+    """Metadata in a file of weights.
 
     Args:
         schema_number: of the file.
         head: config of the head.
-        sampling: how layers were drawn in training.
-        embedder: whose vectors the head reads.
+        sampling: of layers in training.
+        embedder: of the vectors that the head reads.
         dimensions: d.
-        agents: fingerprint of what was embedded, by agent of the pool.
+        agents: fingerprint of the embedded text, by agent of the pool.
         pool: fingerprint of the pool.
-        updates: how often it was updated.
-        steps: Adam's steps; None where no optimiser state is kept.
+        updates: number of updates.
+        steps: Adam's steps; None without optimiser state.
     """
 
     schema_number: int = SCHEMA
@@ -66,7 +65,7 @@ class WeightsMetadata(FrozenModel):
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """A card with its tensors, checked against each other."""
+    """Metadata with its tensors, checked against each other."""
 
     card: WeightsMetadata
     tensors: Tensors
@@ -82,7 +81,7 @@ class Weights:
         return made
 
     def resume(self, learner: "Learner") -> None:
-        """Set a learner to where these weights were left, its optimiser too; its head must be `head()`."""
+        """Restore a learner's number of updates and optimiser; its head must come from `make_head`."""
         import torch
 
         learner.updates = self.card.updates
@@ -98,7 +97,7 @@ class Weights:
         learner.optimiser.load_state_dict({**learner.optimiser.state_dict(), "state": state})
 
     def without_optimiser(self) -> "Weights":
-        """The weights without the optimiser's state: what routes needs no more."""
+        """The weights without the optimiser's state, which routing does not need."""
         return Weights(card=self.card.replace(steps=None), tensors={name: self.tensors[name] for name in NAMES})
 
     @property
@@ -114,8 +113,8 @@ def get_weights(learner: "Learner", pool: Sequence[Agent], embedder: str) -> Wei
 
     Args:
         learner: trained so far.
-        pool: that it was trained for.
-        embedder: name of the one that its vectors come from.
+        pool: of its training.
+        embedder: name of its vectors' embedder.
     """
     head, state = learner.head, learner.optimiser.state
     tensors = {name: getattr(head, name).detach().cpu().numpy().copy() for name in NAMES}
@@ -139,22 +138,22 @@ def get_weights(learner: "Learner", pool: Sequence[Agent], embedder: str) -> Wei
 
 
 def unpack_weights(data: bytes, where: str) -> Weights:
-    """Weights out of a safetensors file.
+    """Weights from a safetensors file.
 
     Args:
         data: the file's bytes.
         where: its name, for messages.
 
     Raises:
-        ConfigError: it is corrupt, foreign or of another schema, or holds what is not finite.
+        ConfigError: it is corrupt, foreign or of another schema, or a number is not finite.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
     try:
-        told = _told(data)
-        _refuse_other_schema(told["schema_number"], where)
-        tensors, card = load(data), WeightsMetadata.model_validate(told)
+        found = _read_metadata(data)
+        _refuse_other_schema(found["schema_number"], where)
+        tensors, card = load(data), WeightsMetadata.model_validate(found)
     except (SafetensorError, KeyError, ValueError, ValidationError, TypeError, RecursionError) as error:
         why = " ".join(str(error).split())[:200]
         raise ConfigError(
@@ -165,22 +164,22 @@ def unpack_weights(data: bytes, where: str) -> Weights:
 
 
 def make_router_entry(card: WeightsMetadata, reference: str) -> dict[str, Any]:
-    """What a workflow's memory holds of a router: JSON, the bytes by reference."""
-    told = card.model_dump(mode="json", include={"head", "sampling", "embedder", "pool", "updates"})
-    return {"weights": reference, **told}
+    """The memory entry of a router: JSON, with its bytes by reference."""
+    metadata = card.model_dump(mode="json", include={"head", "sampling", "embedder", "pool", "updates"})
+    return {"weights": reference, **metadata}
 
 
 def refuse_other_pool(card: WeightsMetadata, pool: Sequence[Agent], embedder: str, *, transfer: bool = False) -> None:
-    """Check that weights were trained for a pool; one that has only grown since needs no new weights.
+    """Check that weights were trained for a pool; a pool that has only grown since needs no new weights.
 
     Args:
         card: of the weights.
         pool: the agents to choose from.
-        embedder: name of the one whose vectors the head will read.
-        transfer: whether another pool is wanted (D10).
+        embedder: name of the embedder of the runs.
+        transfer: whether another pool is allowed (D10).
 
     Raises:
-        ConfigError: the embedder is another one; or, without `transfer`, agents are missing or read otherwise.
+        ConfigError: the embedder is another one; or, without `transfer`, agents are missing or changed.
     """
     if card.embedder != embedder:
         raise ConfigError(f"the weights read vectors of {card.embedder}, not of {embedder}; choose that embedder")
@@ -194,7 +193,7 @@ def refuse_other_pool(card: WeightsMetadata, pool: Sequence[Agent], embedder: st
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, or a process after a kill, sees the old bytes or the new ones, never half.
+    """Write a file so that readers see the old bytes or the new ones, never half, also after a kill.
 
     Raises:
         ConfigError: it cannot be written.
@@ -220,7 +219,7 @@ def read_weights(path: Path) -> Weights:
     """Weights from a file.
 
     Raises:
-        ConfigError: it cannot be read, or as `unpacked`.
+        ConfigError: it cannot be read, or as `unpack_weights`.
     """
     try:
         data = path.read_bytes()
@@ -229,8 +228,8 @@ def read_weights(path: Path) -> Weights:
     return unpack_weights(data, str(path))
 
 
-def _told(data: bytes) -> dict[str, Any]:
-    """What a file says of itself, read before anything else of it; a newer one may hold what cannot be read here."""
+def _read_metadata(data: bytes) -> dict[str, Any]:
+    """Metadata of a file, read first, as the rest of a newer file may be unreadable here."""
     length = int.from_bytes(data[:8], "little")
     found = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["selfwire"])
     if not isinstance(found, dict):

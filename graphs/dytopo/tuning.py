@@ -1,4 +1,4 @@
-"""The evolver that fits tau and K_in: it runs other settings on questions that the present one has been put to."""
+"""Fits tau and K_in: runs other settings on the questions of the current one's trajectories."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import sum_usages
 from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.tuning import (
     Setting,
     Trial,
@@ -19,17 +20,16 @@ from selfwire.evolvers.dytopo.tuning import (
     with_setting,
 )
 from selfwire.evolvers.trace_text import gather_all
-from selfwire.graphs.dytopo.method import Dytopo
-from selfwire.graphs.method_protocol import TrajectoryGrader
+from selfwire.graphs.method_protocol import Solver, TrajectoryGrader
 
 
 class Tuning(FrozenModel):
-    """What tuning came to.
+    """Result of tuning.
 
     Args:
-        workflow: runs with the chosen setting from now on; its agents are those that were given.
+        workflow: the given one, with the chosen setting.
         chosen: tau and K_in.
-        trials: every setting that was tried, the present one first; none where nothing could be compared.
+        trials: of all tried settings, the current one first; none without graded trajectories.
     """
 
     workflow: Workflow
@@ -38,7 +38,8 @@ class Tuning(FrozenModel):
 
 
 async def tune_workflow(
-    dytopo: Dytopo,
+    solver: Solver,
+    config: DytopoConfig,
     workflow: Workflow,
     trajectories: Sequence[Trajectory],
     grade: TrajectoryGrader,
@@ -47,38 +48,39 @@ async def tune_workflow(
     settings: Sequence[Setting] | None = None,
     at_once: int = 8,
 ) -> Tuning:
-    """Fit tau and K_in to tasks; a setting changes only where another one scores higher.
+    """Fit tau and K_in to tasks; the setting changes only if another one scores higher.
 
     Args:
-        dytopo: the wired method.
+        solver: runs the team.
+        config: its config.
         workflow: the team.
-        trajectories: its graded runs with the present setting; those that were not graded teach nothing.
+        trajectories: its runs with the current setting; those without a grade teach nothing.
         grade: grades the runs with other settings.
-        scope: place of the trials; a task draws alike in every trial, and what is the same is asked once.
-        settings: what is tried beside the present one; by default what the config says.
-        at_once: how many tasks run at the same time.
+        scope: of the trials; a task draws alike in every trial, and equal calls are made once.
+        settings: tried beside the current one; by default as the config says.
+        at_once: tasks that run at the same time.
 
     Raises:
         BudgetError, OutageError: the trials must stop.
     """
-    now = get_current_setting(workflow, dytopo.config)
-    known = [done for done in trajectories if done.feedback is not None]
-    if not known:
+    now = get_current_setting(workflow, config)
+    graded = [done for done in trajectories if done.feedback is not None]
+    if not graded:
         return Tuning(workflow=workflow, chosen=now)
     if settings is None:
-        settings = find_neighbours(now) if dytopo.config.search == "near" else make_grid()
-    questions, trials = [done.question for done in known], [_trial(now, known)]
+        settings = find_neighbours(now) if config.search == "near" else make_grid()
+    questions, trials = [done.question for done in graded], [_make_trial(now, graded)]
     for setting in dict.fromkeys(settings):
         if setting != now:
             candidate = with_setting(workflow, setting)
-            trials.append(_trial(setting, await _runs(dytopo, candidate, questions, grade, scope, at_once)))
+            trials.append(_make_trial(setting, await _run_batch(solver, candidate, questions, grade, scope, at_once)))
     chosen = choose_best(trials, now)
     kept = workflow if chosen == now else with_setting(workflow, chosen).with_lineage(workflow, ())
     return Tuning(workflow=kept, chosen=chosen, trials=tuple(trials))
 
 
-async def _runs(
-    dytopo: Dytopo,
+async def _run_batch(
+    solver: Solver,
     workflow: Workflow,
     questions: Sequence[Question],
     grade: TrajectoryGrader,
@@ -90,12 +92,12 @@ async def _runs(
     async def one(question: Question) -> Trajectory:
         async with places:
             place = scope.at(task=question.id)
-            return await grade(await dytopo.solve(workflow, question, scope=place), place)
+            return await grade(await solver.solve(workflow, question, scope=place), place)
 
     return await gather_all(one(question) for question in questions)
 
 
-def _trial(setting: Setting, runs: Sequence[Trajectory]) -> Trial:
+def _make_trial(setting: Setting, runs: Sequence[Trajectory]) -> Trial:
     return Trial(
         setting=setting,
         scores=tuple(done.feedback.score if done.feedback else None for done in runs),

@@ -28,35 +28,35 @@ CACHED = 64
 
 @dataclass
 class _ActiveWorkers:
-    """Those who speak at this moment: LangGraph cancels the others when one worker stops the run."""
+    """Workers whose turn is running: LangGraph cancels them when one worker stops the run."""
 
     busy: int = 0
-    silent: asyncio.Event = field(default_factory=asyncio.Event)
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def speaking(self) -> AsyncIterator[None]:
-        """Hold an error back until the others are done, so that what they say is paid for once and kept."""
+    async def turn(self) -> AsyncIterator[None]:
+        """Hold an error back until the other turns end, so that these are paid for once and kept."""
         self.busy += 1
-        self.silent.clear()
-        await asyncio.sleep(0)  # everybody is counted before anybody is done
+        self.idle.clear()
+        await asyncio.sleep(0)  # all workers are counted before the first one ends
         try:
             yield
         except SelfwireError:
-            self._done()
-            await self.silent.wait()
-            await asyncio.sleep(0)  # LangGraph notes down what they said
+            self._leave()
+            await self.idle.wait()
+            await asyncio.sleep(0)  # LangGraph writes down their turns
             raise
-        self._done()
+        self._leave()
 
-    def _done(self) -> None:
+    def _leave(self) -> None:
         self.busy -= 1
         if not self.busy:
-            self.silent.set()
+            self.idle.set()
 
 
 @dataclass(frozen=True)
 class RoundRun:
-    """What a round runs with.
+    """Input of a round.
 
     Attributes:
         team: asks the models.
@@ -66,7 +66,7 @@ class RoundRun:
         memories: by worker.
         domain: who answers and who checks.
         scope: place of the round; its visit is the round's number.
-        fellows: who speaks at this moment.
+        active: workers whose turn is running.
     """
 
     team: Team
@@ -76,7 +76,7 @@ class RoundRun:
     memories: Mapping[Id, Memory]
     domain: Domain
     scope: Scope
-    fellows: _ActiveWorkers = field(default_factory=_ActiveWorkers, repr=False)
+    active: _ActiveWorkers = field(default_factory=_ActiveWorkers, repr=False)
 
     @cached_property
     def _roster(self) -> dict[Id, str]:
@@ -87,14 +87,14 @@ class RoundRun:
         return "\n".join(line for name, line in self._roster.items() if name != worker)
 
 
-def _joined(said: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+def _merge_turns(said: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     return {**said, **more}
 
 
 class RoundState(TypedDict):
-    """What workers said as JSON, by worker; the underscore keeps the name apart from theirs."""
+    """Turns as JSON by worker; the underscore keeps the name apart from workers' ids."""
 
-    _said: Annotated[dict[str, Any], _joined]
+    _said: Annotated[dict[str, Any], _merge_turns]
 
 
 Workers = CompiledStateGraph[RoundState, RoundRun, RoundState, RoundState]
@@ -112,14 +112,14 @@ def compile_workers(names: tuple[Id, ...]) -> Workers:
 
 
 async def run_workers(run: RoundRun, config: RunnableConfig | None = None) -> list[dict[str, Any]]:
-    """Let every worker speak once, all at the same moment: what they `Said`, in agent order and as JSON.
+    """Run one turn of every worker, all at the same time: each `WorkerTurn` in agent order, as JSON.
 
     Args:
-        run: what the round runs with.
-        config: LangGraph's; inside a node of another graph it is taken over by itself.
+        run: input of the round.
+        config: LangGraph's; inside a node of another graph it is inherited.
 
     Raises:
-        BudgetError, OutageError: the run must stop; workers that are done are not asked again on resume.
+        BudgetError, OutageError: the run must stop; a resume repeats no finished turn.
     """
     names = tuple(agent.id for agent in get_members(run.workflow))
     state = await compile_workers(names).ainvoke({"_said": {}}, config, context=run)
@@ -139,8 +139,8 @@ class _Worker(Runnable[RoundState, dict[str, Any]]):
         run = get_runtime(RoundRun).context
         if not isinstance(run, RoundRun):
             raise ConfigError("workers run in a context; call run_workers")
-        async with run.fellows.speaking():
-            said = await run.team.turn(
+        async with run.active.turn():
+            turn = await run.team.turn(
                 run.workflow.agents_by_id[self.worker],
                 run.question,
                 run.goal,
@@ -149,4 +149,4 @@ class _Worker(Runnable[RoundState, dict[str, Any]]):
                 run.domain,
                 scope=run.scope.at(node=self.worker),
             )
-        return {"_said": {self.worker: said.model_dump(mode="json")}}
+        return {"_said": {self.worker: turn.model_dump(mode="json")}}

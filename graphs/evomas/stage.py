@@ -2,7 +2,7 @@
 
     task_state -> every agent of layer 1 -> every agent of layer 2 -> ... -> outcome
 
-The two ends call no model: the first hands the full state on, the last puts the answers of the last layer together.
+The two ends call no model: the first passes the full state on, the last joins the answers of the last layer.
 """
 
 import re
@@ -22,7 +22,6 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.pool import EARLY_EXIT
 from selfwire.evolvers.evomas.state import TaskState, format_state
 from selfwire.graphs.agent_node import TeamContext
-from selfwire.graphs.routers import route_to_all
 from selfwire.graphs.team import run_team
 
 STATE, OUTCOME = "task_state", "outcome"
@@ -36,13 +35,13 @@ MOST_SOURCES = 10
 
 
 def make_layered_topology(layers: Sequence[Sequence[str]]) -> Topology:
-    """G_t with its two ends: consecutive layers are fully joined.
+    """G_t with its two ends; consecutive layers are fully connected.
 
     Args:
         layers: agent ids, at least one layer and none of them empty.
 
     Raises:
-        ConfigError: an agent is called as one of the ends, so that it would never run.
+        ConfigError: an agent has the id of an end, so that it would never run.
     """
     if taken := sorted({agent for layer in layers for agent in layer} & {STATE, OUTCOME}):
         raise ConfigError(f"{' and '.join(taken)} is what an end of every stage is called; give the agent another id")
@@ -66,13 +65,13 @@ def make_layered_topology(layers: Sequence[Sequence[str]]) -> Topology:
 
 
 def make_whole_topology(workflow: Workflow, layers: int) -> Topology:
-    """What may be drawn: every agent of the pool in every layer."""
+    """All layers that may be drawn: every agent of the pool in every layer."""
     working = [agent.id for agent in workflow.agents if agent.id != EARLY_EXIT]
     return make_layered_topology([working or [EARLY_EXIT]] * layers)
 
 
 def place_agents(workflow: Workflow, layers: int) -> Workflow:
-    """The pool with a node for every place that an agent may have, and no edges, for whoever asks where agents are."""
+    """The pool with a node for every possible place of an agent and no edges, for the schema of the context."""
     drawn = make_whole_topology(workflow, layers)
     nodes = tuple(node for node in drawn.nodes if node.agent in workflow.agents_by_id)
     return workflow.replace(topology=Topology(nodes=nodes, entry=nodes[0].id, sink=nodes[0].id))
@@ -86,66 +85,60 @@ def node_id(layer: int, agent: str) -> str:
 
 @dataclass(frozen=True)
 class StageRun:
-    """What a stage is run with.
+    """Input of a stage.
 
     Attributes:
         workflow: the pool.
         question: the whole task.
         state: s_t.
         whole: off is the ablation without a task state.
-        acts: how agents act by kind; `worker` stands for kinds that are not named.
-        scope: place of the run; `visit` is the stage.
+        runners: how agents act, by kind; `worker` also runs kinds that are not among them.
+        scope: of the run; `visit` is the stage.
     """
 
     workflow: Workflow
     question: Question
     state: TaskState
     whole: bool
-    acts: dict[str, AgentRunner]
+    runners: dict[str, AgentRunner]
     scope: Scope
 
     async def play(self, layers: Sequence[Sequence[str]]) -> Trajectory:
         """Run the layers as a team; the trajectory's answer is the stage's outcome, its steps are the agents'."""
-        run = TeamContext(
-            question=self._asked(),
-            scope=self.scope,
-            agents={agent.id: agent for agent in (*self.workflow.agents, *ENDS)},
-            act=self._act,
-            router=route_to_all,
-            workflow=self.workflow.fingerprint,
-        )
+        agents = {agent.id: agent for agent in (*self.workflow.agents, *ENDS)}
+        run = TeamContext.of(self.workflow, self._make_question(), self.scope, self._act, agents=agents)
         done = await run_team(make_layered_topology(layers), run)
         return done.replace(steps=tuple(step for step in done.steps if step.agent not in (STATE, OUTCOME)))
 
-    def _asked(self) -> Question:
+    def _make_question(self) -> Question:
         current = self.state.current
         if not self.whole or current is None or current.goal == " ".join(self.question.input.split()):
             return self.question
-        told = f"{self.question.input}\n\nWork on this part of the task now, and on nothing else: {current.goal}"
-        return self.question.replace(input=told)
+        text = f"{self.question.input}\n\nWork on this part of the task now, and on nothing else: {current.goal}"
+        return self.question.replace(input=text)
 
     async def _act(self, agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         read = [message for message in inbox if message.text.strip()]
         if agent.id in (STATE, OUTCOME):
-            text = self._told() if agent.id == STATE else aggregate(read)
+            text = self._describe_state() if agent.id == STATE else aggregate(read)
             return Step(node=scope.node, agent=agent.id, visit=scope.visit, inbox=tuple(inbox), output=text)
         answers = [message for message in read if message.source != STATE]
         if not answers and agent.kind in ("ensemble", "refiner"):
             answers = self._artifacts(scope.node)
         context = [] if agent.kind == "ensemble" else self._context(scope.node)
-        act = self.acts.get(agent.kind, self.acts["worker"])
+        act = self.runners.get(agent.kind, self.runners["worker"])
         return mark_output(agent, await act(agent, question, (*context, *answers), scope=scope))
 
     def _context(self, node: str) -> list[Message]:
-        text = self._told()
+        text = self._describe_state()
         return [Message(source=STATE, target=node, text=text)] if text else []
 
     def _artifacts(self, node: str) -> list[Message]:
-        """Artifacts of completed subtasks, for agents that work on solutions and stand in layer 1."""
+        """Artifacts of completed subtasks, for agents of layer 1 that work on solutions."""
         done = self.state.completed if self.whole else ()
         return [Message(source=f"subtask-{one.id}", target=node, text=one.artifact) for one in done if one.artifact]
 
-    def _told(self) -> str:
+    def _describe_state(self) -> str:
         return format_state(self.state) if self.whole else ""
 
 
@@ -157,7 +150,7 @@ def aggregate(inbox: Sequence[Message]) -> str:
 
 
 def mark_output(agent: Agent, step: Step) -> Step:
-    """The step with what its agent must say of where the answer comes from, if it has not said so itself."""
+    """The step with the source of its answer, which the agent must name."""
     if step.error or not step.output.strip():
         return step
     if agent.kind == "knowledge" and not _OWN.search(step.output):
@@ -171,5 +164,5 @@ def find_sources(uses: Sequence[ToolUse]) -> tuple[str, ...]:
     """Addresses and numbered titles in tools' results; else the names of the tools that gave one."""
     good = [use for use in uses if not use.error]
     found = (match[1] or match[0] for use in good for match in _SOURCE.finditer(use.result))
-    told = tuple(dict.fromkeys(text.strip() for text in found))[:MOST_SOURCES]
-    return told or tuple(dict.fromkeys(use.name for use in good)) or ("none, as no tool gave a result",)
+    sources = tuple(dict.fromkeys(text.strip() for text in found))[:MOST_SOURCES]
+    return sources or tuple(dict.fromkeys(use.name for use in good)) or ("none, as no tool gave a result",)

@@ -1,6 +1,7 @@
 """HERA as LangGraph: `build` makes the graph, `graph` serves it, `state_graph.py` is the paper's figure.
 
-`method.py` is the method that the outer evolution calls, `learning.py` the nodes that learn.
+`method.py` is the method that the outer evolution calls, `nodes.py` has the nodes up to the rollout,
+`learning.py` those that learn.
 """
 
 from selfwire.graphs.hera.descriptor import DESCRIPTOR

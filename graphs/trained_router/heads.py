@@ -24,12 +24,12 @@ from selfwire.runtime.blobs import get_blob, put_blob
 if TYPE_CHECKING:
     from selfwire.evolvers.trained_router.head import RoutingHead
 
-HEADS = 8
-"""How many heads are kept; the oldest goes first."""
+HEADS_KEPT = 8
+"""Most heads that are kept; the oldest is dropped first."""
 
 
 class Heads:
-    """The heads that were built, by their weights."""
+    """Routing heads by their weights."""
 
     def __init__(self) -> None:
         self._heads: dict[tuple[str, str], tuple[WeightsMetadata | None, RoutingHead]] = {}
@@ -47,9 +47,9 @@ class Heads:
 
         Args:
             workflow: the pool, with weights in its memory if it was trained.
-            config: what an untrained head is.
+            config: of an untrained head.
             embedder: of states and agents.
-            trained: off leaves the weights aside.
+            trained: off ignores the weights.
             transfer: whether weights of another pool may be used.
 
         Raises:
@@ -58,22 +58,27 @@ class Heads:
         """
         entry = workflow.memory.get(ROUTER) if trained else None
         key = (str(entry), f"{embedder.name} {config!r}")
-        if key not in self._heads:
+        found = self._heads.get(key)
+        if found is None:
             dimensions = (await embedder.embed(["task"])).shape[1]
-            self._heads[key] = await asyncio.to_thread(_built, workflow, dimensions, config, trained)
-            for oldest in list(self._heads)[:-HEADS]:
-                del self._heads[oldest]
-        card, head = self._heads[key]
+            found = self._heads[key] = await asyncio.to_thread(_build_head, workflow, dimensions, config, trained)
+            for oldest in list(self._heads)[:-HEADS_KEPT]:
+                self._heads.pop(oldest, None)  # another thread may have removed it
+        card, head = found
         if card is not None:
             refuse_other_pool(card, workflow.agents, embedder.name, transfer=transfer)
         return head
 
 
+HEADS = Heads()
+"""The heads of this process."""
+
+
 def get_sampling(workflow: Workflow, config: RouterConfig) -> SamplingConfig:
-    """How layers are drawn: as the config says; where that is left at its defaults, as the router was trained.
+    """The sampling of the config; where it is the default, that of the router's training.
 
     Raises:
-        ConfigError: the workflow's memory says of its router what cannot be.
+        ConfigError: the router's entry in the workflow's memory cannot be read.
     """
     entry = workflow.memory.get(ROUTER)
     if not config.learned or config.sampling != SamplingConfig() or not isinstance(entry, Mapping):
@@ -86,7 +91,7 @@ def get_sampling(workflow: Workflow, config: RouterConfig) -> SamplingConfig:
 
 
 def load_weights(workflow: Workflow) -> Weights | None:
-    """The weights that a workflow's memory refers to; None if it was never trained.
+    """The weights that a workflow's memory refers to; None without any.
 
     Raises:
         ConfigError: they are corrupt.
@@ -102,7 +107,7 @@ def load_weights(workflow: Workflow) -> Weights | None:
 
 
 def refuse_unusable(workflow: Workflow, config: RouterConfig, embedder: str) -> None:
-    """Check that a pool's weights, if it has any and they will be asked, can route it; imports no torch.
+    """Check that a pool's weights, if it has any and runs will use them, can route it; imports no torch.
 
     Raises:
         ConfigError: they are corrupt, or of another pool or embedder.
@@ -114,11 +119,11 @@ def refuse_unusable(workflow: Workflow, config: RouterConfig, embedder: str) -> 
 
 
 def with_weights(workflow: Workflow, weights: Weights) -> Workflow:
-    """The workflow, routed by these weights from now on; their bytes are kept in this process until it is saved."""
+    """The workflow with these weights; this process keeps their bytes until it is saved."""
     return workflow.with_memory(**{ROUTER: make_router_entry(weights.card, put_blob(weights.packed))})
 
 
-def _built(
+def _build_head(
     workflow: Workflow, dimensions: int, config: HeadConfig, trained: bool
 ) -> tuple[WeightsMetadata | None, "RoutingHead"]:
     from selfwire.evolvers.trained_router.head import RoutingHead

@@ -1,4 +1,4 @@
-"""One update of the router that a workflow carries: workflow and episodes in, workflow with new weights out."""
+"""One update of a workflow's router: from workflow and episodes to the workflow with new weights."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from selfwire.evolvers.trained_router.weights import Weights, get_weights, refus
 from selfwire.graphs.trained_router.heads import get_sampling, load_weights, with_weights
 
 EPISODE = "episode"
-"""Where a trajectory's notes hold what its router decided."""
+"""Name of the note with the router's decisions in a trajectory."""
 
 
 async def update_router(
@@ -24,27 +24,29 @@ async def update_router(
     """Learn from a batch of episodes.
 
     Args:
-        workflow: that ran; its memory holds the weights and the optimiser's state, if it was trained before.
-        episodes: what its router decided, with rewards.
+        workflow: of the episodes; its memory holds the weights and the optimiser's state, if it was trained before.
+        episodes: decisions of its router, with rewards.
         config: of the runs.
         train: of the update.
         embedder: of states and agents.
 
     Returns:
-        The workflow with the new weights, these with the optimiser's state, and what the update saw.
+        The workflow with the new weights, the weights with the optimiser's state, and the record of the update.
 
     Raises:
         ConfigError: the weights cannot be used.
         ValueError: an episode names an unknown agent, or a gradient is not finite.
     """
     dimensions = (await embedder.embed(["task"])).shape[1]
-    learner = await asyncio.to_thread(_learner, workflow, config, train, embedder.name, dimensions)
+    learner = await asyncio.to_thread(_make_learner, workflow, config, train, embedder.name, dimensions)
     update = await learner.learn(episodes, workflow.agents, embedder)
     weights = get_weights(learner, workflow.agents, embedder.name)
     return with_weights(workflow, weights), weights, update
 
 
-def _learner(workflow: Workflow, config: RouterConfig, train: TrainConfig, embedder: str, dimensions: int) -> Learner:
+def _make_learner(
+    workflow: Workflow, config: RouterConfig, train: TrainConfig, embedder: str, dimensions: int
+) -> Learner:
     from selfwire.evolvers.trained_router.head import RoutingHead, get_device
 
     weights = load_weights(workflow)
@@ -64,22 +66,22 @@ def _learner(workflow: Workflow, config: RouterConfig, train: TrainConfig, embed
 
 
 def to_router_episode(trajectory: Trajectory) -> Episode | None:
-    """What a trajectory teaches the router: None if nothing was decided; without a reward after an error (D8).
+    """The episode of a trajectory: None without decisions; without a reward after an error (D8).
 
-    A failed agent is one too: what was chosen was not what ran. So are a planner or an evaluator that failed: the
-    run was cut short.
+    A failed agent is an error too, as the drawn agents were not those that ran. So is the status failure, as the run
+    was cut short.
     """
-    noted = trajectory.notes.get(EPISODE)
-    if noted is None:
+    note = trajectory.notes.get(EPISODE)
+    if note is None:
         return None
     failed = any(step.error for step in trajectory.steps) or trajectory.notes.get("status") == "failure"
     feedback = trajectory.feedback
     reward = None if trajectory.error is not None or failed or feedback is None else float(feedback.solved)
-    return Episode.model_validate(to_plain_json(noted)).replace(reward=reward)
+    return Episode.model_validate(to_plain_json(note)).replace(reward=reward)
 
 
 def add_pool_agent(workflow: Workflow, agent: Agent) -> Workflow:
-    """The workflow with one more agent in its pool, which the router can choose at once.
+    """The workflow with one more agent in its pool; the router can choose it at once.
 
     Raises:
         ValueError: the pool has an agent of that id.

@@ -1,4 +1,4 @@
-"""Who a router would choose: the selection probabilities of a workflow's head on states that were seen (Fig. 5, 7)."""
+"""Selection probabilities of a workflow's router on recorded states (Fig. 5, 7)."""
 
 import asyncio
 import math
@@ -24,8 +24,8 @@ class Selection(FrozenModel):
 
     Args:
         stage, layer: from 0.
-        probabilities: p by agent, masked ones left out.
-        chosen: who was drawn, in order.
+        probabilities: p by agent, without masked ones.
+        chosen: the drawn agents, in order.
     """
 
     stage: int
@@ -35,13 +35,13 @@ class Selection(FrozenModel):
 
 
 def read_decisions(trajectory: Trajectory) -> tuple[Decision, ...]:
-    """What a run's router decided, stage by stage; empty where nothing was noted."""
-    noted = trajectory.notes.get(EPISODE)
-    return Episode.model_validate(to_plain_json(noted)).decisions if noted else ()
+    """The decisions of a run's router, stage by stage; empty without a note."""
+    note = trajectory.notes.get(EPISODE)
+    return Episode.model_validate(to_plain_json(note)).decisions if note else ()
 
 
 def collect_selections(decisions: Sequence[Decision]) -> tuple[Selection, ...]:
-    """The probabilities that a run was drawn from."""
+    """The probabilities of a run's draws."""
     return tuple(
         Selection(stage=stage, layer=layer, probabilities=p, chosen=decision.layered.layers[layer])
         for stage, decision in enumerate(decisions)
@@ -52,23 +52,23 @@ def collect_selections(decisions: Sequence[Decision]) -> tuple[Selection, ...]:
 async def probe_router(
     workflow: Workflow, decisions: Sequence[Decision], config: RouterConfig, embedder: Embedder
 ) -> tuple[Selection, ...]:
-    """What a workflow's router makes of the same states, each layer after the same earlier layers.
+    """Probabilities of a workflow's router on recorded states, each layer after the same earlier layers.
 
     Args:
-        workflow: with its weights, such as a version from the middle of a training.
-        decisions: recorded from any run over the same pool; at least one.
+        workflow: with its weights, such as a version of a training.
+        decisions: of any run over the same pool; at least one.
         config: of the runs.
         embedder: of states and agents.
 
     Raises:
         ConfigError, LibraryError: the weights cannot be used or have not been loaded.
-        ValueError: there is no decision, or one names an agent that the pool lacks.
+        ValueError: there is no decision, or one names an agent that is not in the pool.
     """
     head = await Heads().head(workflow, config.head, embedder, transfer=config.transfer)
     agents = dict(zip(workflow.agents_by_id, await embed_pool(workflow.agents, embedder), strict=True))
     texts = [text for decision in decisions for text in row_texts(decision.rows, head.config)]
     batch = make_batch(decisions, agents, await embed_texts(texts, embedder), head.config)
-    shares = await asyncio.to_thread(_shares, head, batch, get_sampling(workflow, config).softness)
+    shares = await asyncio.to_thread(_compute_shares, head, batch, get_sampling(workflow, config).softness)
     return tuple(
         Selection(
             stage=stage,
@@ -83,7 +83,7 @@ async def probe_router(
     )
 
 
-def _shares(head: "RoutingHead", batch: Batch, softness: float) -> list[list[list[float]]]:
+def _compute_shares(head: "RoutingHead", batch: Batch, softness: float) -> list[list[list[float]]]:
     import torch
 
     with torch.no_grad():

@@ -1,9 +1,9 @@
 """The trained router for any team: it chooses among a node's successors.
 
-The state is the question, who decides, and what it answered; the agents to choose from are the successors' agents.
-A router is called where nothing can be awaited, so what a node answers is embedded as soon as it has answered. An
-edge to the sink always carries. An agent that joins the team can be chosen at once, as agents are read from their
-texts; so weights from another team are taken as they are.
+The state is the question, the deciding agent and its answer; the agents to choose from are the successors' agents.
+A router cannot await, so a node's answer is embedded right after the agent's turn. An edge to the sink always carries.
+A new agent of the team can be chosen at once, as the head reads agents' texts; for the same reason, weights of another
+team can be used as they are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from selfwire.evolvers.trained_router.choosers import PURPOSE, draw_layers, to_l
 from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow
 from selfwire.evolvers.trained_router.encoding import Vectors, embed_pool, embed_texts, row_texts
-from selfwire.graphs.trained_router.heads import Heads
+from selfwire.graphs.trained_router.heads import HEADS
 
 if TYPE_CHECKING:
     from selfwire.evolvers.trained_router.head import RoutingHead
@@ -31,13 +31,11 @@ SAMPLING = SamplingConfig(layers=1, width=2)
 """One layer at most two wide: the successors of one node."""
 SHOWN = 600
 """Characters of an answer that the router reads."""
-HEADS = Heads()
-"""Heads that were built for teams, by their weights."""
 
 
 @dataclass(frozen=True)
 class LearnedRouting:
-    """A router for one run of a team, and how its agents act so that the router can read their answers."""
+    """A router for one run of a team, and the runner that embeds its agents' answers for the router."""
 
     router: Router
     act: AgentRunner
@@ -52,15 +50,15 @@ async def make_learned_router(
     sampling: SamplingConfig = SAMPLING,
     untrained: HeadConfig = HeadConfig(),
 ) -> LearnedRouting:
-    """Wire the router of a workflow for one run on one question.
+    """Make the router of a workflow for one run on one question.
 
     Args:
         workflow: the team; its memory holds the weights, if it was trained.
-        question: that it runs on.
+        question: of the run.
         act: how agents act.
-        embedder: the one that the weights were trained with.
-        sampling: how successors are drawn.
-        untrained: what the head is where there are no weights.
+        embedder: of the weights' training.
+        sampling: of successors.
+        untrained: config of the head if there are no weights.
 
     Raises:
         ConfigError: the weights cannot be used.
@@ -68,26 +66,26 @@ async def make_learned_router(
     """
     head = await HEADS.head(workflow, untrained, embedder, transfer=True)
     rows = [text for agent in workflow.agents for text in to_state_rows(question, agent, "")]
-    seen = await embed_texts(row_texts(rows, head.config), embedder)
+    vectors = await embed_texts(row_texts(rows, head.config), embedder)
     agents = dict(zip(workflow.agents_by_id, await embed_pool(workflow.agents, embedder), strict=True))
 
-    async def heard(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+    async def act_and_embed(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         step = await act(agent, question, inbox, scope=scope)
-        seen.update(await embed_texts(row_texts(to_state_rows(question, agent, step.output), head.config), embedder))
+        vectors.update(await embed_texts(row_texts(to_state_rows(question, agent, step.output), head.config), embedder))
         return step
 
-    return LearnedRouting(_router(workflow, head, seen, agents, sampling), heard)
+    return LearnedRouting(_make_router(workflow, head, vectors, agents, sampling), act_and_embed)
 
 
 def to_state_rows(question: Question, agent: Agent, output: str) -> tuple[str, ...]:
-    """What the router reads where an agent decides."""
+    """The rows that the router reads after an agent's turn."""
     answered = " ".join(output.split())[:SHOWN]
-    told = (f"Question: {question.input}", f"Deciding: {agent.role or agent.id}")
-    return (*told, f"Answer so far: {answered}") if answered else told
+    rows = (f"Question: {question.input}", f"Deciding: {agent.role or agent.id}")
+    return (*rows, f"Answer so far: {answered}") if answered else rows
 
 
 def list_arms(workflow: Workflow, successors: Sequence[str]) -> dict[str, list[str]]:
-    """Nodes to choose by agent, the sink left out; an agent with several nodes is chosen for all of them."""
+    """Nodes to choose from by agent, without the sink; an agent with several nodes is chosen for all of them."""
     found: dict[str, list[str]] = {}
     for node in successors:
         if node != workflow.topology.sink:
@@ -96,12 +94,12 @@ def list_arms(workflow: Workflow, successors: Sequence[str]) -> dict[str, list[s
 
 
 def list_branches(workflow: Workflow) -> bool:
-    """Whether any node of the team leaves its router a choice."""
+    """Whether any node of the team gives its router a choice."""
     return any(len(list_arms(workflow, successors)) > 1 for successors in workflow.topology.successors.values())
 
 
 def to_team_episode(done: Trajectory, workflow: Workflow) -> Episode | None:
-    """What a run teaches the router that routed it: a decision per node that had a choice; None without one."""
+    """The episode of a run for its router: a decision per node with a choice; None without any."""
     found = []
     for step in done.steps:
         choices = list_arms(workflow, workflow.topology.successors.get(step.node, ()))
@@ -114,10 +112,10 @@ def to_team_episode(done: Trajectory, workflow: Workflow) -> Episode | None:
     return Episode(decisions=tuple(found)) if found else None
 
 
-def _router(
+def _make_router(
     workflow: Workflow,
     head: "RoutingHead",
-    seen: Mapping[str, Vectors],
+    vectors: Mapping[str, Vectors],
     agents: Mapping[str, Vectors],
     sampling: SamplingConfig,
 ) -> Router:
@@ -126,7 +124,7 @@ def _router(
         if len(choices) < 2:
             return Routing(chosen=successors, why="there is nothing to choose")
         texts = row_texts(to_state_rows(known.question, workflow.agent_at(node), known.output), head.config)
-        state = np.stack([seen[text] for text in texts])[None]
+        state = np.stack([vectors[text] for text in texts])[None]
         drawn = draw_layers(
             head,
             state,

@@ -1,4 +1,4 @@
-"""Router training as a plain loop that can be resumed: collect episodes, update, keep the weights, save versions."""
+"""Router training as a loop that can be resumed: collect episodes, update, keep the weights, save versions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,7 +21,7 @@ from selfwire.graphs.trained_router.learning import to_router_episode, update_ro
 
 PHASE = "train"
 UPDATE = "update"
-"""Names the journal's notes of what each update saw: `update/1`, `update/2`, ..."""
+"""Prefix of the journal's notes of updates: `update/1`, `update/2`, ..."""
 
 Save = Callable[[Workflow, int], Awaitable[None]]
 """Saves a version of the workflow after an update."""
@@ -30,14 +30,13 @@ Progress = Callable[[Update], None]
 
 @dataclass(frozen=True)
 class Training:
-    """What a training needs.
+    """A router training.
 
     Attributes:
         run: its name.
         seed: of everything drawn.
-        ground: where episodes are run and graded, through the journal.
-        play: runs a question several times; its trajectories note what the router decided.
-        samples: how many trajectories `play` gives per question.
+        ground: runs and grades episodes, through the journal.
+        play: runs a question several times; its trajectories note the router's decisions.
         tasks: to learn from.
         config: of the runs.
         train: of the updates.
@@ -50,7 +49,6 @@ class Training:
     seed: int
     ground: RolloutContext
     play: RolloutFn
-    samples: int
     tasks: Sequence[Task]
     config: RouterConfig
     train: TrainConfig
@@ -64,44 +62,44 @@ class Training:
         on_update: Progress = lambda update: None,
         on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
     ) -> Workflow:
-        """Train, or go on with the training that the state file is of.
+        """Train, or continue the training of the state file.
 
-        A kill loses at most one update, whose calls are replayed from the journal: the weights come out the same.
+        A kill loses at most one update, whose calls are replayed from the journal, so the weights come out the same.
 
         Args:
-            workflow: to begin with, the same one when it goes on; it may be trained already.
-            on_update: told of every update.
-            on_episode: told of every trajectory.
+            workflow: to start from, the same one when it continues; it may be trained already.
+            on_update: called with every update.
+            on_episode: called with every trajectory.
 
         Returns:
-            The workflow with its trained weights, the optimiser's state left out.
+            The workflow with its trained weights, without the optimiser's state.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped and can be resumed.
-            ConfigError: the state file or the weights cannot be used, or the runs ask no router.
-            ValueError: the device is not there.
+            ConfigError: the state file or the weights cannot be used, or the runs use no router.
+            ValueError: there is no such device.
         """
-        await asyncio.to_thread(_checked_device, self.train.device)
-        before, done = await asyncio.to_thread(_updates, workflow), 0
+        await asyncio.to_thread(_check_device, self.train.device)
+        before, done = await asyncio.to_thread(_count_updates, workflow), 0
         if await asyncio.to_thread(self.state.exists):
             weights = await asyncio.to_thread(read_weights, self.state)
             workflow, done = with_weights(workflow, weights), weights.card.updates - before
             await self._keep(workflow, done)
         for number in range(done, self.train.updates):
-            episodes = await self._collected(workflow, number, on_episode)
+            episodes = await self._collect(workflow, number, on_episode)
             workflow, weights, update = await update_router(workflow, episodes, self.config, self.train, self.embedder)
             update = update.replace(number=number + 1)  # of this training; the weights count earlier ones too
             await self.ground.journal.put_note(f"{UPDATE}/{update.number}", update.model_dump(mode="json"))
             await asyncio.to_thread(write_atomically, self.state, weights.packed)
             await self._keep(workflow, number + 1)
             on_update(update)
-        return _slim(workflow)
+        return _drop_optimiser(workflow)
 
-    async def _collected(
+    async def _collect(
         self, workflow: Workflow, number: int, on_episode: Callable[[Trajectory], None]
     ) -> list[Episode]:
         scope = Scope(run=self.run, seed=self.seed, iteration=number, phase=PHASE)
-        wanted = batch_tasks(self.train.batch, self.samples, len(self.tasks))
+        wanted = batch_tasks(self.train.batch, self.config.samples, len(self.tasks))
         drawn = scope.random("tasks").permutation(len(self.tasks))[:wanted]
         tasks = [self.tasks[int(index)] for index in drawn]
         found = await collect_rollouts(self.ground, self.play, workflow, tasks, scope, on_episode)
@@ -111,28 +109,28 @@ class Training:
         return episodes
 
     async def _keep(self, workflow: Workflow, done: int) -> None:
-        """Save a version if one is due; saving the same one again changes nothing."""
+        """Save a version if one is due; saving it twice changes nothing."""
         if done and (done % self.train.checkpoint_every == 0 or done == self.train.updates):
-            await self.save(_slim(workflow), done)
+            await self.save(_drop_optimiser(workflow), done)
 
 
 def batch_tasks(episodes: int, samples: int, tasks: int) -> int:
-    """How many tasks an update draws, none of them twice, for about so many episodes: at least one, at most all."""
+    """Number of different tasks that an update draws for about so many episodes: at least one, at most all."""
     return min(tasks, max(1, episodes // samples))
 
 
-def _checked_device(name: str) -> None:
+def _check_device(name: str) -> None:
     from selfwire.evolvers.trained_router.head import get_device
 
     get_device(name)  # before any run is paid for
 
 
-def _updates(workflow: Workflow) -> int:
-    """How often the weights that a training begins with were updated by others."""
+def _count_updates(workflow: Workflow) -> int:
+    """Updates of the weights that a training starts with."""
     weights = load_weights(workflow)
     return 0 if weights is None else weights.card.updates
 
 
-def _slim(workflow: Workflow) -> Workflow:
+def _drop_optimiser(workflow: Workflow) -> Workflow:
     weights = load_weights(workflow)
     return workflow if weights is None else with_weights(workflow, weights.without_optimiser())

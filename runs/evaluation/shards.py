@@ -7,7 +7,7 @@ from pathlib import Path
 from selfwire.runs.evaluation.run import ROWS
 from selfwire.runs.evaluation.systems import TRIVIAL
 from selfwire.runs.folders import JOURNAL, PARTS, get_runs_folder
-from selfwire.runtime.journal_merge import copy_rows
+from selfwire.runtime.journal_file import copy_rows
 from selfwire.runtime.lease import Lease
 
 

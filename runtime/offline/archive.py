@@ -1,7 +1,7 @@
-"""The archive family: what each skill does in one step on questions over a corpus of documents.
+"""The archive family: one step of each skill on questions about a corpus of documents.
 
 Agents exchange plain lines: `Part 1: question`, `Passage: title | text`, `Fact: question = value`,
-`Conclusion: value`. Each skill adds one sort of line; the final answer is read off them.
+`Conclusion: value`. Each skill adds one sort of line; the final answer is read from them.
 """
 
 import re
@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"^(?:\[\d+\]|\d+\.) *")
 
 
 def look_up(work: SkillInput) -> SkillOutput | None:
-    """One round of searches, one for every open question that names its subject; then hand on the passages."""
+    """One search per open question that names its subject; then pass on the passages."""
     if work.results:
         return SkillOutput(
             notes=tuple(dict.fromkeys(note for result in work.results for note in _passages(result.text)))
@@ -33,7 +33,7 @@ def look_up(work: SkillInput) -> SkillOutput | None:
 
 
 def read(work: SkillInput) -> SkillOutput | None:
-    """One fact per open question whose passage is at hand."""
+    """One fact per open question with a passage."""
     passages = [
         line.removeprefix("Passage: ").partition(" | ")[::2] for line in work.lines if line.startswith("Passage: ")
     ]
@@ -65,18 +65,18 @@ def split(work: SkillInput) -> SkillOutput | None:
 
 
 def compare(work: SkillInput) -> SkillOutput | None:
-    """Set two values side by side and name the one that is asked for."""
+    """Compare two values and name the one that the question asks for."""
     question = language.find_question(work.task)
     found, names = _pair(work), language.options(question)
     if found is None or names is None or not all(_number(value) is not None for value in found):
         return None
     wants_more = bool(re.search(r"\b(?:later|more)\b", question))
     more = (_number(found[1]) or 0) > (_number(found[0]) or 0)
-    return _concluded(names[(more == wants_more) != work.slip])
+    return _conclude(names[(more == wants_more) != work.slip])
 
 
 def intersect(work: SkillInput) -> SkillOutput | None:
-    """Name what stands on both of two lists."""
+    """Name the common entries of two lists."""
     found = _pair(work)
     if found is None or " both " not in language.find_question(work.task):
         return None
@@ -84,11 +84,11 @@ def intersect(work: SkillInput) -> SkillOutput | None:
     common = [name for name in first if name in second]
     if work.slip:
         common = [work.rng.choice(first)]
-    return _concluded(" and ".join(common)) if common else None
+    return _conclude(" and ".join(common)) if common else None
 
 
 def overlap(work: SkillInput) -> SkillOutput | None:
-    """Lay two periods over each other and give the length of what they share, in years."""
+    """The length of the overlap of two periods, in years."""
     found = _pair(work)
     if found is None:
         return None
@@ -97,7 +97,7 @@ def overlap(work: SkillInput) -> SkillOutput | None:
         return None
     start, end = max(int(span[0]) for span in spans), min(int(span[1]) for span in spans)
     years = max(0, end - start)
-    return _concluded(str(years + work.rng.choice((1, 2)) if work.slip else years))
+    return _conclude(str(years + work.rng.choice((1, 2)) if work.slip else years))
 
 
 def count(work: SkillInput) -> SkillOutput | None:
@@ -108,11 +108,11 @@ def count(work: SkillInput) -> SkillOutput | None:
         return None
     first, second = (set(language.format_list(value)) for value in found)
     number = len(first - second) if "but not" in question else len(first | second)
-    return _concluded(str(number + work.rng.choice((-1, 1)) if work.slip else number))
+    return _conclude(str(number + work.rng.choice((-1, 1)) if work.slip else number))
 
 
 def answer(work: SkillInput) -> str:
-    """All notes that others can use, and the answer as the last line."""
+    """The notes that others can use, and the answer as the last line."""
     open_questions = _open(work)
     keep = [line for line in work.lines if re.match(r"(?:Part \d|Fact|Conclusion|Remark|Idea)\b", line)]
     passages = [line for line in work.lines if line.startswith("Passage: ")]
@@ -142,7 +142,7 @@ def missing(evidence: CriticView) -> tuple[str, ...]:
 
 
 def concepts(task: str) -> tuple[str, ...]:
-    """What the question is about: its form, then the skills that such a form calls for."""
+    """The form of the question, then the skills that this form needs."""
     question = language.find_question(task)
     if needed := _combining(question):
         return f"{needed} question", "lookup", "decomposition", needed
@@ -152,13 +152,13 @@ def concepts(task: str) -> tuple[str, ...]:
 
 
 def parallel(task: str) -> float:
-    """High for questions of two independent parts, low where one part needs the other's answer."""
+    """High for questions of two independent parts, low if one part needs the other's answer."""
     parts = language.parts_of(language.find_question(task))
     return 0.2 if not parts else 0.3 if any("[1]" in part for part in parts) else 0.8
 
 
 def is_archive_question(task: str) -> bool:
-    """Whether the task is a question of a form that the archive's language has."""
+    """Whether the task is a question in the archive's language."""
     question = language.find_question(task)
     return language.parse_question(question) is not None or bool(language.parts_of(question))
 
@@ -208,7 +208,7 @@ def _parts_in(lines: tuple[str, ...]) -> Mapping[int, str]:
 
 
 def _facts(work: SkillInput) -> Mapping[str, str]:
-    """The value most often noted for each question, the earliest among equals."""
+    """The most frequent value for each question, the earliest of several."""
     return _facts_in(work.lines)
 
 
@@ -222,7 +222,7 @@ def _facts_in(lines: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def _questions(work: SkillInput) -> list[str]:
-    """The questions to look into, with what is known put in for [1]; the task's own if nobody split it."""
+    """The parts of the question, with the known answer in place of [1]; the whole question if it is not split."""
     parts, facts = _parts(work), _facts(work)
     if not parts:
         return [language.find_question(work.task)]
@@ -261,15 +261,15 @@ def _number(value: str) -> int | None:
     return int(digits) if digits.isdigit() else None
 
 
-def _concluded(value: str) -> SkillOutput:
+def _conclude(value: str) -> SkillOutput:
     return SkillOutput(notes=(f"Conclusion: {value}",))
 
 
 def _result(work: SkillInput) -> str | None:
-    """The conclusion most often drawn; else the value of the last hop."""
-    drawn = Counter(line.removeprefix("Conclusion: ") for line in work.lines if line.startswith("Conclusion: "))
-    if drawn:
-        return drawn.most_common(1)[0][0]
+    """The most frequent conclusion; else the value of the last hop."""
+    conclusions = Counter(line.removeprefix("Conclusion: ") for line in work.lines if line.startswith("Conclusion: "))
+    if conclusions:
+        return conclusions.most_common(1)[0][0]
     parts = _parts(work)
     if parts and "[1]" not in parts[max(parts)]:
         return None

@@ -1,4 +1,4 @@
-"""What the offline model understands of English: simple questions, nested ones, and sentences that state facts."""
+"""The English that the offline model understands: simple and nested questions, and sentences that state facts."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Relation:
     """A fact that sentences state and simple questions ask for.
 
     Attributes:
-        name: what it is called.
+        name: name of the relation.
         questions: expressions with the groups `subject` and, for some, `other`.
         sentences: expressions whose first groups are the value; `{other}` stands for the question's `other`.
     """
@@ -27,7 +27,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class ParsedQuestion:
-    """A simple question, understood."""
+    """A parsed simple question."""
 
     relation: Relation
     subject: str
@@ -125,7 +125,7 @@ def find_question(task: str) -> str:
 
 @lru_cache(maxsize=4096)
 def parse_question(question: str) -> ParsedQuestion | None:
-    """A simple question taken apart; None if it is none, or hides another question."""
+    """Parse a simple question; None if it is not one, or contains another question."""
     if _NESTED.search(question):
         return None
     text = question.strip().rstrip("?")
@@ -154,7 +154,7 @@ def parts_of(question: str) -> tuple[str, ...]:
 
 
 def options(question: str) -> tuple[str, str] | None:
-    """The two things that a question sets side by side as `, A or B?`."""
+    """The two options of a question that ends with `, A or B?`."""
     found = re.search(r", (.+) or (.+)\?$", question)
     return (found[1], found[2]) if found else None
 

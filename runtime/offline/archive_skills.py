@@ -1,4 +1,4 @@
-"""The skills that questions over documents call for, and how instructions switch them on."""
+"""The skills for questions about documents, and the instructions that activate them."""
 
 from selfwire.runtime.offline.skills import Skill
 

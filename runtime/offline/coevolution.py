@@ -1,15 +1,15 @@
-"""Critics of a team that is judged and rewired while it works: checklist, verdict, contributions, coach, births.
+"""Critics of a team that changes while it works: checklist, verdict, contributions, refinement, slow update.
 
 They know the symptoms of a task's family: a step that the work does not show, an answer that leaves the task
-open. A wrong answer without a symptom passes, as it would with any judge that does not know the right one.
+open. A wrong answer without a symptom passes, as with any judge that does not know the right one.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from selfwire.runtime.offline import plain
-from selfwire.runtime.offline.critic_input import Critic, CriticInput
+from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.skills import PLACES, CriticView
 from selfwire.runtime.offline.vocabulary import find_skills
 
@@ -29,7 +29,7 @@ _USELESS = frozenset(skill.name for skill in plain.SKILLS)
 
 
 def checklist(brief: CriticInput) -> dict[str, Any]:
-    """What can be asked of any answer; now and then an item is turned round."""
+    """Criteria for any answer; sometimes one is replaced by a useless one."""
     items = [{"criterion": criterion, "operator": operator} for criterion, operator in ITEMS]
     if brief.errs("checklist", share=0.1):
         items[2] = {"criterion": "The answer is short.", "operator": "correctness"}
@@ -37,7 +37,7 @@ def checklist(brief: CriticInput) -> dict[str, Any]:
 
 
 def verdict(brief: CriticInput) -> dict[str, Any]:
-    """Every criterion by symptoms; at the error rate a missing step is overlooked, or missed where it is there."""
+    """Judge each criterion by symptoms; at the error rate a missing step is overlooked, or an existing one not seen."""
     lines = [line for line in brief["checklist"].split("\n") if line.strip()]
     open_ = not brief["answer"].strip() or bool(_OPEN.search(brief["answer"]))
     missing = bool(brief.family.missing(CriticView(brief["task"], brief["trace"]))) != brief.errs("verdict")
@@ -47,7 +47,7 @@ def verdict(brief: CriticInput) -> dict[str, Any]:
 
 
 def contributions(brief: CriticInput) -> dict[str, Any]:
-    """By what each agent noted that nobody had noted before it; repeating is worth little."""
+    """Score agents by their new notes; repeating others is worth little."""
     final, seen, scores = _last_answer(brief["answer"]), set[str](), []
     decided = False
     for block in _blocks(brief["agents"]):
@@ -67,7 +67,7 @@ def contributions(brief: CriticInput) -> dict[str, Any]:
 
 
 def refinement(brief: CriticInput) -> dict[str, Any]:
-    """A step that does not show in what the agent read and did, if its prompt has a place for it."""
+    """Add a step that the agent's work does not show, if its prompt has a free place."""
     has = find_skills(brief["role"])
     found = brief.family.missing(CriticView(brief["task"], brief["work"]))
     wanted = [skill for skill in found if skill not in has]
@@ -77,12 +77,12 @@ def refinement(brief: CriticInput) -> dict[str, Any]:
         return {"errors": "", "plan": "Do the same again.", "kind": "memory", "update": ""}
     if len(has) >= PLACES:
         return {"errors": "A step is missing.", "plan": "Leave it to somebody else.", "kind": "memory", "update": ""}
-    update = brief.worded(brief.pick("step", wanted))
+    update = brief.phrase(brief.pick("step", wanted))
     return {"errors": "A step is missing.", "plan": "Take it.", "kind": "prompt", "update": update}
 
 
 def slow_update(brief: CriticInput) -> dict[str, Any]:
-    """A newborn for a step that nobody takes, in the place of whoever helps least; else a path to the sink."""
+    """A new agent for a missing step, in place of the weakest one; else an edge to the sink."""
     sink, entry = _end(brief["graph"], "sink"), _end(brief["graph"], "entry")
     others = [block for block in _blocks(brief["agents"]) if block.name != sink]
     wanted = list(brief.missing[:PLACES])
@@ -92,7 +92,7 @@ def slow_update(brief: CriticInput) -> dict[str, Any]:
     pairs, edits = [], []
     if wanted:
         dead = brief.pick("death", [block.name for block in weak]) if weak else None
-        newborn = _newborn(brief, wanted)
+        newborn = _describe_agent(brief, wanted)
         pairs.append({"v_dead": dead, "v_new": newborn})
         if dead is None:
             edits += [_edge(entry, newborn["role"]), _edge(newborn["role"], sink)]
@@ -114,7 +114,7 @@ class _Block(NamedTuple):
 
 
 def _is_true(line: str, open_: bool, incomplete: bool) -> bool:
-    """A criterion by its words; what is said against the answer is true where it has symptoms."""
+    """Judge a criterion by its words; one against the answer is true if there are symptoms."""
     text = line.lower()
     if re.search(r"\(contradiction\)", text):
         return open_ or incomplete
@@ -149,11 +149,11 @@ def _end(graph: str, name: str) -> str:
     return found[1] if found else ""
 
 
-def _newborn(brief: CriticInput, wanted: Sequence[str]) -> dict[str, Any]:
+def _describe_agent(brief: CriticInput, wanted: Sequence[str]) -> dict[str, Any]:
     taken = wanted[: PLACES if brief.chance("two steps", 0.5) else 1]
     offered = [line.partition(":") for line in brief["tools"].split("\n") if ":" in line]
     needed = [name.strip() for name, _, text in offered if re.search(brief.family.needs, f"{name} {text}", re.I)]
-    goal = " ".join(brief.worded(skill) for skill in taken)
+    goal = " ".join(brief.phrase(skill) for skill in taken)
     return {"role": "specialist", "goal": goal, "tools": needed or [name.strip() for name, _, _ in offered]}
 
 
@@ -166,12 +166,3 @@ def _time_control(brief: CriticInput, wanted: Sequence[str]) -> str:
     if not wanted and len(scores) >= 4 and len(set(scores[-4:])) == 1:
         return "stop"
     return "slow_again" if wanted and brief.chance("slow again", 0.15) else "continue"
-
-
-CRITICS: Mapping[frozenset[str], Critic] = {
-    frozenset({"items"}): checklist,
-    frozenset({"results", "reason"}): verdict,
-    frozenset({"scores"}): contributions,
-    frozenset({"errors", "plan", "kind", "update"}): refinement,
-    frozenset({"birth_death_pairs", "graph_edit", "agent_feedback", "global_rationale", "time_control"}): slow_update,
-}

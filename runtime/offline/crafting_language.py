@@ -1,4 +1,4 @@
-"""What a crafting task, a recipe search and the notes of a plan say, read from their text alone."""
+"""Parses crafting tasks, results of recipe searches, and notes of a plan."""
 
 import re
 from collections.abc import Iterable
@@ -22,9 +22,9 @@ class Recipe:
     """One way to make an item.
 
     Attributes:
-        item: what it makes.
+        item: item that it makes.
         makes: how many at a time.
-        cells: (grid slot, items of which one goes there); for smelting one cell without a slot.
+        cells: (grid slot, alternative items for it); for smelting one cell without a slot.
     """
 
     item: str
@@ -33,7 +33,7 @@ class Recipe:
 
     @property
     def smelts(self) -> bool:
-        """Whether it needs the furnace and not the grid."""
+        """Whether it needs the furnace instead of the grid."""
         return self.cells[0][0] == ""
 
     @property
@@ -54,7 +54,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Need:
-    """How many of any of some items are wanted."""
+    """A number of items, each of any of some kinds."""
 
     count: int
     items: tuple[str, ...]
@@ -71,7 +71,7 @@ def parse_target(task: str) -> str:
 
 
 def parse_slots(task: str) -> Slots:
-    """What lies in which slot."""
+    """Item and count by slot."""
     return {slot: (item, int(count)) for item, slot, count in _HELD.findall(task)}
 
 
@@ -97,7 +97,7 @@ def _cells(kind: str, body: str) -> list[tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def parse_noted_recipe(text: str) -> Recipe | None:
-    """The recipe that a note holds."""
+    """The recipe in a note."""
     found = _NOTED.search(text)
     if found is None:
         return None
@@ -109,17 +109,17 @@ def parse_noted_recipe(text: str) -> Recipe | None:
 
 @dataclass(frozen=True)
 class Notes:
-    """What lines say about a plan.
+    """Parsed notes about a plan.
 
     Attributes:
         recipes: recipes that were looked up.
         plan: the recipe chosen for each item.
         levels: how often a plan was expanded.
-        needs: everything that was noted as lacking.
+        needs: needs that were noted.
         dead: items that no recipe makes.
-        short: what ran out when the plan was laid out.
-        verdicts: why the task was called impossible.
-        moves: actions, ready to be run.
+        short: needs that ran out when the plan was laid out.
+        verdicts: reasons why the task is impossible.
+        moves: actions.
     """
 
     recipes: tuple[Recipe, ...]
@@ -138,7 +138,7 @@ class Notes:
 
 
 def parse_notes(lines: Iterable[str]) -> Notes:
-    """Gather what lines say; of two recipes chosen for an item, the earlier one stands."""
+    """Parse lines; of two recipes chosen for an item, the first counts."""
     return _notes_in(tuple(lines))
 
 

@@ -1,4 +1,4 @@
-"""Laying out a plan: which slot each item is taken from and put into."""
+"""Lays out a plan: chooses the slots of each action."""
 
 import copy
 from math import ceil
@@ -6,11 +6,11 @@ from math import ceil
 from selfwire.runtime.offline.crafting_language import Need, Recipe, Slots
 
 DEEPEST = 12
-"""How many recipes may lead to one another before a plan counts as going in circles."""
+"""Deepest chain of recipes before a plan counts as circular."""
 
 
 class ShortageError(Exception):
-    """A plan cannot be laid out, for something runs out."""
+    """A plan cannot be laid out because an item runs out."""
 
     def __init__(self, need: Need) -> None:
         super().__init__(str(need))
@@ -18,10 +18,10 @@ class ShortageError(Exception):
 
 
 class Layout:
-    """A table on which a plan is laid out.
+    """Slots and actions of a plan that is being laid out.
 
     Attributes:
-        slots: what lies in which slot after the actions so far.
+        slots: item and count by slot after the actions so far.
         actions: the actions so far.
     """
 
@@ -31,14 +31,14 @@ class Layout:
         self._plan = plan
 
     def have(self, items: tuple[str, ...]) -> int:
-        """How many of any of some items are there."""
+        """The number of items of some kinds."""
         return sum(count for item, count in self.slots.values() if item in items)
 
     def provide(self, need: Need, depth: int = 0) -> None:
-        """Make sure that what is needed is in the inventory.
+        """Craft what is missing of a need.
 
         Raises:
-            ShortageError: it is not, and no recipe of the plan makes it.
+            ShortageError: no recipe of the plan makes it.
         """
         lacking = need.count - self.have(need.items)
         if lacking <= 0:
@@ -49,10 +49,10 @@ class Layout:
         self.craft(recipe, ceil(lacking / recipe.makes), depth)
 
     def craft(self, recipe: Recipe, times: int, depth: int = 0) -> None:
-        """Make a recipe's result a number of times, and first what it takes.
+        """Craft a recipe a number of times, and its ingredients before.
 
         Raises:
-            ShortageError: something that it takes runs out.
+            ShortageError: an ingredient runs out.
         """
         for _ in range(2):  # making one thing may use up another
             for items, cells in recipe.wants.items():
@@ -75,7 +75,7 @@ class Layout:
                 left -= taken
 
     def _fill(self, recipe: Recipe, times: int) -> bool:
-        """Fill the grid for several crafts at once, a slot's worth per cell; undone if that fails."""
+        """Fill the grid for several crafts at once, each cell from one slot; undo it if that fails."""
         before, done = copy.copy(self.slots), len(self.actions)
         for cell, items in recipe.cells:
             sources = [(count, slot) for slot, (item, count) in self.slots.items() if item in items and count >= times]
@@ -95,7 +95,7 @@ class Layout:
             self.slots[slot] = (item, held - count)
 
     def _put(self, action: str, item: str, count: int) -> None:
-        """Put a result into the first free slot, or on top of its like if there is none."""
+        """Put a result into the first free slot, else onto the same item."""
         free = [f"[I{number}]" for number in range(1, 37) if f"[I{number}]" not in self.slots]
         like = [slot for slot, held in self.slots.items() if held[0] == item]
         slot = (free or like or ["[I36]"])[0]

@@ -1,4 +1,4 @@
-"""The skills that crafting calls for, and how instructions switch them on."""
+"""The skills for crafting, and the instructions that activate them."""
 
 from selfwire.runtime.offline.skills import Skill
 

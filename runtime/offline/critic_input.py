@@ -1,4 +1,4 @@
-"""What a critic has before it: the sections of its prompt, and its own fallibility."""
+"""The input of a critic: the sections of its prompt, and how often it errs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from selfwire.runtime.offline.vocabulary import VOCABULARY, family_of, paraphras
 
 @dataclass(frozen=True)
 class CriticInput:
-    """A critic's task.
+    """The input of a critic.
 
     Attributes:
         sections: text of each tagged section of the prompt.
         random: a generator per purpose.
         error_rate: share of judgements that go wrong.
-        system: the system message; who works, rather than judges, has its skills from it.
+        system: the system message, with the skills of a critic that works itself.
         slip_rate: share of steps of work that go wrong.
     """
 
@@ -29,15 +29,15 @@ class CriticInput:
     slip_rate: float = 0.0
 
     def __getitem__(self, section: str) -> str:
-        """Text of a section; "" if the prompt has none such."""
+        """The text of a section; "" if the prompt does not have it."""
         return self.sections.get(section, "")
 
     def errs(self, purpose: str, share: float = 1.0) -> bool:
-        """Whether this judgement goes wrong."""
+        """Whether this judgement is wrong."""
         return self.random(f"errs {purpose}").random() < self.error_rate * share
 
     def pick(self, purpose: str, options: Sequence[str]) -> str:
-        """One of several."""
+        """One of the options, at random."""
         return self.random(f"pick {purpose}").choice(list(options))
 
     def chance(self, purpose: str, probability: float) -> bool:
@@ -51,16 +51,16 @@ class CriticInput:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Skills that the run shows no sign of; at the error rate one is mistaken for any other."""
+        """Skills of which the run shows no sign; at the error rate the first is replaced by any other."""
         evidence = CriticView(self["task"], self["trace"], self["feedback"], self["role"], self["tools"])
         found = self.family.missing(evidence)
         return (self.any_skill("missing"), *found[1:]) if self.errs("missing") else found
 
     def any_skill(self, purpose: str) -> str:
-        """A skill out of the whole vocabulary, useless ones included."""
+        """Any skill of the vocabulary, even a useless one."""
         return self.pick(f"any {purpose}", [skill.name for skill in VOCABULARY])
 
-    def worded(self, skill: str) -> str:
+    def phrase(self, skill: str) -> str:
         """An instruction for the skill, in one of several wordings."""
         return self.pick(f"wording {skill}", paraphrases().get(skill, (skill,)))
 

@@ -1,11 +1,15 @@
-"""Critics, judges and evolvers: recognised by the fields of the object that is asked for.
+"""Critics, judges and evolvers, chosen by the kind of reply that is asked for.
 
 They see what the prompt shows them in sections such as <trace>...</trace>, run no worker skill, and go wrong at
-the model's `critic_error_rate`. A schema that nobody here recognises gets a valid object that decides nothing.
+the model's `critic_error_rate`. Fields that no critic fills get neutral values, and a warning names them.
 """
 
+import difflib
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import compress, product
 from random import Random
 from typing import Any
 
@@ -14,44 +18,85 @@ from selfwire.runtime.offline.critic_input import Critic, CriticInput
 from selfwire.runtime.offline.neutral import neutral
 from selfwire.runtime.offline.worker import PlainMessage
 
-CRITICS: Mapping[frozenset[str], Critic] = {
-    **gradients.CRITICS,
-    **coevolution.CRITICS,
-    **rounds.CRITICS,
-    **rubric.CRITICS,
-    **orchestration.CRITICS,
-    **stages.CRITICS,
+_EXTRAS = ("WithAnswer", "WithVerdict", "WithCalls")
+
+CRITICS: Mapping[str, Critic] = {
+    "Instruction": gradients.instruction,
+    "TaskProfile": gradients.task_profile,
+    "GlobalGradient": gradients.global_gradient,
+    "AgentGradient": gradients.agent_gradient,
+    "ParsedGradient": gradients.parsed_gradient,
+    "PromptRewrite": gradients.prompt_rewrite,
+    "TopologyDecision": gradients.topology_decision,
+    "SelfCriticism": gradients.self_criticism,
+    "Checklist": coevolution.checklist,
+    "Verdict": coevolution.verdict,
+    "Contributions": coevolution.contributions,
+    "Refinement": coevolution.refinement,
+    "SlowUpdate": coevolution.slow_update,
+    **{"".join(["Turn", *compress(_EXTRAS, some)]): rounds.member for some in product((False, True), repeat=3)},
+    "Halting": rounds.manager,
+    "RubricScore": rubric.rubric_score,
+    "QueryProfile": orchestration.profile,
+    "TopologyPlan": orchestration.plan,
+    "Reflection": orchestration.reflection,
+    "LibraryOperations": orchestration.operations,
+    "FailedAgent": orchestration.blame,
+    "Mutation": orchestration.mutation,
+    "PromptVariant": orchestration.prompt_variant,
+    "Contrast": orchestration.contrast,
+    "PromptDiff": orchestration.prompt_diff,
+    "Plan": stages.planner,
+    "Assessed": stages.evaluator,
+    "Choice": stages.ensemble,
+    "LastAnswer": stages.synthesis,
 }
-"""Who fills an object, by the names of its fields."""
+"""Who fills an object, by the kind of reply: the title of its JSON schema (`core.reply_schema`)."""
 
 
 def reply(
+    kind: str,
     schema: Mapping[str, Any],
     messages: Sequence[PlainMessage],
     random: Callable[[str], Random],
     error_rate: float,
     slip_rate: float = 0.0,
 ) -> dict[str, Any]:
-    """The object that is asked for.
+    """Fill the object that is asked for.
 
     Args:
+        kind: of the reply.
         schema: its JSON schema.
         messages: the whole conversation.
         random: a generator per purpose, keyed by the messages.
         error_rate: share of judgements that go wrong.
         slip_rate: share of steps of work that go wrong, where the object is a worker's.
     """
-    critic = CRITICS.get(frozenset(schema.get("properties", {})))
-    if critic is None:
-        found = neutral(schema)
-        return found if isinstance(found, dict) else {}
-    system = "\n".join(said.text for said in messages if said.role == "system")
-    return critic(CriticInput(sections(messages), random, error_rate, system, slip_rate))
+    fields, filled = schema.get("properties", {}), dict[str, Any]()
+    if critic := CRITICS.get(kind):
+        system = "\n".join(message.text for message in messages if message.role == "system")
+        given = critic(CriticInput(sections(messages), random, error_rate, system, slip_rate))
+        filled = {name: value for name, value in given.items() if name in fields}
+    if unfilled := tuple(name for name in fields if name not in filled):
+        warn_once(kind, unfilled)
+        filled |= {name: value for name, value in neutral(schema).items() if name in unfilled}
+    return filled
+
+
+@cache
+def warn_once(kind: str, unfilled: tuple[str, ...]) -> None:
+    """Warn that fields of a kind of reply get neutral values; once per process."""
+    if kind in CRITICS:
+        reason = f"the critic of {kind!r} does not fill them"
+    else:
+        nearest = difflib.get_close_matches(kind, CRITICS, n=1, cutoff=0)[0]
+        reason = f"no critic is of kind {kind!r}; the nearest known kind is {nearest!r}, declared by title={nearest!r}"
+    warnings.warn(f"the offline model gives {', '.join(unfilled)} neutral values: {reason}", stacklevel=3)
 
 
 def sections(messages: Sequence[PlainMessage]) -> dict[str, str]:
     """The tagged sections of the users' messages; what stands between the first and the last tag of a name."""
-    text = "\n".join(said.text for said in messages if said.role == "user")
+    text = "\n".join(message.text for message in messages if message.role == "user")
     names = dict.fromkeys(re.findall(r"<([a-z_]+)>", text))
     found = {name: re.search(rf"<{name}>(.*)</{name}>", text, re.DOTALL) for name in names}
     return {name: match[1].strip() for name, match in found.items() if match}

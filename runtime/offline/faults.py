@@ -1,4 +1,4 @@
-"""Faults that can be injected into the offline model, to see what the code around it does."""
+"""Faults that can be injected into the offline model, to test the code around it."""
 
 import threading
 from collections import Counter
@@ -17,7 +17,7 @@ class OfflineError(Exception):
 
     Attributes:
         status_code: the HTTP status that a provider would have sent.
-        response: where clients look for the status and the `retry-after` header.
+        response: holds the status and the `retry-after` header for clients.
     """
 
     def __init__(self, message: str, status_code: int, retry_after: float | None = None) -> None:
@@ -28,17 +28,17 @@ class OfflineError(Exception):
 
 
 class Faults(FrozenModel):
-    """Which share of requests fails, and how.
+    """The share of requests that fail, by kind of fault.
 
     Args:
         rate_limit: refused with status 429.
         server_error: refused with status 500.
-        timeout: `TimeoutError`.
-        truncated: the second half of the reply is missing; it finishes with "length".
+        timeout: ended by a `TimeoutError`.
+        truncated: without the second half of the reply; it finishes with "length".
         malformed: the JSON of a structured reply or of tool arguments does not parse.
         empty: a reply without text and tool calls.
-        times: how many attempts at a chosen request fail before one succeeds; None: all.
-        retry_after: seconds that a 429 tells the client to wait; None: it says nothing.
+        times: how many attempts at such a request fail before one succeeds; None: all.
+        retry_after: seconds to wait that a 429 states; None: it states none.
     """
 
     rate_limit: float = Field(default=0.0, ge=0, le=1)
@@ -50,8 +50,8 @@ class Faults(FrozenModel):
     times: int | None = Field(default=1, ge=1)
     retry_after: float | None = Field(default=None, ge=0)
 
-    def drawn(self, rng: Random) -> str | None:
-        """The fault that meets a request; None for most. Shares are laid end to end over [0, 1)."""
+    def draw(self, rng: Random) -> str | None:
+        """Draw the fault of a request, or None, by the shares."""
         at = rng.random()
         for name in FAULTS:
             if at < getattr(self, name):
@@ -60,10 +60,10 @@ class Faults(FrozenModel):
         return None
 
     def raise_for(self, name: str | None) -> None:
-        """Fail as the provider would; faults of the reply's text are not raised.
+        """Raise the fault as the provider would; faults of the reply's text are not raised.
 
         Raises:
-            OfflineError, TimeoutError: as drawn.
+            OfflineError, TimeoutError: by the name.
         """
         if name == "rate_limit":
             raise OfflineError("offline model: injected rate limit", 429, self.retry_after)

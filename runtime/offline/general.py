@@ -1,4 +1,4 @@
-"""Tasks of no family that the offline model knows: it searches once, quotes a sentence and says so."""
+"""Tasks of unknown families: the offline model searches once and quotes a sentence."""
 
 import re
 
@@ -8,7 +8,7 @@ SEARCH = r"search|retriev|look ?up|find"
 
 
 def look_up(work: SkillInput) -> SkillOutput | None:
-    """Search for the task's text, or hand on what the search found."""
+    """Search for the task's text, or pass on the results."""
     if work.results:
         return SkillOutput(notes=tuple(f"Passage: {' '.join(result.text.split())[:400]}" for result in work.results))
     tool = work.tool(SEARCH)
@@ -29,14 +29,14 @@ def read(work: SkillInput) -> SkillOutput | None:
 
 
 def answer(work: SkillInput) -> str:
-    """The last fact, or that there is none."""
+    """The notes, and the last fact as the answer."""
     facts = [line.removeprefix("Fact: ") for line in work.lines if line.startswith("Fact: ")]
     notes = "\n".join(f"- {line}" for line in dict.fromkeys(work.lines) if not line.startswith("Answer: "))
     return f"{notes}\n\nAnswer: {facts[-1] if facts else 'unknown'}".strip()
 
 
 def missing(evidence: CriticView) -> tuple[str, ...]:
-    """Look-up and reading, where the trace shows neither passage nor fact."""
+    """Look-up if the trace shows no passage, and reading if it shows no fact."""
     return tuple(name for name, sign in (("look up", "Passage:"), ("read", "Fact:")) if sign not in evidence.trace)
 
 

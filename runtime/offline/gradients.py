@@ -1,16 +1,15 @@
-"""Critics of textual gradients: who diagnoses a run, shares the blame, rewrites prompts and the team.
+"""Critics of textual gradients: they diagnose a run, share the blame, and rewrite prompts and the team.
 
 Advice travels as natural language: `PROMPT_CUE` opens what a prompt should say, `TEAM_CUE` what a new agent
-should do, `DROP_CUE` what a prompt should no longer say. Whoever reads it later understands it by the same
-vocabulary as everybody else, or does not.
+should do, `DROP_CUE` what a prompt should no longer say. A later reader understands it only by the common vocabulary.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from selfwire.runtime.offline import plain
-from selfwire.runtime.offline.critic_input import Critic, CriticInput
+from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.skills import PLACES
 from selfwire.runtime.offline.vocabulary import find_skills
 
@@ -27,7 +26,7 @@ _USELESS = frozenset(skill.name for skill in plain.SKILLS)
 
 
 def instruction(brief: CriticInput) -> dict[str, Any]:
-    """Hand the notes over, not the tools' raw results; now and then one note is forgotten."""
+    """Hand over the notes, not the raw results of tools; sometimes one note is forgotten."""
     notes = _without_tool_uses([line for line in brief["output"].split("\n") if line.strip()])
     if notes and brief.errs("hand-over", share=0.1):
         notes.remove(brief.pick("forgotten note", notes))
@@ -35,7 +34,7 @@ def instruction(brief: CriticInput) -> dict[str, Any]:
 
 
 def task_profile(brief: CriticInput) -> dict[str, Any]:
-    """What the task is about, by the form of its text."""
+    """The concepts of the task, by the form of its text."""
     main, *others = brief.family.concepts(brief["task"])
     known = [line.strip(" -") for line in re.split(r"[\n,]", brief["known_concepts"]) if line.strip(" -")]
     if known and brief.errs("concept"):
@@ -51,14 +50,14 @@ def task_profile(brief: CriticInput) -> dict[str, Any]:
 
 
 def global_gradient(brief: CriticInput) -> dict[str, Any]:
-    """Say what the work lacks, by what its trace does not show."""
+    """Name the steps that the trace does not show."""
     if _score(brief["feedback"]) >= 1:
         return {"feedback": "The answer was accepted; keep working this way.", "sentiment": "positive"}
     missing = brief.missing[:PLACES]
     if not missing:
         return {"feedback": "The answer was not accepted, though every step seems to be there.", "sentiment": "neutral"}
     cues = [brief.pick(f"cue {skill}", (PROMPT_CUE, TEAM_CUE)) for skill in missing]
-    advice = "\n".join(cue + brief.worded(skill) for cue, skill in zip(cues, missing, strict=True))
+    advice = "\n".join(cue + brief.phrase(skill) for cue, skill in zip(cues, missing, strict=True))
     return {
         "feedback": f"The answer was not accepted. The work lacks a step.\n{advice}",
         "sentiment": "critical" if PROMPT_CUE in cues else "neutral",
@@ -66,7 +65,7 @@ def global_gradient(brief: CriticInput) -> dict[str, Any]:
 
 
 def agent_gradient(brief: CriticInput) -> dict[str, Any]:
-    """Pass on what the successors miss, to this agent's prompt if it has a place free, to the team if not."""
+    """Pass on what the successors lack: to this agent's prompt if it has a free place, else to the team."""
     has = find_skills(brief["role"])
     wanted = [skill for skill in find_skills(brief["successor_feedback"]) if skill not in has][:PLACES]
     if wanted and brief.errs("blame"):
@@ -76,9 +75,9 @@ def agent_gradient(brief: CriticInput) -> dict[str, Any]:
     for skill in wanted:
         free = len(has) - len(useless) < PLACES
         if free and brief.chance(f"own {skill}", 0.5):
-            prompt.append(PROMPT_CUE + brief.worded(skill))
+            prompt.append(PROMPT_CUE + brief.phrase(skill))
         else:
-            team.append(TEAM_CUE + brief.worded(skill))
+            team.append(TEAM_CUE + brief.phrase(skill))
     if wanted and useless:
         prompt.append(DROP_CUE + useless[0])
     critical = bool(wanted) and (bool(useless) or bool(prompt))
@@ -103,7 +102,7 @@ def parsed_gradient(brief: CriticInput) -> dict[str, Any]:
 
 
 def prompt_rewrite(brief: CriticInput) -> dict[str, Any]:
-    """Append one instruction, or put it in the place of another one; drop what should go."""
+    """Append one instruction or replace another one by it; drop the ones that the advice names."""
     prompt, advice = brief["prompt"], brief["gradients"]
     for name in re.findall(re.escape(DROP_CUE) + r"(.+)", advice):
         prompt = _without(prompt, name.strip())
@@ -116,11 +115,11 @@ def prompt_rewrite(brief: CriticInput) -> dict[str, Any]:
         return {"prompt": prompt or brief["prompt"] or "Work on the task."}
     if len(has) >= PLACES and brief.chance("rework", 0.5):
         prompt = _without(prompt, brief.pick("reworked", has))
-    return {"prompt": f"{prompt.rstrip()}\n{brief.worded(wanted[0])}".strip()}
+    return {"prompt": f"{prompt.rstrip()}\n{brief.phrase(wanted[0])}".strip()}
 
 
 def topology_decision(brief: CriticInput) -> dict[str, Any]:
-    """A new agent for what the team is said to lack; away with a successor that only makes conversation."""
+    """Add an agent for what the team lacks, or remove a successor that only chats."""
     offered = [word for word in re.findall(r"[A-Z_]{6,}", brief["operations"])]
     wanted = [
         skill for skill in find_skills(_after(brief["gradients"], TEAM_CUE)) if skill not in find_skills(brief["role"])
@@ -130,7 +129,8 @@ def topology_decision(brief: CriticInput) -> dict[str, Any]:
     idle = _idle_successor(brief["successors"])
     additions = [word for word in offered if word.startswith("ADD_")]
     if wanted and additions:
-        return _decision(brief.pick("addition", additions), description=_newcomer(brief, wanted), reason=_why(wanted))
+        description = _describe_agent(brief, wanted)
+        return _decision(brief.pick("addition", additions), description=description, reason=_why(wanted))
     if idle and "REMOVE_SUCCESSOR" in offered:
         return _decision("REMOVE_SUCCESSOR", successor=idle, reason="It adds nothing to the work.")
     if brief["gradients"] and "CONNECT_TO_AGGREGATOR" in offered and brief.chance("connect", 0.1):
@@ -139,17 +139,17 @@ def topology_decision(brief: CriticInput) -> dict[str, Any]:
 
 
 def self_criticism(brief: CriticInput) -> dict[str, Any]:
-    """What seems doubtful in the answer, by the trace alone."""
+    """Doubts about the answer, by the trace alone."""
     missing = brief.missing[:PLACES]
     doubtful = bool(missing) or not brief["answer"] or "unknown" in brief["answer"].lower()
     if brief.errs("self-criticism"):
         doubtful = not doubtful
-    advice = "\n".join(TEAM_CUE + brief.worded(skill) for skill in missing)
+    advice = "\n".join(TEAM_CUE + brief.phrase(skill) for skill in missing)
     return {"criticism": advice or "The answer is not supported." if doubtful else "", "good_enough": not doubtful}
 
 
 def _without_tool_uses(lines: list[str]) -> list[str]:
-    """What follows the last tool use; a result may run over several lines, notes start with a dash."""
+    """The lines after the last tool use; a result may have several lines, notes start with a dash."""
     uses = [i for i, line in enumerate(lines) if re.match(r"tool \S+\(", line)]
     if not uses:
         return lines
@@ -167,7 +167,7 @@ def _after(advice: str, cue: str) -> str:
 
 
 def _foreign(brief: CriticInput) -> frozenset[str]:
-    """Skills that the task has no use for, or only the useless ones where the prompt shows no task."""
+    """Skills without use for the task, or the useless ones of all tasks if the prompt shows no task."""
     return _USELESS if not brief["task"] else frozenset(find_skills(brief["role"])) - brief.family.abilities.keys()
 
 
@@ -176,9 +176,9 @@ def _without(prompt: str, skill: str) -> str:
     return " ".join(one for one in sentences if skill not in find_skills(one)).strip()
 
 
-def _newcomer(brief: CriticInput, wanted: Sequence[str]) -> str:
+def _describe_agent(brief: CriticInput, wanted: Sequence[str]) -> str:
     taken = wanted[: PLACES if brief.chance("two skills", 0.5) else 1]
-    return " ".join([*(brief.worded(skill) for skill in taken), "Hand on what you find to the next agent."])
+    return " ".join([*(brief.phrase(skill) for skill in taken), "Hand on what you find to the next agent."])
 
 
 def _idle_successor(successors: str) -> str:
@@ -195,15 +195,3 @@ def _why(wanted: Sequence[str]) -> str:
 
 def _decision(operation: str, *, description: str = "", successor: str = "", reason: str = "") -> dict[str, Any]:
     return {"operation": operation, "description": description, "successor": successor, "reason": reason}
-
-
-CRITICS: Mapping[frozenset[str], Critic] = {
-    frozenset({"instruction"}): instruction,
-    frozenset({"main_concept", "broader", "concepts", "required_tools", "parallelizability"}): task_profile,
-    frozenset({"feedback", "sentiment"}): global_gradient,
-    frozenset({"system_prompt_feedback", "tool_feedback", "overall_feedback", "sentiment"}): agent_gradient,
-    frozenset({"concerns"}): parsed_gradient,
-    frozenset({"prompt"}): prompt_rewrite,
-    frozenset({"operation", "description", "successor", "reason"}): topology_decision,
-    frozenset({"criticism", "good_enough"}): self_criticism,
-}

@@ -1,7 +1,7 @@
-"""`offline`: a chat model without weights and network, a stand-in that lets everything run.
+"""`offline`: a chat model without weights and network, a stand-in with which everything runs.
 
-It sees its messages and nothing else. What it says is a function of (messages, seed, sample, temperature).
-Whatever is measured with it shows the machinery, not a method's accuracy.
+Its reply is a function of (messages, seed, sample, temperature) and of nothing else. Measurements with it show the
+machinery, not a method's accuracy.
 """
 
 import asyncio
@@ -27,22 +27,22 @@ from selfwire.runtime.offline.faults import Attempts, Faults
 from selfwire.runtime.offline.worker import work_on
 
 STAMP = "offline stand-in model: shows the machinery, not a method's accuracy"
-"""Stands beside every number that was measured with this model."""
+"""Stands beside all numbers that were measured with this model."""
 
 
 class OfflineChat(BaseChatModel):
     """The offline stand-in as a LangChain chat model.
 
-    `seed`, `sample` and `temperature` may also be given per call or bound, and win over the fields.
+    `seed`, `sample` and `temperature` may also be given per call or bound, and have priority over the fields.
 
     Args:
         seed: seed of all its randomness.
-        temperature: in [0, 2]; more of it means more steps that go wrong and more varied wording.
-        error_rate: share of steps of work that go wrong at temperature 1; half as many at 0.
-        critic_error_rate: share of judgements of critics, judges and evolvers that go wrong.
-        latency: seconds that every call takes.
+        temperature: in [0, 2]; a higher one means more wrong steps and more varied wording.
+        error_rate: share of wrong steps of work at temperature 1; half as many at 0.
+        critic_error_rate: share of wrong judgements of critics, judges and evolvers.
+        latency: seconds of every call.
         max_tokens: longest reply in tokens; None: no limit.
-        faults: what is injected.
+        faults: injected faults.
     """
 
     model_name: str = "offline"
@@ -105,7 +105,7 @@ class OfflineChat(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         time.sleep(self.latency)
-        return ChatResult(generations=[ChatGeneration(message=self._said(messages, stop, kwargs))])
+        return ChatResult(generations=[ChatGeneration(message=self._reply(messages, stop, kwargs))])
 
     async def _agenerate(
         self,
@@ -115,7 +115,7 @@ class OfflineChat(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         await asyncio.sleep(self.latency)
-        return ChatResult(generations=[ChatGeneration(message=self._said(messages, stop, kwargs))])
+        return ChatResult(generations=[ChatGeneration(message=self._reply(messages, stop, kwargs))])
 
     def _stream(
         self,
@@ -125,7 +125,7 @@ class OfflineChat(BaseChatModel):
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
         time.sleep(self.latency)
-        for chunk in wire.chunks(self._said(messages, stop, kwargs)):
+        for chunk in wire.chunks(self._reply(messages, stop, kwargs)):
             if run_manager:
                 run_manager.on_llm_new_token(str(chunk.text), chunk=ChatGenerationChunk(message=chunk))
             yield ChatGenerationChunk(message=chunk)
@@ -138,38 +138,38 @@ class OfflineChat(BaseChatModel):
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         await asyncio.sleep(self.latency)
-        for chunk in wire.chunks(self._said(messages, stop, kwargs)):
+        for chunk in wire.chunks(self._reply(messages, stop, kwargs)):
             if run_manager:
                 await run_manager.on_llm_new_token(str(chunk.text), chunk=ChatGenerationChunk(message=chunk))
             yield ChatGenerationChunk(message=chunk)
 
-    def _said(self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: Mapping[str, Any]) -> AIMessage:
+    def _reply(self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: Mapping[str, Any]) -> AIMessage:
         """The reply; the only randomness is a hash of messages, seed, sample and temperature."""
-        said = [wire.to_plain_message(message) for message in messages]
+        plain = [wire.to_plain_message(message) for message in messages]
         temperature = self.temperature if kwargs.get("temperature") is None else float(kwargs["temperature"])
         seed = self.seed if kwargs.get("seed") is None else int(kwargs["seed"])
-        place = [[wire.plain(one) for one in said], seed, int(kwargs.get("sample") or 0), temperature]
+        place = [[wire.plain(one) for one in plain], seed, int(kwargs.get("sample") or 0), temperature]
         key = fingerprint(place)
 
         def random(purpose: str) -> Random:
             return Random(f"{key} {purpose}")
 
         fault = self._fault(int(key, 16), random("fault"))
-        heat = (1 + temperature) / 2
+        scale = (1 + temperature) / 2
         schema = wire.requested_schema(kwargs)
         if schema is None:
-            turn = work_on(said, wire.get_offered_tools(kwargs), random, min(1.0, self.error_rate * heat))
+            turn = work_on(plain, wire.get_offered_tools(kwargs), random, min(1.0, self.error_rate * scale))
             draft = wire.Draft(turn.text, turn.calls, turn.skills)
         else:
-            rates = (min(1.0, rate * heat) for rate in (self.critic_error_rate, self.error_rate))
-            reply = critics.reply(schema.parameters, said, random, *rates)
+            rates = (min(1.0, rate * scale) for rate in (self.critic_error_rate, self.error_rate))
+            reply = critics.reply(schema.kind, schema.parameters, plain, random, *rates)
             draft = wire.draft_reply(schema, json.dumps(reply, ensure_ascii=False), reply)
         limit = kwargs.get("max_tokens") or self.max_tokens
-        draft = draft.cut(stop, limit).spoiled(fault)
-        return wire.message(draft, name=self.model_name, key=key[:8], input_tokens=wire.tokens_sent(said, kwargs))
+        draft = draft.cut(stop, limit).with_fault(fault)
+        return wire.message(draft, name=self.model_name, key=key[:8], input_tokens=wire.tokens_sent(plain, kwargs))
 
     def _fault(self, request: int, rng: Random) -> str | None:
-        name = self.faults.drawn(rng)
+        name = self.faults.draw(rng)
         if name is None:
             return None
         if self.faults.times is not None and self._attempts.next(request) >= self.faults.times:

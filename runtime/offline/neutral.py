@@ -1,4 +1,4 @@
-"""A valid object that decides nothing, for output schemas that no critic recognises."""
+"""Valid values that decide nothing, for fields that no critic fills."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -9,14 +9,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from selfwire.runtime.offline.critic_input import Critic, CriticInput
+from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.general import FAMILY as GENERAL
 from selfwire.runtime.offline.rounds import GIVES
 from selfwire.runtime.offline.skills import FILLERS, PLACES, CriticView, Family
 from selfwire.runtime.offline.vocabulary import family_of, find_skills
 
 TYPES = (("compare", "comparison"), ("intersect", "intersection"), ("overlap", "temporal"), ("multi-hop", "bridge"))
-"""What a word of a question's main concept says of its type."""
+"""The type of a question by words of its main concept."""
 STAGES = (
     r"\b(?:breaks?|decompos\w+|splits?|plans?)\b",
     r"\b(?:rewrit\w+|rephras\w+)\b",
@@ -27,12 +27,12 @@ STAGES = (
     r"\b(?:mistakes?|criticis\w+)\b",
     r"\banswer\b",
 )
-"""What an agent is for, by its description, in the order in which such work is done."""
+"""Kinds of work in agents' descriptions, in the order in which they are done."""
 FOLLOWED, CARELESS, EXTRA, AGAIN, BESIDE = 0.85, 0.15, 0.3, 0.15, 0.2
-"""Chances: advice is followed; a step that is needed is left out; one that is not is taken; a step comes again;
-a step is put beside the one before it."""
+"""Chances that advice is followed, a needed step is left out, another one is taken, a step is repeated, and a step
+runs in parallel with the one before it."""
 CLEAR = 0.5
-"""Difference of shares from which taking part or not tells good runs from bad ones."""
+"""Least difference of an agent's shares in good and bad runs that counts."""
 
 _SCORES = re.compile(r"score (\d(?:\.\d+)?)")
 
@@ -45,7 +45,7 @@ WORDINGS = {
 
 
 class Advice(NamedTuple):
-    """What a sentence says of an agent."""
+    """What a sentence says about an agent."""
 
     kind: str
     agent: str
@@ -59,12 +59,12 @@ def profile(brief: CriticInput) -> dict[str, Any]:
         kind = brief.pick("type", [name for _, name in TYPES])
     difficulty = ("easy", "medium", "hard")[min(len(needs), 3) - 1 if needs else 0]
     steps = [skill for skill in brief.family.missing(CriticView(task=brief["task"])) if skill not in FILLERS]
-    told = GIVES.get(steps[-1], steps[-1]) if steps else "one fact"  # the last step is what tells types apart
-    return {"query_type": kind, "difficulty": difficulty, "summary": told}
+    summary = GIVES.get(steps[-1], steps[-1]) if steps else "one fact"  # types differ by their last step
+    return {"query_type": kind, "difficulty": difficulty, "summary": summary}
 
 
 def plan(brief: CriticInput) -> dict[str, Any]:
-    """Those whose descriptions name a step that the question needs, some more, and what advice says."""
+    """Agents whose descriptions name a needed step, some more, and changes by advice."""
     roles = _roles(brief["agents"])
     chosen = _needed(brief, roles)
     twice = [name for name in chosen if brief.chance(f"again {name}", AGAIN)]
@@ -88,7 +88,7 @@ def plan(brief: CriticInput) -> dict[str, Any]:
 
 
 def reflection(brief: CriticInput) -> dict[str, Any]:
-    """Who took part in the better runs and not in the worse ones, or the other way round."""
+    """Agents that took part in the better runs and not in the worse ones, or the reverse."""
     runs = [_Run.of(block) for block in re.split(r"^trajectory \d+: ", brief["group"], flags=re.MULTILINE)[1:]]
     middle = sum(run.score for run in runs) / len(runs) if runs else 0.0
     good, bad = [run for run in runs if run.score > middle], [run for run in runs if run.score <= middle]
@@ -101,30 +101,30 @@ def reflection(brief: CriticInput) -> dict[str, Any]:
             difference = shares[0] - shares[1]
             if abs(difference) >= CLEAR and (difference > 0 or kind == TAKE):
                 found.append((-abs(difference), kind if difference > 0 else LEAVE, name))
-    told = [Advice(kind, name) for _, kind, name in sorted(found)[:2]]
-    if told and brief.errs("insight"):
+    insights = [Advice(kind, name) for _, kind, name in sorted(found)[:2]]
+    if insights and brief.errs("insight"):
         everybody = sorted({agent for run in runs for agent in run.agents})
-        told[0] = Advice(brief.pick("kind", (TAKE, LEAVE, TWICE)), brief.pick("mistaken", everybody))
+        insights[0] = Advice(brief.pick("kind", (TAKE, LEAVE, TWICE)), brief.pick("mistaken", everybody))
     kind = brief["profile"].split(" ")[0]
     return {
-        "success_factors": [f"{one.agent} took part" for one in told if one.kind != LEAVE],
-        "failure_modes": [f"{one.agent} took part" for one in told if one.kind == LEAVE],
-        "insights": [{"query_type": kind, "insight": _said(brief, one)} for one in told],
+        "success_factors": [f"{one.agent} took part" for one in insights if one.kind != LEAVE],
+        "failure_modes": [f"{one.agent} took part" for one in insights if one.kind == LEAVE],
+        "insights": [{"query_type": kind, "insight": _write_advice(brief, one)} for one in insights],
     }
 
 
 def operations(brief: CriticInput) -> dict[str, Any]:
-    """Prune what says the opposite of the same agent, merge what says something else of it, keep what says the same."""
+    """Prune an opposite insight about the same agent, merge another one, keep an equal one."""
     entries = re.findall(r"^\[(\w+)\] \((\w+),[^)]*\) (.+)$", brief["library"], re.MULTILINE)
     found = []
     for kind, text in re.findall(r"^- \((\w+)\) (.+)$", brief["new"], re.MULTILINE):
-        near = [(name, told) for name, same, told in entries if same == kind]
+        near = [(name, entry) for name, same, entry in entries if same == kind]
         found.append({"new_insight": text, **_operation(brief, text, near)})
     return {"operations": found}
 
 
 def blame(brief: CriticInput) -> dict[str, Any]:
-    """Whoever is there for the first step that does not show; at the error rate anybody."""
+    """The agent for the first step that does not show; at the error rate any agent."""
     roles = _roles(brief["agents"])
     missing = brief.missing
     able = [name for name, role in roles.items() if missing and missing[0] in find_skills(role)]
@@ -136,7 +136,7 @@ def blame(brief: CriticInput) -> dict[str, Any]:
 
 
 def mutation(brief: CriticInput) -> dict[str, Any]:
-    """A newcomer for the steps that do not show, or somebody who is there for the first of them."""
+    """A new agent for the steps that do not show, or an existing one for the first of them."""
     roles, missing = _roles(brief["agents"]), brief.missing[:PLACES] or (brief.any_skill("mutation"),)
     able = [name for name, role in roles.items() if missing[0] in find_skills(role) and name != brief["agent"]]
     others = [name for name in roles if name != brief["agent"]] or list(roles)
@@ -144,14 +144,14 @@ def mutation(brief: CriticInput) -> dict[str, Any]:
     return {
         "alternative": able[0] if able else brief.pick("alternative", others) if others else "",
         "name": f"{missing[0].replace(' ', '-')} specialist",
-        "role": brief.worded(missing[0]),
-        "instruction": " ".join(["You join a team.", *(brief.worded(skill) for skill in missing)]),
+        "role": brief.phrase(missing[0]),
+        "instruction": " ".join(["You join a team.", *(brief.phrase(skill) for skill in missing)]),
         "tools": tools,
     }
 
 
 def prompt_variant(brief: CriticInput) -> dict[str, Any]:
-    """One instruction: for a step that the failures do not show, for support, or to be brief, by the direction."""
+    """One instruction by the axis: for a step that the failures do not show, for evidence, or for brevity."""
     axis, family, task = brief["axis"], *_family(brief["failures"])
     missing = family.missing(CriticView(task=task, trace=brief["failures"], role=brief["role"]))
     skill = missing[0] if missing else "read"
@@ -161,11 +161,11 @@ def prompt_variant(brief: CriticInput) -> dict[str, Any]:
         skill = "read"
     elif axis.startswith("heuristics") or brief.errs("variant"):
         skill = brief.any_skill("variant")
-    return {"instructions": [brief.worded(skill)]}
+    return {"instructions": [brief.phrase(skill)]}
 
 
 def contrast(brief: CriticInput) -> dict[str, Any]:
-    """What the variants added that scored more than the original."""
+    """The additions of variants that scored more than the original."""
     first, *blocks = re.split(r"^variant ", brief["variants"], flags=re.MULTILINE)
     base, rules = max(map(float, _SCORES.findall(first)), default=0.0), []
     for block in blocks:
@@ -179,7 +179,7 @@ def contrast(brief: CriticInput) -> dict[str, Any]:
 
 
 def prompt_diff(brief: CriticInput) -> dict[str, Any]:
-    """What the prompt does not say yet."""
+    """The proposals that are not in the prompt yet."""
     has = find_skills(brief["prompt"])
     proposed = re.findall(r"^(rule|principle): (.+)$", brief["proposed"], re.MULTILINE)
     rules, principles = (
@@ -191,7 +191,7 @@ def prompt_diff(brief: CriticInput) -> dict[str, Any]:
 
 
 def advice(text: str, agents: Sequence[str]) -> list[Advice]:
-    """What sentences say of agents, in order."""
+    """What sentences say about agents, in order."""
     found = []
     for sentence in re.split(r"(?<=[.!?;])\s+|\n", text):
         low = sentence.lower()
@@ -226,7 +226,7 @@ def _needed(brief: CriticInput, roles: Mapping[str, str]) -> list[str]:
 
 
 def _steps(brief: CriticInput, order: Sequence[str]) -> list[dict[str, Any]]:
-    """A chain, now and then with a step beside the one before it; the last one reads whatever nobody else does."""
+    """A chain, sometimes with parallel steps; the last step reads every output that no other step reads."""
     steps: list[dict[str, Any]] = []
     for number, name in enumerate(order, 1):
         reads = [number - 1] if number > 1 else []
@@ -244,28 +244,28 @@ def _operation(brief: CriticInput, text: str, near: Sequence[tuple[str, str]]) -
     names = re.findall(r"\bthe ([\w-]+)", text, re.IGNORECASE)
     own = {one.agent: one.kind for one in advice(text, names)}
     opposed, same, more = list[tuple[str, str]](), list[tuple[str, str]](), list[tuple[str, str]]()
-    for entry, told in near:
-        for one in advice(told, list(own)):
+    for entry, insight in near:
+        for one in advice(insight, list(own)):
             kind = own[one.agent]
             place = same if one.kind == kind else opposed if LEAVE in (one.kind, kind) else more
-            place.append((entry, told))
+            place.append((entry, insight))
     if brief.errs(f"operation {text}", share=0.5):
-        return _decided("ADD", (), None, "It seems to be new.")
+        return _decide("ADD", (), None, "It seems to be new.")
     if opposed:
-        return _decided("PRUNE", [entry for entry, _ in opposed], None, "It says the opposite.")
+        return _decide("PRUNE", [entry for entry, _ in opposed], None, "It says the opposite.")
     if same:
-        return _decided("KEEP", (), None, "An entry says it already.")
+        return _decide("KEEP", (), None, "An entry says it already.")
     if more:
-        return _decided("MERGE", [more[0][0]], f"{more[0][1]} {text}", "Both are about the same agent.")
-    return _decided("ADD", (), None, "No entry says it.")
+        return _decide("MERGE", [more[0][0]], f"{more[0][1]} {text}", "Both are about the same agent.")
+    return _decide("ADD", (), None, "No entry says it.")
 
 
-def _decided(operation: str, targets: Sequence[str], text: str | None, why: str) -> dict[str, Any]:
+def _decide(operation: str, targets: Sequence[str], text: str | None, why: str) -> dict[str, Any]:
     ids = list(dict.fromkeys(targets))
     return {"operation": operation, "target_entry_ids": ids, "merged_insight": text, "rationale": why}
 
 
-def _said(brief: CriticInput, one: Advice) -> str:
+def _write_advice(brief: CriticInput, one: Advice) -> str:
     return brief.pick(f"wording {one.kind} {one.agent}", WORDINGS[one.kind]).format(one.agent)
 
 
@@ -280,7 +280,7 @@ def _stage(role: str) -> int:
 
 
 def _family(failures: str) -> tuple[Family, str]:
-    """The family of the tasks that failed, and the last of them."""
+    """The family of the last failed task, and that task."""
     tasks = re.findall(r"^task: (.+)$", failures, re.MULTILINE)
     return (family_of(tasks[-1]) or GENERAL, tasks[-1]) if tasks else (GENERAL, "")
 
@@ -292,16 +292,3 @@ def _score(block: str) -> float:
 
 def _adds(block: str) -> list[str]:
     return re.findall(r"^adds: (.+)$", block, re.MULTILINE)
-
-
-CRITICS: Mapping[frozenset[str], Critic] = {
-    frozenset({"query_type", "difficulty", "summary"}): profile,
-    frozenset({"query_profile", "selected_agents", "execution_order"}): plan,
-    frozenset({"success_factors", "failure_modes", "insights"}): reflection,
-    frozenset({"operations"}): operations,
-    frozenset({"agent", "cause"}): blame,
-    frozenset({"alternative", "name", "role", "instruction", "tools"}): mutation,
-    frozenset({"instructions"}): prompt_variant,
-    frozenset({"operational_rules", "behavioral_principles"}): contrast,
-    frozenset({"added_rules", "added_principles", "deleted", "replaced"}): prompt_diff,
-}

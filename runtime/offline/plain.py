@@ -1,4 +1,4 @@
-"""Skills that no family has use for: they sound helpful, occupy a place and write a note."""
+"""Skills without use for any family: they sound helpful, take a place and write a note."""
 
 from selfwire.runtime.offline.skills import Skill
 

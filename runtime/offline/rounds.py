@@ -1,17 +1,16 @@
 """Members of a team that works in rounds: each reply holds work, what it needs and what it can give.
 
-A worker's skills come from its system message, as everybody's; one reply is one step of each. Needs are the steps
-that its own notes show no sign of, offers are what its skills give. A manager reads what was said and nothing else.
+A worker's skills come from its system message; one reply is one step of each. Its needs are the steps of which its
+notes show no sign, its offers are the results of its skills. A manager reads the public messages only.
 """
 
 import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import compress, product
 from typing import Any
 
-from selfwire.runtime.offline.critic_input import Critic, CriticInput
+from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.skills import CriticView, OfferedTool, SkillInput, ToolResult
 from selfwire.runtime.offline.vocabulary import active_skills
 from selfwire.runtime.offline.worker import first_move
@@ -29,46 +28,42 @@ GIVES = {
     "act": "moves with slots",
     "feasibility": "a ruling whether it is possible at all",
 }
-"""What comes of a skill, in the words in which it is needed and offered; others go by their name."""
+"""The result of a skill in the words of needs and offers; other skills go by their names."""
 
 _ENTRY = re.compile(r"(?:^|\n\n)\[(?:(You)|From ([^\],]+)|Result of ([^\],]+)), round (\d+)\]\n")
 _UNSETTLED = re.compile(r"Answer: unknown$|^(?:- .*|Nothing is known yet\.)$")
 
 
-def member(brief: CriticInput, *, answers: bool, checks: bool, tools: bool) -> dict[str, Any]:
-    """One round of a worker: one step of each of its skills over what it remembers."""
+def member(brief: CriticInput) -> dict[str, Any]:
+    """One round of a worker: one step of each of its skills on its memory."""
     work, skills = parse_round(brief), active_skills(brief.system)
-    work, notes, calls = _worked(brief, work, skills)
+    work, notes, calls = _work(brief, work, skills)
     text = brief.family.answer(replace(work, rng=brief.random("answer")))
-    reply: dict[str, Any] = {
+    return {
         "public": "\n".join(f"- {note}" for note in notes) or "Nothing new from me in this round.",
         "private": [{"to": "", "text": text}] if work.lines else [],
         "query": _need(brief, work, skills),
-        "key": _worded("I can give", skills) if work.notes else "",
+        "key": _join_skills("I can give", skills) if work.notes else "",
+        "answer": text,
+        "verdict": _verdict(brief, work),
+        "calls": [{"tool": name, "arguments": json.dumps(dict(given))} for name, given in calls],
     }
-    if answers:
-        reply["answer"] = text
-    if checks:
-        reply["verdict"] = _verdict(brief, work)
-    if tools:
-        reply["calls"] = [{"tool": name, "arguments": json.dumps(dict(given))} for name, given in calls]
-    return reply
 
 
 def manager(brief: CriticInput) -> dict[str, Any]:
-    """Complete when an answer stands that leaves nothing open, to all appearance; else name a missing step."""
+    """Stop when an answer seems to leave nothing open; else name a missing step."""
     given = re.findall(r"^Its answer: (.+?)(?=\n\n\[|\nIts verdict:|\Z)", brief["trace"], re.DOTALL | re.MULTILINE)
     settled = any(not _UNSETTLED.search(text.strip().split("\n")[-1]) for text in given)
     if brief.errs("halt", share=0.5):
         settled = not settled
     missing = brief.missing[:1]
-    goal = f"A step is missing. {brief.worded(missing[0])}" if missing else "Settle what is open and give the answer."
+    goal = f"A step is missing. {brief.phrase(missing[0])}" if missing else "Settle what is open and give the answer."
     state = "An answer stands." if settled else "There is no settled answer yet."
     return {"is_complete": settled, "next_goal": goal, "public": state}
 
 
 def parse_round(brief: CriticInput) -> SkillInput:
-    """The sections of a worker's prompt taken apart; results are those of the round before."""
+    """Parse the sections of a worker's prompt; the results are those of the round before."""
     parts = _ENTRY.split(brief["memory"])[1:]
     entries = [parts[at : at + 5] for at in range(0, len(parts), 5)]
     latest = max((int(number) for *_, number, _ in entries), default=0)
@@ -81,10 +76,10 @@ def parse_round(brief: CriticInput) -> SkillInput:
     )
 
 
-def _worked(
+def _work(
     brief: CriticInput, work: SkillInput, skills: Sequence[str]
 ) -> tuple[SkillInput, list[str], list[tuple[str, Any]]]:
-    """The work after each skill that has something to do has done one step; with new notes and tool calls."""
+    """The work after one step of each skill that can do one, with new notes and tool calls."""
     todo, notes, calls = list(skills), list[str](), list[tuple[str, Any]]()
     while (found := first_move(todo, brief.family, work, brief.random, brief.slip_rate)) is not None:
         name, move = found
@@ -92,24 +87,24 @@ def _worked(
         fresh = [note for note in move.notes if note not in work.lines]
         notes += fresh
         calls += move.calls
-        work = work.noted(*fresh)
+        work = work.with_notes(*fresh)
     return work, notes, calls
 
 
 def _need(brief: CriticInput, work: SkillInput, skills: Sequence[str]) -> str:
-    """What the worker's notes show no sign of and its own skills do not give."""
+    """The steps of which the worker's notes show no sign, without those of its own skills."""
     missing = list(brief.family.missing(CriticView(task=work.task, trace="\n".join(work.lines))))
     if missing and brief.errs("need", share=0.5):
         missing[0] = brief.any_skill("need")
-    return _worded("I need", [name for name in missing if name not in skills])
+    return _join_skills("I need", [name for name in missing if name not in skills])
 
 
-def _worded(opening: str, skills: Sequence[str]) -> str:
+def _join_skills(opening: str, skills: Sequence[str]) -> str:
     return f"{opening} {' and '.join(GIVES.get(name, name) for name in skills)}." if skills else ""
 
 
 def _verdict(brief: CriticInput, work: SkillInput) -> str:
-    """Pass where somebody sent something that shows no gap; a sign, and no check of its truth."""
+    """Pass a message that shows no gap; whether it is true is not checked."""
     missing = brief.family.missing(CriticView(task=work.task, trace="\n".join(work.lines)))
     word = "open" if not work.peers or missing else "pass"
     return "fail" if brief.errs("verdict", share=0.5) else word
@@ -131,25 +126,9 @@ def _tools(text: str) -> list[OfferedTool]:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The JSON object that a text is; an empty one if it is none."""
+    """The JSON object in a text; an empty one if it is not one."""
     try:
         found = json.loads(text)
     except json.JSONDecodeError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-_EXTRAS = ("answer", "verdict", "calls")
-
-
-def _member(answers: bool, checks: bool, tools: bool) -> Critic:
-    return lambda brief: member(brief, answers=answers, checks=checks, tools=tools)
-
-
-CRITICS: dict[frozenset[str], Critic] = {
-    frozenset({"is_complete", "next_goal", "public"}): manager,
-    **{
-        frozenset({"public", "private", "query", "key", *compress(_EXTRAS, has)}): _member(*has)
-        for has in product((False, True), repeat=3)
-    },
-}

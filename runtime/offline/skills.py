@@ -1,7 +1,7 @@
-"""What the offline model can do: skills, how an instruction switches one on, and one step of work.
+"""Skills of the offline model: how an instruction activates one, and one step of work.
 
-A `Skill` is an entry of the one vocabulary that serves all families of tasks. A `Family` says which skills
-do something useful for its tasks; every other skill still occupies a place when it is active, and writes notes.
+A `Skill` is an entry of the vocabulary for all families of tasks. A `Family` lists the skills that are useful for its
+tasks; every other skill still takes a place when it is active, and writes notes.
 """
 
 import random
@@ -14,10 +14,10 @@ from typing import Any
 from selfwire.core.values import FrozenModel
 
 PLACES = 2
-"""How many skills an agent has; a later third is ignored."""
+"""How many skills an agent has; a third one is ignored."""
 
 FILLERS = ("look up", "read")
-"""What unfilled places go to, in this order."""
+"""Skills that fill free places, in this order."""
 
 _NEGATED = re.compile(r"\b(?:not|never|don't|without|avoid|instead of|rather than|no need to)\s+(?:\w+\s+){0,2}$", re.I)
 
@@ -26,10 +26,10 @@ class Skill(FrozenModel):
     """An entry of the vocabulary.
 
     Args:
-        name: what the skill is called.
-        patterns: regular expressions, case ignored; a match in a system message switches the skill on
+        name: name of the skill.
+        patterns: regular expressions, case ignored; a match in a system message activates the skill
             unless a negation stands right before it.
-        remark: the note that it writes for a family that has no use for it.
+        remark: its note for families that do not use it.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Skill(FrozenModel):
     remark: str = ""
 
     def first_match(self, text: str) -> int | None:
-        """Where an instruction for this skill first stands in the text; None if nowhere."""
+        """The position of the first instruction for this skill in a text; None if there is none."""
         starts = (
             match.start()
             for pattern in self.patterns
@@ -49,7 +49,7 @@ class Skill(FrozenModel):
 
 @dataclass(frozen=True)
 class OfferedTool:
-    """A tool as the model is told of it; `parameters` is the JSON schema of its input object."""
+    """A tool as the model sees it; `parameters` is the JSON schema of its input."""
 
     name: str
     description: str
@@ -58,7 +58,7 @@ class OfferedTool:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """A tool call of this tool loop and what came back."""
+    """A tool call of this tool loop and its result."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -67,7 +67,7 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class SkillInput:
-    """What a skill works on: the messages taken apart, and nothing else.
+    """The input of a skill: the parsed messages, and nothing else.
 
     Attributes:
         task: the text of the task.
@@ -76,7 +76,7 @@ class SkillInput:
         results: tool results of this tool loop, in order.
         tools: tools that are offered now.
         rng: the only randomness.
-        slip: this step shall go wrong in a plausible way (drawn at the model's error rate).
+        slip: whether this step goes wrong in a plausible way (drawn at the model's error rate).
     """
 
     task: str
@@ -89,44 +89,43 @@ class SkillInput:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Every line that others and this agent wrote, others first, bullets taken off."""
+        """All lines by others and then by this agent, without bullets."""
         return _lines((*(text for _, text in self.peers), *self.notes))
 
     def tool(self, words: str) -> OfferedTool | None:
         """The first offered tool whose name or description matches a regular expression."""
         return next((t for t in self.tools if re.search(words, f"{t.name} {t.description}", re.IGNORECASE)), None)
 
-    def noted(self, *notes: str) -> "SkillInput":
-        """The work with further notes."""
+    def with_notes(self, *notes: str) -> "SkillInput":
+        """The input with further notes."""
         return replace(self, notes=(*self.notes, *notes))
 
 
 @lru_cache(maxsize=256)
 def _lines(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Looked at several times in every step, so taken apart once."""
     found = [line.strip().removeprefix("- ").strip() for text in texts for line in text.split("\n")]
     return tuple(line for line in found if line)
 
 
 @dataclass(frozen=True)
 class SkillOutput:
-    """What one step of work came to: notes to write, and tool calls as (name, arguments)."""
+    """The result of one step of work: notes to write, and tool calls as (name, arguments)."""
 
     notes: tuple[str, ...] = ()
     calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
 
 
 Ability = Callable[[SkillInput], SkillOutput | None]
-"""One step of a skill; None: there is nothing to do for it now.
+"""One step of a skill; None: it can do nothing now.
 
-Each ability of an agent is used once per tool loop, as soon as it has something to do. One that returns
-calls is asked once more when `work.results` has them, to write its notes; calls are then dropped.
+Each ability of an agent is used once per tool loop, as soon as it can do something. One that returns calls is used
+once more when `work.results` has their results, to write its notes; further calls are then dropped.
 """
 
 
 @dataclass(frozen=True)
 class CriticView:
-    """What a critic may see of a run: the prompt's own sections, as text."""
+    """What a critic sees of a run: sections of its prompt, as text."""
 
     task: str = ""
     trace: str = ""
@@ -140,15 +139,15 @@ class Family:
     """A family of tasks that the offline model knows.
 
     Attributes:
-        name: what it is called.
+        name: name of the family.
         recognises: whether a task's text is of this family.
         abilities: the useful skills of the family by name.
-        answer: writes the final text out of all notes; free, no place is needed.
-        missing: names of the skills whose absence shows in the evidence, the most plausible first; the
-            critics read nothing else. It looks at symptoms only and never solves the task.
-        concepts: names of what such a task is about, main concept first, then what it needs.
-        needs: expression on names and descriptions of tools that such tasks cannot be solved without.
-        parallel: how far the parts of a task can be worked on side by side, in [0, 1].
+        answer: writes the final text from all notes; it takes no place.
+        missing: names of the skills whose absence the evidence shows, the most plausible first; critics
+            use nothing else. It looks at symptoms only and never solves the task.
+        concepts: concepts of a task, the main one first, then what it needs.
+        needs: regular expression for names and descriptions of tools that such tasks need.
+        parallel: how far the parts of a task can be worked on in parallel, in [0, 1].
     """
 
     name: str
@@ -168,7 +167,7 @@ def find_instructed_skills(text: str, vocabulary: Sequence[Skill]) -> tuple[str,
 
 
 def choose_opening_skills(names: Sequence[str]) -> tuple[str, ...]:
-    """At most two skills: the first ones instructed, then look-up and read in unfilled places."""
+    """At most two skills: the first instructed ones, then look-up and read in free places."""
     taken = list(names[:PLACES])
     for filler in FILLERS:
         if len(taken) < PLACES and filler not in taken:

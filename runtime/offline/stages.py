@@ -1,14 +1,14 @@
-"""Planner, evaluator and the two who choose an answer, of a team whose workflow is put together stage by stage.
+"""Critics of a team whose workflow is built stage by stage: planner, evaluator, ensemble and synthesis.
 
-They know the symptoms of a task's family: which steps the work does not show yet, and whether an answer leaves the
-task open. A plan is a list of such steps in words, and a subtask is done when its step shows. Nobody here takes a step.
+They know the symptoms of a task's family: the steps that the work does not show yet, and an answer that leaves the task
+open. A plan is a list of such steps in words, and a subtask is done when its step shows. None of them takes a step.
 """
 
 import re
 from collections import Counter
 from typing import Any, NamedTuple
 
-from selfwire.runtime.offline.critic_input import Critic, CriticInput
+from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.skills import CriticView
 from selfwire.runtime.offline.vocabulary import find_skills, paraphrases
 
@@ -26,7 +26,7 @@ class _Step(NamedTuple):
 
 
 def planner(brief: CriticInput) -> dict[str, Any]:
-    """One subtask per step that is missing; where one has failed, another wording of what is still missing."""
+    """One subtask per missing step; after a failed one, other wordings of the steps that are still missing."""
     had = [_Step(*found) for found in _PLANNED.findall(brief["state"])]
     missing = list(dict.fromkeys(_missing(brief, f"{brief['state']}\n{brief['outcome']}")))
     if missing and brief.errs("plan", share=0.5):
@@ -34,19 +34,19 @@ def planner(brief: CriticInput) -> dict[str, Any]:
     subtasks = [{"id": one.id, "goal": one.goal, "status": _STATUS[one.status]} for one in had]
     if not had or "failed for good" in brief["assessment"]:
         pending = {one.goal for one in had if one.status == "pending"}
-        goals = [_worded(brief, skill, {one.goal for one in had}) for skill in missing] or ["Give the answer."]
+        goals = [_write_goal(brief, skill, {one.goal for one in had}) for skill in missing] or ["Give the answer."]
         subtasks += [{"id": "", "goal": goal, "status": "TODO"} for goal in goals if goal not in pending]
     done = sum(one.status == "completed" for one in had)
     return {
         "subtasks": subtasks,
         "active": "",
         "summary": f"{done} of {len(subtasks)} subtasks are done." if had else "",
-        "hint": f"The work lacks a step: {brief.worded(missing[0])}" if missing else "No step is missing.",
+        "hint": f"The work lacks a step: {brief.phrase(missing[0])}" if missing else "No step is missing.",
     }
 
 
 def evaluator(brief: CriticInput) -> dict[str, Any]:
-    """Whether the step that the subtask names shows; of the last subtask, whether an answer stands too."""
+    """Whether the subtask's step shows, and for the last subtask also an answer."""
     missing = set(_missing(brief, f"{brief['state']}\n{brief['outcome']}"))
     wanted = set(find_skills(brief["subtask"]))
     lacking = (missing & wanted) or (missing if not wanted else set[str]())
@@ -55,9 +55,9 @@ def evaluator(brief: CriticInput) -> dict[str, Any]:
     done = not lacking and not is_open
     if brief.errs("evaluate", share=0.5):
         done = not done
-    told = f"A step does not show: {', '.join(sorted(lacking))}." if lacking else "The answer is left open."
+    complaint = f"A step does not show: {', '.join(sorted(lacking))}." if lacking else "The answer is left open."
     return {
-        "feedback": "The step shows in the work." if done else told,
+        "feedback": "The step shows in the work." if done else complaint,
         "reward": 1.0 if done else 0.0,
         "refine": not done and not brief.chance("give up", 0.1),
         "confidence": 0.8 if done == (not lacking) else 0.4,
@@ -65,7 +65,7 @@ def evaluator(brief: CriticInput) -> dict[str, Any]:
 
 
 def ensemble(brief: CriticInput) -> dict[str, Any]:
-    """The first solution with the answer that most of them give; open ones do not count."""
+    """The first solution with the most frequent answer; open answers do not count."""
     letters = _blocks(brief["solutions"])
     answers = {letter: _answer(text) for letter, text in letters.items()}
     counted = Counter(answer for answer in answers.values() if answer)
@@ -77,7 +77,7 @@ def ensemble(brief: CriticInput) -> dict[str, Any]:
 
 
 def synthesis(brief: CriticInput) -> dict[str, Any]:
-    """The last attempt that leaves nothing open, as it stands."""
+    """The last attempt that leaves nothing open, unchanged."""
     parts = [part.strip() for part in _BLOCK.split(brief["attempts"]) if part and part.strip()]
     settled = [text for text in parts if not _is_open(text)]
     return {"answer": (settled or ["Answer: unknown"])[-1], "basis": "The last attempt that was not left open."}
@@ -87,10 +87,10 @@ def _missing(brief: CriticInput, shown: str) -> tuple[str, ...]:
     return brief.family.missing(CriticView(brief["task"], shown))
 
 
-def _worded(brief: CriticInput, skill: str, had: set[str]) -> str:
-    """The step in words that were not used before, if there are any."""
+def _write_goal(brief: CriticInput, skill: str, had: set[str]) -> str:
+    """The step in new words, if there are any."""
     fresh = [text for text in paraphrases().get(skill, (skill,)) if " ".join(text.split()) not in had]
-    return brief.pick(f"goal {skill}", fresh) if fresh else brief.worded(skill)
+    return brief.pick(f"goal {skill}", fresh) if fresh else brief.phrase(skill)
 
 
 def _blocks(text: str) -> dict[str, str]:
@@ -104,14 +104,6 @@ def _answer(text: str) -> str:
 
 
 def _is_open(text: str) -> bool:
-    """Whether a text's last answer is open; a text without such a line has to be taken as it is."""
+    """Whether the last answer in a text is open; a text without an answer line is not."""
     found = _ANSWER.findall(text)
     return not text.strip() or bool(found and _OPEN.search(found[-1]))
-
-
-CRITICS: dict[frozenset[str], Critic] = {
-    frozenset({"subtasks", "active", "summary", "hint"}): planner,
-    frozenset({"feedback", "reward", "refine", "confidence"}): evaluator,
-    frozenset({"thought", "solution_letter"}): ensemble,
-    frozenset({"answer", "basis"}): synthesis,
-}

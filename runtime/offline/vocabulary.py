@@ -1,11 +1,10 @@
-"""The one vocabulary of skills and the families that they serve; the only place that lists them."""
+"""The vocabulary of skills and the families of tasks; no other module lists them."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from selfwire.core.values import FrozenModel
 from selfwire.runtime.offline import archive, archive_skills, crafting, crafting_skills, plain
 from selfwire.runtime.offline.skills import Family, Skill, choose_opening_skills, find_instructed_skills
 
@@ -30,34 +29,15 @@ def active_skills(system_message: str) -> tuple[str, ...]:
 
 
 def family_of(task: str) -> Family | None:
-    """The family that a task's text belongs to; None if the model knows none such."""
+    """The family of a task's text; None if it is unknown."""
     return next((family for family in FAMILIES if family.recognises(task)), None)
 
 
 @cache
 def paraphrases() -> Mapping[str, tuple[str, ...]]:
-    """Independently worded instructions by skill, out of the `*paraphrases.json` files beside this module."""
+    """Independently worded instructions by skill, from the `*paraphrases.json` files beside this module."""
     found: dict[str, tuple[str, ...]] = {}
     for file in sorted(files(__package__).iterdir(), key=lambda one: one.name):
         if file.name.endswith("paraphrases.json"):
             found |= {name: tuple(texts) for name, texts in json.loads(file.read_text(encoding="utf-8")).items()}
     return found
-
-
-class Activation(FrozenModel):
-    """What one text switches on.
-
-    Args:
-        text: the instruction or prompt.
-        instructed: every skill that it asks for, in order of appearance.
-        active: the two skills that an agent with this text has.
-    """
-
-    text: str
-    instructed: tuple[str, ...]
-    active: tuple[str, ...]
-
-
-def activation_report(texts: Iterable[str]) -> tuple[Activation, ...]:
-    """What each text, such as a prompt file, switches on."""
-    return tuple(Activation(text=text, instructed=find_skills(text), active=active_skills(text)) for text in texts)

@@ -1,4 +1,4 @@
-"""Between LangChain's messages and the offline model's plain values."""
+"""Converts between LangChain's messages and the offline model's plain values."""
 
 import json
 import re
@@ -25,8 +25,8 @@ class Draft:
         text: its content.
         calls: tool calls as (name, arguments).
         skills: active skills of the agent; empty for critics.
-        finish: why it stopped.
-        broken: the JSON of the first tool call does not parse.
+        finish: finish reason.
+        broken: whether the JSON of the first tool call does not parse.
     """
 
     text: str
@@ -42,8 +42,8 @@ class Draft:
             return replace(self, text=text[: limit * _CHARACTERS_PER_TOKEN], finish="length")
         return replace(self, text=text)
 
-    def spoiled(self, fault: str | None) -> "Draft":
-        """The draft with an injected fault of its text."""
+    def with_fault(self, fault: str | None) -> "Draft":
+        """The draft with an injected fault."""
         if fault == "empty":
             return replace(self, text="", calls=())
         if fault == "truncated":
@@ -65,7 +65,7 @@ def to_plain_message(message: BaseMessage) -> PlainMessage:
 
 
 def plain(one: PlainMessage) -> list[Any]:
-    """What of a message keys the randomness: all but the ids of tool calls."""
+    """The parts of a message that decide the randomness: all but the ids of tool calls."""
     return [one.role, one.text, [[name, arguments] for _, name, arguments in one.calls]]
 
 
@@ -77,31 +77,40 @@ def get_offered_tools(kwargs: Mapping[str, Any]) -> tuple[OfferedTool, ...]:
 
 @dataclass(frozen=True)
 class RequestedSchema:
-    """An object that a request asks for: its JSON schema, and the tool that is forced, if one is."""
+    """The object that a request asks for.
 
+    Attributes:
+        kind: kind of reply: the name of the response format or of the forced tool.
+        parameters: its JSON schema.
+        is_tool: whether it is the input of a forced tool.
+    """
+
+    kind: str
     parameters: Mapping[str, Any]
-    tool: str | None
+    is_tool: bool
 
 
 def requested_schema(kwargs: Mapping[str, Any]) -> RequestedSchema | None:
     """The output schema of a request: its response format, or the one tool that it forces."""
     form = kwargs.get("response_format")
     if isinstance(form, Mapping) and form.get("type") == "json_object":
-        return RequestedSchema({}, None)
+        return RequestedSchema("", {}, is_tool=False)
     if isinstance(form, Mapping) and form.get("type") == "json_schema":
-        return RequestedSchema(form["json_schema"].get("schema", {}), None)
+        return RequestedSchema(
+            form["json_schema"].get("name", ""), form["json_schema"].get("schema", {}), is_tool=False
+        )
     tools, choice = get_offered_tools(kwargs), kwargs.get("tool_choice")
     if isinstance(choice, Mapping):
         choice = choice.get("function", {}).get("name")
     if choice in (None, False, "auto", "none"):
         return None
     forced = [tool for tool in tools if tool.name == choice] or (list(tools) if len(tools) == 1 else [])
-    return RequestedSchema(forced[0].parameters, forced[0].name) if forced else None
+    return RequestedSchema(forced[0].name, forced[0].parameters, is_tool=True) if forced else None
 
 
 def draft_reply(wanted: RequestedSchema, text: str, reply: Mapping[str, Any]) -> Draft:
-    """An object as the request wants it: as text, or as arguments of the forced tool."""
-    return Draft(text) if wanted.tool is None else Draft("", ((wanted.tool, reply),))
+    """The object in the form that the request asks for: as text, or as arguments of the forced tool."""
+    return Draft("", ((wanted.kind, reply),)) if wanted.is_tool else Draft(text)
 
 
 def message(draft: Draft, *, name: str, key: str, input_tokens: int) -> AIMessage:

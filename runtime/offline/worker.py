@@ -1,4 +1,4 @@
-"""One reply of an offline agent: its skills step by step over what its messages say."""
+"""One reply of an offline agent: its skills, step by step, on the content of its messages."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +16,13 @@ _STEPS = re.compile(r"^Steps: (.+)\.$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class PlainMessage:
-    """One message, whatever library it came from.
+    """One message, independent of libraries.
 
     Attributes:
         role: system, user, assistant or tool.
         text: its content.
         calls: the tool calls of an assistant, as (id, name, arguments).
-        answers: id of the call that a tool's message answers.
+        answers: id of the call whose result a tool's message holds.
     """
 
     role: str
@@ -33,7 +33,7 @@ class PlainMessage:
 
 @dataclass(frozen=True)
 class Turn:
-    """What the agent says, which tools it calls, and which skills it has."""
+    """The text of an agent's turn, its tool calls, and the agent's skills."""
 
     text: str
     calls: tuple[tuple[str, Mapping[str, Any]], ...]
@@ -47,11 +47,11 @@ def work_on(
 
     Args:
         messages: the whole conversation.
-        tools: what may be called.
+        tools: tools that may be called.
         random: a generator per purpose, keyed by the messages.
-        error_rate: share of steps that go wrong.
+        error_rate: share of wrong steps.
     """
-    skills = active_skills("\n".join(said.text for said in messages if said.role == "system"))
+    skills = active_skills("\n".join(message.text for message in messages if message.role == "system"))
     work = parse_request(messages, tools)
     family = family_of(work.task) or GENERAL
     used, pending = _steps(messages)
@@ -62,25 +62,25 @@ def work_on(
         todo.remove(name)
         used = (*used, name)
         written.extend(move.notes)
-        work = work.noted(*move.notes)
+        work = work.with_notes(*move.notes)
         if move.calls and name not in pending:
-            return Turn(_shown(written, used), move.calls, skills)
+            return Turn(_write_notes(written, used), move.calls, skills)
     return Turn(family.answer(replace(work, rng=random("answer"))), (), skills)
 
 
 def parse_request(messages: Sequence[PlainMessage], tools: Sequence[OfferedTool] = ()) -> SkillInput:
-    """The messages taken apart: task, peers, notes and results of the current tool loop."""
-    last = max((i for i, said in enumerate(messages) if said.role == "user"), default=-1)
+    """Parse the messages into task, peers, notes and results of the current tool loop."""
+    last = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
     text = messages[last].text if last >= 0 else ""
     head, *rest = _SENDER.split(text)
     loop = messages[last + 1 :]
-    calls = {call[0]: call for said in loop for call in said.calls}
+    calls = {call[0]: call for message in loop for call in message.calls}
     results = [
-        ToolResult(calls[said.answers][1], calls[said.answers][2], said.text)
-        for said in loop
-        if said.role == "tool" and said.answers in calls
+        ToolResult(calls[message.answers][1], calls[message.answers][2], message.text)
+        for message in loop
+        if message.role == "tool" and message.answers in calls
     ]
-    notes = [_STEPS.sub("", said.text).strip() for said in loop if said.role == "assistant"]
+    notes = [_STEPS.sub("", message.text).strip() for message in loop if message.role == "assistant"]
     return SkillInput(
         task=head.removeprefix("Task:\n").strip(),
         peers=tuple(zip(rest[::2], rest[1::2], strict=True)),
@@ -91,11 +91,11 @@ def parse_request(messages: Sequence[PlainMessage], tools: Sequence[OfferedTool]
 
 
 def _steps(messages: Sequence[PlainMessage]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Steps taken in this tool loop, and the one whose results have just come in."""
-    last = max((i for i, said in enumerate(messages) if said.role == "user"), default=-1)
+    """Steps taken in this tool loop, and the one whose results are new."""
+    last = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
     used: tuple[str, ...] = ()
-    for said in messages[last + 1 :]:
-        if said.role == "assistant" and (found := _STEPS.search(said.text)):
+    for message in messages[last + 1 :]:
+        if message.role == "assistant" and (found := _STEPS.search(message.text)):
             used = tuple(found[1].split(", "))
     return used, used[-1:]
 
@@ -103,14 +103,14 @@ def _steps(messages: Sequence[PlainMessage]) -> tuple[tuple[str, ...], tuple[str
 def first_move(
     todo: Sequence[str], family: Family, work: SkillInput, random: Callable[[str], Random], error_rate: float
 ) -> tuple[str, SkillOutput] | None:
-    """The first of the skills that has something to do, and its step; None if none has.
+    """The first skill that can do something, and its step; None if no skill can.
 
     Args:
         todo: names of skills.
-        family: whose abilities they are; a skill that it has no use for makes a remark.
-        work: what there is to work on.
+        family: family of the task; a skill that it does not use makes a remark.
+        work: input of the skills.
         random: a generator per purpose.
-        error_rate: share of steps that go wrong.
+        error_rate: share of wrong steps.
     """
     for name in todo:
         rng = random(f"step {name}")
@@ -127,5 +127,5 @@ def _move(name: str, family: Family, work: SkillInput) -> SkillOutput | None:
     return SkillOutput(notes=(f"Remark: {skill(name).remark}",))
 
 
-def _shown(notes: Sequence[str], used: Sequence[str]) -> str:
+def _write_notes(notes: Sequence[str], used: Sequence[str]) -> str:
     return "\n".join([*(f"- {note}" for note in notes), f"Steps: {', '.join(used)}."])

@@ -12,6 +12,9 @@ from selfwire.cli.app import build
 from selfwire.cli.selection_plot import WIDTH, draw_bar, draw_selection, write_svg
 from selfwire.core.errors import ConfigError
 from selfwire.graphs.trained_router.probing import Selection
+from selfwire.runtime.sync import run_sync
+from selfwire.runtime.workflow_library import open_library
+from tests.graphs.test_learned_router import team
 
 FOUND = (
     Selection(stage=0, layer=0, probabilities={"io": 0.75, "search": 0.25}, chosen=("io",)),
@@ -60,12 +63,23 @@ def test_training_and_then_its_selections_from_the_command_line(tmp_path: Path) 
             assert sum(one["probabilities"].values()) == pytest.approx(1, abs=1e-5)
 
 
+def test_the_router_of_any_method_is_shown(tmp_path: Path) -> None:
+    with open_library(tmp_path) as library:
+        run_sync(library.save("team", team(), run="r", step=1))
+    told = ["--training", "--embedder", "hashing", "--data", str(tmp_path / "p.json"), "--home", str(tmp_path)]
+    shown = CliRunner().invoke(build(), ["selection", "team", "How deep is the sea?", *told])
+    assert shown.exit_code == 0, shown.output
+    [[one]] = json.loads((tmp_path / "p.json").read_text()).values()
+    assert one["probabilities"].keys() == {"fish", "wood"}
+    assert one["probabilities"]["fish"] > one["probabilities"]["wood"]
+
+
 def test_bad_input_is_said_in_a_line(tmp_path: Path) -> None:
     runner, home = CliRunner(), ["--home", str(tmp_path)]
     for arguments, told in (
         (["train", "dytopo", "--benchmark", "archive"], "dytopo has no router to train"),
         (["train", "evomas"], "train needs a method and --benchmark"),
-        (["train", "hiva", "--benchmark", "archive", "--paper"], "--paper and --process-reward are EvoMAS's"),
+        (["train", "hiva", "--benchmark", "archive", "--paper"], "--paper would change nothing in the router of hiva"),
         (["train", "evomas", "--family", "chores"], "the learning test is"),
         (["train", "--family", "errands"], "the learning test is"),
         (["train", "evomas", "--family", "errands", "--benchmark", "archive"], "--benchmark, --home would change not"),

@@ -210,7 +210,7 @@ def test_a_judge_takes_nothing_of_a_task_s_calls_and_its_own_are_set_aside(limit
     assert calls == ({6} if "--calls-per-task" in limits else {1})
 
 
-class NeverGiven(RubricScore):
+class NeverGiven(RubricScore, title="RubricScore"):
     """What no judge says."""
 
     score: float = Field(ge=2)

@@ -61,7 +61,7 @@ import sys
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.graphs import hiva
 hiva.build(model="offline").compile().invoke({"question": "What am I?"})
-print({"torch", "sentence_transformers", "plancraft", "openai"} & set(sys.modules))
+print({"torch", "sentence_transformers", "plancraft", "openai", "selfwire.graphs.evomas"} & set(sys.modules))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

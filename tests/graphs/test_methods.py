@@ -57,11 +57,11 @@ class CountingChat(OfflineChat):
     down: bool = False
     _asked: list[int] = PrivateAttr(default_factory=list)
 
-    def _said(self, *args: Any, **kwargs: Any) -> AIMessage:
+    def _reply(self, *args: Any, **kwargs: Any) -> AIMessage:
         self._asked.append(1)
         if self.down:
             raise OfflineError("the provider is down", 400)
-        return super()._said(*args, **kwargs)
+        return super()._reply(*args, **kwargs)
 
 
 class GarblingChat(CountingChat):
@@ -70,8 +70,8 @@ class GarblingChat(CountingChat):
     garbage: int = 1
     empty: int = 0
 
-    def _said(self, messages: Any, stop: Any, kwargs: Any) -> AIMessage:
-        said = super()._said(messages, stop, kwargs)
+    def _reply(self, messages: Any, stop: Any, kwargs: Any) -> AIMessage:
+        said = super()._reply(messages, stop, kwargs)
         place = int(fingerprint([str(message.content) for message in messages]), 16)
         if self.empty and place % self.empty == 0:
             return said.model_copy(update={"content": "", "tool_calls": []})

@@ -11,7 +11,7 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Message, Step
 from selfwire.core.usage import Usage
 from selfwire.graphs.prompts import load_prompts
-from selfwire.nodes.ensemble import LETTERS, NOTHING, Choice, lettered, make_ensemble_runner
+from selfwire.nodes.ensemble import LETTERS, NOTHING, Choice, label_solutions, make_ensemble_runner
 from tests.scripted import ScriptedModel
 
 AGENT = Agent(id="ensemble", prompt="You choose.", kind="ensemble")
@@ -64,4 +64,4 @@ async def test_d19_one_solution_needs_no_choice_and_none_says_so() -> None:
 
 
 def test_solutions_beyond_the_alphabet_are_not_shown() -> None:
-    assert list(lettered(inbox(*map(str, range(40))))) == list(LETTERS)
+    assert list(label_solutions(inbox(*map(str, range(40))))) == list(LETTERS)

@@ -84,7 +84,7 @@ def test_an_outage_in_whatever_phase_teaches_nothing_and_loses_nothing(
     server.faults.extend([Fault()] * int(share * requests))
     server.always = broken()
     called = stopped(tmp_path, *kills.beginning(server, kills.TINY), *RETRIES)
-    assert "nor is anything else answered" in called.stderr
+    assert "it does not answer anything else either" in called.stderr
     begins(tmp_path, expected)
     stopped(tmp_path, *kills.resumption(tmp_path))  # it is still down
     server.always = None

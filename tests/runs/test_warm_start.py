@@ -39,7 +39,7 @@ def test_a_training_is_resumed_though_the_file_with_its_first_weights_is_gone(
         pass
     beside.unlink()
     monkeypatch.setattr(blobs, "_kept", type(blobs._kept)())  # as in a new process
-    with pytest.raises(LibraryError, match=r"router's weights, in start\..*\.bin, which is not beside it"):
+    with pytest.raises(LibraryError, match=r"needs start\..*\.bin beside it"):
         read_workflow(file)
     with resume_training("warm", tmp_path) as training:
         kept = load_weights(training.run.parts.seed_workflow)

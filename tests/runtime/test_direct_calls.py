@@ -15,11 +15,11 @@ from langchain_core.rate_limiters import InMemoryRateLimiter
 from langchain_core.runnables import Runnable, RunnableLambda
 from pydantic import ConfigDict
 
+from selfwire.evolvers.hiva.schemas import SelfCriticism
 from selfwire.runtime.direct_calls import invoke_without_callbacks
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.provider_errors import Caught
 from tests.runtime.test_tracing import Recorded
-from tests.runtime.wired import Verdict
 
 ASKED: list[BaseMessage] = [HumanMessage("Is it so?")]
 
@@ -87,7 +87,7 @@ def same(one: BaseMessage | None, other: BaseMessage) -> bool:
         Awaited().bind(temperature=0.5).bind(top=1, ls_structured_output_format={"schema": {}}),
         make_chat_model("offline"),
         make_chat_model("offline").bind_tools([{"type": "function", "function": {"name": "f", "parameters": {}}}]),
-        make_chat_model("offline").with_structured_output(Verdict, include_raw=True).first.steps__["raw"],  # type: ignore[attr-defined]
+        make_chat_model("offline").with_structured_output(SelfCriticism, include_raw=True).first.steps__["raw"],  # type: ignore[attr-defined]
     ],
     ids=["awaited", "blocking", "bound twice", "offline", "offline with tools", "offline with a schema"],
 )

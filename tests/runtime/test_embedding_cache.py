@@ -60,4 +60,4 @@ async def test_a_folder_that_cannot_be_written_is_no_fault(tmp_path: Path, caplo
     (tmp_path / "file").write_text("not a folder")
     rows = await CachedEmbedder(HashingEmbedder(), tmp_path / "file").embed(TEXTS)
     assert len(rows) == LEAST
-    assert "cannot be kept" in caplog.text
+    assert "cannot be cached" in caplog.text

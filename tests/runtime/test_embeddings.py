@@ -71,8 +71,8 @@ def test_names_say_what_an_embedder_is() -> None:
 
 
 def test_the_fallback_announces_itself(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(embeddings, "_packaged", lambda: None)
-    monkeypatch.setattr(embeddings, "_downloaded", lambda: None)
+    monkeypatch.setattr(embeddings, "_packaged_folder", lambda: None)
+    monkeypatch.setattr(embeddings, "_cached_folder", lambda: None)
     with caplog.at_level(logging.WARNING):
         found, notice = load_embedder("auto")
     assert isinstance(found, HashingEmbedder)
@@ -81,7 +81,7 @@ def test_the_fallback_announces_itself(monkeypatch: pytest.MonkeyPatch, caplog: 
 
 
 def test_weights_on_this_machine_are_chosen_without_loading_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embeddings, "_packaged", lambda: "/weights")
+    monkeypatch.setattr(embeddings, "_packaged_folder", lambda: "/weights")
     found, notice = load_embedder("auto")
     assert isinstance(found, MiniLMEmbedder)
     assert (found.source, notice) == ("/weights", "")
@@ -90,7 +90,7 @@ def test_weights_on_this_machine_are_chosen_without_loading_them(monkeypatch: py
 def test_weights_in_the_hubs_cache_are_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path))
-    monkeypatch.setattr(embeddings, "_packaged", lambda: None)
+    monkeypatch.setattr(embeddings, "_packaged_folder", lambda: None)
     folder = tmp_path / "hub" / "models--sentence-transformers--all-MiniLM-L6-v2"
     (folder / "snapshots" / "abc").mkdir(parents=True)
     assert isinstance(load_embedder("auto")[0], HashingEmbedder)

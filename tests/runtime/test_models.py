@@ -43,7 +43,7 @@ def test_retries_are_the_wrappers_and_a_timeout_is_always_set() -> None:
     assert (model.max_retries, model.request_timeout, model.stream_usage, model.max_tokens) == (0, 120.0, True, 2048)
     assert get_identity(model) == ("openai", "own", "http://127.0.0.1:9/v1")
     assert get_identity(model).name == "openai:own"
-    assert get_identity(model).told == "openai:own at http://127.0.0.1:9"
+    assert get_identity(model).label == "openai:own at http://127.0.0.1:9"
 
 
 def test_an_option_that_the_model_refuses_is_a_config_error_without_the_key() -> None:

@@ -24,7 +24,7 @@ def greetings_fail(body: Body) -> Fault | None:
 async def test_a_provider_that_answers_nobody_is_an_outage(wire_server: WireServer, fault: Fault) -> None:
     wire_server.always = fault
     journal, ledger = Journal.memory(), Ledger()
-    with pytest.raises(OutageError, match="nor is anything else answered"):
+    with pytest.raises(OutageError, match="it does not answer anything else either"):
         await metered(wire_server, PROBING, journal=journal, ledger=ledger).generate(ASKED, scope=Scope())
     assert (journal.spend().calls, ledger.spent.calls) == (0, 0)
     [row] = await journal.rows("model")

@@ -5,21 +5,19 @@ a run is a `post` and later `patch`es, merged here by id.
 """
 
 import json
-import socket
-import threading
 import time
 import uuid
 from collections.abc import Iterator
 from email import policy
 from email.parser import BytesParser
-from typing import Any, Self
+from typing import Any
 
-import uvicorn
 import zstandard
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+
+from tests.wire.server import LocalServer
 
 Row = dict[str, Any]
 TENANT = "00000000-0000-4000-8000-000000000001"
@@ -31,7 +29,7 @@ BATCHES = {
 FLAGS = {"zstd_compression_enabled": True, "dataset_examples_multipart_enabled": True}
 
 
-class LangSmithServer:
+class LangSmithServer(LocalServer):
     """The recorder on 127.0.0.1.
 
     Args:
@@ -40,6 +38,8 @@ class LangSmithServer:
     """
 
     def __init__(self, *, key: str | None = None, multipart: bool = True) -> None:
+        super().__init__(self._routes())
+        self.url = f"http://127.0.0.1:{self.port}"
         self.key, self.multipart = key, multipart
         self.datasets: dict[str, Row] = {}
         self.examples: dict[str, Row] = {}
@@ -52,22 +52,6 @@ class LangSmithServer:
         """Method and path of the request after which nobody's key is good any more."""
         self.unknown: list[str] = []
         """Requests that no route serves."""
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        app = Starlette(routes=self._routes())
-        self._server = uvicorn.Server(
-            uvicorn.Config(app, log_level="critical", lifespan="off", ws="none", timeout_graceful_shutdown=0)
-        )
-        self._thread = threading.Thread(target=lambda: self._server.run(sockets=[self._socket]), daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.should_exit = self._server.force_exit = True
-        self._thread.join()
-        self._socket.close()
 
     def children(self, run: Row) -> list[Row]:
         """Runs right below a run, in the order of their start."""

@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -108,30 +108,17 @@ def served(model: BaseChatModel) -> Answer:
     return answer
 
 
-class WireServer:
-    """The server on 127.0.0.1; `faults` are used up one per request, `always` stays, `picky` chooses by request."""
+class LocalServer:
+    """Serves routes on 127.0.0.1 in a thread."""
 
-    def __init__(self, answer: Answer, *, delay: float = 0.0, log: Path | None = None, port: int = 0) -> None:
-        self.answer = answer
-        self.delay = delay
-        self.faults: deque[Fault] = deque()
-        self.always: Fault | None = None
-        self.picky: Callable[[Body], Fault | None] = lambda body: None
-        self.asked: list[Asked] = []
-        self.active = self.most_active = self.cancelled = self.replied = 0
-        self._log = log
+    def __init__(self, routes: Sequence[Route], port: int = 0) -> None:
         self._socket = socket.create_server(("127.0.0.1", port))
         self.port = int(self._socket.getsockname()[1])
-        route = Route("/v1/chat/completions", self._complete, methods=["POST"])
-        self._config = uvicorn.Config(
-            Starlette(routes=[route]), log_level="critical", lifespan="off", ws="none", timeout_graceful_shutdown=0
+        config = uvicorn.Config(
+            Starlette(routes=routes), log_level="critical", lifespan="off", ws="none", timeout_graceful_shutdown=0
         )
-        self._server = uvicorn.Server(self._config)
+        self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self.run, daemon=True)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1"
 
     def run(self) -> None:
         self._server.run(sockets=[self._socket])
@@ -147,6 +134,25 @@ class WireServer:
         self._server.should_exit = self._server.force_exit = True
         self._thread.join()
         self._socket.close()
+
+
+class WireServer(LocalServer):
+    """The server; `faults` are used up one per request, `always` stays, `picky` chooses by request."""
+
+    def __init__(self, answer: Answer, *, delay: float = 0.0, log: Path | None = None, port: int = 0) -> None:
+        super().__init__([Route("/v1/chat/completions", self._complete, methods=["POST"])], port)
+        self.answer = answer
+        self.delay = delay
+        self.faults: deque[Fault] = deque()
+        self.always: Fault | None = None
+        self.picky: Callable[[Body], Fault | None] = lambda body: None
+        self.asked: list[Asked] = []
+        self.active = self.most_active = self.cancelled = self.replied = 0
+        self._log = log
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
 
     async def _complete(self, request: Request) -> Response:
         body = await request.json()

@@ -3,6 +3,7 @@
 import pytest
 
 from selfwire.core.chat import ChatMessage, ToolSpec
+from selfwire.core.reply_schema import ReplySchema
 from selfwire.core.scope import Scope
 from selfwire.evolvers.hiva.schemas import AgentGradient, TopologyDecision
 from selfwire.runtime.metered import MeteredModel
@@ -20,10 +21,14 @@ def pair(wire_server: WireServer) -> tuple[MeteredModel, MeteredModel]:
     return MeteredModel(offline), MeteredModel(client)
 
 
-@pytest.mark.parametrize("schema", [AgentGradient, TopologyDecision])
-async def test_structured_asks(
-    pair: tuple[MeteredModel, MeteredModel], schema: type[AgentGradient | TopologyDecision]
-) -> None:
+class Concern(ReplySchema, title="ParsedGradient"):
+    """A schema of another package that declares a known kind."""
+
+    concerns: str
+
+
+@pytest.mark.parametrize("schema", [AgentGradient, TopologyDecision, Concern])
+async def test_structured_asks(pair: tuple[MeteredModel, MeteredModel], schema: type[ReplySchema]) -> None:
     direct, wired = [await model.generate_structured(schema, ASKED, scope=Scope(seed=3)) for model in pair]
     assert wired[0] == direct[0]
     assert wired[1].calls == direct[1].calls == 1

@@ -154,12 +154,12 @@ def test_a_slip_spoils_each_step() -> None:
 
 
 def test_the_answer_is_actions_or_a_verdict_or_notes() -> None:
-    assert crafting.answer(work(*PLAN).noted(*MOVES)) == "\n".join(MOVES)
+    assert crafting.answer(work(*PLAN).with_notes(*MOVES)) == "\n".join(MOVES)
     assert crafting.answer(work(*MOVES)) == "\n".join(MOVES)
-    stuck = crafting.answer(work(*PLAN[:2]).noted("Verdict: for want of 1 stick"))
+    stuck = crafting.answer(work(*PLAN[:2]).with_notes("Verdict: for want of 1 stick"))
     assert stuck.split("\n") == [f"- {PLAN[0]}", "- Need: 1 stick", "impossible: for want of 1 stick"]
     assert crafting.answer(work(*PLAN[:2], "impossible: so I think")).endswith("\nimpossible: so I think")
-    assert "impossible" not in crafting.answer(work(*PLAN[:2], "impossible: x").noted(PLAN[2]))
+    assert "impossible" not in crafting.answer(work(*PLAN[:2], "impossible: x").with_notes(PLAN[2]))
     assert crafting.answer(work(*PLAN, f"Recipe: {STICK}")) == "\n".join(f"- {line}" for line in PLAN)
     assert crafting.answer(work()) == "Nothing is known yet."
 

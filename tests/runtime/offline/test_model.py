@@ -7,6 +7,7 @@ from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.tools import tool
 from pydantic import BaseModel, Field
 
+from selfwire.runtime.offline import critics
 from selfwire.runtime.offline.faults import Faults, OfflineError
 from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.provider_errors import is_transient, retry_after
@@ -15,7 +16,7 @@ QUESTION = "Task:\nWho founded Brol Works?\nEnd with a line that starts with 'An
 PAGE = "[1] Brol Works\nBrol Works was founded in 1901 by Ada Tron. It is based in Vask."
 
 
-class Verdict(BaseModel):
+class Verdict(BaseModel, title="ParsedGradient"):
     concerns: str
 
 
@@ -81,7 +82,7 @@ def test_ids_of_tool_calls_differ_between_questions() -> None:
 
 def test_a_reply_follows_from_messages_seed_sample_and_temperature_alone() -> None:
     request = [HumanMessage("<prompt>You help.</prompt><gradients>Split the question.</gradients>")]
-    schema = {"title": "Rewrite", "type": "object", "properties": {"prompt": {"type": "string"}}}
+    schema = {"title": "PromptRewrite", "type": "object", "properties": {"prompt": {"type": "string"}}}
 
     def rewritten(model: OfflineChat, **place: Any) -> Any:
         bound = model.bind_tools([schema], tool_choice="any").bind(**place)
@@ -112,7 +113,9 @@ async def test_structured_output_is_an_object_of_the_schema(method: Any) -> None
 
 @pytest.mark.parametrize("method", ["function_calling", "json_schema"])
 def test_an_unknown_schema_gets_a_valid_object(method: Any) -> None:
-    raw = faultless().with_structured_output(Unheard, method=method, include_raw=True).invoke("anything")
+    critics.warn_once.cache_clear()
+    with pytest.warns(UserWarning, match="no critic is of kind 'Unheard'"):
+        raw = faultless().with_structured_output(Unheard, method=method, include_raw=True).invoke("anything")
     assert isinstance(raw, dict)
     assert isinstance(raw["parsed"], Unheard)
     assert raw["parsing_error"] is None
@@ -148,7 +151,7 @@ def test_a_provider_can_stay_down() -> None:
 
 
 def test_truncated_and_malformed_json_do_not_parse() -> None:
-    form = {"type": "json_schema", "json_schema": {"name": "v", "schema": Verdict.model_json_schema()}}
+    form = {"type": "json_schema", "json_schema": {"name": "ParsedGradient", "schema": Verdict.model_json_schema()}}
     for faults in (Faults(truncated=1), Faults(malformed=1)):
         broken = faultless(faults=faults).bind(response_format=form).invoke("x").text
         with pytest.raises(json.JSONDecodeError):

@@ -5,9 +5,9 @@ from selfwire.runtime.offline.skills import PLACES, Family, Skill, find_instruct
 from selfwire.runtime.offline.vocabulary import (
     FAMILIES,
     VOCABULARY,
-    activation_report,
     active_skills,
     family_of,
+    find_skills,
     paraphrases,
 )
 
@@ -28,7 +28,7 @@ def test_an_instructed_filler_is_not_placed_twice() -> None:
 def test_a_third_skill_is_ignored_in_order_of_appearance() -> None:
     prompt = "Count the names. Compare the two values. Split the question."
     assert active_skills(prompt) == ("count", "compare")
-    assert activation_report([prompt])[0].instructed == ("count", "compare", "split")
+    assert find_skills(prompt) == ("count", "compare", "split")
 
 
 def test_a_negated_instruction_switches_nothing_on() -> None:

@@ -1,11 +1,7 @@
 """Planner, evaluator, ensemble and synthesis of the stand-in: symptoms only, and errors at the stated rate."""
 
-import pytest
-from pydantic import BaseModel
-
 from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer, Plan
 from selfwire.nodes.ensemble import Choice
-from selfwire.runtime.offline import critics
 from selfwire.runtime.offline.vocabulary import find_skills, paraphrases
 from tests.runtime.offline.replies import replied
 
@@ -13,16 +9,6 @@ COMPARISON = "Which was founded earlier, Brol Works or Tas Press?"
 SPLIT, COMPARE = paraphrases()["split"][0], paraphrases()["compare"][0]
 PARTS = "- Part 1: a\n- Part 2: b\nAnswer: unknown"
 FACTS = "- Part 1: a\n- Part 2: b\n- Passage: x\n- Fact: a = 1990\n- Fact: b = 1980"
-SCHEMAS: list[type[BaseModel]] = [Plan, Assessed, Choice, LastAnswer]
-
-
-@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.__name__)
-@pytest.mark.parametrize("error_rate", [0, 1])
-def test_every_ask_is_recognised_and_its_reply_valid(schema: type[BaseModel], error_rate: float) -> None:
-    assert frozenset(schema.model_fields) in critics.CRITICS
-    for seed in range(20):
-        assert replied(schema, seed=seed, error_rate=error_rate)
-        assert replied(schema, seed=seed, error_rate=error_rate, task=COMPARISON, state="[s1] pending: x", outcome="y")
 
 
 def test_a_first_plan_has_a_subtask_per_missing_step() -> None:

@@ -8,7 +8,7 @@ from selfwire.core.errors import JournalError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime.journal import CallResult, Journal
-from selfwire.runtime.journal_merge import copy_rows
+from selfwire.runtime.journal_file import copy_rows
 
 COST = Usage(calls=1, input_tokens=10, output_tokens=5, dollars=0.1)
 

@@ -1,14 +1,13 @@
 """The learning curve of a run: score and tokens of every query in the order of training (HERA, Sec. 5.3)."""
 
-import math
 from collections.abc import Sequence
 
 from pydantic import Field
 
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
-from selfwire.evolvers.hera.groups import score
-from selfwire.evolvers.hera.topology_metrics import split_by_query
+from selfwire.evals.topology_metrics import compute_known_mean, split_by_query
+from selfwire.evolvers.outcomes import get_score
 
 
 class Point(FrozenModel):
@@ -17,10 +16,10 @@ class Point(FrozenModel):
     Args:
         query: its place, from 1.
         question: its id.
-        trajectories: how many it had; errors are among them, and count for no mean.
+        trajectories: their number, including errors, which count for no mean.
         score: mean over its graded trajectories; None if there is none.
         tokens: mean over them, planning included.
-        window_score, window_tokens: means over the queries of the window that ends here; of the first ones over fewer.
+        window_score, window_tokens: means over the window that ends here; the first windows are shorter.
     """
 
     query: int = Field(ge=1)
@@ -42,9 +41,9 @@ def compute_learning_curve(trajectories: Sequence[Trajectory], window: int) -> t
     if window < 1:
         raise ValueError(f"a window has at least 1 query, not {window}")
     queries = split_by_query(trajectories)
-    graded = [[one for one in some if score(one) is not None] for some in queries]
-    scores = [_mean([score(one) for one in some]) for some in graded]
-    tokens = [_mean([float(one.usage.tokens) for one in some]) for some in graded]
+    graded = [[one for one in some if get_score(one) is not None] for some in queries]
+    scores = [compute_known_mean([get_score(one) for one in some]) for some in graded]
+    tokens = [compute_known_mean([float(one.usage.tokens) for one in some]) for some in graded]
     return tuple(
         Point(
             query=place,
@@ -52,8 +51,8 @@ def compute_learning_curve(trajectories: Sequence[Trajectory], window: int) -> t
             trajectories=len(some),
             score=scores[place - 1],
             tokens=tokens[place - 1],
-            window_score=_mean(scores[max(place - window, 0) : place]),
-            window_tokens=_mean(tokens[max(place - window, 0) : place]),
+            window_score=compute_known_mean(scores[max(place - window, 0) : place]),
+            window_tokens=compute_known_mean(tokens[max(place - window, 0) : place]),
         )
         for place, some in enumerate(queries, 1)
     )
@@ -62,8 +61,8 @@ def compute_learning_curve(trajectories: Sequence[Trajectory], window: int) -> t
 def format_curve(curve: Sequence[Point], window: int) -> list[str]:
     """The curve as a table for people, one line per query."""
     rows = [
-        f"{one.query:>5}  {_shown(one.score, 3):>7}  {_shown(one.tokens, 0):>8}  {_shown(one.window_score, 3):>12}  "
-        f"{_shown(one.window_tokens, 0):>13}  {one.question}"
+        f"{one.query:>5}  {_cell(one.score, 3):>7}  {_cell(one.tokens, 0):>8}  {_cell(one.window_score, 3):>12}  "
+        f"{_cell(one.window_tokens, 0):>13}  {one.question}"
         for one in curve
     ]
     return [
@@ -73,10 +72,5 @@ def format_curve(curve: Sequence[Point], window: int) -> list[str]:
     ]
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
-
-
-def _shown(value: float | None, digits: int) -> str:
+def _cell(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"

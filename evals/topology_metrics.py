@@ -1,4 +1,4 @@
-"""Topology measures over a run (HERA, Sec. 5.4): how a team's paths change while it learns.
+"""Topology metrics of a run (HERA, Sec. 5.4): how a team's paths change while it learns.
 
 A trajectory is a graph whose vertices V are agents and whose edges are the messages between them; nodes of one agent
 are one vertex. In the paper's order:
@@ -10,8 +10,8 @@ are one vertex. In the paper's order:
     cycles               closed paths through two agents or more, each counted once
     diameter             longest shortest path       directed, over pairs of which the second can be reached
 
-The paper writes H with conditional probabilities, of which it does not say how they are weighted; joint shares weight
-each transition alike. Nothing here is HERA's alone: any method's trajectories can be measured.
+The paper writes H with conditional probabilities without their weights; joint shares weight each transition alike. Any
+method's trajectories can be measured.
 """
 
 import math
@@ -29,7 +29,7 @@ WINDOW = 20
 """Queries of a window of the transition entropy."""
 
 MOST_CYCLES = 1000
-"""Cycles beyond which none are counted: twenty agents who all write to each other close more than 10^17."""
+"""Most cycles that are counted: twenty agents who all write to each other close more than 10^17."""
 
 PHASES = ("initial", "exploration", "refinement", "optimization")
 """Quarters of training, as the paper names them."""
@@ -39,7 +39,7 @@ Transition = tuple[str, str]
 
 
 class TrajectoryMetrics(FrozenModel):
-    """The measures of one trajectory.
+    """The metrics of one trajectory.
 
     Args:
         question: id of the question.
@@ -50,8 +50,8 @@ class TrajectoryMetrics(FrozenModel):
         self_loops: transitions of an agent to itself.
         cycles: closed paths through at least two agents, at most `MOST_CYCLES`.
         diameter: longest shortest path in edges; 0 if no agent reaches another.
-        f1: the environment's F1, or its score where it tells no F1; None if the trajectory ended as an error.
-        tokens: that it cost.
+        f1: the environment's F1, or its score where it has no F1; None if the trajectory ended as an error.
+        tokens: its cost.
     """
 
     question: str
@@ -67,7 +67,7 @@ class TrajectoryMetrics(FrozenModel):
 
     @property
     def efficiency(self) -> float | None:
-        """F1 / |V|; None where there is no F1, or nobody acted."""
+        """F1 / |V|; None where there is no F1, or no agent acted."""
         return None if self.f1 is None or not self.agents else self.f1 / self.agents
 
 
@@ -76,10 +76,10 @@ class MetricsRow(FrozenModel):
 
     Args:
         name: of the phase or sort.
-        queries: how many questions were put; each may have several trajectories.
-        trajectories: how many there are.
-        entropy: transition entropy: of a phase the mean over the windows that end in it, where one ends in every phase;
-            else over all transitions of the group.
+        queries: number of questions; each may have several trajectories.
+        trajectories: their number.
+        entropy: transition entropy: for a phase the mean over the windows that end in it, if a window ends in every
+            phase; else over all transitions of the group.
         agents, efficiency, self_loops, cycles, diameter, f1, tokens: means.
     """
 
@@ -97,7 +97,7 @@ class MetricsRow(FrozenModel):
 
 
 class RunMetrics(FrozenModel):
-    """A run's measures.
+    """A run's metrics.
 
     Args:
         window: queries of a window.
@@ -115,7 +115,7 @@ class RunMetrics(FrozenModel):
 
 
 def compute_metrics(trajectory: Trajectory) -> TrajectoryMetrics:
-    """The measures of one trajectory."""
+    """The metrics of one trajectory."""
     found = list_transitions(trajectory)
     acted = {step.agent for step in trajectory.steps}
     graph: nx.DiGraph[str] = nx.DiGraph()
@@ -136,7 +136,7 @@ def compute_metrics(trajectory: Trajectory) -> TrajectoryMetrics:
 
 
 def list_transitions(trajectory: Trajectory) -> tuple[Transition, ...]:
-    """Messages as pairs of agents, in order; those to or from a node that never acted are left out."""
+    """Messages as pairs of agents, in order, without those to or from a node that never acted."""
     agents = {step.node: step.agent for step in trajectory.steps}
     return tuple((agents[a], agents[b]) for a, b in trajectory.edges if a in agents and b in agents)
 
@@ -166,7 +166,7 @@ def compute_run_metrics(
     window: int = WINDOW,
     kind: Callable[[TrajectoryMetrics], str] = lambda one: one.kind,
 ) -> RunMetrics:
-    """A run's measures, by quarter of training and by sort of question.
+    """A run's metrics, by quarter of training and by sort of question.
 
     Args:
         trajectories: in the order of training; those of one query, such as a group, stand side by side.
@@ -179,11 +179,11 @@ def compute_run_metrics(
     every = [one for some in queries for one in some]
     windows = sliding_entropies(queries, window)
     kinds = [_group(name, _of_kind(queries, kind, name)) for name in sorted({kind(one) for one in every})]
-    told = tuple(value for value in windows.values() if value is not None)
+    entropies = tuple(value for value in windows.values() if value is not None)
     whole = _group("all", queries)
     return RunMetrics(
         window=window,
-        entropies=told or (() if whole.entropy is None else (whole.entropy,)),
+        entropies=entropies or (() if whole.entropy is None else (whole.entropy,)),
         phases=_phases(queries, windows),
         kinds=tuple(kinds),
         whole=whole,
@@ -191,7 +191,7 @@ def compute_run_metrics(
 
 
 def split_by_query(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
-    """Trajectories by the query that they answer: one begins with another question, or where samples begin anew.
+    """Trajectories by query: a new query starts with another question, or where the sample number does not rise.
 
     Args:
         trajectories: in the order of training; those of a group stand side by side, in the order of their samples.
@@ -213,7 +213,7 @@ def sliding_entropies(queries: Sequence[Sequence[TrajectoryMetrics]], window: in
 
 
 def format_metrics(found: RunMetrics) -> list[str]:
-    """The measures as a table for people, one line per phase and sort of question."""
+    """The metrics as a table for people, one line per phase and sort of question."""
     head = ("", "queries", "entropy", "agents", "F1/|V|", "self-loops", "cycles", "diameter", "F1", "tokens")
     rows = [head, *(_row(group) for group in (*found.phases, *found.kinds, found.whole))]
     widths = [max(len(row[place]) for row in rows) for place in range(len(head))]
@@ -227,10 +227,10 @@ def format_metrics(found: RunMetrics) -> list[str]:
 def _phases(
     queries: Sequence[Sequence[TrajectoryMetrics]], windows: Mapping[int, float | None]
 ) -> tuple[MetricsRow, ...]:
-    """Quarters; their entropies come from windows only if one ends in each, or they could not be compared."""
+    """Quarters; their entropies come from windows only if one ends in each, as they could not be compared otherwise."""
     bounds = [len(queries) * quarter // len(PHASES) for quarter in range(len(PHASES) + 1)]
     quarters = [(name, *ends) for name, ends in zip(PHASES, pairwise(bounds), strict=True) if ends[0] < ends[1]]
-    ended = [_mean([windows.get(end) for end in range(first, last)]) for _, first, last in quarters]
+    ended = [compute_known_mean([windows.get(end) for end in range(first, last)]) for _, first, last in quarters]
     full = all(value is not None for value in ended)
     return tuple(
         _group(name, queries[first:last], value if full else None)
@@ -245,13 +245,13 @@ def _group(name: str, queries: Sequence[Sequence[TrajectoryMetrics]], windowed: 
         queries=len(queries),
         trajectories=len(every),
         entropy=entropy(_transitions(queries)) if windowed is None else windowed,
-        agents=_mean([one.agents for one in every]),
-        efficiency=_mean([one.efficiency for one in every]),
-        self_loops=_mean([one.self_loops for one in every]),
-        cycles=_mean([one.cycles for one in every]),
-        diameter=_mean([one.diameter for one in every]),
-        f1=_mean([one.f1 for one in every]),
-        tokens=_mean([one.tokens for one in every]),
+        agents=compute_known_mean([one.agents for one in every]),
+        efficiency=compute_known_mean([one.efficiency for one in every]),
+        self_loops=compute_known_mean([one.self_loops for one in every]),
+        cycles=compute_known_mean([one.cycles for one in every]),
+        diameter=compute_known_mean([one.diameter for one in every]),
+        f1=compute_known_mean([one.f1 for one in every]),
+        tokens=compute_known_mean([one.tokens for one in every]),
     )
 
 
@@ -266,7 +266,8 @@ def _transitions(queries: Iterable[Sequence[TrajectoryMetrics]]) -> list[Transit
     return [pair for some in queries for one in some for pair in one.transitions]
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def compute_known_mean(values: Sequence[float | None]) -> float | None:
+    """The mean without unknown values; None where none is known."""
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
 

@@ -38,9 +38,9 @@ class Chat(OfflineChat):
 
     _heard: list[str] = PrivateAttr(default_factory=list)
 
-    def _said(self, messages: Any, *args: Any, **kwargs: Any) -> AIMessage:
+    def _reply(self, messages: Any, *args: Any, **kwargs: Any) -> AIMessage:
         self._heard.append(str(messages[0].content))
-        return super()._said(messages, *args, **kwargs)
+        return super()._reply(messages, *args, **kwargs)
 
 
 def built(name: str, model: Any = "offline", **options: Any) -> Any:

@@ -72,14 +72,20 @@ def test_every_switch_changes_what_the_teams_do(name: str) -> None:
     assert any(differs(name, seed) for seed in range(4))
 
 
+HERA = Study(method="hera", sizes=Sizes(train=8, gate=1, test=6), iterations=2, batch=4, gate_tasks=1, seeds=1)
+
+
+@cache
+def full_hera(seed: int) -> EvolutionRow:
+    return evolution(HERA, "k", FULL, seed)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["no-library", "no-rope", "no-mutation", RANDOM])
 def test_every_switch_of_hera_changes_what_its_teams_do(name: str) -> None:
-    study = Study(method="hera", sizes=Sizes(train=8, gate=1, test=6), iterations=2, batch=4, gate_tasks=1, seeds=1)
-
     def differs(seed: int) -> bool:
-        whole = evolution(study, "k", FULL, seed)
-        part = evolution(study, "k", name, seed, whole.edits if name == RANDOM else None)
+        whole = full_hera(seed)
+        part = evolution(HERA, "k", name, seed, whole.edits if name == RANDOM else None)
         if name == RANDOM:
             assert part.edits == whole.edits
         return behaviour(whole) != behaviour(part)

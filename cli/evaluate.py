@@ -1,20 +1,22 @@
 """The command that measures one contestant: eval."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from selfwire.cli import option_groups, options, output
-from selfwire.cli.exit_codes import STOPPED
+from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.limits import Limits, parse_budget, parse_new_limits
 from selfwire.cli.option_groups import expand_option_groups
 from selfwire.cli.options import Home, Knobs, load_from_anywhere, parse_knobs, to_local_folder
-from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress, format_spend
+from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.cli.results_output import refuse_unwritable, show_standings, write_markdown
-from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError
+from selfwire.cli.run_summary import print_summary
+from selfwire.core.errors import ConfigError
 from selfwire.core.values import is_id
 from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.evaluation.table import SystemSummary
@@ -204,7 +206,7 @@ def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]
     at_once, markdown = choose_worker_count(asked, given.get("workers", 1)), given.get("markdown")
     names = ", ".join(entry.target for entry in asked.entries)
     out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
-    with _print_summary_at_exit(run, home), upload_if_requested(run):
+    with print_before_exit(partial(_print_end, run, home), on_any_error=True), upload_if_requested(run):
         for notice in run.notices:
             out.print(notice)
         if asked.evolving:
@@ -254,35 +256,17 @@ def _evolve(run: Evaluation) -> None:
         run.evolve(tell)
 
 
-@contextlib.contextmanager
-def _print_summary_at_exit(run: Evaluation, home: Path | None) -> Iterator[None]:
-    finished = False
-    try:
-        yield
-        finished = True
-    except (BudgetError, OutageError, ModelError) as error:
-        typer.echo(f"stopped: {error}", err=True)
-        raise typer.Exit(STOPPED) from None
-    finally:
-        if not finished:
-            _write_partial_results(run)
-        _print_summary(run, home, finished=finished)
-
-
 def _write_partial_results(run: Evaluation) -> None:
-    """Write the rows so far; what stopped the run is said first of all, so that they cannot be written is added."""
+    """Write the rows so far; that they cannot be written is printed below what stopped the run."""
     try:
         run_sync(run.write_results(complete=False))
     except ConfigError as error:
         typer.echo(str(error), err=True)
 
 
-def _print_summary(run: Evaluation, home: Path | None, *, finished: bool) -> None:
-    out, there = output.make_console(), output.format_home_option(home)
-    rows, tokens = run.journal.unknown()
-    lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
-    out.print(f"spent: {format_spend(run.ledger.spent)}{lost}")
+def _print_end(run: Evaluation, home: Path | None, finished: bool) -> None:
     if not finished:
-        out.print(f"go on with: selfwire {run.request.command} --resume {run.run}{there}")
-    look = f"look at a task with `selfwire show {run.run}{there}`"
-    out.print(f"results{'' if finished else ' so far'} are in {run.out}; {look}")
+        _write_partial_results(run)
+    print_summary(run, home, finished=finished)
+    look = f"look at a task with `selfwire show {run.run}{output.format_home_option(home)}`"
+    output.make_console().print(f"results{'' if finished else ' so far'} are in {run.out}; {look}")

@@ -13,7 +13,8 @@ from selfwire.cli.limits import Limits, parse_budget, parse_new_limits
 from selfwire.cli.measures import TRAIN
 from selfwire.cli.option_groups import expand_option_groups
 from selfwire.cli.options import load_from_anywhere, parse_knobs, refuse_unused, to_local_folder
-from selfwire.cli.progress import EvolutionProgress, format_spend
+from selfwire.cli.progress import EvolutionProgress
+from selfwire.cli.run_summary import print_summary
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core import drawing
 from selfwire.core.errors import ConfigError
@@ -184,11 +185,7 @@ def _cells(line: Line) -> tuple[str, ...]:
 
 def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:
     out, parts, there = output.make_console(), run.parts, output.format_home_option(home)
-    rows, tokens = parts.journal.unknown()
-    lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
-    out.print(f"spent: {format_spend(parts.journal.spend())}{lost}")
-    if not finished:
-        out.print(f"go on with: selfwire evolve --resume {parts.run}{there}")
+    print_summary(run, home, finished=finished)
     where, name = Path(parts.library.where), parts.config.name
     look = f"look at it with `selfwire show {name}{there}`"
     out.print(f"\nthe best workflow is {name!r} in {where}; {look}, use it so:")

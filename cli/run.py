@@ -25,11 +25,10 @@ from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import METHOD_REGISTRY, make_method
-from selfwire.runs.models import get_embedder_name, make_metered_model
+from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.report import STAMP
 from selfwire.runs.requests import ModelNames
 from selfwire.runtime.embedding_cache import CachedEmbedder
-from selfwire.runtime.embeddings import load_embedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
@@ -75,8 +74,8 @@ def run(
     if not text:
         raise ConfigError("the question is empty; write one, or - and give it on standard input")
     models = ModelNames(agent=model, base_url=base_url, embedder=embedder)
-    embeds, notice = load_embedder(get_embedder_name(models))
-    if notice:
+    embeds, notices = load_models_embedder(models)
+    for notice in notices:
         typer.echo(notice, err=True)
     lent, limits = _tools(benchmark, corpus, retriever, embeds), Budget(calls=budget_calls)
     bench = _bench(method, workflow, models, embeds, lent, limits, parse_knobs(config or [], router), home)

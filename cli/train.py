@@ -19,7 +19,7 @@ from selfwire.cli.options import (
     to_local_folder,
     to_option,
 )
-from selfwire.cli.progress import format_spend
+from selfwire.cli.run_summary import print_summary
 from selfwire.core.errors import ConfigError
 from selfwire.evals.studies.errands import ErrandStudy, SeedResult, run_study, summarise_results
 from selfwire.evolvers.trained_router.config import PAPER_HEAD, TrainConfig, paper_training
@@ -207,10 +207,8 @@ def _show(found: Sequence[HeldOutResult]) -> None:
 
 def _print_summary(training: OpenTraining, home: str | None, finished: bool) -> None:
     out, run = output.make_console(), training.run
-    out.print(f"spent: {format_spend(run.parts.journal.spend())}")
-    if not finished:
-        out.print(f"go on with: selfwire train --resume {run.parts.run}{output.format_home_option(home)}")
-    else:
+    print_summary(run, home, finished=finished)
+    if finished:
         out.print(f"the trained workflow is {run.parts.config.name!r} in {run.parts.library.where}")
     if run.request.models.is_offline:
         out.print(STAMP)

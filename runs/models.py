@@ -4,7 +4,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.protocols import Embedder
 from selfwire.runs.requests import ModelNames
+from selfwire.runtime.embeddings import load_embedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import CallSettings, MeteredModel
@@ -85,6 +87,7 @@ def find_price_file(names: ModelNames, home: Path | None) -> Path | None:
     return Path(names.prices) if names.prices else own if own.exists() else None
 
 
-def get_embedder_name(names: ModelNames) -> str:
-    """Which embedder a request means: beside the offline model `auto` is hashing."""
-    return "hashing" if names.embedder == "auto" and names.is_offline else names.embedder
+def load_models_embedder(names: ModelNames) -> tuple[Embedder, tuple[str, ...]]:
+    """The embedder that a request means, and what the user should know of it; `auto` is hashing offline."""
+    embedder, notice = load_embedder("hashing" if names.embedder == "auto" and names.is_offline else names.embedder)
+    return embedder, (notice,) if notice else ()

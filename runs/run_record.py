@@ -2,8 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import JournalError, format_error
+from selfwire.core.errors import JournalError
 from selfwire.core.task import Task
 from selfwire.core.values import fingerprint
 from selfwire.runs.folders import SUMMARY
@@ -38,48 +38,25 @@ def load_request(path: Path, schema: type[AnyRequest], command: str | None = Non
     Raises:
         JournalError: it is no run of this kind, or ended before it had begun.
     """
-    journal = Journal.open_read_only(path)
-    try:
+    with closing(Journal.open_read_only(path)) as journal:
         found, began = run_sync(journal.get_note(REQUEST)), (run_sync(journal.get_note(SUMMARY)) or {}).get("command")
         if command and began not in (None, command):
             raise JournalError(
                 f"run {journal.run!r} was begun by `selfwire {began}`, not by `selfwire {command}`; "
                 f"go on with `selfwire {began} --resume {journal.run}`"
             )
-        return schema.model_validate(found)
-    except ValidationError as error:
-        why = "it ended before it had begun" if found is None else _told(error)
-        raise JournalError(
-            f"run {journal.run!r} holds no request that can be resumed ({why}); start a new run"
-        ) from None
-    finally:
-        journal.close()
+        try:
+            return schema.model_validate(found)
+        except ValidationError as error:
+            why = "it ended before it had begun" if found is None else _told(error)
+            raise JournalError(
+                f"run {journal.run!r} holds no request that can be resumed ({why}); start a new run"
+            ) from None
 
 
 def _told(error: ValidationError) -> str:
     first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}; is it a run of another command?"
-
-
-@asynccontextmanager
-async def track_status(tell: Callable[[str], Awaitable[None]]) -> AsyncIterator[None]:
-    """Note that a run is running, and why it stopped if it does; one that finishes says so itself.
-
-    Args:
-        tell: notes a status for lists of runs.
-    """
-    await tell("running")
-    try:
-        yield
-    except BaseException as error:
-        await tell(to_stop_status(error))
-        raise
-
-
-def to_stop_status(error: BaseException) -> str:
-    """The status of a run that this has stopped."""
-    why = format_error(error) if isinstance(error, Exception) else "interrupted"
-    return f"stopped: {why}"[:120]
 
 
 def with_limits(request: AnyRequest, limits: Mapping[str, float]) -> AnyRequest:

@@ -119,8 +119,8 @@ def make_system_under_test(
     workflow = trial.workflows[NAME]
     wired = make_metered_model(asked.models, journal=journal, ledger=ledger, home=home)
     labelled = wired.with_labels(method=workflow.workflow.method, workflow=workflow.workflow.fingerprint)
-    bench = trial.bench.with_model(wired)
-    wiring = SolverFactory(labelled, add_journal(bench.toolbox, journal), trial.embeds, asked.calls_per_task)
+    bench = trial.benchmark.with_model(wired)
+    wiring = SolverFactory(labelled, add_journal(bench.toolbox, journal), trial.embedder, asked.calls_per_task)
     ground = RolloutContext(
         environment=bench.environment,
         journal=journal,

@@ -1,11 +1,9 @@
 """Trains a router on a benchmark: an evolution's parts, driven by the training loop instead of the outer graph."""
 
-import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder
@@ -24,11 +22,10 @@ from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.rollouts import collect_rollouts, compute_spent, to_rollout_fn
 from selfwire.graphs.trained_router.routing import SAMPLING, list_branches
 from selfwire.graphs.trained_router.training import Training, batch_tasks
-from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution, validate_request
-from selfwire.runs.folders import SUMMARY, get_runs_folder
+from selfwire.runs.evolution import EvolutionRun, resume_evolution, validate_request
+from selfwire.runs.folders import get_runs_folder
+from selfwire.runs.lifecycle import make_run_name, note_status, start_run, track_status
 from selfwire.runs.requests import EvolveRequest
-from selfwire.runs.run_record import shorten_name, track_status
-from selfwire.runtime.ledger import enforce_deadline
 
 STATE = "router.safetensors"
 """Name of the file, in a run's folder, of the weights after the last update, optimiser and all."""
@@ -103,9 +100,9 @@ class OpenTraining:
             state=self.state,
             save=self._save,
         )
-        async with track_status(self._tell), enforce_deadline(parts.ledger):
+        async with track_status(self.run):
             workflow = await training.execute(parts.seed_workflow, on_update, on_episode)
-        await self._tell("finished", iteration=self.train.updates)
+        await note_status(self.run, "finished", iteration=self.train.updates)
         return workflow
 
     async def tested(self, workflow: Workflow) -> list[HeldOutResult]:
@@ -146,12 +143,6 @@ class OpenTraining:
         facts = {"method": workflow.method, "benchmark": self.run.benchmark.name, "updates": updates}
         await parts.library.save(parts.config.name, workflow, run=parts.run, step=updates, facts=facts)
 
-    async def _tell(self, status: str, **more: Any) -> None:
-        request = self.run.request
-        told = {"command": "train", "method": request.method, "benchmark": request.benchmark, "status": status}
-        name = self.run.parts.config.name
-        await self.run.parts.journal.put_note(SUMMARY, {**told, "model": request.models.agent, "name": name, **more})
-
 
 @contextmanager
 def start_training(
@@ -169,10 +160,10 @@ def start_training(
     """
     if request.method not in TRAINABLE_METHODS:
         raise ConfigError(f"{request.method} has no router to train; {', '.join(TRAINABLE_METHODS)} have")
-    trial = validate_request(request, home)
-    _trainable(trial.method, trial.seed)  # before anything is written
-    named = run or f"train-{request.method}-{shorten_name(request.benchmark)}-{secrets.token_hex(3)}"
-    with start_evolution(request, home, run=named) as opened:
+    plan = validate_request(request, home)
+    _trainable(plan.method, plan.seed)  # before anything is written
+    name = run or make_run_name("train", request.method, benchmark=request.benchmark)
+    with start_run(plan, home, name) as opened:
         yield _training(opened, home)
 
 
@@ -187,7 +178,8 @@ def resume_training(
 
 def _training(opened: EvolutionRun, home: Path | None) -> OpenTraining:
     config, train, embeds = _trainable(opened.parts.method, opened.parts.seed_workflow)
-    return OpenTraining(opened, config, train, embeds, get_runs_folder(home) / opened.parts.run / STATE)
+    state = get_runs_folder(home) / opened.parts.run / STATE
+    return OpenTraining(replace(opened, command="train"), config, train, embeds, state)
 
 
 def _trainable(method: Method, seed: Workflow) -> tuple[RouterConfig, TrainConfig, Embedder]:

@@ -19,7 +19,7 @@ from selfwire.runs.estimates.evolution import (
     format_tokens,
     price_usage,
 )
-from selfwire.runs.evaluation.lifecycle import ValidatedRequest, validate_request
+from selfwire.runs.evaluation.lifecycle import EvaluationPlan, validate_request
 from selfwire.runs.evaluation.pre_evolution import make_evolutions
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.folders import get_runs_folder
@@ -42,14 +42,14 @@ def estimate_cost(request: EvaluationRequest, home: Path | None) -> CostEstimate
     return CostEstimate(low, high, format_range(title, low, high, assumes))
 
 
-def _whole(request: EvaluationRequest, trial: ValidatedRequest, home: Path | None, side: int) -> Usage:
+def _whole(request: EvaluationRequest, trial: EvaluationPlan, home: Path | None, side: int) -> Usage:
     """The low (0) or the high (1) end: the contestants, the judge of their answers, and evolutions before."""
     teams, cap, tokens = trial.workflows, request.calls_per_task, TOKENS[side]
     found = Usage()
     for entry in request.entries:
         calls = _calls(entry, teams[entry.name].workflow, cap, side)
         found += price_usage(scale_calls(calls, request.tasks), request.models, home, tokens)
-    if isinstance(trial.bench.environment, NeedsModel):  # the benchmark's own rule is judged too
+    if isinstance(trial.benchmark.environment, NeedsModel):  # the benchmark's own rule is judged too
         judged = request.tasks * (len(request.entries) + 1)
         found += price_usage({"judge": judged}, request.models, home, tokens)
     for evolution in make_evolutions(request, get_runs_folder(home) / "none", home):

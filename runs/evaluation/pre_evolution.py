@@ -1,7 +1,7 @@
 """Evolutions inside an evaluation: in homes of their own below its folder, paid out of its budget, resumed with it."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,7 +70,7 @@ class Evolution:
             tested=False,
         )
 
-    def checked(self) -> None:
+    def validate(self) -> None:
         """Try it without writing anything.
 
         Raises:
@@ -84,29 +84,25 @@ class Evolution:
         evolution.validate_request(self.asked, self.home)
 
     @property
+    def path(self) -> Path:
+        """The journal."""
+        return get_runs_folder(self.home) / RUN / JOURNAL
+
+    @property
     def spent(self) -> Usage:
-        """What it has cost so far; its seconds are wall time."""
-        path = get_runs_folder(self.home) / RUN / JOURNAL
-        if not path.exists():
+        """The cost so far; its seconds are wall time."""
+        if not self.path.exists():
             return Usage()
-        journal = Journal.open_read_only(path)
-        try:
-            elapsed = run_sync(journal.get_note(ELAPSED)) or 0.0
-            return journal.spend().replace(seconds=elapsed)
-        finally:
-            journal.close()
+        with closing(Journal.open_read_only(self.path)) as journal:
+            return journal.spend().replace(seconds=run_sync(journal.get_note(ELAPSED)) or 0.0)
 
     @property
     def is_finished(self) -> bool:
-        """Whether there is nothing left to do."""
-        path = get_runs_folder(self.home) / RUN / JOURNAL
-        if not path.exists():
+        """Whether nothing is left to do."""
+        if not self.path.exists():
             return False
-        journal = Journal.open_read_only(path)
-        try:
+        with closing(Journal.open_read_only(self.path)) as journal:
             return (run_sync(journal.get_note(SUMMARY)) or {}).get("status") == "finished"
-        finally:
-            journal.close()
 
     def run(self, budget: Budget, on_event: Callable[[Event], None]) -> None:
         """Evolve, or go on with it.
@@ -118,18 +114,14 @@ class Evolution:
         Raises:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
         """
-        with self._opened(budget) as opened:
+        with self._open(budget) as opened:
             run_sync(opened.execute(on_event))
 
-    @contextmanager
-    def _opened(self, budget: Budget) -> Iterator[EvolutionRun]:
-        if (get_runs_folder(self.home) / RUN / JOURNAL).exists():
+    def _open(self, budget: Budget) -> AbstractContextManager[EvolutionRun]:
+        if self.path.exists():
             limits = {name: limit for name, limit in budget.model_dump().items() if limit is not None}
-            with evolution.resume_evolution(RUN, self.home, limits=limits) as opened:
-                yield opened
-        else:
-            with evolution.start_evolution(self.asked.replace(budget=budget), self.home, run=RUN) as opened:
-                yield opened
+            return evolution.resume_evolution(RUN, self.home, limits=limits)
+        return evolution.start_evolution(self.asked.replace(budget=budget), self.home, run=RUN)
 
     def result(self, run: str) -> LoadedWorkflow:
         """The workflow that was kept, saved in the user's library too, as <run>-<name>.

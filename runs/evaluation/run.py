@@ -12,6 +12,7 @@ from selfwire.core.errors import SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
 from selfwire.evals.baselines.single import CUT
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.evaluation.rows import Header, ResultsFile, TaskRow, make_task_row
@@ -23,11 +24,11 @@ from selfwire.graphs.rollouts import RolloutContext, RolloutRunner, freeze_gc, r
 from selfwire.runs.evaluation.pre_evolution import Evolution, compute_left
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.systems import LoadedWorkflow, System, make_trivial_system
-from selfwire.runs.folders import SUMMARY
-from selfwire.runs.run_record import compute_code_hash, track_status
+from selfwire.runs.lifecycle import note_status, track_status
+from selfwire.runs.run_record import compute_code_hash
 from selfwire.runs.version import get_version
 from selfwire.runtime.journal import Journal, body_hash
-from selfwire.runtime.ledger import Ledger, ResourceAmount, enforce_deadline
+from selfwire.runtime.ledger import Ledger, ResourceAmount
 from selfwire.runtime.sync import run_sync
 
 ROWS = "rows"
@@ -58,7 +59,7 @@ class Evaluation:
         request: what was asked.
         benchmark: its tasks, tools and environment.
         workflows: of the contestants, by name; `evolve` replaces those that evolve.
-        entered: makes a contestant of its entry and workflow.
+        build_system: makes a contestant of its entry and workflow.
         evolutions: of contestants that are evolved first.
         tasks: in order.
         journal, ledger: of the run.
@@ -72,7 +73,7 @@ class Evaluation:
     request: EvaluationRequest
     benchmark: Benchmark
     workflows: dict[str, LoadedWorkflow]
-    entered: Callable[[SystemSpec, LoadedWorkflow], System]
+    build_system: Callable[[SystemSpec, LoadedWorkflow], System]
     evolutions: Sequence[Evolution]
     tasks: Sequence[Task]
     journal: Journal
@@ -90,12 +91,27 @@ class Evaluation:
         return self.journal.run
 
     @property
-    def entrants(self) -> list[System]:
+    def command(self) -> str:
+        """The command that starts such runs."""
+        return self.request.command
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What is measured."""
+        return {"method": ", ".join(entry.target for entry in self.request.entries)}
+
+    @property
+    def spent(self) -> Usage:
+        """The cost so far, that of evolutions included."""
+        return self.ledger.spent
+
+    @property
+    def systems(self) -> list[System]:
         """The benchmark's own rule, then the contestants."""
         entries = self.request.entries
         return [
             make_trivial_system(self.benchmark.baseline),
-            *(self.entered(one, self.workflows[one.name]) for one in entries),
+            *(self.build_system(one, self.workflows[one.name]) for one in entries),
         ]
 
     @property
@@ -139,28 +155,15 @@ class Evaluation:
             BudgetError, OutageError: it stopped early and can be resumed; what there is has been written.
         """
         with self.journal.on_this_loop():
-            async with track_status(self.tell), enforce_deadline(self.ledger):
+            async with track_status(self):
                 await self._run_all(on_event)
             lines = await self.write_results(complete=True)
-            await self.tell("finished", score=lines[-1].score if len(lines) == 2 else None)
+            await note_status(self, "finished", score=lines[-1].score if len(lines) == 2 else None)
             return lines
-
-    async def tell(self, status: str, **more: Any) -> None:
-        """Note how the run stands, for lists of runs."""
-        names = ", ".join(entry.target for entry in self.request.entries)
-        summary = {
-            "command": self.request.command,
-            "method": names,
-            "benchmark": self.request.benchmark,
-            "model": self.request.models.agent,
-            "status": status,
-        }
-        known = {name: value for name, value in more.items() if value is not None}
-        await self.journal.put_note(SUMMARY, {**summary, **known})
 
     async def write_results(self, *, complete: bool) -> tuple[SystemSummary, ...]:
         """Write what there is to the file of results; return the table's lines."""
-        tallies = [Tally(one.contestant) for one in self.entrants]
+        tallies = [Tally(one.contestant) for one in self.systems]
         file, oracle = ResultsFile(self.out), False
         for tally in tallies:
             async for texts, rows in self._read([_note(tally.contestant.name, task.id) for task in self.tasks]):
@@ -173,7 +176,7 @@ class Evaluation:
 
     async def rows(self) -> AsyncIterator[TaskRow]:
         """All rows that there are, contestant by contestant in the order of the tasks."""
-        for one in self.entrants:
+        for one in self.systems:
             async for _, rows in self._read([_note(one.name, task.id) for task in self.tasks]):
                 for row in rows:
                     yield row
@@ -192,7 +195,7 @@ class Evaluation:
         It goes first where a model grades, whose calls may be refused, and where `concurrency` is 1, as there the
         grader may bear no more.
         """
-        rule, *contestants = self.entrants
+        rule, *contestants = self.systems
         stopped: list[SelfwireError] = []
 
         async def one_after_another() -> None:
@@ -284,7 +287,7 @@ class Evaluation:
             models=asked.models.roles,
             embedder=self.embedder,
             calls_per_task=asked.calls_per_task,
-            contestants=tuple(one.contestant for one in self.entrants),
+            contestants=tuple(one.contestant for one in self.systems),
             oracle=oracle,
             stand_in=asked.models.is_offline,
             complete=complete,

@@ -28,7 +28,7 @@ from selfwire.runs.evaluation.pre_evolution import Evolution
 from selfwire.runs.evaluation.request import EvaluationRequest
 from selfwire.runs.evaluation.run import Evaluation, Event, note_workflows
 from selfwire.runs.evaluation.shards import Shard
-from selfwire.runs.run_record import to_stop_status
+from selfwire.runs.lifecycle import note_status, to_stop_status
 from selfwire.runtime.ledger import ResourceAmount
 from selfwire.runtime.sync import run_sync
 
@@ -81,7 +81,7 @@ def run_in_processes(
         OutageError, ModelError: a contestant stopped; what all have done is kept, and the run can be resumed.
     """
     todo = [Shard(run.run, name, home) for name in run_sync(_unfinished(run))]
-    run_sync(run.tell("running"))
+    run_sync(note_status(run, "running"))
     try:
         with closing(_run_shards(todo, workers, on_event)) as worked:
             for part, spent in worked:
@@ -91,11 +91,11 @@ def run_in_processes(
     except BaseException as error:
         for part in todo:
             part.merge_into_run()
-        run_sync(run.tell(to_stop_status(error)))
+        run_sync(note_status(run, to_stop_status(error)))
         raise
     run_sync(note_workflows(run.journal, run.workflows))
     lines = run_sync(run.write_results(complete=True))
-    run_sync(run.tell("finished"))
+    run_sync(note_status(run, "finished"))
     return lines
 
 

@@ -101,6 +101,7 @@ def compare(
     config: Knobs = None,
     models: option_groups.Models,
     grading: option_groups.Grading,
+    grading_timeout: options.GradingTimeout = 60.0,
     concurrency: options.Concurrency = 8,
     workers: Workers = None,
     limits: Limits,

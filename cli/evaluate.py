@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from selfwire.cli import option_groups, options, output
+from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
-from selfwire.cli.limits import Limits, parse_budget, parse_new_limits
-from selfwire.cli.option_groups import expand_option_groups
+from selfwire.cli.limits import Limits, parse_new_limits
+from selfwire.cli.option_groups import Grading, Models, Results, expand_option_groups, select_group
 from selfwire.cli.options import Home, Knobs, load_from_anywhere, parse_knobs, to_local_folder
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.cli.results_output import refuse_unwritable, show_standings, write_markdown
@@ -20,7 +20,6 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.values import is_id
 from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.evaluation.table import SystemSummary
-from selfwire.evals.judge import read_rubric
 from selfwire.evals.langsmith.connection import get_langsmith_address
 from selfwire.evals.studies.variants import switch_off
 from selfwire.evals.tasks import read_tasks
@@ -33,7 +32,6 @@ from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runs.evaluation.standings import build_results_table
 from selfwire.runs.evaluation.worker_processes import choose_worker_count, run_in_processes
 from selfwire.runs.langsmith import upload_if_requested
-from selfwire.runs.requests import ModelNames
 from selfwire.runs.run_record import shorten_name
 from selfwire.runs.training import TRAINABLE_METHODS
 from selfwire.runtime.sync import run_sync
@@ -60,11 +58,12 @@ def evaluate(
     config: Knobs = None,
     router: options.RouterName = None,
     weights: Annotated[str | None, typer.Option(help="Saved workflow whose trained router the method has.")] = None,
-    models: option_groups.Models,
-    grading: option_groups.Grading,
+    models: Models,
+    grading: Grading,
+    grading_timeout: options.GradingTimeout = 60.0,
     concurrency: options.Concurrency = 8,
     limits: Limits,
-    results: option_groups.Results,
+    results: Results,
     home: Home = None,
 ) -> None:
     """Measure a method, a baseline or a saved workflow on a benchmark, beside the benchmark's trivial baseline."""
@@ -144,14 +143,14 @@ def parse_request(
             "benchmark": load_from_anywhere(given["benchmark"]),
             "entries": entries,
             "split": SPLITS[given["split"]],
-            "models": parse_model_names(given),
-            "rubric": None if given["rubric"] is None else read_rubric(given["rubric"]),
-            "budget": parse_budget(given),
+            "models": select_group(Models, given).names,
+            "budget": select_group(Limits, given).budget,
             "tasks": choose_task_count(
                 given["tasks"], given["benchmark"], command, evolves=more.get("evolving") is not None
             ),
-            **{name: given[name] for name in ("grader", "seed", "concurrency", "calls_per_task", "grading_timeout")},
-            "langsmith": format_langsmith_note(given),
+            **{name: given[name] for name in ("seed", "concurrency", "calls_per_task", "grading_timeout")},
+            **select_group(Grading, given).fields,
+            "langsmith": select_group(Results, given).langsmith_setting,
             **more,
         }
     )
@@ -173,32 +172,6 @@ def choose_task_count(asked: int | None, benchmark: str, command: str, *, evolve
     if asked is not None:
         return asked
     return min(usual, len(read_tasks(Path(benchmark)))) if is_file(benchmark) and not evolves else usual
-
-
-def format_langsmith_note(given: Mapping[str, Any]) -> str:
-    """What of an evaluation LangSmith is told.
-
-    Raises:
-        ConfigError: references are to be uploaded, and nothing else is.
-    """
-    if given["upload_references"] and not given["langsmith"]:
-        raise ConfigError("--upload-references says what --langsmith uploads; give both, or neither")
-    return "references" if given["upload_references"] else "questions" if given["langsmith"] else "off"
-
-
-def parse_model_names(given: Mapping[str, Any]) -> ModelNames:
-    """Who plays which role, out of a command's options."""
-    prices = given["prices"]
-    return ModelNames(
-        agent=given["model"],
-        meta=given["meta_model"],
-        judge=given["judge_model"],
-        base_url=given["base_url"],
-        timeout=given["timeout"],
-        retries=given["retries"],
-        embedder=given["embedder"],
-        prices=None if prices is None else str(prices.resolve()),
-    )
 
 
 def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]) -> None:

@@ -8,8 +8,8 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
-from selfwire.cli.limits import Limits, parse_budget, parse_new_limits
-from selfwire.cli.option_groups import expand_option_groups
+from selfwire.cli.limits import Limits, parse_new_limits
+from selfwire.cli.option_groups import Grading, Models, expand_option_groups
 from selfwire.cli.options import (
     Home,
     Knobs,
@@ -26,7 +26,7 @@ from selfwire.evolvers.trained_router.config import PAPER_HEAD, TrainConfig, pap
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runs.report import STAMP
-from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runs.run_record import shorten_name
 from selfwire.runs.training import TRAINABLE_METHODS, HeldOutResult, OpenTraining, resume_training, start_training
 from selfwire.runtime.sync import run_sync
@@ -55,10 +55,7 @@ def train(
     family: Annotated[str | None, typer.Option(help="errands: the learning test, without a language model.")] = None,
     resume: options.Resume = None,
     name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
-    model: options.AgentModel = "offline",
-    meta_model: Annotated[str | None, typer.Option(help="Planner's and evaluator's; the agents' if none.")] = None,
-    base_url: options.BaseUrl = None,
-    embedder: options.EmbedderName = "auto",
+    models: Models,
     updates: Annotated[
         int | None, typer.Option(min=1, help=f"Updates; {DEFAULTS.updates}, with --family {STUDY.updates}.")
     ] = None,
@@ -72,7 +69,7 @@ def train(
     seed: options.Seed = 0,
     concurrency: Annotated[int, typer.Option(help="Episodes that run at the same time.")] = 8,
     workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
-    grader: Annotated[str, typer.Option(help="For .jsonl tasks: a named grader or module:function.")] = "exact",
+    grading: Grading,
     config: Knobs = None,
     limits: Limits,
     seeds: Annotated[int, typer.Option(min=2, help="Trainings, with --family.")] = 5,
@@ -92,7 +89,7 @@ def train(
         with resume_training(resume, folder, limits=parse_new_limits(ctx)) as training:
             _run_and_report(training, home)
         return
-    with start_training(parse_request(ctx.params), folder) as training:
+    with start_training(parse_request(ctx.params, models, grading, limits), folder) as training:
         _run_and_report(training, home)
 
 
@@ -122,7 +119,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(to_option, names))
 
 
-def parse_request(given: dict[str, Any]) -> EvolveRequest:
+def parse_request(given: dict[str, Any], models: Models, grading: Grading, limits: Limits) -> EvolveRequest:
     """A request out of the command's options.
 
     Raises:
@@ -137,10 +134,7 @@ def parse_request(given: dict[str, Any]) -> EvolveRequest:
     return EvolveRequest(
         method=method,
         benchmark=load_from_anywhere(benchmark),
-        grader=given["grader"],
-        models=ModelNames(
-            agent=given["model"], meta=given["meta_model"], base_url=given["base_url"], embedder=given["embedder"]
-        ),
+        models=models.names,
         sizes=Sizes(train=given["train_size"], gate=0, test=given["test"]),
         evolution=EvolutionConfig(
             name=given["name"] or f"{method}-{shorten_name(benchmark)}",
@@ -150,9 +144,10 @@ def parse_request(given: dict[str, Any]) -> EvolveRequest:
             concurrency=given["concurrency"],
         ),
         config=_config(method, given),
-        budget=parse_budget(given),
+        budget=limits.budget,
         seed_team=given["workflow"],
         baselines=False,
+        **grading.fields,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.protocols import Embedder, Toolbox
+from selfwire.core.protocols import Toolbox
 from selfwire.core.task import Splits
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
@@ -25,10 +25,10 @@ from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.trained_router.heads import refuse_unusable
 from selfwire.runs.controls import with_random_edits
 from selfwire.runs.folders import CHECKPOINTS, JOURNAL, get_run_folder, get_runs_folder
-from selfwire.runs.lifecycle import make_run_name, note_status, resume_run, start_run, track_status
+from selfwire.runs.lifecycle import RunPlan, make_run_name, note_status, track_status
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.requests import EvolveRequest
-from selfwire.runs.run_record import compute_run_hashes, load_request, with_limits
+from selfwire.runs.run_record import load_request, with_limits
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.ledger import Ledger
@@ -96,25 +96,15 @@ class EvolutionRun:
 
 
 @dataclass(frozen=True)
-class EvolutionPlan:
-    """An evolution that can be opened on its journal.
-
-    Attributes:
-        request: what it is asked to do.
-        home: folder of runs and library.
-        embedder: of its method.
-        notices: what the user should know.
-    """
+class EvolutionPlan(RunPlan[EvolutionRun]):
+    """What an evolution executes."""
 
     request: EvolveRequest
-    home: Path | None
-    embedder: Embedder
-    notices: tuple[str, ...]
 
     @property
-    def hashes(self) -> dict[str, str]:
-        """What a resumed run must share with its start."""
-        return compute_run_hashes(self.request, splits(self.request), self.embedder.name)
+    def corpus(self) -> Splits:
+        """The tasks of all splits."""
+        return splits(self.request)
 
     @contextmanager
     def open(self, journal: Journal) -> Iterator[EvolutionRun]:
@@ -177,7 +167,7 @@ def start_evolution(
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
     plan = validate_request(request, home)
-    return start_run(plan, home, run or make_run_name(request.method, benchmark=request.benchmark))
+    return plan.start(run or make_run_name(request.method, benchmark=request.benchmark))
 
 
 def resume_evolution(
@@ -197,7 +187,7 @@ def resume_evolution(
     """
     path = get_run_folder(home, run) / JOURNAL
     request = with_limits(load_request(path, EvolveRequest, command), limits or {})
-    return resume_run(EvolutionPlan(request, home, *load_models_embedder(request.models)), path)
+    return EvolutionPlan(request, home, *load_models_embedder(request.models)).resume(path)
 
 
 def validate_request(request: EvolveRequest, home: Path | None) -> ValidatedEvolution:

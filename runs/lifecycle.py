@@ -1,19 +1,19 @@
-"""The life of a run of any command: validated, started or resumed, executed, and noted in its journal as it goes.
-
-A plan is a request whose parts can all be used; it opens a run, which is executed and then reported.
-"""
+"""The life of a run of any command: a request is validated, which gives a plan; the plan is started or resumed."""
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from selfwire.core.errors import format_error
+from selfwire.core.protocols import Embedder
 from selfwire.core.usage import Usage
 from selfwire.runs.folders import JOURNAL, SUMMARY, get_runs_folder
 from selfwire.runs.requests import Request
-from selfwire.runs.run_record import REQUEST, shorten_name
+from selfwire.runs.run_record import REQUEST, compute_run_hashes, shorten_name
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger, enforce_deadline
 from selfwire.runtime.sync import run_sync
@@ -47,78 +47,85 @@ class Run(Protocol):
         """The cost so far."""
 
 
-OpenRun_co = TypeVar("OpenRun_co", bound=Run, covariant=True)
+AnyRun = TypeVar("AnyRun", bound=Run)
 
 
-class ResumePlan(Protocol[OpenRun_co]):
-    """A request that can be executed."""
+@dataclass(frozen=True)
+class RunPlan(ABC, Generic[AnyRun]):
+    """What a run executes: a request and what was loaded for it.
+
+    Attributes:
+        request: what the run is asked to do.
+        home: folder of runs and library.
+        embedder: of the methods.
+        notices: what the user should know.
+    """
+
+    request: Request
+    home: Path | None
+    embedder: Embedder
+    notices: tuple[str, ...]
 
     @property
-    def request(self) -> Request:
-        """What the run is asked to do."""
+    @abstractmethod
+    def corpus(self) -> object:
+        """The tasks, as JSON."""
 
-    @property
-    def hashes(self) -> dict[str, str]:
-        """What a resumed run must share with its start."""
-
-    def open(self, journal: Journal) -> AbstractContextManager[OpenRun_co]:
+    @abstractmethod
+    def open(self, journal: Journal) -> AbstractContextManager[AnyRun]:
         """The run on its journal."""
-
-
-class StartPlan(ResumePlan[OpenRun_co], Protocol[OpenRun_co]):
-    """A request that can be executed for the first time."""
 
     async def note_start(self, journal: Journal) -> None:
         """Note what a later start would find changed, such as saved workflows."""
+
+    def create_journal(self, path: Path, run: str) -> Journal:
+        """The journal of a new run, with the request and the notes of the start.
+
+        Raises:
+            JournalError: the file exists or cannot be made.
+        """
+        journal = Journal.create(path, run=run, facts=self._hashes)
+        try:
+            run_sync(self._note_request(journal))
+            run_sync(self.note_start(journal))
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    @contextmanager
+    def start(self, run: str) -> Iterator[AnyRun]:
+        """A new run in a folder of its name.
+
+        Raises:
+            JournalError: there is such a run already, or its journal cannot be made.
+        """
+        journal = self.create_journal(get_runs_folder(self.home) / run / JOURNAL, run)
+        with closing(journal), self.open(journal) as opened:
+            yield opened
+
+    @contextmanager
+    def resume(self, path: Path) -> Iterator[AnyRun]:
+        """A run that stopped early, with everything that it has paid for; keeps the request, whose limits may be new.
+
+        Raises:
+            JournalError: another process holds the run, or config, code or corpus have changed.
+        """
+        with closing(Journal.open(path, self._hashes)) as journal, self.open(journal) as opened:
+            run_sync(self._note_request(journal))
+            yield opened
+
+    @property
+    def _hashes(self) -> dict[str, str]:
+        return compute_run_hashes(self.request, self.corpus, self.embedder.name)
+
+    async def _note_request(self, journal: Journal) -> None:
+        await journal.put_note(REQUEST, self.request.model_dump(mode="json"))
 
 
 def make_run_name(*parts: str, benchmark: str) -> str:
     """A new name for a run on a benchmark."""
     return "-".join([*parts, shorten_name(benchmark), secrets.token_hex(3)])
-
-
-def create_journal(plan: StartPlan[Run], path: Path, run: str) -> Journal:
-    """The journal of a new run, with the request and the notes of the start.
-
-    Raises:
-        JournalError: the file exists or cannot be made.
-    """
-    journal = Journal.create(path, run=run, facts=plan.hashes)
-    try:
-        run_sync(journal.put_note(REQUEST, plan.request.model_dump(mode="json")))
-        run_sync(plan.note_start(journal))
-    except BaseException:
-        journal.close()
-        raise
-    return journal
-
-
-@contextmanager
-def start_run(plan: StartPlan[OpenRun_co], home: Path | None, run: str) -> Iterator[OpenRun_co]:
-    """A new run in a folder of its name.
-
-    Raises:
-        JournalError: there is such a run already, or its journal cannot be made.
-    """
-    journal = create_journal(plan, get_runs_folder(home) / run / JOURNAL, run)
-    with closing(journal), plan.open(journal) as opened:
-        yield opened
-
-
-@contextmanager
-def resume_run(plan: ResumePlan[OpenRun_co], path: Path) -> Iterator[OpenRun_co]:
-    """A run that stopped early, with everything that it has paid for; the request, whose limits may be new, is kept.
-
-    Args:
-        plan: what is executed.
-        path: of the run's journal.
-
-    Raises:
-        JournalError: another process holds the run, or config, code or corpus have changed.
-    """
-    with closing(Journal.open(path, plan.hashes)) as journal, plan.open(journal) as opened:
-        run_sync(journal.put_note(REQUEST, plan.request.model_dump(mode="json")))
-        yield opened
 
 
 async def note_status(run: Run, status: str, **more: Any) -> None:

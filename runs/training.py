@@ -24,7 +24,7 @@ from selfwire.graphs.trained_router.routing import SAMPLING, list_branches
 from selfwire.graphs.trained_router.training import Training, batch_tasks
 from selfwire.runs.evolution import EvolutionRun, resume_evolution, validate_request
 from selfwire.runs.folders import get_runs_folder
-from selfwire.runs.lifecycle import make_run_name, note_status, start_run, track_status
+from selfwire.runs.lifecycle import make_run_name, note_status, track_status
 from selfwire.runs.requests import EvolveRequest
 
 STATE = "router.safetensors"
@@ -163,7 +163,7 @@ def start_training(
     plan = validate_request(request, home)
     _trainable(plan.method, plan.seed)  # before anything is written
     name = run or make_run_name("train", request.method, benchmark=request.benchmark)
-    with start_run(plan, home, name) as opened:
+    with plan.start(name) as opened:
         yield _training(opened, home)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from selfwire.core.errors import ConfigError, JournalError
-from selfwire.core.protocols import Embedder
 from selfwire.core.task import Task
 from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel
 from selfwire.evals.benchmarks.catalogue import load_benchmark
@@ -26,9 +25,9 @@ from selfwire.runs.evaluation.systems import (
     make_system,
 )
 from selfwire.runs.folders import JOURNAL, get_run_folder, get_runs_folder
-from selfwire.runs.lifecycle import create_journal, make_run_name, resume_run, start_run
+from selfwire.runs.lifecycle import RunPlan, make_run_name
 from selfwire.runs.models import load_models_embedder, make_metered_model
-from selfwire.runs.run_record import compute_run_hashes, load_request, to_corpus_json, with_limits
+from selfwire.runs.run_record import load_request, to_corpus_json, with_limits
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.ledger import Ledger
@@ -44,35 +43,28 @@ SEEN = "seen"
 
 
 @dataclass(frozen=True)
-class EvaluationPlan:
-    """An evaluation whose request can be used.
+class EvaluationPlan(RunPlan[Evaluation]):
+    """What an evaluation executes.
 
     Attributes:
-        request: what it is asked to do.
-        home: folder of runs and library.
         benchmark: its tools and environment.
         tasks: that are measured.
-        embedder: of the methods.
-        notices: what the user should know.
         workflows: of the systems, by name.
         known: what these have learned from.
         out: file of results; one in the run's folder if None.
     """
 
     request: EvaluationRequest
-    home: Path | None
     benchmark: Benchmark
     tasks: tuple[Task, ...]
-    embedder: Embedder
-    notices: tuple[str, ...]
     workflows: Mapping[str, LoadedWorkflow]
     known: ContaminatedTasks
     out: Path | None = None
 
     @property
-    def hashes(self) -> dict[str, str]:
-        """What a resumed run must share with its start."""
-        return compute_run_hashes(self.request, to_corpus_json(self.tasks), self.embedder.name)
+    def corpus(self) -> list[object]:
+        """The tasks, as JSON."""
+        return to_corpus_json(self.tasks)
 
     async def note_start(self, journal: Journal) -> None:
         """Note where the results go, the workflows of the start and what they have learned from."""
@@ -137,7 +129,7 @@ def start_evaluation(
     if out is not None:
         ResultsFile(out).discard()
         plan = replace(plan, out=out.resolve())
-    return start_run(plan, home, run or make_run_name(request.command, benchmark=request.benchmark))
+    return plan.start(run or make_run_name(request.command, benchmark=request.benchmark))
 
 
 def resume_evaluation(
@@ -156,7 +148,7 @@ def resume_evaluation(
     """
     path = get_run_folder(home, run) / JOURNAL
     merge_leftover_shards(run, home)
-    return resume_run(_load_plan(path, home, limits or {}), path)
+    return _load_plan(path, home, limits or {}).resume(path)
 
 
 @contextmanager
@@ -173,9 +165,9 @@ def open_shard(shard: Shard) -> Iterator[Evaluation]:
         workflows={name: whole.workflows[name]},
         out=shard.own.with_name(RESULTS),
     )
-    create_journal(plan, shard.own, shard.run).close()
+    plan.create_journal(shard.own, shard.run).close()
     shard.copy_from_run()
-    with resume_run(plan, shard.own) as run:
+    with plan.resume(shard.own) as run:
         yield run
 
 
@@ -184,7 +176,7 @@ def _load_plan(path: Path, home: Path | None, limits: Mapping[str, float]) -> Ev
     request = with_limits(load_request(path, EvaluationRequest), limits)
     embedder, notices = load_models_embedder(request.models)
     workflows, known = get_start_notes(path)
-    return EvaluationPlan(request, home, *load_request_tasks(request, known), embedder, notices, workflows, known)
+    return EvaluationPlan(request, home, embedder, notices, *load_request_tasks(request, known), workflows, known)
 
 
 def validate_request(request: EvaluationRequest, home: Path | None) -> EvaluationPlan:
@@ -209,7 +201,7 @@ def validate_request(request: EvaluationRequest, home: Path | None) -> Evaluatio
     known = find_contaminated_tasks(workflows.values(), request, home)
     bench, tasks = load_request_tasks(request, known)
     notices = (*notices, *_cautions(request, tasks, known))
-    return EvaluationPlan(request, home, bench, tasks, embedder, notices, workflows, known)
+    return EvaluationPlan(request, home, embedder, notices, bench, tasks, workflows, known)
 
 
 def _cautions(request: EvaluationRequest, tasks: Sequence[Task], known: ContaminatedTasks) -> Iterator[str]:

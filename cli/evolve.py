@@ -17,6 +17,17 @@ from selfwire.cli.run_summary import print_summary
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core import drawing
 from selfwire.core.errors import ConfigError
+from selfwire.evals.evaluation.table import (
+    CALLS,
+    DOLLARS,
+    ERRORS,
+    SOLVED,
+    TOKENS,
+    Column,
+    SystemSummary,
+    build_table,
+    format_difference,
+)
 from selfwire.evals.studies.variants import switch_off
 from selfwire.evolvers.hera.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.graphs.evolution.config import EvolutionConfig
@@ -24,11 +35,20 @@ from selfwire.graphs.evolution.graph import count_failed_tests
 from selfwire.graphs.method_registry import METHOD_REGISTRY
 from selfwire.runs.estimates.evolution import estimate_cost
 from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution
-from selfwire.runs.report import STAMP, Line, Report, make_report
+from selfwire.runs.report import STAMP, Report, make_report
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runs.run_record import shorten_name
 from selfwire.runtime.sync import run_sync
 
+COLUMNS = (
+    Column[SystemSummary]("held-out tasks", lambda line: line.name),
+    SOLVED,
+    Column[SystemSummary]("mean score", lambda line: "-" if line.score is None else f"{line.score:.2f}"),
+    CALLS,
+    TOKENS,
+    DOLLARS,
+    ERRORS,
+)
 Method = Annotated[str | None, typer.Argument(help=f"{', '.join(METHOD_REGISTRY)}; not needed with --resume.")]
 
 
@@ -125,21 +145,14 @@ def _run_and_report(run: EvolutionRun, home: str | None) -> None:
 
 def show_report(report: Report, run: EvolutionRun) -> None:
     """The team before and after, and the table of contestants."""
-    from rich.table import Table
-
     out = output.make_console()
     for title, workflow in (("before", report.before), ("after", report.after)):
         out.print(f"\nteam {title} ({workflow.fingerprint})\n{drawing.to_text(workflow.topology)}")
-    columns = ("held-out tasks", "solved [95 %]", "mean score", "calls/task", "tokens/task", "$/task", "errors")
-    table = Table(*columns, box=None)
-    for line in report.lines:
-        table.add_row(*_cells(line))
     out.print()
-    out.print(table)
+    output.print_table(build_table(COLUMNS, report.lines))
     for what, estimate in (("evolved - seed", report.gain), ("evolved - single agent", report.over_single)):
         if estimate is not None:
-            interval = f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
-            out.print(f"{what}, paired over {estimate.n} tasks: {interval}")
+            out.print(f"{what}, paired over {estimate.n} tasks: {format_difference(estimate)}")
     if report.over_single is not None and report.over_single.low <= 0:
         out.print("the evolved team is not shown to beat a single agent at equal calls here")
     agreed, judged = report.critic
@@ -154,14 +167,6 @@ def show_measures(home: str | None, run: str) -> None:
     found = [done for place, done in read_trajectories(home, run) if place.endswith(TRAIN)]
     if any("topology" in done.notes for done in found):
         output.make_console().print("\n".join(["\nteams in training", *format_metrics(compute_run_metrics(found))]))
-
-
-def _cells(line: Line) -> tuple[str, ...]:
-    price = "unknown" if line.dollars is None else f"{line.dollars:.4f}"
-    solved = str(line.solved) if line.solved else "-"
-    graded = [score for score in line.scores if score is not None]
-    score = f"{sum(graded) / len(graded):.2f}" if graded else "-"
-    return line.name, solved, score, f"{line.calls:.1f}", f"{line.tokens:,.0f}", price, str(line.errors)
 
 
 def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:

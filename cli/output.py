@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from selfwire.core import drawing
 from selfwire.core.changes import WorkflowDiff
 from selfwire.core.edits import Rewiring, format_edit
 from selfwire.core.values import to_canonical_json, to_plain_json
 from selfwire.core.workflow import Workflow
+from selfwire.evals.evaluation.table import Table
 from selfwire.runtime.versions import History, Version
 
 PIPED_WIDTH = 200
@@ -135,12 +136,20 @@ def _signed(sign: str, lines: Iterable[str]) -> None:
         make_console().print(f"{sign} {line}", style="green" if sign == "+" else "red")
 
 
+def print_table(table: Table) -> None:
+    """Print a table and its notes."""
+    drawn = RichTable(*table.head, box=None)
+    for row in table.rows:
+        drawn.add_row(*row)
+    make_console().print(drawn, *table.notes, sep="\n")
+
+
 def show_history(history: History) -> None:
     """Versions from old to new, the head marked, then rollbacks."""
     tags: dict[str, list[str]] = {}
     for tag, version in history.tags.items():
         tags.setdefault(version, []).append(tag)
-    table = Table(box=None, pad_edge=False)
+    table = RichTable(box=None, pad_edge=False)
     for column in ("", "version", "saved", "fingerprint", "score", "gate"):
         table.add_column(column, no_wrap=True)
     table.add_column("why")

@@ -21,6 +21,7 @@ from selfwire.cli.options import (
 )
 from selfwire.cli.run_summary import print_summary
 from selfwire.core.errors import ConfigError
+from selfwire.evals.evaluation.table import ERRORS, SOLVED, Column, SystemSummary, build_table
 from selfwire.evals.studies.errands import ErrandStudy, SeedResult, run_study, summarise_results
 from selfwire.evolvers.trained_router.config import PAPER_HEAD, TrainConfig, paper_training
 from selfwire.evolvers.trained_router.reinforce import Update
@@ -28,9 +29,16 @@ from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runs.report import STAMP
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runs.run_record import shorten_name
-from selfwire.runs.training import TRAINABLE_METHODS, HeldOutResult, OpenTraining, resume_training, start_training
+from selfwire.runs.training import TRAINABLE_METHODS, OpenTraining, resume_training, start_training
 from selfwire.runtime.sync import run_sync
 
+COLUMNS = (
+    Column[SystemSummary]("held-out tasks", lambda line: line.name),
+    SOLVED,
+    Column[SystemSummary]("calls", lambda line: f"{line.spend.calls:,}"),
+    Column[SystemSummary]("tokens", lambda line: f"{line.spend.tokens:,}"),
+    ERRORS,
+)
 DEFAULTS = TrainConfig()
 STUDY = ErrandStudy()
 FAMILY = "errands"
@@ -177,7 +185,7 @@ def _run_and_report(training: OpenTraining, home: str | None) -> None:
     with print_before_exit(partial(_print_summary, training, home)):
         trained = run_sync(training.execute(lambda update: _told(update, training.train.updates)))
         if parts.splits.test:
-            _show(run_sync(training.tested(trained)))
+            output.print_table(build_table(COLUMNS, run_sync(training.tested(trained))))
 
 
 def _told(update: Update, updates: int) -> None:
@@ -188,16 +196,6 @@ def _told(update: Update, updates: int) -> None:
         f"update {update.number}/{updates}: reward {reward}, entropy {update.entropy:.3f}, "
         f"gradient {update.gradient_norm:.3f}, {update.episodes} episodes{errors}{skipped}"
     )
-
-
-def _show(found: Sequence[HeldOutResult]) -> None:
-    from rich.table import Table
-
-    table = Table("held-out tasks", "solved [95 %]", "calls", "tokens", "errors", box=None)
-    for one in found:
-        usage = one.usage
-        table.add_row(one.name, str(one.solved or "-"), f"{usage.calls:,}", f"{usage.tokens:,}", str(one.errors))
-    output.make_console().print(table)
 
 
 def _print_summary(training: OpenTraining, home: str | None, finished: bool) -> None:
@@ -233,7 +231,8 @@ def format_learning_test(study: ErrandStudy, results: Sequence[SeedResult], comm
         "",
         "| way to route | solved [95 % over seeds] | trained − this, paired |",
         "|---|---|---|",
+        *(f"| {name} | {solved} | {gain or ''} |" for name, solved, gain in summarise_results(results)),
+        "",
+        f"`{command}`",
     ]
-    for name, solved, gain in summarise_results(results):
-        lines.append(f"| {name} | {solved} | {gain or ''} |")
-    return "\n".join([*lines, "", f"`{command}`"])
+    return "\n".join(lines)

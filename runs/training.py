@@ -9,17 +9,15 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.evals.statistics import IntervalEstimate, compute_wilson_interval
+from selfwire.evals.evaluation.table import SystemSummary, summarise_trajectories
 from selfwire.evolvers.trained_router.config import RouterConfig, TrainConfig
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.rollouts import collect_rollouts, compute_spent, to_rollout_fn
+from selfwire.graphs.rollouts import collect_rollouts, to_rollout_fn
 from selfwire.graphs.trained_router.routing import SAMPLING, list_branches
 from selfwire.graphs.trained_router.training import Training, batch_tasks
 from selfwire.runs.evolution import EvolutionRun, resume_evolution, validate_request
@@ -31,22 +29,6 @@ STATE = "router.safetensors"
 """Name of the file, in a run's folder, of the weights after the last update, optimiser and all."""
 TRAINABLE_METHODS = {"evomas": {}, "hiva": {"router": "learned"}}
 """Methods that a router can be trained for, and the knobs that make it theirs."""
-
-
-class HeldOutResult(FrozenModel):
-    """What held-out tasks say of one way to route.
-
-    Args:
-        name: of the way.
-        solved: share of the tasks that did not end as an error; None if all did.
-        errors: tasks that did.
-        usage: of all tasks.
-    """
-
-    name: str
-    solved: IntervalEstimate | None
-    errors: int
-    usage: Usage
 
 
 @dataclass(frozen=True)
@@ -105,7 +87,7 @@ class OpenTraining:
         await note_status(self.run, "finished", iteration=self.train.updates)
         return workflow
 
-    async def tested(self, workflow: Workflow) -> list[HeldOutResult]:
+    async def tested(self, workflow: Workflow) -> list[SystemSummary]:
         """Held-out tasks with the trained router, with the one that training began with, untrained, and by chance.
 
         Raises:
@@ -118,11 +100,7 @@ class OpenTraining:
             done = await collect_rollouts(
                 parts.ground, to_rollout_fn(method), routed, parts.splits.test, scope, lambda one: None
             )
-            graded = [one.feedback.solved for one in done if one.feedback and one.error is None]
-            solved = compute_wilson_interval(sum(graded), len(graded)) if graded else None
-            found.append(
-                HeldOutResult(name=name, solved=solved, errors=len(done) - len(graded), usage=compute_spent(done))
-            )
+            found.append(summarise_trajectories(name, done))
         return found
 
     def _ways(self, workflow: Workflow) -> Iterator[tuple[str, Method, Workflow]]:

@@ -16,7 +16,7 @@ from selfwire.core.usage import Usage
 from selfwire.evals.baselines.single import CUT
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.evaluation.rows import Header, ResultsFile, TaskRow, make_task_row
-from selfwire.evals.evaluation.table import SystemSummary, Tally
+from selfwire.evals.evaluation.table import SystemSummary
 from selfwire.evals.graders import GradedEnvironment
 from selfwire.evals.judge import PLACE as JUDGES
 from selfwire.graphs.evolution.nodes import ELAPSED
@@ -163,16 +163,16 @@ class Evaluation:
 
     async def write_results(self, *, complete: bool) -> tuple[SystemSummary, ...]:
         """Write what there is to the file of results; return the table's lines."""
-        tallies = [Tally(one.contestant) for one in self.systems]
+        lines = tuple(SystemSummary(one.contestant) for one in self.systems)
         file, oracle = ResultsFile(self.out), False
-        for tally in tallies:
-            async for texts, rows in self._read([_note(tally.contestant.name, task.id) for task in self.tasks]):
+        for line in lines:
+            async for texts, rows in self._read([_note(line.contestant.name, task.id) for task in self.tasks]):
                 file.add(texts)
                 for row in rows:
-                    tally.add(row)
+                    line.add(row)
                     oracle = oracle or row.oracle
         file.finish(self._header(oracle, complete=complete))
-        return tuple(tally.line(self.tasks) for tally in tallies)
+        return lines
 
     async def rows(self) -> AsyncIterator[TaskRow]:
         """All rows that there are, contestant by contestant in the order of the tasks."""

@@ -7,7 +7,7 @@ import typer
 
 from selfwire.cli import option_groups, options, output
 from selfwire.cli.option_groups import expand_option_groups
-from selfwire.evals.studies.variants import VARIANTS
+from selfwire.graphs.method_names import method_names
 from selfwire.runs.ablation.ablation import run_ablation
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.table import build_table
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 def ablate(
     ctx: typer.Context,
     *,
-    method: Annotated[str, typer.Argument(help=f"Method: {', '.join(VARIANTS)}.")] = DEFAULTS.method,
+    method: Annotated[str, typer.Argument(help=f"Method: {', '.join(method_names())}.")] = DEFAULTS.method,
     benchmark: Annotated[str, typer.Option(help="Its name, or a .jsonl file of tasks.")] = DEFAULTS.benchmark,
     variants: Annotated[str, typer.Option(help="Names with commas between them, such as full,no-tev; all.")] = "",
     seeds: Annotated[int, typer.Option(min=1, help="Runs per variant.")] = DEFAULTS.seeds,

@@ -15,19 +15,18 @@ from selfwire.cli.options import Home, Knobs, parse_knobs
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import to_plain_json
 from selfwire.evals.baselines.table import BASELINES
-from selfwire.evals.studies.variants import EVOLVED
-from selfwire.graphs.method_registry import METHOD_REGISTRY
+from selfwire.graphs.method_names import method_names
+from selfwire.graphs.method_registry import describe_method
 from selfwire.runs.evaluation.request import Evolving, SystemSpec
 from selfwire.runs.evaluation.worker_processes import MANY, WORKERS
 
-ALL = {"methods": tuple(METHOD_REGISTRY), "baselines": tuple(BASELINES), "all": (*METHOD_REGISTRY, *BASELINES)}
+ALL = {"methods": tuple(method_names()), "baselines": tuple(BASELINES), "all": (*method_names(), *BASELINES)}
 """Words for several contestants."""
 
 REFERENCE = "single"
 """Whom others are compared with where nobody says whom: one agent with the same tools and calls."""
 LEARN = "learning"
 """Word for the methods that learn between runs."""
-LEARNING = tuple(name for name in METHOD_REGISTRY if name in EVOLVED)
 DEFAULTS = Evolving(names=("none",))
 
 Targets = Annotated[
@@ -50,9 +49,7 @@ class Evolutions:
 
     evolve: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Evolve this one first; may be given again; none, or all methods.", show_default=", ".join(LEARNING)
-        ),
+        typer.Option(help="Evolve this one first; may be given again; none, or all methods.", show_default=LEARN),
     ] = None
     iterations: Annotated[int, typer.Option(help="Of an evolution.")] = DEFAULTS.iterations
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = DEFAULTS.batch
@@ -62,9 +59,10 @@ class Evolutions:
 
     def among(self, entries: tuple[SystemSpec, ...]) -> Evolving | None:
         """Which of the contestants are evolved, as the options say; None if nobody is."""
+        methods = [one for one in entries if one.target in method_names()]
         words = {
-            LEARN: [one.name for one in entries if one.target in EVOLVED],
-            "all": [one.name for one in entries if one.target in METHOD_REGISTRY],
+            LEARN: [one.name for one in methods if describe_method(one.target).evolves],
+            "all": [one.name for one in methods],
             "none": [],
         }
         names = [name for word in self.evolve or [LEARN] for name in words.get(word, [word])]

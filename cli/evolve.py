@@ -32,7 +32,7 @@ from selfwire.evals.studies.variants import switch_off
 from selfwire.evolvers.hera.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.evolution.graph import count_failed_tests
-from selfwire.graphs.method_registry import METHOD_REGISTRY
+from selfwire.graphs.method_names import method_names
 from selfwire.runs.estimates.evolution import estimate_cost
 from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution
 from selfwire.runs.report import STAMP, Report, make_report
@@ -49,7 +49,7 @@ COLUMNS = (
     DOLLARS,
     ERRORS,
 )
-Method = Annotated[str | None, typer.Argument(help=f"{', '.join(METHOD_REGISTRY)}; not needed with --resume.")]
+Method = Annotated[str | None, typer.Argument(help=f"{', '.join(method_names())}; not needed with --resume.")]
 
 
 def register(app: typer.Typer) -> None:

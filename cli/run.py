@@ -23,8 +23,9 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import load_benchmark
+from selfwire.graphs.method_names import method_names
 from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.method_registry import METHOD_REGISTRY, make_method
+from selfwire.graphs.method_registry import make_method
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.report import STAMP
 from selfwire.runs.requests import ModelNames
@@ -53,7 +54,7 @@ class Bench:
 
 
 def run(
-    method: Annotated[str, typer.Argument(help=f"{', '.join(METHOD_REGISTRY)}.")],
+    method: Annotated[str, typer.Argument(help=f"{', '.join(method_names())}.")],
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file, else the seed.")] = None,
     model: Annotated[str, typer.Option(help="offline, openai:gpt-4o-mini, provider:name.")] = "offline",

@@ -17,8 +17,8 @@ from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.graphs.configs import parse_config
 from selfwire.graphs.evomas.method import Evomas
-from selfwire.graphs.method_registry import parse_config
 from selfwire.graphs.trained_router.probing import Selection, collect_selections, probe_router, read_decisions
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.requests import ModelNames

@@ -129,3 +129,8 @@ def _removal(workflow: Workflow, node: Id, random: np.random.Generator) -> Rewir
 
 def _one(options: Sequence[str], random: np.random.Generator) -> str:
     return options[int(random.integers(len(options)))]
+
+
+def get_edit_count(counts: Sequence[int], scope: Scope) -> int:
+    """Rewirings of the scope's iteration; later ones have as many as the last that is listed."""
+    return counts[min(scope.iteration, len(counts) - 1)] if counts else 0

@@ -15,7 +15,6 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap, FrozenModel, is_id
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.run_context import RunContext
 from selfwire.runtime.embeddings import load_embedder
 from selfwire.runtime.exports import read_workflow
@@ -64,9 +63,9 @@ class MethodFactory(Generic[Made, Config]):
     _made: dict[str, tuple[MeteredModel, Embedder]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        load_prompts("evolvers", self.name)  # reads them now and not on an event loop
         if not self._made:
             self._made[""] = self._load_models(self.model)
+            self.method.make_initial_workflow()  # reads the method's prompts now and not on an event loop
 
     def with_toolbox(self, tools: Toolbox) -> "MethodFactory[Made, Config]":
         """The same models with more tools."""
@@ -81,6 +80,11 @@ class MethodFactory(Generic[Made, Config]):
         """The method with the models that the graph was built with, and no limit on what it spends."""
         model, embeds = self._made[""]
         return self.make(model, self.toolbox, embeds, self.config)
+
+    @property
+    def embedder_name(self) -> str:
+        """Name of the embedder that the graph was built with."""
+        return self._made[""][1].name
 
     async def __call__(self, context: RunContext, spent: Usage) -> tuple[Made, Ledger]:
         """The method as a run has chosen it, and the ledger that pays for it.

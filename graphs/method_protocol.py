@@ -1,12 +1,13 @@
 """What the outer evolution asks of a method."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from selfwire.core.edits import RefusedRewiring, Rewiring
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.core.workflow import Workflow
 
@@ -31,6 +32,35 @@ class EvolveResult(FrozenModel):
     refused: tuple[RefusedRewiring, ...] = ()
     notes: FrozenJson = FrozenMap()
     gated: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        workflow: Workflow,
+        rewirings: Sequence[Rewiring] = (),
+        *,
+        memory: Mapping[str, Any] = FrozenMap(),
+        notes: Mapping[str, Any] = FrozenMap(),
+        cost: Usage | None = None,
+        gated: bool = False,
+    ) -> "EvolveResult":
+        """Apply what a method proposes, with lineage, refusals and cost on record.
+
+        Args:
+            workflow: that ran.
+            rewirings: proposals in order; those that do not fit are refused with reasons.
+            memory: entries of the workflow's memory that were learned.
+            notes: what the method wants to show of this step.
+            cost: of the model calls that led to it, noted as `meta`.
+            gated: as the field.
+        """
+        now, refused = workflow.apply_legal(rewirings)
+        applied = () if now is workflow else now.lineage.rewirings
+        now = now.with_memory(**memory) if memory else now
+        if now.fingerprint != workflow.fingerprint:
+            now = now.with_lineage(workflow, applied)
+        costs = {"meta": {"calls": cost.calls, "tokens": cost.tokens}} if cost else {}
+        return cls(workflow=now, applied=applied, refused=refused, notes={**notes, **costs}, gated=gated)
 
 
 class Solver(Protocol):

@@ -1,115 +1,86 @@
-"""Methods by name."""
+"""Methods by name; a method's package is imported when the method is wanted."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+import warnings
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
-from selfwire.core.errors import ConfigError, format_validation_error
+from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder, Model, Toolbox
-from selfwire.core.values import FrozenMap, FrozenModel, to_plain_json
+from selfwire.core.values import FrozenMap, is_id
+from selfwire.graphs.configs import parse_config
+from selfwire.graphs.descriptor import MethodDescriptor
+from selfwire.graphs.method_names import GROUP, PACKAGE, method_names, outside_methods, own_methods
 from selfwire.graphs.method_protocol import Method
 
-UNKNOWN = "extra_forbidden"
-"""Pydantic's word for a knob that there is not."""
-
-Config = TypeVar("Config", bound=FrozenModel)
+Descriptor = MethodDescriptor[Any, Any]
 
 
-class Maker(Protocol):
-    """Wires one method; imports it only when it is wanted."""
+def describe_method(name: str) -> Descriptor:
+    """A method's descriptor.
 
-    def __call__(self, model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
-        """The method with these knobs."""
-        ...
-
-
-def _hiva(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
-    from selfwire.evolvers.hiva.config import HivaConfig
-    from selfwire.graphs.hiva.method import Hiva
-
-    return Hiva(model=model, toolbox=toolbox, embedder=embedder, config=parse_config("hiva", HivaConfig, config))
-
-
-def _hera(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
-    from selfwire.evolvers.hera.config import HeraConfig
-    from selfwire.graphs.hera.method import Hera
-
-    return Hera(model=model, toolbox=toolbox, embedder=embedder, config=parse_config("hera", HeraConfig, config))
+    Raises:
+        ConfigError: there is no such method, or its package cannot be used.
+    """
+    if name in own_methods():
+        found: Descriptor = import_module(f"{PACKAGE}.{name}.descriptor").DESCRIPTOR
+        return found
+    if name in outside_methods():
+        return _load_outside(name)
+    raise ConfigError(f"unknown method {name!r}; methods are {', '.join(method_names())}")
 
 
-def _tacomas(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
-    from selfwire.evolvers.tacomas.config import TacomasConfig
-    from selfwire.graphs.tacomas.method import Tacomas
-
-    return Tacomas(model=model, toolbox=toolbox, config=parse_config("tacomas", TacomasConfig, config))
-
-
-def _dytopo(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
-    from selfwire.evolvers.dytopo.config import DytopoConfig
-    from selfwire.graphs.dytopo.method import Dytopo
-
-    return Dytopo(model=model, toolbox=toolbox, embedder=embedder, config=parse_config("dytopo", DytopoConfig, config))
-
-
-def _evomas(model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any]) -> Method:
-    from selfwire.evolvers.evomas.config import EvomasConfig
-    from selfwire.graphs.evomas.method import Evomas
-
-    return Evomas(model=model, toolbox=toolbox, embedder=embedder, config=parse_config("evomas", EvomasConfig, config))
-
-
-METHOD_REGISTRY: Mapping[str, Maker] = {
-    "hiva": _hiva,
-    "hera": _hera,
-    "tacomas": _tacomas,
-    "dytopo": _dytopo,
-    "evomas": _evomas,
-}
-"""All methods: each can be asked, served and evolved."""
+@cache
+def installed_methods() -> tuple[Descriptor, ...]:
+    """All descriptors; an outside package that cannot be used is left out with a warning."""
+    found = []
+    for name in method_names():
+        try:
+            found.append(describe_method(name))
+        except ConfigError as error:
+            warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+    return tuple(found)
 
 
 def make_method(
     name: str, *, model: Model, toolbox: Toolbox, embedder: Embedder, config: Mapping[str, Any] = FrozenMap()
 ) -> Method:
-    """A method, wired.
+    """A method with its models, tools and config.
 
     Args:
-        name: one of `METHODS`.
+        name: of the method.
         model: plays all roles.
         toolbox: every tool that agents may hold.
-        embedder: for what is compared by meaning.
-        config: the method's knobs by name, those of a nested config as a mapping; those that are missing have their
-            defaults.
+        embedder: for comparisons by meaning.
+        config: config fields by name, those of a nested config as a mapping; the others have their defaults.
 
     Raises:
-        ConfigError: there is no such method, or a knob is unknown or out of bounds.
+        ConfigError: there is no such method, or a config field is unknown or out of bounds.
     """
-    if name not in METHOD_REGISTRY:
-        raise ConfigError(f"unknown method {name!r}; methods are {', '.join(METHOD_REGISTRY)}")
-    return METHOD_REGISTRY[name](model, toolbox, embedder, config)
+    described = describe_method(name)
+    made: Method = described.make(model, toolbox, embedder, parse_config(name, described.config, config))
+    return made
 
 
-def parse_config(name: str, schema: type[Config], config: Mapping[str, Any]) -> Config:
-    """A method's config from knobs by name.
+@cache
+def _load_outside(name: str) -> Descriptor:
+    """The descriptor of an outside method.
 
     Raises:
-        ConfigError: a knob is unknown or out of bounds.
+        ConfigError: two packages bring the name, or the package that does cannot be used.
     """
+    points = outside_methods()[name]
+    values = sorted({point.value for point in points})
+    if len(values) > 1:
+        raise ConfigError(f"{' and '.join(values)} are both called method {name!r}; uninstall one of the packages")
+    where = f"method {name!r} ({points[0].value} of {points[0].dist.name if points[0].dist else 'a package'})"
+    if not is_id(name):
+        raise ConfigError(f"{where}: a method's name has up to 64 letters, digits, _ and -")
     try:
-        return schema.model_validate(to_plain_json(config))
-    except ValidationError as error:
-        faults = error.errors()
-        told = "; ".join(map(format_validation_error, faults))
-        known = f"; knobs are {', '.join(_names(schema))}" if any(one["type"] == UNKNOWN for one in faults) else ""
-        raise ConfigError(f"config of {name}: {told}{known}") from None
-
-
-def _names(schema: type[BaseModel], within: str = "") -> Iterator[str]:
-    """Names of knobs, those of a nested config with a dot."""
-    for name, field in schema.model_fields.items():
-        nested = field.annotation
-        if isinstance(nested, type) and issubclass(nested, BaseModel):
-            yield from _names(nested, f"{within}{name}.")
-        else:
-            yield within + name
+        found = points[0].load()
+    except Exception as error:  # an outside package may raise anything at import
+        raise ConfigError(f"{where} cannot be imported: {type(error).__name__}: {error}") from error
+    if not isinstance(found, MethodDescriptor) or found.name != name:
+        raise ConfigError(f"{where} is not a MethodDescriptor of that name; name one in group {GROUP}")
+    return found

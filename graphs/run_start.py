@@ -1,13 +1,9 @@
-"""What is put to a method's graph: the question of its state, the run that its thread is, who assesses answers.
-
-A machine that also runs as part of something else begins with an `RunStart`, and keeps question, place and cost in its
-state.
-"""
+"""What a run of a method's graph starts with: workflow, question, scope, and who grades and saves."""
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from langgraph.config import get_config
 
@@ -18,21 +14,66 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.graphs.run_context import RunContext
+from selfwire.graphs.typed_state import State
+from selfwire.graphs.version_saver import Saver
 from selfwire.runtime.ledger import Ledger
-
-Context = TypeVar("Context", bound=RunContext)
 
 AnswerGrader = Callable[[Question, str, Scope], Awaitable[Feedback]]
 """An environment that knows the reference by the question; the reference itself is nowhere in the state."""
 
+ChooseWorkflow = Callable[[Any, Workflow | None], Awaitable[Workflow]]
+"""Finds the workflow of a question from the run's context and the thread's workflow, if the thread has one."""
 
-def new_question(state: Mapping[str, Any]) -> Question:
-    """The question that is put in, known by its text.
+
+@dataclass(frozen=True)
+class RunStart:
+    """What a run starts with.
+
+    Attributes:
+        start: the workflow that is drawn, and that questions start with.
+        choose: finds the workflow of a run; by default the thread's, else `start`.
+        scope: of the run; None takes the thread's id as run.
+        question: with its id and kind; None makes one of the input's text.
+        grader: the environment, if there is one.
+        save: keeps evolved workflows, if anything does.
+    """
+
+    start: Workflow
+    choose: ChooseWorkflow | None = None
+    scope: Scope | None = None
+    question: Question | None = None
+    grader: AnswerGrader | None = None
+    save: Saver | None = None
+
+    async def workflow(self, context: RunContext, had: Workflow | None = None) -> Workflow:
+        """The workflow that the question starts with.
+
+        Args:
+            context: choices of the run.
+            had: the thread's workflow, for methods that keep it from question to question.
+        """
+        return await self.choose(context, had) if self.choose else had or self.start
+
+    def get_question(self, state: State) -> Question:
+        """The question of the run.
+
+        Raises:
+            ConfigError: there is none, or it is blank.
+        """
+        return self.question or new_question(state.channels)
+
+    def place(self, question: Question, context: RunContext) -> Scope:
+        """Scope of the question's run."""
+        return (self.scope or Scope(run=get_run_name(), seed=context.seed)).at(task=question.id)
+
+
+def new_question(channels: Mapping[str, Any]) -> Question:
+    """The question of an input; its text's fingerprint is its id.
 
     Raises:
         ConfigError: there is none, or it is blank.
     """
-    text = state.get("question")
+    text = channels.get("question")
     if not isinstance(text, str) or not text.strip():
         raise ConfigError(f'the input is {{"question": "..."}} with a text that is not blank, not {text!r}')
     return Question(id=fingerprint(text), input=text)
@@ -43,37 +84,16 @@ def get_run_name() -> str:
     return str(get_config().get("configurable", {}).get("thread_id") or secrets.token_hex(8))
 
 
-@dataclass(frozen=True)
-class RunStart(Generic[Context]):
-    """What a run begins with.
+def add_usage(before: Usage, more: Usage, ledger: Ledger | None) -> Usage:
+    """Cost of a question so far.
 
-    Attributes:
-        start: the workflow that is drawn, and that questions start with.
-        begins: finds the workflow that a run has chosen; by default `start`.
-        scope: place of the run; None takes the thread's id as run.
-        asked: the question with its id and kind; None makes one of the text that is put in.
+    Args:
+        before: as the state has it; it includes agents' calls before a resume, but no failed asks.
+        more: what is added.
+        ledger: counts failed asks, but nothing before a resume; None where somebody else counts.
     """
-
-    start: Workflow
-    begins: Callable[[Context], Awaitable[Workflow]] | None = None
-    scope: Scope | None = None
-    asked: Question | None = None
-
-    async def workflow(self, context: Context) -> Workflow:
-        """What the question starts with, from the run's choices."""
-        return await self.begins(context) if self.begins else self.start
-
-    def question(self, state: Mapping[str, Any]) -> Question:
-        """What is asked.
-
-        Raises:
-            ConfigError: nothing is.
-        """
-        return self.asked or new_question(state)
-
-    def place(self, question: Question, context: Context) -> Scope:
-        """Place of the question's run."""
-        return (self.scope or Scope(run=get_run_name(), seed=context.seed)).at(task=question.id)
+    known = before + more
+    return max(ledger.spent if ledger else known, known, key=lambda one: one.calls)
 
 
 def get_question(state: Mapping[str, Any]) -> Question:
@@ -82,18 +102,5 @@ def get_question(state: Mapping[str, Any]) -> Question:
 
 
 def get_scope(state: Mapping[str, Any], visit: int) -> Scope:
-    """The place of a round or stage of the run that a state keeps."""
+    """Scope of a round or stage of the run that a state keeps."""
     return Scope.model_validate(state["scope"]).at(visit=visit)
-
-
-def add_usage(before: object, more: Usage, ledger: Ledger | None) -> dict[str, Any]:
-    """What a question has cost, as a state keeps it.
-
-    Args:
-        before: as the state has it; knows what agents did before a resume, not what asks cost in vain.
-        more: what came to it.
-        ledger: knows what asks cost in vain, not what was before a resume; None where somebody else counts.
-    """
-    told = Usage.model_validate(before) + more
-    counted = ledger.spent if ledger else told
-    return max(counted, told, key=lambda one: one.calls).model_dump(mode="json")

@@ -11,8 +11,8 @@ from selfwire.evals.baselines import single, teams
 from selfwire.evals.baselines.config import RandomConfig, RefineConfig, SamplingConfig, TeamConfig
 from selfwire.evals.baselines.single import SingleAgent
 from selfwire.evals.baselines.teams import FixedTeam
+from selfwire.graphs.configs import parse_config
 from selfwire.graphs.method_protocol import Solver
-from selfwire.graphs.method_registry import parse_config
 from selfwire.nodes.agent import make_agent_runner
 from selfwire.runtime.offline.vocabulary import paraphrases
 

@@ -1,11 +1,12 @@
-"""DyTopo as LangGraph: `build` makes the graph in Python, `graph` serves it, `machine.py` is the paper's figure.
+"""DyTopo as LangGraph: `build` makes the graph, `graph` serves it, `state_graph.py` is the paper's figure.
 
 `method.py` is the method that evaluations call; `Report` is what a run came to.
 """
 
-from selfwire.graphs.dytopo.build import build
+from selfwire.graphs.dytopo.descriptor import DESCRIPTOR
 from selfwire.graphs.dytopo.method import Dytopo
-from selfwire.graphs.dytopo.serve import graph
 from selfwire.graphs.dytopo.state import DytopoContext, Report
 
-__all__ = ["Dytopo", "DytopoContext", "Report", "build", "graph"]
+build, graph = DESCRIPTOR.build, DESCRIPTOR.graph
+
+__all__ = ["DESCRIPTOR", "Dytopo", "DytopoContext", "Report", "build", "graph"]

@@ -1,11 +1,12 @@
-"""EvoMAS as LangGraph: `build` makes the graph in Python, `graph` serves it, `machine.py` is the paper's figure.
+"""EvoMAS as LangGraph: `build` makes the graph, `graph` serves it, `state_graph.py` is the paper's figure.
 
 `method.py` is the method that evaluations call, `stage.py` a stage as a team.
 """
 
-from selfwire.graphs.evomas.build import build
+from selfwire.graphs.evomas.descriptor import DESCRIPTOR
 from selfwire.graphs.evomas.method import Evomas
-from selfwire.graphs.evomas.serve import graph
 from selfwire.graphs.evomas.state import EvomasContext
 
-__all__ = ["Evomas", "EvomasContext", "build", "graph"]
+build, graph = DESCRIPTOR.build, DESCRIPTOR.graph
+
+__all__ = ["DESCRIPTOR", "Evomas", "EvomasContext", "build", "graph"]

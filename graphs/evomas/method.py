@@ -112,7 +112,7 @@ class Evomas(Method):
         async def wire(context: object, spent: Usage) -> tuple[Evomas, None]:
             return self, None
 
-        graph = build_state_graph(self.config, RunStart(workflow, scope=scope, asked=question), wire).compile(
+        graph = build_state_graph(self.config, RunStart(workflow, scope=scope, question=question), wire).compile(
             name=METHOD
         )
         limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.stages)}

@@ -48,7 +48,7 @@ from selfwire.graphs.evomas.state import (
 )
 from selfwire.graphs.node_wrappers import make_node
 from selfwire.graphs.run_context import apply_prompt_edits, context_schema, get_run_context
-from selfwire.graphs.run_start import RunStart, add_usage, get_question, get_scope
+from selfwire.graphs.run_start import RunStart, add_usage, get_question, get_scope, new_question
 from selfwire.graphs.team import Team, compile_team, make_team_node
 from selfwire.graphs.trained_router.heads import get_sampling
 from selfwire.runtime.ledger import Ledger
@@ -71,12 +71,12 @@ class EvomasNodes:
     """
 
     evomas: Evomas
-    opening: RunStart[EvomasContext]
+    opening: RunStart
     ledger: Ledger | None = None
 
     async def begin(self, state: EvomasState) -> EvomasState:
         """s_0: an objective and nothing else; what a thread had of another question is gone."""
-        question, context = self.opening.question(state), get_run_context(EvomasContext)
+        question, context = self.opening.question or new_question(state), get_run_context(EvomasContext)
         source, scope = await self.opening.workflow(context), self.opening.place(question, context)
         return {
             "id": question.id,
@@ -220,10 +220,11 @@ class EvomasNodes:
         return "\n".join(f"{spec.name}: {spec.description}" for spec in specs) or "(none)"
 
     def _spent(self, state: EvomasState, more: Usage) -> EvomasState:
-        return {"usage": add_usage(state["usage"], more, self.ledger)}
+        usage = add_usage(Usage.model_validate(state["usage"]), more, self.ledger)
+        return {"usage": usage.model_dump(mode="json")}
 
 
-def build_state_graph(config: EvomasConfig, opening: RunStart[EvomasContext], wire: Wire) -> EvomasGraph:
+def build_state_graph(config: EvomasConfig, opening: RunStart, wire: Wire) -> EvomasGraph:
     """The whole machine, ready to compile.
 
     Args:

@@ -13,88 +13,61 @@ A judge or meta-model that fails ends the run with what was answered until then,
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Literal
-
-from langgraph.graph import START, StateGraph
+from typing import Any
 
 from selfwire.core.usage import Usage
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.rounds import is_slow
-from selfwire.graphs.node_wrappers import make_node
-from selfwire.graphs.run_context import context_schema, get_run_context
+from selfwire.graphs.method_graph import END, START, Graph, MethodGraph
+from selfwire.graphs.run_context import get_run_context
 from selfwire.graphs.run_start import RunStart
-from selfwire.graphs.tacomas.method import Tacomas
-from selfwire.graphs.tacomas.nodes import Step, TacomasNodes
-from selfwire.graphs.tacomas.state import TacomasContext, TacomasInput, TacomasState, get_rounds
-from selfwire.graphs.team import Team, compile_team, make_team_node
+from selfwire.graphs.tacomas.actions import TacomasActions
+from selfwire.graphs.tacomas.nodes import TacomasNodes
+from selfwire.graphs.tacomas.state import TacomasContext, TacomasState
 from selfwire.runtime.ledger import Ledger
 
-Wire = Callable[[TacomasContext, Usage], Awaitable[tuple[Tacomas, Ledger | None]]]
-"""Wires the method as a run has chosen it; with the ledger that pays from what was spent on the question, if any."""
-
-TacomasGraph = StateGraph[TacomasState, Any, Any, Any]
+Provide = Callable[[Any, Usage], Awaitable[tuple[TacomasActions, Ledger | None]]]
 
 
-def build_state_graph(config: TacomasConfig, opening: RunStart[TacomasContext], wire: Wire) -> TacomasGraph:
-    """The whole machine, ready to compile.
+def build_state_graph(config: TacomasConfig, start: RunStart, provide: Provide) -> Graph:
+    """The whole graph, ready to compile.
 
     Args:
-        config: the method's knobs.
-        opening: what a run begins with.
-        wire: the method as it is paid for.
+        config: the method's.
+        start: what a run starts with.
+        provide: the method as it is paid for.
     """
 
-    async def steps(spent: Usage) -> TacomasNodes:
+    async def make_nodes(spent: Usage) -> TacomasNodes:
         context = get_run_context(TacomasContext)
-        tacomas, ledger = await wire(context, spent)
+        tacomas, ledger = await provide(context, spent)
         if context.rounds:
             tacomas = replace(tacomas, config=tacomas.config.replace(rounds=context.rounds))
-        return TacomasNodes(tacomas, opening, ledger)
+        return TacomasNodes(tacomas, start, ledger)
 
-    def paid(step: Step) -> Any:
-        async def run(state: TacomasState) -> TacomasState:
-            return await step(await steps(Usage.model_validate(state["usage"])), state)
+    def refine_or_end(state: TacomasState) -> str:
+        return END if state.figures else "refine"
 
-        return run
+    def round_or_end(state: TacomasState) -> str:
+        return END if state.figures else "round"
 
-    async def team_round(state: TacomasState, team: Team) -> TacomasState:
-        played: TacomasState = await paid(TacomasNodes.round)(state)
-        return played
+    def slow_round_or_end(state: TacomasState) -> str:
+        slow = config.topology and is_slow(state.rounds, interval=config.interval)
+        return "birth_death" if slow and not state.figures else round_or_end(state)
 
-    async def init_graph(state: TacomasState) -> TacomasState:
-        return await (await steps(Usage())).init_graph(state)  # a new question has a budget of its own
-
-    def slow_round_or_end(state: TacomasState) -> Literal["birth_death", "round", "__end__"]:
-        slow = config.topology and is_slow(get_rounds(state), interval=config.interval)
-        return "birth_death" if slow and not state["figures"] else _round_or_end(state)
-
-    schema = context_schema(TacomasContext, opening.start)
-    graph: TacomasGraph = StateGraph(TacomasState, context_schema=schema, input_schema=TacomasInput)
-    graph.add_node("init_graph", make_node(init_graph))
-    graph.add_node("round", make_team_node(compile_team(opening.start.topology), team_round))
-    for name, step in (
-        ("judge", TacomasNodes.judge),
-        ("refine", TacomasNodes.refine),
-        ("birth_death", TacomasNodes.birth_death),
-    ):
-        graph.add_node(name, make_node(paid(step)))
-    graph.add_edge(START, "init_graph")
-    graph.add_edge("init_graph", "round")
-    graph.add_edge("round", "judge")
-    graph.add_conditional_edges("judge", _refine_or_end)
-    graph.add_conditional_edges("refine", slow_round_or_end)
-    graph.add_conditional_edges("birth_death", _round_or_end)
-    return graph
+    graph = MethodGraph(TacomasState, make_nodes, TacomasContext, start.start)
+    graph.node("init_graph", TacomasNodes.init_graph, first=True)
+    graph.team("round", TacomasNodes.round, start.start.topology)
+    graph.node("judge", TacomasNodes.judge)
+    graph.node("refine", TacomasNodes.refine)
+    graph.node("birth_death", TacomasNodes.birth_death)
+    graph.edges(START, "init_graph", "round", "judge")
+    graph.choose("judge", refine_or_end, "refine", END)
+    graph.choose("refine", slow_round_or_end, "birth_death", "round", END)
+    graph.choose("birth_death", round_or_end, "round", END)
+    return graph.graph
 
 
 def steps_needed(rounds: int) -> int:
     """LangGraph's recursion limit for that many rounds: four nodes each, and what begins and ends."""
     return 4 * rounds + 4
-
-
-def _refine_or_end(state: TacomasState) -> Literal["refine", "__end__"]:
-    return "__end__" if state["figures"] else "refine"
-
-
-def _round_or_end(state: TacomasState) -> Literal["round", "__end__"]:
-    return "__end__" if state["figures"] else "round"

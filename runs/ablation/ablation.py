@@ -6,7 +6,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from multiprocessing import get_context
 from pathlib import Path
 
-from selfwire.evals.studies.variants import FULL, RANDOM
+from selfwire.graphs.variants import FULL, RANDOM
 from selfwire.runs import evolution as evolutions
 from selfwire.runs.ablation.evaluation import evaluation
 from selfwire.runs.ablation.evolution import evolution

@@ -14,8 +14,9 @@ from pydantic import Field
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import FrozenModel, fingerprint
-from selfwire.evals.studies.variants import EVOLVED, FULL, RANDOM, VARIANTS, Variant
 from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.method_registry import describe_method
+from selfwire.graphs.variants import FULL, RANDOM, Variant
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
 from selfwire.runs.run_record import compute_code_hash
@@ -29,7 +30,7 @@ class Study(FrozenModel):
 
     Args:
         method, benchmark, models, sizes, budget: as in `EvolveRequest`, of each evolution or evaluation.
-        variants: names in `VARIANTS`; none for all of the method.
+        variants: names of variants; none for all of the method.
         seeds: runs per variant, of seeds 0, 1, ...
         iterations, batch, gate_tasks: as in `EvolutionConfig`; nothing to a method that does not evolve.
         concurrency: tasks that are worked on at the same time.
@@ -52,16 +53,14 @@ class Study(FrozenModel):
         """All variants of the method.
 
         Raises:
-            ConfigError: there are none.
+            ConfigError: there is no such method.
         """
-        if self.method not in VARIANTS:
-            raise ConfigError(f"no ablations of {self.method!r}; there are those of {', '.join(VARIANTS)}")
-        return VARIANTS[self.method]
+        return describe_method(self.method).variants
 
     @property
     def evolves(self) -> bool:
         """Whether the variants are evolved before they are measured."""
-        return self.method in EVOLVED
+        return describe_method(self.method).evolves
 
     @property
     def chosen(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from selfwire.evals.evaluation.table import Column
 from selfwire.evals.evaluation.table import build_table as build_columns
 from selfwire.evals.statistics import IntervalEstimate, compute_mean, compute_paired_interval, compute_sd
-from selfwire.evals.studies.variants import FULL
+from selfwire.graphs.variants import FULL
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.rows import EvolutionRow, Row
 from selfwire.runs.report import STAMP

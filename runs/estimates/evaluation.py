@@ -6,8 +6,9 @@ from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines.table import SAMPLED
 from selfwire.evals.benchmarks.benchmark import NeedsModel
-from selfwire.graphs.method_registry import METHOD_REGISTRY
-from selfwire.runs.estimates.calls import LOOP, Calls, estimate_calls, scale_calls
+from selfwire.graphs.demand import LOOP, Calls, scale_calls
+from selfwire.graphs.method_names import method_names
+from selfwire.runs.estimates.calls import estimate_calls
 from selfwire.runs.estimates.evolution import (
     BINDING,
     RANGE,
@@ -59,7 +60,7 @@ def _whole(request: EvaluationRequest, trial: EvaluationPlan, home: Path | None,
 
 def _calls(entry: SystemSpec, workflow: Workflow, cap: int | None, side: int) -> Calls:
     """Calls of a task by role, within the cap."""
-    if workflow.method in METHOD_REGISTRY:
+    if workflow.method in method_names():
         calls = scale_calls(estimate_calls(workflow.method, entry.config, workflow).question, RANGE[side])
     else:
         calls = {"agent": _of_baseline(entry, workflow, cap)[side]}

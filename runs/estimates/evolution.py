@@ -5,7 +5,8 @@ from pathlib import Path
 
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.workflow import Workflow
-from selfwire.runs.estimates.calls import FACTOR, Calls, estimate_calls, scale_calls, sum_calls
+from selfwire.graphs.demand import Calls, scale_calls, sum_calls
+from selfwire.runs.estimates.calls import FACTOR, estimate_calls
 from selfwire.runs.evolution import validate_request
 from selfwire.runs.models import load_prices
 from selfwire.runs.requests import EvolveRequest, ModelNames

@@ -11,7 +11,7 @@ from selfwire.core.usage import Usage
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.evolution.graph import Event
 from selfwire.graphs.evolution.nodes import ELAPSED
-from selfwire.graphs.method_registry import METHOD_REGISTRY
+from selfwire.graphs.method_names import method_names
 from selfwire.runs import evolution
 from selfwire.runs.evaluation.request import EvaluationRequest, Evolving, SystemSpec
 from selfwire.runs.evaluation.systems import LoadedWorkflow
@@ -76,9 +76,9 @@ class Evolution:
         Raises:
             ConfigError: the method does not evolve, or a size or knob cannot be used.
         """
-        if self.entry.target not in METHOD_REGISTRY:
+        if self.entry.target not in method_names():
             raise ConfigError(
-                f"{self.entry.target!r} cannot be evolved here; methods are {', '.join(METHOD_REGISTRY)}; "
+                f"{self.entry.target!r} cannot be evolved here; methods are {', '.join(method_names())}; "
                 f"evolve a saved workflow with `selfwire evolve --seed-team`, then compare it"
             )
         evolution.validate_request(self.asked, self.home)

@@ -19,8 +19,9 @@ from selfwire.evals.baselines.table import BASELINES, make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.evaluation.rows import CAPPED, SystemInfo
 from selfwire.graphs.evomas.method import Evomas
+from selfwire.graphs.method_names import method_names
 from selfwire.graphs.method_protocol import Solver
-from selfwire.graphs.method_registry import METHOD_REGISTRY, make_method
+from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.rollouts import RolloutFn
 from selfwire.graphs.trained_router.heads import refuse_unusable
 from selfwire.runs.evaluation.request import SystemSpec
@@ -96,7 +97,7 @@ async def load_system_workflow(
     Raises:
         ConfigError, LibraryError: there is none, it belongs to no method, or it holds tools that the benchmark lacks.
     """
-    if entry.target in METHOD_REGISTRY or entry.target in BASELINES:
+    if entry.target in method_names() or entry.target in BASELINES:
         return LoadedWorkflow(workflow=wiring.solver(entry.target, entry.config).make_initial_workflow(bench.tools))
     try:
         saved = await _saved(entry.target, library)
@@ -104,7 +105,7 @@ async def load_system_workflow(
         if entry.target.endswith(".json") or entry.target.partition("@")[0] in await library.names():
             raise
         raise LibraryError(
-            f"{error}; methods are {', '.join(METHOD_REGISTRY)}; baselines are {', '.join(BASELINES)}"
+            f"{error}; methods are {', '.join(method_names())}; baselines are {', '.join(BASELINES)}"
         ) from None
     made = wiring.solver(saved.workflow.method, entry.config)
     if isinstance(made, Evomas):

@@ -15,7 +15,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.topology import TopologyLimits, make_chain
 from selfwire.core.workflow import Workflow
 from selfwire.graphs import hiva
-from selfwire.graphs.hiva.build import HivaGraph
+from selfwire.graphs.method_graph import Graph
 
 SCRIPT: dict[str, dict[str, Any]] = {
     "TaskProfile": {
@@ -110,7 +110,7 @@ class TurnsChat(ScriptedChat):
         return super()._object(wish)
 
 
-def built(model: ScriptedChat, **options: Any) -> HivaGraph:
+def built(model: ScriptedChat, **options: Any) -> Graph:
     """HiVA's graph with an embedder that needs no weights."""
     return hiva.build(model, embedder="hashing", **options)
 

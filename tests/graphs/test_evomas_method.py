@@ -17,7 +17,6 @@ from selfwire.core.values import to_canonical_json, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.evals.benchmarks.plancraft import PLANCRAFT
-from selfwire.evals.studies.variants import VARIANTS
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.trained_router.decisions import Episode
@@ -25,7 +24,7 @@ from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs import evomas as served
 from selfwire.graphs.evomas import Evomas
 from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.method_registry import make_method
+from selfwire.graphs.method_registry import describe_method, make_method
 from selfwire.graphs.trained_router.learning import to_router_episode
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.metered import CallSettings, MeteredModel
@@ -182,7 +181,7 @@ async def test_a_model_that_fails_outside_the_team_ends_the_trajectory_as_an_err
 
 
 def test_the_ablations_by_name_are_configs() -> None:
-    for name, variant in VARIANTS["evomas"].items():
+    for name, variant in describe_method("evomas").variants.items():
         assert EvomasConfig.model_validate(to_plain_json(variant.config)), name
 
 

@@ -1,4 +1,4 @@
-"""What holds for every method, whatever it learns; a name in `METHODS` is all that a new one needs to be held to it."""
+"""What holds for every method, whatever it learns; a new one is tested as soon as it has a descriptor."""
 
 import json
 import re
@@ -20,8 +20,9 @@ from selfwire.core.usage import sum_usages
 from selfwire.core.values import fingerprint, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.archive import archive
+from selfwire.graphs.method_names import method_names
 from selfwire.graphs.method_protocol import EvolveResult, Method
-from selfwire.graphs.method_registry import METHOD_REGISTRY, make_method
+from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.rollouts import RolloutContext, collect_rollouts, grade_trajectory
 from selfwire.graphs.team import LENIENT
 from selfwire.runtime.embeddings import HashingEmbedder
@@ -42,7 +43,7 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 """Knobs that make a method's runs short, or let it learn at all; none is needed."""
 
-pytestmark = pytest.mark.parametrize("name", METHOD_REGISTRY)
+pytestmark = pytest.mark.parametrize("name", method_names())
 
 
 class CountingChat(OfflineChat):

@@ -16,8 +16,6 @@ from selfwire.core.errors import BudgetError, ConfigError, LibraryError
 from selfwire.core.topology import make_chain
 from selfwire.core.workflow import Workflow
 from selfwire.graphs import dytopo, evomas, hera, hiva, tacomas
-from selfwire.graphs.dytopo.serve import SERVICE as DYTOPO
-from selfwire.graphs.tacomas.serve import SERVICE as TACOMAS
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 from tests.graphs.dev_server import ROOT
 from tests.graphs.scripted import SOURCE, trio
@@ -183,8 +181,8 @@ def renamed(workflow: Workflow, old: str, new: str) -> Workflow:
 
 
 SEEDS = {
-    name: service.wired("offline", {}).method.make_initial_workflow()
-    for name, service in (("tacomas", TACOMAS), ("dytopo", DYTOPO))
+    one.name: one.service.wired("offline", {}).method.make_initial_workflow()
+    for one in (tacomas.DESCRIPTOR, dytopo.DESCRIPTOR)
 }
 REWIRING: dict[str, tuple[str, Any]] = {"tacomas": ("searcher", tacomas.build), "dytopo": ("Researcher", dytopo.build)}
 
@@ -234,7 +232,7 @@ async def test_a_graph_in_python_runs_a_saved_team(method: str) -> None:
     with pytest.raises(ConfigError, match="built without library"):
         await build().compile().ainvoke(ASKED, context={"workflow": "other"})
     with pytest.raises(ConfigError, match="belongs to 'hiva'"):
-        build(seed=trio())
+        build(initial=trio())
 
 
 async def test_an_assistant_may_choose_a_domain(home: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.graphs.method_registry import METHOD_REGISTRY
+from selfwire.graphs.method_names import method_names
 from selfwire.runs.estimates.evaluation import estimate_cost as of_evaluation
 from selfwire.runs.estimates.evolution import estimate_cost
 from selfwire.runs.evaluation.lifecycle import start_evaluation
@@ -34,7 +34,7 @@ def calls(method: str, **config: Any) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHOD_REGISTRY)
+@pytest.mark.parametrize("method", method_names())
 async def test_an_offline_evolution_keeps_within_its_dry_run(method: str, tmp_path: Path) -> None:
     request = evolution(method)
     range_of = estimate_cost(request, tmp_path)
@@ -48,7 +48,7 @@ async def test_an_offline_evolution_keeps_within_its_dry_run(method: str, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("benchmark", ["archive", "plancraft"])
-@pytest.mark.parametrize("method", METHOD_REGISTRY)
+@pytest.mark.parametrize("method", method_names())
 async def test_an_offline_evaluation_keeps_within_its_dry_run(method: str, benchmark: str, tmp_path: Path) -> None:
     request = EvaluationRequest(benchmark=benchmark, entries=(SystemSpec(name=method, target=method),), tasks=4)
     range_of = of_evaluation(request, tmp_path)

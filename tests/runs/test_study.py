@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from selfwire.cli.app import build
 from selfwire.core.errors import ConfigError
-from selfwire.evals.studies.variants import FULL, RANDOM, VARIANTS
+from selfwire.graphs.method_registry import describe_method
+from selfwire.graphs.variants import FULL, RANDOM
 from selfwire.runs.ablation.ablation import run_ablation
 from selfwire.runs.ablation.evaluation import evaluation
 from selfwire.runs.ablation.evolution import evolution
@@ -65,7 +66,7 @@ def differs(name: str, seed: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in VARIANTS["hiva"] if name != FULL])
+@pytest.mark.parametrize("name", [name for name in describe_method("hiva").variants if name != FULL])
 def test_every_switch_changes_what_the_teams_do(name: str) -> None:
     # not at every seed: a gate that rejects nothing, or a router with no choice, changes nothing in three iterations
     assert any(differs(name, seed) for seed in range(4))
@@ -135,7 +136,7 @@ def test_rows_of_another_study_and_lines_that_are_no_rows_are_refused(tmp_path: 
 
 def test_random_brings_full_and_an_unknown_variant_is_named() -> None:
     assert Study(variants=(RANDOM, "no-tev")).chosen == (FULL, "no-tev", RANDOM)
-    assert Study().chosen == tuple(VARIANTS["hiva"])
+    assert Study().chosen == tuple(describe_method("hiva").variants)
     with pytest.raises(ConfigError, match="unknown variant 'w/o X'"):
         _ = Study(variants=("w/o X",)).chosen
 
@@ -207,7 +208,7 @@ MEASURED = Study(sizes=Sizes(train=1, gate=0, test=3), seeds=2)
 @pytest.mark.parametrize(
     ("method", "name"),
     [
-        *(("tacomas", name) for name in VARIANTS["tacomas"] if name != FULL),
+        *(("tacomas", name) for name in describe_method("tacomas").variants if name != FULL),
         *(("dytopo", name) for name in ("random-topology", "broadcast", "single-turn", "tau-09")),
     ],
 )

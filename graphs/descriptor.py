@@ -1,0 +1,267 @@
+"""A method, declared once: everything that other rooms need to know of it."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph_sdk.runtime import ServerRuntime
+
+from selfwire.core.budget import Budget
+from selfwire.core.errors import ConfigError
+from selfwire.core.protocols import Embedder, Model, Tool, Toolbox
+from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenMap, FrozenModel
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.trained_router.config import RouterConfig, TrainConfig
+from selfwire.graphs.demand import EstimateDemand, estimate_single_run
+from selfwire.graphs.method_factory import MethodFactory
+from selfwire.graphs.method_graph import Graph
+from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.run_context import RunContext
+from selfwire.graphs.run_start import AnswerGrader, RunStart
+from selfwire.graphs.serving import Current, Served, Service
+from selfwire.graphs.single_run import build_single_run_graph
+from selfwire.graphs.variants import FULL, Variant
+from selfwire.graphs.version_saver import make_saver
+from selfwire.runtime.ledger import Ledger
+from selfwire.runtime.workflow_library import WorkflowLibrary
+from selfwire.tools.langchain import make_toolbox
+from selfwire.tools.search import Document, SearchTool, read_documents
+
+Made = TypeVar("Made", bound=Method)
+Config = TypeVar("Config", bound=FrozenModel)
+
+OPTIONS = frozenset({"judge", "grader", "corpus", "embedder"})
+"""Arguments of `build` that only some methods use."""
+
+MethodProvider = Callable[[Any, Usage], Awaitable[tuple[Any, Ledger | None]]]
+"""Makes the method for a run's context, with the ledger that pays; no ledger where somebody else counts."""
+
+
+class BuildGraph(Protocol):
+    """Builds a method's state graph, ready to compile."""
+
+    def __call__(self, config: Any, start: RunStart, provide: Any, /) -> Graph:
+        """The graph that starts with a workflow and asks `provide`, a `MethodProvider`, for the method."""
+        ...
+
+
+@dataclass(frozen=True)
+class NamedSeeds(Generic[Made]):
+    """Initial workflows that can be chosen by name.
+
+    Attributes:
+        names: of the workflows.
+        setting: field of the context, and setting of an assistant, that chooses one.
+        make: makes the workflow of a name; its agents hold these tools.
+    """
+
+    names: tuple[str, ...]
+    setting: str
+    make: Callable[[Made, Sequence[str], str | None], Workflow]
+
+
+class RouterPlan(NamedTuple):
+    """How a trained router draws and learns, and the embedder of the vectors that it reads."""
+
+    config: RouterConfig
+    train: TrainConfig
+    embedder: Embedder
+
+
+@dataclass(frozen=True)
+class RouterTraining(Generic[Made]):
+    """How the trained router of a method's teams is trained.
+
+    Attributes:
+        plan: how the router of a workflow draws and learns; raises ConfigError where no run would ask it.
+        config: config fields under which the router is asked.
+        by_chance: the method with a router that draws by chance, to compare with; None if there is none.
+        options: config fields that the command's options stand for, by option: those of `paper`, of `process_reward`.
+        errands: whether the learning test on errands trains this router.
+    """
+
+    plan: Callable[[Made, Workflow], RouterPlan]
+    config: Mapping[str, Any] = FrozenMap()
+    by_chance: Callable[[Made], Method] | None = None
+    options: Mapping[str, Mapping[str, Any]] = FrozenMap()
+    errands: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodDescriptor(Generic[Made, Config]):
+    """One method.
+
+    Attributes:
+        name: in the command line, journals and saved workflows.
+        summary: one line on what it does, for tables.
+        make: makes the method from model, tools, embedder and config; usually its class.
+        config: class of its config; every field has a default.
+        context: class of what can be chosen per run of its graph.
+        build_graph: builds its state graph; by default a team that runs once.
+        takes: which of `OPTIONS` its `build` uses.
+        demand: estimates the calls of a question and of an iteration.
+        variants: its ablations and controls by name; `full` is the method itself.
+        evolves: whether variants are evolved before they are measured; False for a method whose team changes only
+            within a question.
+        rounds: config field with the most rounds or stages of a question; "" where there is none.
+        random_edits: makes the control with random rewirings, from how many an iteration has and the prompts to draw
+            from.
+        router: how its router is trained, if it learns one.
+        format_notes: paragraphs for people on a trajectory's notes, one string each.
+        seeds: initial workflows that can be chosen by name.
+        extend_tools: adds tools that come with the given ones.
+        fit_config: the config with room for a saved team, for a server, which has no setting that would give it.
+        paper: the publication.
+        departures: numbers of the deviations from it, such as D1-D20.
+    """
+
+    name: str
+    summary: str
+    make: Callable[[Model, Toolbox, Embedder, Config], Made]
+    config: type[Config]
+    context: type[RunContext] = RunContext
+    build_graph: BuildGraph = build_single_run_graph
+    takes: frozenset[str] = frozenset({"embedder"})
+    demand: EstimateDemand = estimate_single_run
+    variants: Mapping[str, Variant] = field(default_factory=lambda: {FULL: Variant(title=FULL)})
+    evolves: bool = True
+    rounds: str = ""
+    random_edits: Callable[[Made, Sequence[int], Sequence[str]], Method] | None = None
+    router: RouterTraining[Made] | None = None
+    format_notes: Callable[[Mapping[str, Any]], Sequence[str]] = lambda notes: ()
+    seeds: NamedSeeds[Made] | None = None
+    extend_tools: Callable[[Toolbox], Toolbox] = lambda tools: tools
+    fit_config: Callable[[Config, Workflow], Config] = lambda config, workflow: config
+    paper: str = ""
+    departures: str = ""
+
+    def __post_init__(self) -> None:
+        """Check what cannot be typed."""
+        if FULL not in self.variants or not self.takes <= OPTIONS:
+            raise ConfigError(
+                f"method {self.name}: variants need {FULL!r}, and takes is of {', '.join(sorted(OPTIONS))}"
+            )
+
+    def build(
+        self,
+        model: str | BaseChatModel = "offline",
+        *,
+        meta: str | BaseChatModel | None = None,
+        judge: str | BaseChatModel | None = None,
+        tools: Sequence[BaseTool | Tool] = (),
+        corpus: str | Path | Sequence[Document] = (),
+        initial: Workflow | str | Path | None = None,
+        name: str | None = None,
+        library: WorkflowLibrary | None = None,
+        config: Config | None = None,
+        grader: AnswerGrader | None = None,
+        budget: Budget = Budget(),
+        embedder: str | Embedder | None = None,
+    ) -> Graph:
+        """The method as a graph: `build(...).compile(checkpointer=...).invoke({"question": "..."})["answer"]`.
+
+        Args:
+            model: plays the agents; a name as for `make_chat_model`, or a ready model.
+            meta: plans, coaches and rewires; by default `model`.
+            judge: judges answers, where the method asks a judge; by default `meta`.
+            tools: held by the agents of the initial workflow; those of other teams may hold them.
+            corpus: documents for a local search, or a JSONL file of them with title and text.
+            initial: the workflow to start from: a workflow, the name of an initial one, a reference in the library or
+                the path of an exported one. By default the head of `name` in the library, else the method's own.
+            name: of saved workflows in the library; by default the method's.
+            library: where runs may choose a saved workflow, and where workflows that a run evolves are kept.
+            config: of the method; by default as in the paper, see its class.
+            grader: `await grader(question, answer, scope)` grades an answer, for methods that learn from a question.
+            budget: limits of one question.
+            embedder: compares by meaning: auto (MiniLM if its weights are on this machine), minilm, hashing, or a
+                ready one. Beside the offline model `auto` is hashing.
+
+        Raises:
+            ConfigError: a model, a tool, the workflow or an option cannot be used.
+            LibraryError: the workflow is not found or corrupt.
+        """
+        given = {"judge": judge, "grader": grader, "corpus": corpus or None, "embedder": embedder}
+        if idle := [option for option, value in given.items() if value is not None and option not in self.takes]:
+            raise ConfigError(f"{self.name} does not use {', '.join(idle)}; leave it out")
+        documents = read_documents(Path(corpus)) if isinstance(corpus, str | Path) else tuple(corpus)
+        local = [SearchTool(documents)] if documents else []
+        config = self.config() if config is None else config
+        factory = self.make_factory(config, model, meta, judge, make_toolbox([*tools, *local]), budget, embedder)
+        start = factory.start(self._resolve_seed(factory, initial, library), name or self.name, library)
+
+        async def choose(context: RunContext, had: Workflow | None) -> Workflow:
+            if saved := await factory.load_workflow(context, library):
+                return saved
+            if self.seeds and (wanted := getattr(context, self.seeds.setting)):
+                return factory.check(self.seeds.make(factory.method, tuple(factory.toolbox), wanted))
+            return factory.check(had) if had else start
+
+        save = make_saver(library, name or self.name, self.name, factory.embedder_name) if library else None
+        return self.build_graph(config, RunStart(start, choose, grader=grader, save=save), factory)
+
+    async def graph(self, config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:
+        """The graph around the current workflow, for `langgraph dev`; see `Service.graph`."""
+        return await self.service.graph(config, runtime)
+
+    @cached_property
+    def service(self) -> Service[Made, Config]:
+        """The method as `langgraph dev` serves it."""
+        return Service(
+            self.name,
+            lambda model, tools: self.make_factory(self.config(), model, tools=tools),
+            self._compile_served,
+            self._make_served_seed,
+            frozenset({self.seeds.setting} if self.seeds else ()),
+        )
+
+    def make_factory(
+        self,
+        config: Config,
+        model: str | BaseChatModel,
+        meta: str | BaseChatModel | None = None,
+        judge: str | BaseChatModel | None = None,
+        tools: Toolbox = FrozenMap(),
+        budget: Budget = Budget(),
+        embedder: str | Embedder | None = None,
+    ) -> MethodFactory[Made, Config]:
+        """Makes the method for each run; without a use for embeddings it loads no embedder."""
+        embeds = embedder or ("auto" if "embedder" in self.takes else "hashing")
+        toolbox = self.extend_tools(tools)
+        return MethodFactory(self.name, self.make, config, model, meta, judge, toolbox, budget, embeds)
+
+    def _compile_served(self, factory: MethodFactory[Made, Config], current: Current) -> Served:
+        saved, library, name = current
+        factory = factory.with_config(self.fit_config(factory.config, saved))
+        workflow = factory.check(saved)
+
+        async def choose(context: RunContext, had: Workflow | None) -> Workflow:
+            return workflow  # the drawn one runs, whatever the thread had
+
+        save = make_saver(library, name, self.name, factory.embedder_name)
+        start = RunStart(workflow, choose, save=save)
+        return self.build_graph(factory.config, start, factory).compile(name=self.name)
+
+    def _make_served_seed(self, factory: MethodFactory[Made, Config], config: RunnableConfig) -> Workflow:
+        tools = tuple(factory.toolbox)
+        if self.seeds is None:
+            return factory.method.make_initial_workflow(tools)
+        return self.seeds.make(factory.method, tools, config.get("configurable", {}).get(self.seeds.setting))
+
+    def _resolve_seed(
+        self,
+        factory: MethodFactory[Made, Config],
+        initial: Workflow | str | Path | None,
+        library: WorkflowLibrary | None,
+    ) -> Workflow | str | Path | None:
+        """The workflow of a name among `seeds`; without a library every name but a file's is one of those."""
+        if self.seeds is None or not isinstance(initial, str):
+            return initial
+        if initial in self.seeds.names or (library is None and not initial.endswith(".json")):
+            return self.seeds.make(factory.method, tuple(factory.toolbox), initial)
+        return initial

@@ -1,0 +1,59 @@
+"""DyTopo, declared."""
+
+from typing import Any
+
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.dytopo.config import DytopoConfig
+from selfwire.evolvers.dytopo.domain import MEMORY
+from selfwire.evolvers.dytopo.initial_team import DOMAINS
+from selfwire.graphs.demand import ROUNDS, Demand, scale_calls
+from selfwire.graphs.descriptor import MethodDescriptor, NamedSeeds
+from selfwire.graphs.dytopo.method import Dytopo
+from selfwire.graphs.dytopo.state import DytopoContext
+from selfwire.graphs.dytopo.state_graph import build_state_graph
+from selfwire.graphs.method_graph import Graph
+from selfwire.graphs.run_start import RunStart
+from selfwire.graphs.variants import FULL, Variant
+
+SETTINGS = 4
+"""Settings that are tried beside the present one."""
+
+
+def build_graph(config: DytopoConfig, start: RunStart, provide: Any) -> Graph:
+    """The state graph around a team."""
+    return build_state_graph(provide.method, start.start, provide, start.workflow)
+
+
+def estimate_demand(config: DytopoConfig, team: Workflow, batch: int, grown: float) -> Demand:
+    """Rounds of the team and its manager; the same for every setting that is tried on half of the batch."""
+    rounds = min(config.rounds, ROUNDS) if config.halting else config.rounds
+    question = {"agent": rounds * len(team.topology.nodes), "meta": rounds * config.manager}
+    settings = SETTINGS if config.search == "near" else 5 * SETTINGS
+    learning = scale_calls(question, batch * settings / 2)  # the same rounds are on record
+    return Demand(question, learning=learning, gated=0.5)
+
+
+DESCRIPTOR = MethodDescriptor(
+    name=MEMORY,
+    summary="rebuilds the communication graph every round by matching what agents need with what others offer",
+    make=Dytopo,
+    config=DytopoConfig,
+    context=DytopoContext,
+    build_graph=build_graph,
+    demand=estimate_demand,
+    variants={
+        FULL: Variant(title="semantic, tau = 0.3"),
+        "random-topology": Variant(title="random topology", config={"topology": "random"}),
+        "broadcast": Variant(title="broadcast", config={"topology": "broadcast"}),
+        "single-turn": Variant(title="single turn", config={"rounds": 1, "topology": "none", "manager": False}),
+        **{
+            f"tau-0{tenth}": Variant(title=f"tau = 0.{tenth}", config={"threshold": tenth / 10})
+            for tenth in (1, 2, 4, 5, 6, 7, 8, 9)
+        },
+    },
+    evolves=False,
+    rounds="rounds",
+    seeds=NamedSeeds(tuple(DOMAINS), "domain", Dytopo.make_initial_workflow),
+    paper="Lu et al., *DyTopo*",
+    departures="D1-D11",
+)

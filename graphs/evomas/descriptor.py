@@ -1,0 +1,101 @@
+"""EvoMAS, declared."""
+
+from dataclasses import replace
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.protocols import Embedder, Model, Toolbox
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.evomas.config import EvomasConfig
+from selfwire.evolvers.evomas.pool import METHOD
+from selfwire.evolvers.trained_router.config import PAPER_HEAD
+from selfwire.graphs.demand import LOOP, Demand
+from selfwire.graphs.descriptor import MethodDescriptor, RouterPlan, RouterTraining
+from selfwire.graphs.evomas.chooser_factory import ChooserFactory
+from selfwire.graphs.evomas.method import Evomas
+from selfwire.graphs.evomas.state import EvomasContext
+from selfwire.graphs.evomas.state_graph import build_state_graph
+from selfwire.graphs.variants import FULL, Variant
+from selfwire.tools.browse import with_pages
+
+STAGES = 4
+"""Stages of a question that may have six."""
+DRAWN = 4
+"""Agents that a stage runs."""
+CHOOSERS = ChooserFactory()
+REASONING = {"adapter": "fixed", "plan": [["multi_generate"], ["ensemble"]]}
+"""The paper compares task states under two fixed workflows (Sec. 4.3): the seed's topology, and this one."""
+
+
+def estimate_demand(config: EvomasConfig, team: Workflow, batch: int, grown: float) -> Demand:
+    """Stages of a few agents, planned and judged; agents and topology stay as they are."""
+    stages = min(config.stages, STAGES)
+    question = {"agent": stages * DRAWN * LOOP, "judge": stages, "meta": stages * config.task_state}
+    return Demand(question, samples=config.samples, gated=0)
+
+
+def plan_router(evomas: Evomas, workflow: Workflow) -> RouterPlan:
+    """How the router of a pool draws and learns.
+
+    Raises:
+        ConfigError: no run would ask it.
+    """
+    if evomas.config.adapter != "learned":
+        raise ConfigError(f"adapter {evomas.config.adapter} asks no router; leave it at learned to train one")
+    return RouterPlan(evomas.config.routing, evomas.config.train, evomas.embedder)
+
+
+def make_evomas(model: Model, toolbox: Toolbox, embedder: Embedder, config: EvomasConfig) -> Evomas:
+    """The method; all its runs share the heads that are built."""
+    return Evomas(model, toolbox, embedder, config, CHOOSERS)
+
+
+def with_random_router(evomas: Evomas) -> Evomas:
+    """The method with layers that are drawn by chance."""
+    return replace(evomas, config=evomas.config.replace(adapter="random"))
+
+
+DESCRIPTOR = MethodDescriptor(
+    name=METHOD,
+    summary="a router trained in torch draws a layered workflow for every stage of a task",
+    make=make_evomas,
+    config=EvomasConfig,
+    context=EvomasContext,
+    build_graph=build_state_graph,
+    takes=frozenset({"judge", "corpus", "embedder"}),
+    demand=estimate_demand,
+    variants={
+        FULL: Variant(title="full"),
+        "no-state": Variant(title="w/o task state", config={"task_state": False}),
+        "random-adapter": Variant(title="random adapter", config={"adapter": "random"}, learns=False),
+        "frozen-adapter": Variant(title="frozen adapter", config={"adapter": "frozen"}, learns=False),
+        "process-reward": Variant(title="with process reward", config={"process_reward": True}),
+        "pool-4": Variant(title="pool of 4", config={"pool": 4}),
+        "fixed": Variant(title="fixed: I/O, search, ensemble", config={"adapter": "fixed"}, learns=False),
+        "fixed-no-state": Variant(
+            title="the same w/o task state",
+            config={"adapter": "fixed", "task_state": False},
+            learns=False,
+            against="fixed",
+        ),
+        "reasoning": Variant(title="fixed: multi-generate, ensemble", config=REASONING, learns=False),
+        "reasoning-no-state": Variant(
+            title="the same w/o task state",
+            config={**REASONING, "task_state": False},
+            learns=False,
+            against="reasoning",
+        ),
+    },
+    rounds="stages",
+    router=RouterTraining(
+        plan_router,
+        by_chance=with_random_router,
+        options={
+            "paper": {"head": PAPER_HEAD.model_dump(mode="json")},
+            "process_reward": {"process_reward": True},
+        },
+        errands=True,
+    ),
+    extend_tools=with_pages,
+    paper="Xu et al., *EvoMAS*",
+    departures="D1-D19",
+)

@@ -1,0 +1,61 @@
+"""HERA, declared."""
+
+from typing import Any
+
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hera.config import HeraConfig
+from selfwire.evolvers.hera.initial_team import METHOD
+from selfwire.graphs.demand import Demand, count_turn_calls
+from selfwire.graphs.descriptor import MethodDescriptor
+from selfwire.graphs.hera.method import Hera
+from selfwire.graphs.hera.random_edits import RandomPool
+from selfwire.graphs.hera.state import HeraContext
+from selfwire.graphs.hera.state_graph import HeraNodes, build_state_graph
+from selfwire.graphs.method_graph import Graph
+from selfwire.graphs.run_start import RunStart
+from selfwire.graphs.variants import FULL, RANDOM, Variant
+
+
+def build_graph(config: HeraConfig, start: RunStart, provide: Any) -> Graph:
+    """The state graph around a pool."""
+    nodes = HeraNodes(provide.method, start.start, begins=start.choose, assess=start.grader, save=start.save)
+    return build_state_graph(nodes, provide)
+
+
+def estimate_demand(config: HeraConfig, team: Workflow, batch: int, grown: float) -> Demand:
+    """A plan and a run per member of the group; insights, prompts of failing agents and mutations."""
+    run = count_turn_calls(team)
+    roped = min(config.prompts.agents, batch / 2) if config.rope else 0
+    axes = len(config.prompts.axes)
+    mutated = batch / 3 if config.mutation else 0
+    learning = {
+        "agent": roped * (axes + 1) * run + mutated * 2 * run,
+        "meta": roped * (axes + 2) + mutated * 2 + (batch if config.library else 0),
+    }
+    return Demand({"agent": run, "meta": 2}, samples=config.group, learning=learning)
+
+
+DESCRIPTOR = MethodDescriptor(
+    name=METHOD,
+    summary=(
+        "plans a team per question, compares groups of plans, "
+        "keeps what made the difference in an experience library, rewrites the prompts of agents that fail"
+    ),
+    make=Hera,
+    config=HeraConfig,
+    context=HeraContext,
+    build_graph=build_graph,
+    takes=frozenset({"grader", "embedder"}),
+    demand=estimate_demand,
+    variants={
+        FULL: Variant(title="full"),
+        "no-library": Variant(title="w/o library", config={"library": False}),
+        "no-rope": Variant(title="w/o RoPE", config={"rope": False}),
+        "no-mutation": Variant(title="w/o mutation", config={"mutation": False}),
+        "no-gate": Variant(title="no gate", gate="off"),
+        RANDOM: Variant(title="random edits", random=True),
+    },
+    random_edits=RandomPool.of,
+    paper="Li and Ramakrishnan, *Experience as a Compass*",
+    departures="D1-D13",
+)

@@ -1,0 +1,84 @@
+"""HiVA, declared."""
+
+from typing import Any
+
+from selfwire.core.errors import ConfigError
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.evolvers.hiva.initial_team import METHOD
+from selfwire.evolvers.trained_router.config import RouterConfig
+from selfwire.graphs.demand import LOOP, Demand, count_turn_calls
+from selfwire.graphs.descriptor import MethodDescriptor, RouterPlan, RouterTraining
+from selfwire.graphs.hiva.method import Hiva
+from selfwire.graphs.hiva.random_edits import RandomEdits
+from selfwire.graphs.hiva.state import HivaContext
+from selfwire.graphs.hiva.state_graph import HivaNodes, build_state_graph
+from selfwire.graphs.method_graph import Graph
+from selfwire.graphs.run_start import RunStart
+from selfwire.graphs.trained_router.routing import SAMPLING, list_branches
+from selfwire.graphs.variants import FULL, RANDOM, Variant
+
+
+def build_graph(config: HivaConfig, start: RunStart, provide: Any) -> Graph:
+    """The state graph around a workflow."""
+    nodes = HivaNodes(provide.method, start.start, begins=start.choose, assess=start.grader, save=start.save)
+    return build_state_graph(nodes, provide)
+
+
+def estimate_demand(config: HivaConfig, team: Workflow, batch: int, grown: float) -> Demand:
+    """A turn of every agent with its hand-overs; a backward pass per task, then prompts and decisions."""
+    agents = min(len(team.topology.nodes) + grown, config.nodes)
+    more = max(0, agents - len(team.topology.nodes))
+    question = {"agent": count_turn_calls(team) + LOOP * more, "meta": config.kabb + agents / 2}
+    return Demand(question, learning={"meta": batch * (1 + 2.5 * agents) + 2 * agents})
+
+
+def with_room(config: HivaConfig, workflow: Workflow) -> HivaConfig:
+    """The config with caps that the workflow fits in."""
+    return config.replace(
+        nodes=max(config.nodes, len(workflow.topology.nodes)),
+        successors=max(config.successors, *map(len, workflow.topology.successors.values())),
+    )
+
+
+def plan_router(hiva: Hiva, workflow: Workflow) -> RouterPlan:
+    """How the router of a team that branches draws and learns.
+
+    Raises:
+        ConfigError: no run would ask it.
+    """
+    if hiva.config.router != "learned":
+        raise ConfigError(f"{METHOD} is routed by something else here; leave its router at learned to train it")
+    if not list_branches(workflow):
+        raise ConfigError(
+            f"no agent of this team has two successors to choose from ({len(workflow.topology.nodes)} nodes), so a "
+            "router has nothing to learn; name a team that branches with --workflow, such as one that was evolved"
+        )
+    return RouterPlan(RouterConfig(sampling=SAMPLING, transfer=True), hiva.config.train, hiva.embedder)
+
+
+DESCRIPTOR = MethodDescriptor(
+    name=METHOD,
+    summary="grows a team from one agent by textual gradients, routes by a knowledge-aware bandit",
+    make=Hiva,
+    config=HivaConfig,
+    context=HivaContext,
+    build_graph=build_graph,
+    takes=frozenset({"grader", "embedder"}),
+    demand=estimate_demand,
+    variants={
+        FULL: Variant(title="full"),
+        "no-tev": Variant(title="w/o TEV", config={"topology_evolution": False}),
+        "no-sev": Variant(title="w/o SEV", config={"semantic_evolution": False}),
+        "no-kabb": Variant(title="w/o KABB", config={"kabb": False}),
+        "no-env": Variant(title="w/o Env", config={"environment": False}),
+        "no-tool": Variant(title="w/o Tool", config={"tools": False}),
+        "no-gate": Variant(title="no gate", gate="off"),
+        RANDOM: Variant(title="random edits", random=True),
+    },
+    random_edits=RandomEdits.of,
+    router=RouterTraining(plan_router, config={"router": "learned"}),
+    fit_config=with_room,
+    paper="Tang et al., *HiVA*",
+    departures="D1-D20",
+)

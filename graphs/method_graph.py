@@ -1,0 +1,105 @@
+"""Builds a method's graph: nodes that read typed state, edges that decide by it, and the drawn team."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import pairwise
+from typing import Any, Generic, TypeVar
+
+from langgraph.graph import END, START, StateGraph
+
+from selfwire.core.topology import Topology
+from selfwire.core.usage import Usage
+from selfwire.core.values import FrozenMap
+from selfwire.core.workflow import Workflow
+from selfwire.graphs.node_wrappers import make_condition, make_node
+from selfwire.graphs.run_context import RunContext, context_schema
+from selfwire.graphs.team import compile_team, make_team_node
+from selfwire.graphs.typed_state import Input, State, Update
+
+Nodes = TypeVar("Nodes")
+StateT = TypeVar("StateT", bound=State)
+Step = Callable[[Nodes, StateT], Awaitable[Update]]
+Graph = StateGraph[Any, Any, Any, Any]
+"""Takes an `Input` and the method's context, both also as plain dicts; gives the state's channels as a dict."""
+
+
+class MethodGraph(Generic[Nodes, StateT]):
+    """A graph under construction.
+
+    Args:
+        state: schema of the channels, and the view that nodes and edges get.
+        provide: makes the nodes for one step; pays from the question's cost so far.
+        context: what can be chosen per run; None for a graph that only the package runs.
+        workflow: whose agents' prompts can be edited in the context.
+        places: nodes of agents without one, as `context_schema` takes them.
+    """
+
+    def __init__(
+        self,
+        state: type[StateT],
+        provide: Callable[[Usage], Awaitable[Nodes]],
+        context: type[RunContext] | None = None,
+        workflow: Workflow | None = None,
+        places: Mapping[str, str] = FrozenMap(),
+    ) -> None:
+        """Start without nodes."""
+        self._state, self._provide = state, provide
+        schema = context_schema(context, workflow, places) if context and workflow else context
+        self.graph: Graph = StateGraph(state, context_schema=schema, input_schema=Input if schema else state)
+
+    def node(
+        self,
+        name: str,
+        step: Step[Nodes, StateT],
+        *,
+        first: bool = False,
+        charge: bool = False,
+        nodes: Nodes | None = None,
+    ) -> None:
+        """Add a node.
+
+        Args:
+            name: of the node.
+            step: a method of the nodes.
+            first: it takes a new question, which has a budget of its own.
+            charge: write what the nodes' `ledger` has spent to the state after the step.
+            nodes: takes the step without asking `provide`, for one that calls no model.
+        """
+        self.graph.add_node(name, make_node(self._bind(step, first, charge, nodes)))
+
+    def team(self, name: str, step: Step[Nodes, StateT], drawn: Topology | Any, *, charge: bool = False) -> None:
+        """Add the node in which a team runs; the topology, or a compiled graph, is drawn inside it."""
+        compiled = compile_team(drawn) if isinstance(drawn, Topology) else drawn
+        run = self._bind(step, False, charge, None)
+
+        async def run_in_team(channels: Any, _: Any) -> Update:
+            return await run(channels)
+
+        self.graph.add_node(name, make_team_node(compiled, run_in_team))
+
+    def edges(self, *names: str) -> None:
+        """Connect nodes one after another."""
+        for source, target in pairwise(names):
+            self.graph.add_edge(source, target)
+
+    def choose(self, source: str, decide: Callable[[StateT], str], *targets: str) -> None:
+        """Have the state decide where a node leads."""
+
+        def choose_target(channels: Any) -> str:
+            return decide(self._state(channels))
+
+        self.graph.add_conditional_edges(source, make_condition(choose_target), list(targets))
+
+    def _bind(
+        self, step: Step[Nodes, StateT], first: bool, charge: bool, nodes: Nodes | None
+    ) -> Callable[[Any], Awaitable[Update]]:
+        async def run(channels: Any) -> Update:
+            state = self._state(channels)
+            taking = await self._provide(Usage() if first else state.usage) if nodes is None else nodes
+            update = await step(taking, state)
+            ledger = getattr(taking, "ledger", None) if charge else None
+            return update if ledger is None else {**update, **state.update(usage=ledger.spent)}
+
+        return run
+
+
+__all__ = ["END", "START", "Graph", "MethodGraph"]

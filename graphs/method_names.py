@@ -1,0 +1,32 @@
+"""Names of the installed methods, found without importing any of them."""
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from importlib.resources import files
+
+GROUP = "selfwire.methods"
+"""Entry points of this group name a `MethodDescriptor` each: `prune = "prune_method:DESCRIPTOR"`."""
+PACKAGE = "selfwire.graphs"
+
+
+@cache
+def method_names() -> tuple[str, ...]:
+    """All names, those of this package first."""
+    return (*own_methods(), *sorted(outside_methods()))
+
+
+@cache
+def own_methods() -> tuple[str, ...]:
+    """Packages beside this file that hold a `descriptor.py`."""
+    folders = (one for one in files(PACKAGE).iterdir() if one.is_dir() and one.joinpath("descriptor.py").is_file())
+    return tuple(sorted(one.name for one in folders))
+
+
+@cache
+def outside_methods() -> dict[str, tuple[EntryPoint, ...]]:
+    """Entry points of other packages by name; one with the name of an own method is left out."""
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for point in entry_points(group=GROUP):
+        if point.name not in own_methods():
+            found[point.name] = (*found.get(point.name, ()), point)
+    return found

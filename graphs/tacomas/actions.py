@@ -1,0 +1,91 @@
+"""What the nodes of TacoMAS's graph do with models and tools. It never receives a task."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from selfwire.core.agent import MEMORY_NOTES, Agent
+from selfwire.core.protocols import AgentRunner, Model, Tool, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Message, Step, Trajectory
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.tacomas.config import TacomasConfig
+from selfwire.evolvers.tacomas.initial_team import METHOD
+from selfwire.evolvers.tacomas.messages import weigh_messages
+from selfwire.graphs.agent_node import TeamContext
+from selfwire.graphs.prompts import load_prompts
+from selfwire.graphs.routers import route_to_all
+from selfwire.graphs.team import run_team
+from selfwire.nodes.agent import make_agent_runner
+
+
+@dataclass(frozen=True)
+class TacomasActions:
+    """TacoMAS with its models and tools.
+
+    Attributes:
+        model: plays the roles agent, meta and judge.
+        toolbox: tools by the name that agents hold.
+        config: the method's knobs and ablations.
+    """
+
+    model: Model
+    toolbox: Toolbox
+    config: TacomasConfig = field(default_factory=TacomasConfig)
+
+    @cached_property
+    def coach(self) -> PromptedModel:
+        """The meta-model and the judge with TacoMAS's prompts."""
+        return PromptedModel(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
+
+    async def round(
+        self,
+        workflow: Workflow,
+        question: Question,
+        *,
+        weights: Mapping[str, float],
+        notes: Mapping[str, Sequence[str]],
+        carried: Sequence[Message] = (),
+        scope: Scope,
+    ) -> Trajectory:
+        """Run the team once, with each agent's refinements in its memory and its inbox weighed (D1).
+
+        Args:
+            workflow: the team of this round.
+            question: of the run.
+            weights: w_v by agent.
+            notes: refinements by agent, oldest first.
+            carried: messages of earlier rounds.
+            scope: coordinates of the round; `visit` is its number.
+        """
+        run = TeamContext(
+            question=question,
+            scope=scope,
+            agents={agent.id: with_refinements(agent, notes.get(agent.id, ())) for agent in workflow.agents},
+            act=self._make_weighing_runner(workflow, weights),
+            router=route_to_all,
+            workflow=workflow.fingerprint,
+        )
+        return await run_team(workflow.topology, run, carried=carried)
+
+    def list_offered_tools(self, workflow: Workflow) -> dict[str, Tool]:
+        """Tools that newborns may hold: those that the initial team holds."""
+        held = {tool for agent in workflow.agents for tool in agent.tools}
+        return {name: tool for name, tool in sorted(self.toolbox.items()) if name in held}
+
+    def _make_weighing_runner(self, workflow: Workflow, weights: Mapping[str, float]) -> AgentRunner:
+        act = make_agent_runner(self.model, self.toolbox, temperature=self.config.temperature)
+        by_node = {node: weights.get(agent, 0.0) for node, agent in workflow.topology.agents.items()}
+
+        async def act_on_weighed(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+            read = weigh_messages(inbox, by_node, self.config.fast.inbox_length)
+            return await act(agent, question, read, scope=scope)
+
+        return act_on_weighed
+
+
+def with_refinements(agent: Agent, notes: Sequence[str]) -> Agent:
+    """The agent with its refinements after its notes; the oldest go where there are too many."""
+    return agent.replace(memory=(*agent.memory, *notes)[-MEMORY_NOTES:]) if notes else agent

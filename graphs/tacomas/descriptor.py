@@ -1,0 +1,46 @@
+"""TacoMAS, declared."""
+
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.tacomas.config import TacomasConfig
+from selfwire.evolvers.tacomas.initial_team import METHOD
+from selfwire.graphs.demand import ROUNDS, Demand, count_turn_calls
+from selfwire.graphs.descriptor import MethodDescriptor
+from selfwire.graphs.tacomas.method import Tacomas
+from selfwire.graphs.tacomas.state import TacomasContext
+from selfwire.graphs.tacomas.state_graph import build_state_graph
+from selfwire.graphs.variants import FULL, Variant
+
+
+def estimate_demand(config: TacomasConfig, team: Workflow, batch: int, grown: float) -> Demand:
+    """Rounds of the team, each judged and coached; the team that questions start with stays as it is."""
+    rounds = min(config.rounds, ROUNDS)
+    coaching = config.capability * len(team.topology.nodes) + config.topology / config.interval
+    question = {"agent": rounds * count_turn_calls(team), "judge": 2.2 * rounds, "meta": 1 + (rounds - 1) * coaching}
+    return Demand(question, gated=0)
+
+
+DESCRIPTOR = MethodDescriptor(
+    name=METHOD,
+    summary=(
+        "while it works on one question, "
+        "refines capabilities every round and rewires the team every second one, without labels"
+    ),
+    make=lambda model, tools, embedder, config: Tacomas(model, tools, config),
+    config=TacomasConfig,
+    context=TacomasContext,
+    build_graph=build_state_graph,
+    takes=frozenset({"judge"}),
+    demand=estimate_demand,
+    variants={
+        FULL: Variant(title="full"),
+        "no-capability": Variant(title="topology only", config={"capability": False}),
+        "no-topology": Variant(title="capability only", config={"topology": False}),
+        "one-scale": Variant(title="K = 1", config={"interval": 1}),
+        "no-budget": Variant(title="no edit budget", config={"slow": {"budgeted": False}}),
+        "fixed": Variant(title="fixed team", config={"capability": False, "topology": False}),
+    },
+    evolves=False,
+    rounds="rounds",
+    paper="Xu et al., *Test-Time Co-Evolution of Topology and Capability*",
+    departures="D1-D11",
+)

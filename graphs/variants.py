@@ -1,0 +1,27 @@
+"""Ways to run a method: whole, and with one part switched off."""
+
+from typing import Literal
+
+from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
+
+FULL, RANDOM = "full", "random"
+
+
+class Variant(FrozenModel):
+    """One way to run a method.
+
+    Args:
+        title: for tables.
+        config: config fields that differ from the method's defaults.
+        gate: as in `EvolutionConfig`.
+        random: whether rewirings are drawn at random.
+        learns: off where nothing is learned between runs, so that it is measured as it starts.
+        against: the variant that it lacks a part of.
+    """
+
+    title: str
+    config: FrozenJson = FrozenMap()
+    gate: Literal["paired", "off"] = "paired"
+    random: bool = False
+    learns: bool = True
+    against: str = FULL

@@ -11,7 +11,7 @@ from selfwire.core.values import to_plain_json
 from selfwire.evolvers.evomas.stages import Stage, get_runnable_part
 from selfwire.evolvers.tacomas.rounds import Figures, Round
 from selfwire.evolvers.trained_router.decisions import LayeredWorkflow
-from selfwire.graphs.dytopo.state import format_round
+from selfwire.evolvers.dytopo.report import format_round
 
 
 def show_rounds(method: str, done: Trajectory) -> None:

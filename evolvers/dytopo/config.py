@@ -40,27 +40,3 @@ class DytopoConfig(FrozenModel):
     calls: int = Field(default=8, ge=0, le=64)
     domain: Literal["general", "code", "math"] = "general"
     search: Literal["near", "grid"] = "near"
-
-
-BASELINES = ("single call", "single turn", "random", "broadcast", "no halting")
-"""What `baseline` knows."""
-
-
-def apply_preset(name: str, config: DytopoConfig = DytopoConfig()) -> DytopoConfig:
-    """The config of a baseline that runs in the same engine (App. B.2, D.1).
-
-    `single call` is to be run with one agent, see `make_single_agent`; `single turn` is one round without messages.
-
-    Raises:
-        ValueError: there is no such baseline.
-    """
-    switched: dict[str, dict[str, object]] = {
-        "single call": {"rounds": 1, "topology": "none", "manager": False},
-        "single turn": {"rounds": 1, "topology": "none", "manager": False},
-        "random": {"topology": "random"},
-        "broadcast": {"topology": "broadcast"},
-        "no halting": {"halting": False},
-    }
-    if name not in switched:
-        raise ValueError(f"unknown baseline {name!r}; baselines are {', '.join(BASELINES)}")
-    return config.replace(**switched[name])

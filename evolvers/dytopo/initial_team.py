@@ -88,16 +88,6 @@ def make_team(agents: Sequence[Agent], domain: Domain, *, manager: str) -> Workf
     )
 
 
-def make_single_agent(workflow: Workflow) -> Workflow:
-    """The first agent that answers, without its team: what a single call is made to (App. D.1)."""
-    remembered = DytopoMemory.of(workflow)
-    answerer = remembered.domain.answerers[0]
-    domain = remembered.domain.replace(answerers=(answerer,), checkers=())
-    leader = next(agent for agent in workflow.agents if agent.id == MANAGER)
-    agent = workflow.agents_by_id[answerer]
-    return make_team([agent], domain, manager=leader.prompt)
-
-
 def get_members(workflow: Workflow) -> tuple[Agent, ...]:
     """The workers in agent order."""
     return tuple(workflow.agents_by_id[name] for name in get_workers(workflow))

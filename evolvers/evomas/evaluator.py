@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from selfwire.core.budget import get_error_cost
-from selfwire.core.errors import ReplyError, TaskBudgetError
+from selfwire.core.errors import TaskBudgetError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer
@@ -39,22 +38,20 @@ async def evaluate(
         scope: place of the stage.
     """
     goal = state.current.goal if state.current else state.objective
-    try:
-        reply, usage = await coach.ask(
-            Assessed,
-            "evaluator",
-            scope=scope.at(node="evaluator"),
-            by="judge",
-            task=state.objective,
-            state=format_state(state),
-            subtask=goal,
-            outcome=outcome,
-            checks=checks or "(nothing was looked up)",
-        )
-    except ReplyError as error:
-        return AssessmentResult(
-            Assessment(verdict="refine", feedback=NOT_JUDGED), get_error_cost(error), fell_back=True
-        )
+    reply, usage = await coach.ask_or(
+        None,
+        Assessed,
+        "evaluator",
+        scope=scope.at(node="evaluator"),
+        by="judge",
+        task=state.objective,
+        state=format_state(state),
+        subtask=goal,
+        outcome=outcome,
+        checks=checks or "(nothing was looked up)",
+    )
+    if reply is None:
+        return AssessmentResult(Assessment(verdict="refine", feedback=NOT_JUDGED), usage, fell_back=True)
     return AssessmentResult(to_assessment(reply), usage)
 
 
@@ -87,7 +84,8 @@ async def compose_last_answer(
     share = 2 * ARTIFACT_LENGTH // len(attempts)
     shown = [shorten(text, share) for text in attempts]
     try:
-        reply, usage = await coach.ask(
+        reply, usage = await coach.ask_or(
+            None,
             LastAnswer,
             "synthesis",
             scope=scope.at(node="synthesis"),
@@ -95,8 +93,6 @@ async def compose_last_answer(
             state=format_state(state),
             attempts="\n\n".join(f"[attempt {n}]\n{text}" for n, text in enumerate(shown, 1)),
         )
-    except ReplyError as error:
-        return attempts[-1], get_error_cost(error)
     except TaskBudgetError:
         return attempts[-1], Usage()
-    return reply.answer.strip() or attempts[-1], usage
+    return (reply.answer.strip() if reply else "") or attempts[-1], usage

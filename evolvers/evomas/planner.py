@@ -7,8 +7,6 @@ may give one up. It completes none (the evaluator alone does), revives none that
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from selfwire.core.budget import get_error_cost
-from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.evolvers.evomas.schemas import Plan, PlannedSubtask
@@ -49,20 +47,20 @@ async def make_plan(
     assessment = f"{told.verdict} (confidence {told.confidence:.2f}): {told.feedback}" if told else "(nothing yet)"
     if state.replan:
         assessment += "\nThe subtask has failed for good; plan another way."
-    try:
-        reply, usage = await coach.ask(
-            Plan,
-            "planner",
-            scope=scope.at(node="planner"),
-            task=state.objective,
-            state=format_state(state),
-            outcome=outcome or "(nothing was run yet)",
-            assessment=assessment,
-            agents=agents,
-            tools=tools,
-        )
-    except ReplyError as error:
-        return PlanResult(advance_plan(state), get_error_cost(error), fell_back=True)
+    reply, usage = await coach.ask_or(
+        None,
+        Plan,
+        "planner",
+        scope=scope.at(node="planner"),
+        task=state.objective,
+        state=format_state(state),
+        outcome=outcome or "(nothing was run yet)",
+        assessment=assessment,
+        agents=agents,
+        tools=tools,
+    )
+    if reply is None:
+        return PlanResult(advance_plan(state), usage, fell_back=True)
     return PlanResult(apply_plan(state, reply), usage)
 
 

@@ -53,6 +53,11 @@ class Stage(FrozenModel):
         """Whether Early-exit was drawn."""
         return self.layered is not None and get_runnable_part(self.layered).exits
 
+    @property
+    def layers_to_run(self) -> tuple[tuple[Id, ...], ...]:
+        """The drawn layers that are run; none where nothing or Early-exit alone was drawn."""
+        return get_runnable_part(self.layered).layers if self.layered else ()
+
 
 class RunnablePart(NamedTuple):
     """The layers that are run, and whether the task ends after them."""

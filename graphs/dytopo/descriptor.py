@@ -1,7 +1,5 @@
 """DyTopo, declared."""
 
-from typing import Any
-
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY
@@ -11,17 +9,10 @@ from selfwire.graphs.descriptor import MethodDescriptor, NamedSeeds
 from selfwire.graphs.dytopo.method import Dytopo
 from selfwire.graphs.dytopo.state import DytopoContext
 from selfwire.graphs.dytopo.state_graph import build_state_graph
-from selfwire.graphs.method_graph import Graph
-from selfwire.graphs.run_start import RunStart
 from selfwire.graphs.variants import FULL, Variant
 
 SETTINGS = 4
 """Settings that are tried beside the present one."""
-
-
-def build_graph(config: DytopoConfig, start: RunStart, provide: Any) -> Graph:
-    """The state graph around a team."""
-    return build_state_graph(provide.method, start.start, provide, start.workflow)
 
 
 def estimate_demand(config: DytopoConfig, team: Workflow, batch: int, grown: float) -> Demand:
@@ -39,7 +30,7 @@ DESCRIPTOR = MethodDescriptor(
     make=Dytopo,
     config=DytopoConfig,
     context=DytopoContext,
-    build_graph=build_graph,
+    build_graph=build_state_graph,
     demand=estimate_demand,
     variants={
         FULL: Variant(title="semantic, tau = 0.3"),

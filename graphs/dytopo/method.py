@@ -1,7 +1,7 @@
-"""DyTopo wired to models, tools and an embedder."""
+"""DyTopo as a method: what evaluations and the outer evolution call. It never receives a task."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -9,36 +9,28 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY, DytopoMemory
+from selfwire.evolvers.dytopo.halting import choose_answer
 from selfwire.evolvers.dytopo.initial_team import make_initial_workflow
-from selfwire.evolvers.dytopo.team import Team
-from selfwire.graphs.dytopo.state import DytopoState, Report
+from selfwire.graphs.dytopo.actions import DytopoActions
+from selfwire.evolvers.dytopo.report import Report
+from selfwire.graphs.dytopo.state import DytopoState, SolveContext
+from selfwire.graphs.dytopo.state_graph import compile_solver, steps_needed
+from selfwire.graphs.dytopo.tuning import tune_workflow
 from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader
 from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
+from selfwire.graphs.run_end import run_to_end
 
 
 @dataclass(frozen=True)
-class Dytopo(Method):
-    """DyTopo wired to models, tools and an embedder.
-
-    Attributes:
-        model: plays the roles agent (workers) and meta (manager).
-        toolbox: tools by the name that agents hold.
-        embedder: of needs and offers.
-        config: the method's knobs and switches.
-    """
-
-    model: Model
-    toolbox: Toolbox
-    embedder: Embedder
-    config: DytopoConfig = field(default_factory=DytopoConfig)
+class Dytopo(DytopoActions, Method):
+    """DyTopo with its models, tools and embedder; attributes as `DytopoActions`."""
 
     @property
     def name(self) -> str:
@@ -46,16 +38,9 @@ class Dytopo(Method):
         return MEMORY
 
     @cached_property
-    def team(self) -> Team:
-        """The models with DyTopo's prompts."""
-        return Team(self.model, load_prompts("evolvers", "dytopo"), self.toolbox, self.config)
-
-    @cached_property
-    def machine(self) -> CompiledStateGraph[DytopoState, Any, Any, Any]:
-        """The state machine, compiled once."""
-        from selfwire.graphs.dytopo.state_graph import make_solver  # the machine is made of this method's steps
-
-        return make_solver(self)
+    def solver(self) -> CompiledStateGraph[Any, Any, Any, Any]:
+        """The state graph, compiled once for all teams and questions."""
+        return compile_solver(self)
 
     def make_initial_workflow(self, tools: Sequence[str] = (), domain: str | None = None) -> Workflow:
         """A domain's team (code, math or general, by default the config's), its workers holding these tools.
@@ -64,12 +49,12 @@ class Dytopo(Method):
             ConfigError: there is no such domain.
         """
         try:
-            return make_initial_workflow(load_prompts("evolvers", "dytopo"), domain or self.config.domain, tools=tools)
+            return make_initial_workflow(load_prompts("evolvers", MEMORY), domain or self.config.domain, tools=tools)
         except ValueError as error:
             raise ConfigError(str(error)) from None
 
     def prepare_workflow(self, workflow: Workflow) -> Workflow:
-        """A team of one's own, or one whose setting was tuned, as it is.
+        """A user's team, or one whose setting was tuned, as it is.
 
         Raises:
             ConfigError: it does not say who answers and who checks.
@@ -81,33 +66,18 @@ class Dytopo(Method):
         return workflow
 
     def with_config(self, config: DytopoConfig) -> "Dytopo":
-        """The same models with other knobs."""
+        """The same models with another config."""
         return replace(self, config=config)
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Run the team on a question until it is done or out of rounds.
 
         Raises:
-            BudgetError, OutageError: the run must stop; `reached` holds what the rounds until then came to. Other
+            BudgetError, OutageError: the run must stop; the error holds the answer of the rounds until then. Other
                 faults end in the trajectory's `error`.
         """
         report = await self.run(workflow, question, scope=scope)
         return report.trajectory(question, workflow.fingerprint, scope.sample)
-
-    async def evolve(
-        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
-    ) -> EvolveResult:
-        """Fit tau and K_in: other settings are tried on the same questions; the gate has the last word."""
-        from selfwire.graphs.dytopo.tuning import tune_workflow  # the tuner runs this method
-
-        found = await tune_workflow(self, workflow, trajectories, grade, scope=scope)
-        notes = {
-            "chosen": found.chosen.model_dump(mode="json"),
-            "trials": [one.model_dump(mode="json") for one in found.trials],
-        }
-        return EvolveResult(
-            workflow=found.workflow, notes=notes, gated=found.workflow.fingerprint != workflow.fingerprint
-        )
 
     async def run(
         self, workflow: Workflow, question: Question, *, scope: Scope, within: RunnableConfig | None = DETACHED
@@ -117,9 +87,39 @@ class Dytopo(Method):
         Args:
             workflow: the team.
             question: what is asked.
-            scope: place of the run.
-            within: config of the machine; None makes it part of the running graph, checkpoints and all.
+            scope: of the run.
+            within: config of the graph; None makes it part of the running graph, checkpoints and all.
         """
-        from selfwire.graphs.dytopo.state_graph import run
+        limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.rounds)}
+        channels = await run_to_end(
+            self.solver,
+            {"question": question.input},
+            {**(within or {}), **limit},
+            so_far=lambda channels: _build_partial_result(DytopoState(channels), question, workflow, scope),
+            context=SolveContext(seed=scope.seed, place=scope.at(task=question.id), start=workflow),
+        )
+        return Report.of(channels)
 
-        return await run(self, workflow, question, scope, within)
+    async def evolve(
+        self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
+    ) -> EvolveResult:
+        """Fit tau and K_in: other settings are tried on the same questions, and the gate decides."""
+        found = await tune_workflow(self, self.config, workflow, trajectories, grade, scope=scope)
+        notes = {
+            "chosen": found.chosen.model_dump(mode="json"),
+            "trials": [one.model_dump(mode="json") for one in found.trials],
+        }
+        return EvolveResult(
+            workflow=found.workflow, notes=notes, gated=found.workflow.fingerprint != workflow.fingerprint
+        )
+
+
+def _build_partial_result(
+    state: DytopoState, question: Question, workflow: Workflow, scope: Scope
+) -> Trajectory | None:
+    """The answer of the rounds of a run that was stopped."""
+    answer = choose_answer(state.domain, [one.in_order for one in state.rounds])
+    if not answer:
+        return None
+    stopped = state.after(state.update(answer=answer, error=None, stopped="stopped"))
+    return Report.of(stopped.channels).trajectory(question, workflow.fingerprint, scope.sample)

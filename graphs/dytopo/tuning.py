@@ -9,6 +9,7 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import sum_usages
 from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.tuning import (
     Setting,
     Trial,
@@ -19,8 +20,7 @@ from selfwire.evolvers.dytopo.tuning import (
     with_setting,
 )
 from selfwire.evolvers.trace_text import gather_all
-from selfwire.graphs.dytopo.method import Dytopo
-from selfwire.graphs.method_protocol import TrajectoryGrader
+from selfwire.graphs.method_protocol import Solver, TrajectoryGrader
 
 
 class Tuning(FrozenModel):
@@ -38,7 +38,8 @@ class Tuning(FrozenModel):
 
 
 async def tune_workflow(
-    dytopo: Dytopo,
+    solver: Solver,
+    config: DytopoConfig,
     workflow: Workflow,
     trajectories: Sequence[Trajectory],
     grade: TrajectoryGrader,
@@ -50,7 +51,8 @@ async def tune_workflow(
     """Fit tau and K_in to tasks; a setting changes only where another one scores higher.
 
     Args:
-        dytopo: the wired method.
+        solver: runs the team.
+        config: its config.
         workflow: the team.
         trajectories: its graded runs with the present setting; those that were not graded teach nothing.
         grade: grades the runs with other settings.
@@ -61,24 +63,24 @@ async def tune_workflow(
     Raises:
         BudgetError, OutageError: the trials must stop.
     """
-    now = get_current_setting(workflow, dytopo.config)
+    now = get_current_setting(workflow, config)
     known = [done for done in trajectories if done.feedback is not None]
     if not known:
         return Tuning(workflow=workflow, chosen=now)
     if settings is None:
-        settings = find_neighbours(now) if dytopo.config.search == "near" else make_grid()
+        settings = find_neighbours(now) if config.search == "near" else make_grid()
     questions, trials = [done.question for done in known], [_trial(now, known)]
     for setting in dict.fromkeys(settings):
         if setting != now:
             candidate = with_setting(workflow, setting)
-            trials.append(_trial(setting, await _runs(dytopo, candidate, questions, grade, scope, at_once)))
+            trials.append(_trial(setting, await _run_batch(solver, candidate, questions, grade, scope, at_once)))
     chosen = choose_best(trials, now)
     kept = workflow if chosen == now else with_setting(workflow, chosen).with_lineage(workflow, ())
     return Tuning(workflow=kept, chosen=chosen, trials=tuple(trials))
 
 
-async def _runs(
-    dytopo: Dytopo,
+async def _run_batch(
+    solver: Solver,
     workflow: Workflow,
     questions: Sequence[Question],
     grade: TrajectoryGrader,
@@ -90,7 +92,7 @@ async def _runs(
     async def one(question: Question) -> Trajectory:
         async with places:
             place = scope.at(task=question.id)
-            return await grade(await dytopo.solve(workflow, question, scope=place), place)
+            return await grade(await solver.solve(workflow, question, scope=place), place)
 
     return await gather_all(one(question) for question in questions)
 

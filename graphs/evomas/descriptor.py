@@ -3,14 +3,12 @@
 from dataclasses import replace
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.pool import METHOD
 from selfwire.evolvers.trained_router.config import PAPER_HEAD
 from selfwire.graphs.demand import LOOP, Demand
 from selfwire.graphs.descriptor import MethodDescriptor, RouterPlan, RouterTraining
-from selfwire.graphs.evomas.chooser_factory import ChooserFactory
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.evomas.state import EvomasContext
 from selfwire.graphs.evomas.state_graph import build_state_graph
@@ -21,7 +19,6 @@ STAGES = 4
 """Stages of a question that may have six."""
 DRAWN = 4
 """Agents that a stage runs."""
-CHOOSERS = ChooserFactory()
 REASONING = {"adapter": "fixed", "plan": [["multi_generate"], ["ensemble"]]}
 """The paper compares task states under two fixed workflows (Sec. 4.3): the seed's topology, and this one."""
 
@@ -44,11 +41,6 @@ def plan_router(evomas: Evomas, workflow: Workflow) -> RouterPlan:
     return RouterPlan(evomas.config.routing, evomas.config.train, evomas.embedder)
 
 
-def make_evomas(model: Model, toolbox: Toolbox, embedder: Embedder, config: EvomasConfig) -> Evomas:
-    """The method; all its runs share the heads that are built."""
-    return Evomas(model, toolbox, embedder, config, CHOOSERS)
-
-
 def with_random_router(evomas: Evomas) -> Evomas:
     """The method with layers that are drawn by chance."""
     return replace(evomas, config=evomas.config.replace(adapter="random"))
@@ -57,7 +49,7 @@ def with_random_router(evomas: Evomas) -> Evomas:
 DESCRIPTOR = MethodDescriptor(
     name=METHOD,
     summary="a router trained in torch draws a layered workflow for every stage of a task",
-    make=make_evomas,
+    make=Evomas,
     config=EvomasConfig,
     context=EvomasContext,
     build_graph=build_state_graph,

@@ -93,7 +93,7 @@ class StageRun:
         question: the whole task.
         state: s_t.
         whole: off is the ablation without a task state.
-        acts: how agents act by kind; `worker` stands for kinds that are not named.
+        runners: how agents act, by kind; `worker` stands for kinds that are not named.
         scope: place of the run; `visit` is the stage.
     """
 
@@ -101,7 +101,7 @@ class StageRun:
     question: Question
     state: TaskState
     whole: bool
-    acts: dict[str, AgentRunner]
+    runners: dict[str, AgentRunner]
     scope: Scope
 
     async def play(self, layers: Sequence[Sequence[str]]) -> Trajectory:
@@ -133,7 +133,7 @@ class StageRun:
         if not answers and agent.kind in ("ensemble", "refiner"):
             answers = self._artifacts(scope.node)
         context = [] if agent.kind == "ensemble" else self._context(scope.node)
-        act = self.acts.get(agent.kind, self.acts["worker"])
+        act = self.runners.get(agent.kind, self.runners["worker"])
         return mark_output(agent, await act(agent, question, (*context, *answers), scope=scope))
 
     def _context(self, node: str) -> list[Message]:

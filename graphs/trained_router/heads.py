@@ -24,7 +24,7 @@ from selfwire.runtime.blobs import get_blob, put_blob
 if TYPE_CHECKING:
     from selfwire.evolvers.trained_router.head import RoutingHead
 
-HEADS = 8
+HEADS_KEPT = 8
 """How many heads are kept; the oldest goes first."""
 
 
@@ -58,15 +58,20 @@ class Heads:
         """
         entry = workflow.memory.get(ROUTER) if trained else None
         key = (str(entry), f"{embedder.name} {config!r}")
-        if key not in self._heads:
+        found = self._heads.get(key)
+        if found is None:
             dimensions = (await embedder.embed(["task"])).shape[1]
-            self._heads[key] = await asyncio.to_thread(_built, workflow, dimensions, config, trained)
-            for oldest in list(self._heads)[:-HEADS]:
-                del self._heads[oldest]
-        card, head = self._heads[key]
+            found = self._heads[key] = await asyncio.to_thread(_build_head, workflow, dimensions, config, trained)
+            for oldest in list(self._heads)[:-HEADS_KEPT]:
+                self._heads.pop(oldest, None)  # another thread may have removed it
+        card, head = found
         if card is not None:
             refuse_other_pool(card, workflow.agents, embedder.name, transfer=transfer)
         return head
+
+
+HEADS = Heads()
+"""The heads that this process has built."""
 
 
 def get_sampling(workflow: Workflow, config: RouterConfig) -> SamplingConfig:
@@ -118,7 +123,7 @@ def with_weights(workflow: Workflow, weights: Weights) -> Workflow:
     return workflow.with_memory(**{ROUTER: make_router_entry(weights.card, put_blob(weights.packed))})
 
 
-def _built(
+def _build_head(
     workflow: Workflow, dimensions: int, config: HeadConfig, trained: bool
 ) -> tuple[WeightsMetadata | None, "RoutingHead"]:
     from selfwire.evolvers.trained_router.head import RoutingHead

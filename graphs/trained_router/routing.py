@@ -22,7 +22,7 @@ from selfwire.evolvers.trained_router.choosers import PURPOSE, draw_layers, to_l
 from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow
 from selfwire.evolvers.trained_router.encoding import Vectors, embed_pool, embed_texts, row_texts
-from selfwire.graphs.trained_router.heads import Heads
+from selfwire.graphs.trained_router.heads import HEADS
 
 if TYPE_CHECKING:
     from selfwire.evolvers.trained_router.head import RoutingHead
@@ -31,8 +31,6 @@ SAMPLING = SamplingConfig(layers=1, width=2)
 """One layer at most two wide: the successors of one node."""
 SHOWN = 600
 """Characters of an answer that the router reads."""
-HEADS = Heads()
-"""Heads that were built for teams, by their weights."""
 
 
 @dataclass(frozen=True)

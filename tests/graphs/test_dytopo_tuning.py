@@ -57,7 +57,7 @@ def method(config: DytopoConfig, script: Script = MATH) -> Dytopo:
 async def test_a_threshold_that_lets_nothing_through_is_given_up() -> None:
     dytopo = method(DytopoConfig(threshold=1.0, rounds=4))
     seed = dytopo.make_initial_workflow(domain="math")
-    found = await tune_workflow(dytopo, seed, await explored(dytopo, seed), grade, scope=SCOPE, settings=SETTINGS)
+    found = await tune_workflow(dytopo, dytopo.config, seed, await explored(dytopo, seed), grade, scope=SCOPE, settings=SETTINGS)
     assert found.chosen.threshold == 0.2
     assert [trial.scores for trial in found.trials if trial.setting.threshold == 1.0] == [(0.0, 0.0, 0.0)] * 2
     assert get_current_setting(found.workflow, dytopo.config) == found.chosen
@@ -68,7 +68,7 @@ async def test_a_threshold_that_lets_nothing_through_is_given_up() -> None:
 async def test_without_a_better_setting_the_workflow_stays() -> None:
     dytopo = method(DytopoConfig(rounds=4))
     seed = dytopo.make_initial_workflow(domain="math")
-    found = await tune_workflow(dytopo, seed, await explored(dytopo, seed), grade, scope=SCOPE, settings=SETTINGS)
+    found = await tune_workflow(dytopo, dytopo.config, seed, await explored(dytopo, seed), grade, scope=SCOPE, settings=SETTINGS)
     assert found.workflow is seed
     assert len(found.trials) == 5
     assert found.trials[0].setting == found.chosen == Setting(threshold=0.3, providers=3)
@@ -77,10 +77,10 @@ async def test_without_a_better_setting_the_workflow_stays() -> None:
 async def test_errors_are_no_scores() -> None:
     dytopo = method(DytopoConfig(rounds=4))
     seed = dytopo.make_initial_workflow(domain="math")
-    found = await tune_workflow(dytopo, seed, await explored(dytopo, seed), broken, scope=SCOPE, settings=SETTINGS[:1])
+    found = await tune_workflow(dytopo, dytopo.config, seed, await explored(dytopo, seed), broken, scope=SCOPE, settings=SETTINGS[:1])
     assert [trial.scores for trial in found.trials] == [(1.0, 1.0, 1.0), (1.0, None, 1.0)]
     mute = method(DytopoConfig(rounds=2), {**MATH, "Solver": ["down"]})
-    found = await tune_workflow(mute, seed, await explored(mute, seed), grade, scope=SCOPE, settings=SETTINGS[:1])
+    found = await tune_workflow(mute, mute.config, seed, await explored(mute, seed), grade, scope=SCOPE, settings=SETTINGS[:1])
     assert found.trials == ()
     assert found.workflow is seed
 

@@ -20,7 +20,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.trained_router.config import SamplingConfig
 from selfwire.evolvers.trained_router.weights import ROUTER, read_weights
-from selfwire.graphs.evomas.chooser_factory import ChooserFactory
+from selfwire.graphs.evomas.chooser import make_chooser
 from selfwire.graphs.trained_router.heads import get_sampling, load_weights
 from selfwire.graphs.trained_router.learning import add_pool_agent, to_router_episode
 from selfwire.runtime import blobs
@@ -176,8 +176,8 @@ async def test_an_agent_added_by_hand_is_chosen_without_training_and_a_changed_p
         add_pool_agent(grown, AGENTS[0])
     changed = trained.replace(agents=(AGENTS[0].replace(role="bake"), *AGENTS[1:]))
     with pytest.raises(ConfigError, match=r"another pool .*sort are missing or changed"):
-        await ChooserFactory().chooser(changed, CONFIG, player.embedder)
-    await ChooserFactory().chooser(changed, CONFIG.replace(transfer=True), player.embedder)
+        await make_chooser(changed, CONFIG, player.embedder)
+    await make_chooser(changed, CONFIG.replace(transfer=True), player.embedder)
 
 
 async def test_untrained_and_frozen_routers_are_the_head_as_it_starts(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ async def test_untrained_and_frozen_routers_are_the_head_as_it_starts(tmp_path: 
 
     async def shares(adapter: str, workflow: object) -> object:
         config = CONFIG.replace(adapter=adapter)
-        chooser = await ChooserFactory().chooser(workflow, config, player.embedder)  # type: ignore[arg-type]
+        chooser = await make_chooser(workflow, config, player.embedder)  # type: ignore[arg-type]
         return (await chooser(rows, AGENTS, masked=frozenset(), scope=scope)).probabilities
 
     assert await shares("frozen", trained) == await shares("learned", seed())
@@ -205,7 +205,7 @@ async def test_layers_are_drawn_as_the_router_was_trained_unless_the_config_says
     assert get_sampling(trained, default.replace(adapter="random").routing) == default.sampling
     with pytest.raises(ConfigError, match="unreadable sampling"):
         get_sampling(trained.with_memory(router={"weights": "sha256:0", "sampling": {"mass": 2}}), default.routing)
-    chooser = await ChooserFactory().chooser(trained, default, Player().embedder)
+    chooser = await make_chooser(trained, default, Player().embedder)
     drawn = await chooser(("active subtask: parcel 1",), AGENTS, masked=frozenset(), scope=Scope())
     assert [len(layer) for layer in drawn.layers] == [1, 1]
 

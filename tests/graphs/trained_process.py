@@ -24,7 +24,7 @@ from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.trained_router.config import SamplingConfig, TrainConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode
 from selfwire.evolvers.trained_router.reinforce import Update
-from selfwire.graphs.evomas.chooser_factory import ChooserFactory
+from selfwire.graphs.evomas.chooser import make_chooser
 from selfwire.graphs.rollouts import RolloutContext
 from selfwire.graphs.trained_router.training import Training
 from selfwire.runtime.embeddings import HashingEmbedder
@@ -81,14 +81,14 @@ class Player:
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
-        self.adapters, self.embedder, self.clock = ChooserFactory(), HashingEmbedder(), clock or Clock()
+        self.embedder, self.clock = HashingEmbedder(), clock or Clock()
 
     async def __call__(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
         self.clock.tick()
         return [await self.one(workflow, question, scope.at(sample=number)) for number in range(CONFIG.samples)]
 
     async def one(self, workflow: Workflow, question: Question, scope: Scope) -> Trajectory:
-        chooser = await self.adapters.chooser(workflow, CONFIG, self.embedder)
+        chooser = await make_chooser(workflow, CONFIG, self.embedder)
         rows = (f"active subtask: {question.input}", "objective: post it")
         layered = await chooser(rows, workflow.agents, masked=frozenset(), scope=scope)
         ids = tuple(agent.id for agent in workflow.agents)

@@ -3,13 +3,12 @@
 import pytest
 
 from selfwire.core.agent import Agent
-from selfwire.evolvers.dytopo.config import BASELINES, DytopoConfig, apply_preset
+from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import Domain, DytopoMemory
 from selfwire.evolvers.dytopo.initial_team import (
     DOMAINS,
     get_members,
     make_initial_workflow,
-    make_single_agent,
     make_team,
 )
 from selfwire.evolvers.dytopo.tuning import (
@@ -92,12 +91,6 @@ def test_a_seed_has_workers_as_nodes_and_a_manager_without_one(domain: str) -> N
     assert DytopoMemory.of(workflow).domain == DOMAINS[domain]
 
 
-def test_a_single_call_goes_to_the_agent_that_answers() -> None:
-    solo = make_single_agent(make_initial_workflow(PROMPTS, "math"))
-    assert [agent.id for agent in get_members(solo)] == ["Solver"]
-    assert DytopoMemory.of(solo).domain.checkers == ()
-
-
 @pytest.mark.parametrize(
     ("agents", "answerer", "message"),
     [
@@ -114,16 +107,6 @@ def test_a_team_that_cannot_be_is_refused(agents: list[str], answerer: str, mess
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(ValueError, match="domains are code, math, general"):
         make_initial_workflow(PROMPTS, "law")
-    with pytest.raises(ValueError, match="baselines are single call"):
-        apply_preset("static")
-
-
-def test_baselines_switch_and_keep_the_rest() -> None:
-    mine = DytopoConfig(threshold=0.5)
-    assert all(apply_preset(name, mine).threshold == 0.5 for name in BASELINES)
-    assert apply_preset("random", mine).topology == "random"
-    assert apply_preset("no halting", mine).halting is False
-    assert apply_preset("single turn", mine).rounds == 1
 
 
 def test_a_workflow_of_another_method_is_refused() -> None:

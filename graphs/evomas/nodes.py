@@ -1,0 +1,192 @@
+"""The nodes of EvoMAS's graph: begin, and those of a stage in the order of Alg. 1."""
+
+from dataclasses import dataclass
+
+from selfwire.core.budget import add_cost_on_error, get_error_cost
+from selfwire.core.errors import ConfigError, ModelError, format_error
+from selfwire.core.scope import Scope
+from selfwire.core.usage import Usage
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.evomas.evaluator import compose_last_answer, evaluate, make_no_outcome_assessment
+from selfwire.evolvers.evomas.planner import PlanResult, make_plan, plan_single_subtask
+from selfwire.evolvers.evomas.stages import (
+    Stage,
+    describe_change,
+    find_masked_agents,
+    find_stop_reason,
+    get_settled_answer,
+)
+from selfwire.evolvers.evomas.state import TaskState, to_rows
+from selfwire.evolvers.evomas.updater import update_state
+from selfwire.graphs.evomas.actions import EvomasActions
+from selfwire.graphs.evomas.state import EvomasContext, EvomasState
+from selfwire.graphs.run_context import apply_prompt_edits, get_run_context
+from selfwire.graphs.run_start import RunStart, add_usage
+from selfwire.graphs.typed_state import Update
+from selfwire.runtime.ledger import Ledger
+
+NOTHING_PLANNED = "the planner left nothing to do"
+
+
+@dataclass(frozen=True)
+class EvomasNodes:
+    """The graph's nodes.
+
+    Attributes:
+        evomas: models, tools and config.
+        start: what the run starts with: the pool with its router, and the question.
+        ledger: pays, and also counts calls without a valid reply; None where somebody else counts.
+    """
+
+    evomas: EvomasActions
+    start: RunStart
+    ledger: Ledger | None = None
+
+    async def begin(self, state: EvomasState) -> Update:
+        """Set s_0, an objective and nothing else; the thread's earlier question is forgotten."""
+        question, context = self.start.get_question(state), get_run_context(EvomasContext)
+        source = await self.start.workflow(context)
+        return state.update(
+            id=question.id,
+            kind=question.kind,
+            answer=None,
+            error=None,
+            scope=self.start.place(question, context),
+            pool=apply_prompt_edits(source, context).replace(memory={}),
+            router=source.fingerprint,
+            task=TaskState(objective=question.input),
+            stage=None,
+            stages=(),
+            steps=(),
+            status="",
+            usage=Usage(),
+        )
+
+    async def plan(self, state: EvomasState) -> Update:
+        """The Planner brings the plan up to date; without a task state the task is its only subtask."""
+        number = len(state.stages)
+        try:
+            planned = await self._plan(state)
+        except ModelError as error:
+            failed = Stage(number=number, state=state.task, fault=format_error(error), usage=get_error_cost(error))
+            usage = self._add(state, failed.usage)
+            return state.update(stages=(*state.stages, failed), status="failure", usage=usage)
+        current = planned.state.current
+        stage = Stage(
+            number=number,
+            goal=current.goal if current else "",
+            fell_back=("planner",) if planned.fell_back else (),
+            usage=planned.usage,
+        )
+        usage, status = self._add(state, planned.usage), "" if current else "done"
+        return state.update(task=planned.state, stage=stage, status=status, usage=usage)
+
+    async def _plan(self, state: EvomasState) -> PlanResult:
+        if not self.evomas.config.task_state:
+            return PlanResult(plan_single_subtask(state.task), Usage())
+        return await make_plan(
+            state.task,
+            (state.stages[-1].outcome or "") if state.stages else "",
+            self.evomas.coach,
+            agents="\n".join(f"{agent.id}: {agent.role}" for agent in state.pool.agents),
+            tools=self.evomas.describe_tools(state.pool),
+            scope=_place(state, len(state.stages)),
+        )
+
+    async def adapt(self, state: EvomasState) -> Update:
+        """The Workflow Adapter draws this stage's layers from the task state."""
+        stage, pool = state.present, state.pool
+        rows = to_rows(state.task, whole=self.evomas.config.task_state)
+        chooser = await self.evomas.chooser(await self._get_source(state))
+        layered = await chooser(
+            rows,
+            pool.agents,
+            masked=find_masked_agents(state.task, pool.agents_by_id),
+            scope=_place(state, stage.number).at(node="adapt"),
+        )
+        return state.update(stage=stage.replace(rows=rows, agents=tuple(pool.agents_by_id), layered=layered))
+
+    async def _get_source(self, state: EvomasState) -> Workflow:
+        """The workflow whose router the run began with: the state names it, as weights are large."""
+        source = self.start.start
+        if source.fingerprint != state.router:
+            source = await self.start.workflow(get_run_context(EvomasContext))
+        if source.fingerprint != state.router:
+            raise ConfigError(
+                f"the run began with the router of workflow {state.router}, and {source.fingerprint} is there now; "
+                "choose that workflow by its fingerprint, or ask anew"
+            )
+        return source
+
+    async def layers(self, state: EvomasState) -> Update:
+        """Run the layers as a team."""
+        stage = state.present
+        done = await self.evomas.run_stage(
+            state.pool, state.get_question(), state.task, stage.layers_to_run, _place(state, stage.number)
+        )
+        outcome = (done.answer or "").strip() or None
+        why = done.error or "the last layer said nothing"
+        return state.update(
+            stage=stage.replace(outcome=outcome, error=None if outcome else why, usage=stage.usage + done.usage),
+            steps=(*state.steps, *done.steps),
+            usage=self._add(state, done.usage),
+        )
+
+    async def evaluate(self, state: EvomasState) -> Update:
+        """The Evaluator judges the outcome of the active subtask; where there is none, no model is asked."""
+        stage, usage, checks = state.present, Usage(), ""
+        if stage.outcome is None:
+            assessment = make_no_outcome_assessment(stage.error or "only Early-exit was chosen")
+            return state.update(stage=stage.replace(assessment=assessment))
+        scope = _place(state, stage.number)
+        if self.evomas.config.verify:
+            checks, usage = await self.evomas.verify_answer(state.pool, state.get_question(), stage.outcome, scope)
+        try:
+            with add_cost_on_error(usage):
+                judged = await evaluate(state.task, stage.outcome, self.evomas.coach, checks=checks, scope=scope)
+        except ModelError as error:
+            usage = get_error_cost(error)
+            stage = stage.replace(fault=format_error(error))
+        else:
+            usage += judged.usage
+            fell_back = (*stage.fell_back, "evaluator") if judged.fell_back else stage.fell_back
+            stage = stage.replace(assessment=judged.assessment, fell_back=fell_back)
+        return state.update(stage=stage.replace(usage=stage.usage + usage), usage=self._add(state, usage))
+
+    async def update_state(self, state: EvomasState) -> Update:
+        """The Updater computes s_{t+1}; the stage is over, and perhaps the run."""
+        stage, task, config = state.present, state.task, self.evomas.config
+        layers = stage.layers_to_run
+        if layers and stage.assessment is not None:
+            task = update_state(task, layers, stage.outcome, stage.assessment, refinements=config.refinements)
+            stage = stage.replace(changes=describe_change(state.task, task))
+        stages = (*state.stages, stage.replace(state=task))
+        return state.update(task=task, stages=stages, status=find_stop_reason(stages, limit=config.stages) or "")
+
+    async def conclude(self, state: EvomasState) -> Update:
+        """The artifact that was passed last; else one synthesis of the attempts; else an error."""
+        stages, answer = state.stages, get_settled_answer(state.stages)
+        if answer is not None:
+            return state.update(answer=answer, error=None)
+        attempts = [stage.outcome for stage in stages if stage.outcome]
+        if not attempts:
+            why = stages[-1].fault or stages[-1].error or "only Early-exit was chosen" if stages else NOTHING_PLANNED
+            return state.update(answer=None, error=f"no stage came to an outcome; the last one: {why}")
+        if state.status == "failure":  # the synthesis would fail as well
+            return state.update(answer=attempts[-1], error=None)
+        task = state.task if self.evomas.config.task_state else TaskState(objective=state.question)
+        scope = _place(state, len(stages))
+        try:
+            answer, usage = await compose_last_answer(task, attempts, self.evomas.coach, scope=scope)
+        except ModelError as error:
+            stages = (*stages[:-1], stages[-1].replace(fault=format_error(error)))
+            usage = self._add(state, get_error_cost(error))
+            return state.update(answer=attempts[-1], error=None, stages=stages, status="failure", usage=usage)
+        return state.update(answer=answer, error=None, usage=self._add(state, usage))
+
+    def _add(self, state: EvomasState, more: Usage) -> Usage:
+        return add_usage(state.usage, more, self.ledger)
+
+
+def _place(state: EvomasState, stage: int) -> Scope:
+    return state.scope.at(visit=stage)

@@ -14,8 +14,8 @@ from rich.table import Table as RichTable
 
 from selfwire.core import drawing
 from selfwire.core.changes import WorkflowDiff
-from selfwire.core.edits import Rewiring, format_edit
-from selfwire.core.values import to_canonical_json, to_plain_json
+from selfwire.core.edits import format_rewiring
+from selfwire.core.values import format_value, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evals.evaluation.table import Table
 from selfwire.runtime.versions import History, Version
@@ -80,13 +80,6 @@ def show_lineage(workflow: Workflow) -> None:
     out.print(f"\nmade from {workflow.lineage.parent} by")
     for rewiring in workflow.lineage.rewirings:
         out.print(f"  {format_rewiring(rewiring)}")
-
-
-def format_rewiring(rewiring: Rewiring) -> str:
-    """A rewiring in one line: operation, who asked, edits and reason."""
-    operation = f"{rewiring.operation} " if rewiring.operation else ""
-    by = f" by {rewiring.by}" if rewiring.by else ""
-    return f"{operation}{', '.join(map(format_edit, rewiring.edits))}{by}: {rewiring.why}"
 
 
 def show_changes(found: WorkflowDiff, before: Workflow, after: Workflow) -> None:
@@ -209,13 +202,6 @@ _TOLD: Mapping[str, Callable[[Any], str]] = {
     "notes": lambda notes: "",
 }
 """Facts of an evolution that would fill the screen; `selfwire diff` and `show RUN` tell them whole."""
-
-
-def format_value(value: object) -> str:
-    """A JSON value for people: numbers to four digits, texts as they are, the rest as JSON."""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return value if isinstance(value, str) else to_canonical_json(to_plain_json(value))
 
 
 def format_time(iso: str) -> str:

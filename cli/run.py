@@ -10,9 +10,8 @@ import typer
 from selfwire.cli import options
 from selfwire.cli.exit_codes import STOPPED
 from selfwire.cli.options import Home, Knobs, RouterName, parse_knobs
-from selfwire.cli.plans import show_plan
 from selfwire.cli.progress import format_spend
-from selfwire.cli.run_details import show_rounds, show_topology
+from selfwire.cli.run_details import show_notes, show_plan, show_topology
 from selfwire.cli.trajectories import show_trajectory
 from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, LibraryError, ModelError, StoppedError, TaskError
@@ -105,7 +104,7 @@ def _show(method: str, done: Trajectory, wanted: bool) -> None:
     if wanted:
         show_plan(done)
         show_trajectory(done)
-        show_rounds(method, done)
+        show_notes(method, done)
         show_topology(done)
 
 

@@ -11,7 +11,7 @@ from selfwire.graphs.method_names import method_names
 from selfwire.runs.ablation.ablation import run_ablation
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.table import build_table
-from selfwire.runs.estimates.ablation import estimate_cost
+from selfwire.runs.estimates import estimate_ablation
 from selfwire.runs.requests import Sizes
 
 DEFAULTS = Study()
@@ -55,7 +55,7 @@ def ablate(
     if not study.evolves:
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, f"{method} is measured as it is, and not evolved first")
     if dry_run:
-        typer.echo(estimate_cost(study).text)
+        typer.echo(estimate_ablation(study).text)
         return
     rows_file = out or Path(f"ablate-{method}-{Path(benchmark).stem}.jsonl")
     rows = run_ablation(study, rows_file, workers=workers, tell=lambda line: typer.echo(line, err=True))

@@ -49,7 +49,10 @@ class Evolutions:
 
     evolve: Annotated[
         list[str] | None,
-        typer.Option(help="Evolve this one first; may be given again; none, or all methods.", show_default=LEARN),
+        typer.Option(
+            help="Evolve it first; may be repeated; none, all, or learning: those that learn between runs.",
+            show_default=LEARN,
+        ),
     ] = None
     iterations: Annotated[int, typer.Option(help="Of an evolution.")] = DEFAULTS.iterations
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = DEFAULTS.batch

@@ -24,7 +24,7 @@ from selfwire.evals.langsmith.connection import get_langsmith_address
 from selfwire.evals.studies.variants import switch_off
 from selfwire.evals.tasks import read_tasks
 from selfwire.evolvers.trained_router.weights import ROUTER
-from selfwire.runs.estimates.evaluation import estimate_cost
+from selfwire.runs.estimates import estimate_evaluation
 from selfwire.runs.evaluation.lifecycle import resume_evaluation, start_evaluation
 from selfwire.runs.evaluation.pre_evolution import Evolution
 from selfwire.runs.evaluation.request import EvaluationRequest, Evolving, SystemSpec
@@ -34,6 +34,7 @@ from selfwire.runs.evaluation.worker_processes import choose_worker_count, run_i
 from selfwire.runs.langsmith import upload_if_requested
 from selfwire.runs.run_record import shorten_name
 from selfwire.runs.training import TRAINABLE_METHODS
+from selfwire.runs.workflow_checks import refuse_other_method
 from selfwire.runtime.sync import run_sync
 
 SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
@@ -87,8 +88,7 @@ def get_router_config(
     if method not in TRAINABLE_METHODS:
         raise ConfigError(f"{method} has no router to train; {', '.join(TRAINABLE_METHODS)} have")
     found = options.with_library(home, lambda library: library.load(ref))
-    if found.method != method:
-        raise ConfigError(f"workflow {ref!r} belongs to {found.method}, not to {method}")
+    refuse_other_method(found, method, f"workflow {ref!r}")
     if ROUTER not in found.memory:
         raise ConfigError(f"workflow {ref!r} has no trained router; `selfwire train {method}` makes one")
     return switch_off(method, without, {**TRAINABLE_METHODS[method], **config})
@@ -117,7 +117,7 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
         return
     request = parse_request(given, entries, command, **more)
     if given["dry_run"]:
-        typer.echo(estimate_cost(request, folder).text)
+        typer.echo(estimate_evaluation(request, folder).text)
         return
     if request.langsmith != "off":
         get_langsmith_address()  # there must be one before anything is written

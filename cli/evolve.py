@@ -33,7 +33,7 @@ from selfwire.evolvers.hera.topology_metrics import compute_run_metrics, format_
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.evolution.graph import count_failed_tests
 from selfwire.graphs.method_names import method_names
-from selfwire.runs.estimates.evolution import estimate_cost
+from selfwire.runs.estimates import estimate_evolution
 from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution
 from selfwire.runs.report import STAMP, Report, make_report
 from selfwire.runs.requests import EvolveRequest, Sizes
@@ -119,7 +119,7 @@ def evolve(
         **grading.fields,
     )
     if dry_run:
-        typer.echo(estimate_cost(request, folder).text)
+        typer.echo(estimate_evolution(request, folder).text)
         return
     with start_evolution(request, folder) as run:
         _run_and_report(run, home)

@@ -14,7 +14,7 @@ from selfwire.cli.progress import format_spend
 from selfwire.cli.run_details import show_notes, show_plan, show_topology
 from selfwire.cli.trajectories import show_trajectory
 from selfwire.core.budget import Budget
-from selfwire.core.errors import ConfigError, LibraryError, ModelError, StoppedError, TaskError
+from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -28,6 +28,7 @@ from selfwire.graphs.method_registry import make_method
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.report import STAMP
 from selfwire.runs.requests import ModelNames
+from selfwire.runs.workflow_checks import refuse_missing_tools, refuse_other_method
 from selfwire.runtime.embedding_cache import CachedEmbedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
@@ -133,13 +134,9 @@ def _bench(
         return Bench(made, made.make_initial_workflow(lent.held), ledger)
     with open_library(home, create=False) as library:
         loaded = run_sync(library.load(workflow))
-    if loaded.method != made.name:
-        raise LibraryError(f"workflow {workflow!r} belongs to {loaded.method}; run it with that method, not {name}")
-    missing = {tool for agent in loaded.agents for tool in agent.tools} - set(lent.toolbox)
-    if missing:
-        raise LibraryError(
-            f"workflow {workflow!r} holds {', '.join(sorted(missing))}; lend the tools with --benchmark or --corpus"
-        )
+    refuse_other_method(loaded, name, f"workflow {workflow!r}")
+    advice = "; lend the tools with --benchmark or --corpus"
+    refuse_missing_tools(loaded, lent.toolbox, f"workflow {workflow!r}", advice)
     return Bench(made, loaded, ledger)
 
 

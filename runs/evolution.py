@@ -29,6 +29,7 @@ from selfwire.runs.lifecycle import RunPlan, make_run_name, note_status, track_s
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.requests import EvolveRequest
 from selfwire.runs.run_record import load_request, with_limits
+from selfwire.runs.workflow_checks import refuse_missing_tools, refuse_other_method
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.ledger import Ledger
@@ -231,15 +232,12 @@ def _seed(made: Method, request: EvolveRequest, bench: Benchmark, library: Workf
     if request.seed_team is None:
         return made.make_initial_workflow(bench.tools)
     workflow = run_sync(library.load(request.seed_team))
-    if workflow.method != made.name:
-        raise ConfigError(f"seed team {request.seed_team!r} belongs to {workflow.method}, not to {made.name}")
+    what = f"seed team {request.seed_team!r}"
+    refuse_other_method(workflow, made.name, what)
     workflow = made.prepare_workflow(workflow)
     if isinstance(made, Evomas):
         refuse_unusable(workflow, made.config.routing, made.embedder.name)
-    missing = {tool for agent in workflow.agents for tool in agent.tools} - set(bench.toolbox)
-    if missing:
-        told = ", ".join(sorted(missing))
-        raise ConfigError(f"seed team {request.seed_team!r} holds {told}, which {bench.name} lacks; lend other tools")
+    refuse_missing_tools(workflow, bench.toolbox, what, f", which {bench.name} lacks; lend other tools")
     return workflow
 
 

@@ -7,6 +7,7 @@ from pydantic import Field
 from selfwire.core.budget import Budget
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.method_names import DEFAULT_METHOD
 
 
 class ModelNames(FrozenModel):
@@ -86,7 +87,7 @@ class EvolveRequest(Request):
         random_edits: replaces the method's rewirings by random legal ones, that many in each iteration.
     """
 
-    method: str = "hiva"
+    method: str = DEFAULT_METHOD
     sizes: Sizes = Sizes()
     evolution: EvolutionConfig
     config: FrozenJson = Field(default_factory=FrozenMap)

@@ -15,6 +15,7 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import FrozenModel, fingerprint
 from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.method_names import DEFAULT_METHOD
 from selfwire.graphs.method_registry import describe_method
 from selfwire.graphs.variants import FULL, RANDOM, Variant
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
@@ -36,7 +37,7 @@ class Study(FrozenModel):
         concurrency: tasks that are worked on at the same time.
     """
 
-    method: str = "hiva"
+    method: str = DEFAULT_METHOD
     benchmark: str = "archive"
     models: ModelNames = ModelNames()
     sizes: Sizes = Sizes(train=80, gate=80, test=100)

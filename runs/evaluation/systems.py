@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from selfwire.core.errors import ConfigError, LibraryError, TaskBudgetError
+from selfwire.core.errors import LibraryError, TaskBudgetError
 from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -21,10 +21,11 @@ from selfwire.evals.evaluation.rows import CAPPED, SystemInfo
 from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.method_names import method_names
 from selfwire.graphs.method_protocol import Solver
-from selfwire.graphs.method_registry import make_method
+from selfwire.graphs.method_registry import describe_method, make_method
 from selfwire.graphs.rollouts import RolloutFn
 from selfwire.graphs.trained_router.heads import refuse_unusable
 from selfwire.runs.evaluation.request import SystemSpec
+from selfwire.runs.workflow_checks import refuse_missing_tools
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.workflow_library import WorkflowLibrary
 
@@ -110,12 +111,8 @@ async def load_system_workflow(
     made = wiring.solver(saved.workflow.method, entry.config)
     if isinstance(made, Evomas):
         refuse_unusable(saved.workflow, made.config.routing, made.embedder.name)
-    missing = {tool for agent in saved.workflow.agents for tool in agent.tools} - set(bench.toolbox)
-    if missing:
-        raise ConfigError(
-            f"workflow {entry.target!r} holds {', '.join(sorted(missing))}, which {bench.name} lacks; "
-            f"evaluate it on the benchmark that it was made for"
-        )
+    advice = f", which {bench.name} lacks; evaluate it on the benchmark that it was made for"
+    refuse_missing_tools(saved.workflow, bench.toolbox, f"workflow {entry.target!r}", advice)
     return saved
 
 
@@ -160,10 +157,6 @@ def make_trivial_system(rule: TrivialRule) -> System:
     return System(contestant, make_single_workflow(()), play)
 
 
-LENGTHS = ("rounds", "stages")
-"""Knobs that say how long a method that works in rounds goes on at most."""
-
-
 def _with_knobs(entry: SystemSpec, one: LoadedWorkflow, wiring: SolverFactory, knobs: Mapping[str, int]) -> Solver:
     return wiring.solver(one.workflow.method, {**entry.config, **knobs})
 
@@ -181,9 +174,8 @@ def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger
         shorter: the method with other knobs.
         ledger: that pays for the tasks.
     """
-    config = getattr(made, "config", None)
-    name = next((name for name in LENGTHS if hasattr(config, name)), "")
-    most = getattr(config, name) if name else 1
+    name = describe_method(made.name).rounds if made.name in method_names() else ""
+    most = getattr(getattr(made, "config", None), name) if name else 1
 
     async def longest(workflow: Workflow, question: Question, scope: Scope) -> Trajectory | None:
         done, fits, too_many = None, 0, most

@@ -22,7 +22,7 @@ from pathlib import Path
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
 from selfwire.evals.evaluation.table import SystemSummary
-from selfwire.runs.estimates.evolution import estimate_evolution_calls
+from selfwire.runs.estimates import estimate_evolution_calls
 from selfwire.runs.evaluation.lifecycle import get_start_notes, open_shard
 from selfwire.runs.evaluation.pre_evolution import Evolution
 from selfwire.runs.evaluation.request import EvaluationRequest

@@ -17,6 +17,7 @@ from selfwire.runs.ablation.evolution import evolution
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, append_row, read_rows
 from selfwire.runs.ablation.table import build_table, compute_difference, compute_gain
+from selfwire.runs.estimates import estimate_ablation
 from selfwire.runs.requests import Sizes
 
 SMALL = Study(sizes=Sizes(train=12, gate=18, test=2), iterations=3, batch=4, gate_tasks=6, seeds=1)

@@ -33,7 +33,7 @@ from selfwire.runs.evaluation.standings import build_results_table
 from selfwire.runs.evaluation.worker_processes import choose_worker_count, run_in_processes
 from selfwire.runs.langsmith import upload_if_requested
 from selfwire.runs.run_record import shorten_name
-from selfwire.runs.training import TRAINABLE_METHODS
+from selfwire.runs.training import describe_router
 from selfwire.runs.workflow_checks import refuse_other_method
 from selfwire.runtime.sync import run_sync
 
@@ -85,13 +85,12 @@ def get_router_config(
         ConfigError: the method has no router to train, or the workflow is another method's or has no trained router.
         LibraryError: there is no such workflow.
     """
-    if method not in TRAINABLE_METHODS:
-        raise ConfigError(f"{method} has no router to train; {', '.join(TRAINABLE_METHODS)} have")
+    router = describe_router(method)
     found = options.with_library(home, lambda library: library.load(ref))
     refuse_other_method(found, method, f"workflow {ref!r}")
     if ROUTER not in found.memory:
         raise ConfigError(f"workflow {ref!r} has no trained router; `selfwire train {method}` makes one")
-    return switch_off(method, without, {**TRAINABLE_METHODS[method], **config})
+    return switch_off(method, without, {**router.config, **config})
 
 
 def parse_entry(target: str, config: Mapping[str, Any], without: list[str]) -> SystemSpec:

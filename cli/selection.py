@@ -1,7 +1,7 @@
 """The command that shows who a trained router chooses: selection."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,14 +14,14 @@ from selfwire.core.errors import ConfigError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.values import fingerprint
-from selfwire.core.workflow import Workflow
 from selfwire.evals.benchmarks.catalogue import load_benchmark
-from selfwire.evolvers.evomas.config import EvomasConfig
-from selfwire.graphs.configs import parse_config
-from selfwire.graphs.evomas.method import Evomas
+from selfwire.evolvers.trained_router.decisions import Decision
+from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.trained_router.probing import Selection, collect_selections, probe_router, read_decisions
 from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.requests import ModelNames
+from selfwire.runs.training import describe_router
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 def selection(
-    workflow: Annotated[str, typer.Argument(help="Saved workflow of evomas, or .json file.")],
+    workflow: Annotated[str, typer.Argument(help="Saved workflow with a router, or .json file.")],
     question: Annotated[str, typer.Argument(help="What is asked.")],
     benchmark: Annotated[str | None, typer.Option(help="Lend the tools of a benchmark.")] = None,
     training: Annotated[bool, typer.Option("--training", help="All versions, on the states of this run.")] = False,
@@ -47,7 +47,7 @@ def selection(
     config: Knobs = None,
     home: Home = None,
 ) -> None:
-    """Run a question and show the selection probabilities per stage and layer, as EvoMAS's Figures 5 and 7."""
+    """Run a question and show the selection probabilities per stage and layer (EvoMAS, Fig. 5 and 7)."""
     if training and workflow.endswith(".json"):
         raise ConfigError("an exported workflow has no other versions; name a saved one, or leave out --training")
     models = ModelNames(agent=model, base_url=base_url, embedder=embedder)
@@ -56,15 +56,24 @@ def selection(
         typer.echo(notice, err=True)
     tools = load_benchmark(benchmark).toolbox if benchmark else {}
     chat = make_metered_model(models, journal=Journal.memory(), ledger=Ledger())
-    method = Evomas(chat, tools, embeds, parse_config("evomas", EvomasConfig, parse_knobs(config or [])))
     with open_library(home, create=False) as library:
-        found = run_sync(_selected(method, library, workflow, question, seed, training))
+        team = run_sync(library.load(workflow))
+        fields = {**describe_router(team.method).config, **parse_knobs(config or [])}
+        method = make_method(team.method, model=chat, toolbox=tools, embedder=embeds, config=fields)
+        asked = Question(id=fingerprint(question), input=question)
+        done = run_sync(method.solve(team, asked, scope=Scope(run="selection", seed=seed, phase="run")))
+        decisions = read_decisions(done)
+        if not decisions:
+            raise TaskError(f"the run ended before anything was chosen: {done.error}; try again")
+        found: Mapping[str, Sequence[Selection]] = {f"{workflow}: {question}": collect_selections(decisions)}
+        if training:
+            found = run_sync(_probe_versions(method, library, workflow.partition("@")[0], decisions))
     output.make_console().print(draw_selection(found))
     if svg:
         write_svg(found, svg)
     if data:
-        told = {title: [one.model_dump(mode="json") for one in some] for title, some in found.items()}
-        _write(data, json.dumps(told, indent=1) + "\n")
+        rows = {title: [one.model_dump(mode="json") for one in some] for title, some in found.items()}
+        _write(data, json.dumps(rows, indent=1) + "\n")
 
 
 def _write(path: Path, text: str) -> None:
@@ -74,25 +83,12 @@ def _write(path: Path, text: str) -> None:
         raise ConfigError(f"the probabilities cannot be written to {path}: {error.strerror}") from None
 
 
-async def _selected(
-    method: Evomas, library: WorkflowLibrary, ref: str, question: str, seed: int, training: bool
+async def _probe_versions(
+    method: Method, library: WorkflowLibrary, name: str, decisions: Sequence[Decision]
 ) -> dict[str, Sequence[Selection]]:
-    workflow = await library.load(ref)
-    if workflow.method != method.name:
-        raise ConfigError(f"workflow {ref!r} belongs to {workflow.method}, not to {method.name}")
-    asked = Question(id=fingerprint(question), input=question)
-    done = await method.solve(workflow, asked, scope=Scope(run="selection", seed=seed, phase="run"))
-    decisions = read_decisions(done)
-    if not decisions:
-        raise TaskError(f"the run ended before anything was chosen: {done.error}; try again")
-    if not training:
-        return {f"{ref}: {question}": collect_selections(decisions)}
-    found: dict[str, Sequence[Selection]] = {}
-    for version, one in await _versions(library, ref.partition("@")[0]):
-        found[version] = await probe_router(one, decisions, method.config.routing, method.embedder)
+    router, found = describe_router(method.name), dict[str, Sequence[Selection]]()
+    for version in (await library.history(name)).versions:
+        workflow = await library.load(version.ref)
+        plan = router.plan(method, workflow)
+        found[version.version] = await probe_router(workflow, decisions, plan.config, plan.embedder)
     return found
-
-
-async def _versions(library: WorkflowLibrary, name: str) -> list[tuple[str, Workflow]]:
-    history = await library.history(name)
-    return [(version.version, await library.load(version.ref)) for version in history.versions]

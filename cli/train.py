@@ -1,6 +1,6 @@
 """The command that trains a router: train."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -21,15 +21,16 @@ from selfwire.cli.options import (
 )
 from selfwire.cli.run_summary import print_summary
 from selfwire.core.errors import ConfigError
+from selfwire.core.values import to_plain_json
 from selfwire.evals.evaluation.table import ERRORS, SOLVED, Column, SystemSummary, build_table
 from selfwire.evals.studies.errands import ErrandStudy, SeedResult, run_study, summarise_results
-from selfwire.evolvers.trained_router.config import PAPER_HEAD, TrainConfig, paper_training
+from selfwire.evolvers.trained_router.config import TrainConfig, paper_training
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runs.report import STAMP
 from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runs.run_record import shorten_name
-from selfwire.runs.training import TRAINABLE_METHODS, OpenTraining, resume_training, start_training
+from selfwire.runs.training import OpenTraining, describe_router, resume_training, start_training
 from selfwire.runtime.sync import run_sync
 
 COLUMNS = (
@@ -56,9 +57,7 @@ def register(app: typer.Typer) -> None:
 def train(
     ctx: typer.Context,
     *,
-    method: Annotated[
-        str | None, typer.Argument(help=f"{', '.join(TRAINABLE_METHODS)}; not needed with --resume.")
-    ] = None,
+    method: Annotated[str | None, typer.Argument(help="A method with a router; not needed with --resume.")] = None,
     benchmark: Annotated[str | None, typer.Option(help="archive, plancraft, or a .jsonl file of tasks.")] = None,
     family: Annotated[str | None, typer.Option(help="errands: the learning test, without a language model.")] = None,
     resume: options.Resume = None,
@@ -102,7 +101,7 @@ def train(
 
 
 def _refuse_other_family(method: str | None, family: str) -> None:
-    if family != FAMILY or method != "evomas":
+    if family != FAMILY or method is None or not describe_router(method).errands:
         raise ConfigError(f"the learning test is `selfwire train evomas --family {FAMILY}`")
 
 
@@ -137,8 +136,6 @@ def parse_request(given: dict[str, Any], models: Models, grading: Grading, limit
     method, benchmark = given["method"], given["benchmark"]
     if method is None or benchmark is None:
         raise ConfigError("train needs a method and --benchmark, such as `selfwire train evomas --benchmark archive`")
-    if method not in TRAINABLE_METHODS:
-        raise ConfigError(f"{method} has no router to train; {', '.join(TRAINABLE_METHODS)} have")
     return EvolveRequest(
         method=method,
         benchmark=load_from_anywhere(benchmark),
@@ -160,21 +157,25 @@ def parse_request(given: dict[str, Any], models: Models, grading: Grading, limit
 
 
 def _config(method: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The method's knobs: what the options say, under what --set says."""
+    """The method's config fields: the options, overridden by --set."""
+    router = describe_router(method)
     names = ("updates", "batch", "checkpoint_every", "device")
     training = TrainConfig(**{name: given[name] for name in names if given[name] is not None})
     training = paper_training(training) if given["paper"] else training
-    found: dict[str, Any] = {**TRAINABLE_METHODS[method], "train": training.model_dump(mode="json")}
-    if method == "evomas":
-        found["process_reward"] = given["process_reward"]
-        if given["paper"]:
-            found["head"] = PAPER_HEAD.model_dump(mode="json")
-    elif given["paper"] or given["process_reward"]:
-        raise ConfigError("--paper and --process-reward are EvoMAS's; leave them out or train evomas")
+    found: dict[str, Any] = {**router.config, "train": training.model_dump(mode="json")}
+    for option in ("paper", "process_reward"):
+        if given[option] and option not in router.options:
+            raise ConfigError(f"{to_option(option)} would change nothing in the router of {method}; leave it out")
+    for option, fields in router.options.items():
+        found |= to_plain_json(fields) if given[option] else dict.fromkeys(_find_switches(fields), False)
     for name, value in parse_knobs(given["config"] or []).items():
         known = found.get(name)
         found[name] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
     return found
+
+
+def _find_switches(fields: Mapping[str, Any]) -> list[str]:
+    return [name for name, value in fields.items() if value is True]
 
 
 def _run_and_report(training: OpenTraining, home: str | None) -> None:
@@ -183,7 +184,7 @@ def _run_and_report(training: OpenTraining, home: str | None) -> None:
         out.print(notice)
     out.print(f"run {parts.run}: the router of {parts.method.name} on {training.run.benchmark.name}")
     with print_before_exit(partial(_print_summary, training, home)):
-        trained = run_sync(training.execute(lambda update: _told(update, training.train.updates)))
+        trained = run_sync(training.execute(lambda update: _told(update, training.plan.train.updates)))
         if parts.splits.test:
             output.print_table(build_table(COLUMNS, run_sync(training.tested(trained))))
 

@@ -1,7 +1,7 @@
 """What the outer evolution asks of a method."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from selfwire.core.edits import RefusedRewiring, Rewiring
 from selfwire.core.scope import Scope
@@ -84,6 +84,7 @@ class Solver(Protocol):
         ...
 
 
+@runtime_checkable
 class Method(Solver, Protocol):
     """One published method, wired to models, tools and prompts.
 
@@ -97,6 +98,14 @@ class Method(Solver, Protocol):
             ConfigError: the method's config does not allow it.
         """
         return workflow
+
+    def check_learned(self, workflow: Workflow) -> None:
+        """Check that what a saved workflow has learned can be used, by default nothing.
+
+        Raises:
+            ConfigError, LibraryError: it cannot.
+        """
+        return
 
     async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
         """Put a train question to the team, as a group of samples or, by default, once; raises as `solve`."""

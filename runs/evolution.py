@@ -19,10 +19,8 @@ from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.evolution.config import EvolutionContext
 from selfwire.graphs.evolution.graph import Event, run_evolution
 from selfwire.graphs.evolution.nodes import ELAPSED, EvolutionState
-from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import make_method
-from selfwire.graphs.trained_router.heads import refuse_unusable
 from selfwire.runs.controls import with_random_edits
 from selfwire.runs.folders import CHECKPOINTS, JOURNAL, get_run_folder, get_runs_folder
 from selfwire.runs.lifecycle import RunPlan, make_run_name, note_status, track_status
@@ -235,8 +233,7 @@ def _seed(made: Method, request: EvolveRequest, bench: Benchmark, library: Workf
     what = f"seed team {request.seed_team!r}"
     refuse_other_method(workflow, made.name, what)
     workflow = made.prepare_workflow(workflow)
-    if isinstance(made, Evomas):
-        refuse_unusable(workflow, made.config.routing, made.embedder.name)
+    made.check_learned(workflow)
     refuse_missing_tools(workflow, bench.toolbox, what, f", which {bench.name} lacks; lend other tools")
     return workflow
 

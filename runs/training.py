@@ -4,21 +4,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from selfwire.core.errors import ConfigError
-from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evals.evaluation.table import SystemSummary, summarise_trajectories
-from selfwire.evolvers.trained_router.config import RouterConfig, TrainConfig
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.evolvers.trained_router.weights import ROUTER
-from selfwire.graphs.evomas.method import Evomas
-from selfwire.graphs.hiva.method import Hiva
+from selfwire.graphs.descriptor import RouterPlan, RouterTraining
 from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.method_registry import describe_method, installed_methods
 from selfwire.graphs.rollouts import collect_rollouts, to_rollout_fn
-from selfwire.graphs.trained_router.routing import SAMPLING, list_branches
 from selfwire.graphs.trained_router.training import Training, batch_tasks
 from selfwire.runs.evolution import EvolutionRun, resume_evolution, validate_request
 from selfwire.runs.folders import get_runs_folder
@@ -27,8 +25,6 @@ from selfwire.runs.requests import EvolveRequest
 
 STATE = "router.safetensors"
 """Name of the file, in a run's folder, of the weights after the last update, optimiser and all."""
-TRAINABLE_METHODS = {"evomas": {}, "hiva": {"router": "learned"}}
-"""Methods that a router can be trained for, and the knobs that make it theirs."""
 
 
 @dataclass(frozen=True)
@@ -37,24 +33,20 @@ class OpenTraining:
 
     Attributes:
         run: the opened run that it uses the parts of.
-        config: how the router draws.
-        train: how it is trained.
-        embedder: of states and agents.
+        plan: how the router draws and learns.
         state: file of the weights after the last update.
     """
 
     run: EvolutionRun
-    config: RouterConfig
-    train: TrainConfig
-    embedder: Embedder
+    plan: RouterPlan
     state: Path
 
     @property
     def notices(self) -> tuple[str, ...]:
         """What the user should know, such as batches that are not of the size that was asked for."""
-        wanted, tasks = self.train.batch, len(self.run.parts.splits.train)
-        made = batch_tasks(wanted, self.config.samples, tasks) * self.config.samples
-        why = f"{tasks} train tasks, {self.config.samples} runs of each"
+        wanted, samples, tasks = self.plan.train.batch, self.plan.config.samples, len(self.run.parts.splits.train)
+        made = batch_tasks(wanted, samples, tasks) * samples
+        why = f"{tasks} train tasks, {samples} runs of each"
         smaller = (f"every update learns from {made} episodes, not from {wanted}: there are {why}",)
         return (*self.run.notices, *(smaller if made != wanted else ()))
 
@@ -74,17 +66,17 @@ class OpenTraining:
             seed=parts.config.seed,
             ground=parts.ground,
             play=lambda workflow, question, scope: parts.method.explore(workflow, question, scope=scope),
-            samples=self.config.samples,
+            samples=self.plan.config.samples,
             tasks=parts.splits.train,
-            config=self.config,
-            train=self.train,
-            embedder=self.embedder,
+            config=self.plan.config,
+            train=self.plan.train,
+            embedder=self.plan.embedder,
             state=self.state,
             save=self._save,
         )
         async with track_status(self.run):
             workflow = await training.execute(parts.seed_workflow, on_update, on_episode)
-        await note_status(self.run, "finished", iteration=self.train.updates)
+        await note_status(self.run, "finished", iteration=self.plan.train.updates)
         return workflow
 
     async def tested(self, workflow: Workflow) -> list[SystemSummary]:
@@ -111,10 +103,8 @@ class OpenTraining:
         if untrained != begun:
             yield "as it began", parts.method, begun
         yield "untrained", parts.method, untrained
-        if isinstance(parts.method, Evomas):
-            chance = parts.method.config.replace(adapter="random")
-            model, toolbox, embeds = parts.method.model, parts.method.toolbox, parts.method.embedder
-            yield "random", Evomas(model, toolbox, embeds, chance), untrained
+        if by_chance := describe_router(parts.method.name).by_chance:
+            yield "random", by_chance(parts.method), untrained
 
     async def _save(self, workflow: Workflow, updates: int) -> None:
         parts = self.run.parts
@@ -136,10 +126,9 @@ def start_training(
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
-    if request.method not in TRAINABLE_METHODS:
-        raise ConfigError(f"{request.method} has no router to train; {', '.join(TRAINABLE_METHODS)} have")
+    router = describe_router(request.method)
     plan = validate_request(request, home)
-    _trainable(plan.method, plan.seed)  # before anything is written
+    router.plan(plan.method, plan.seed)  # refuses before anything is written
     name = run or make_run_name("train", request.method, benchmark=request.benchmark)
     with plan.start(name) as opened:
         yield _training(opened, home)
@@ -155,26 +144,19 @@ def resume_training(
 
 
 def _training(opened: EvolutionRun, home: Path | None) -> OpenTraining:
-    config, train, embeds = _trainable(opened.parts.method, opened.parts.seed_workflow)
-    state = get_runs_folder(home) / opened.parts.run / STATE
-    return OpenTraining(replace(opened, command="train"), config, train, embeds, state)
+    method, state = opened.parts.method, get_runs_folder(home) / opened.parts.run / STATE
+    plan = describe_router(method.name).plan(method, opened.parts.seed_workflow)
+    return OpenTraining(replace(opened, command="train"), plan, state)
 
 
-def _trainable(method: Method, seed: Workflow) -> tuple[RouterConfig, TrainConfig, Embedder]:
-    """How the router draws and is trained, and whose vectors it reads.
+def describe_router(method: str) -> RouterTraining[Any]:
+    """How the router of a method is trained.
 
     Raises:
-        ConfigError: no run would ask it.
+        ConfigError: there is no such method, or it has no router.
     """
-    if isinstance(method, Evomas):
-        if method.config.adapter != "learned":
-            raise ConfigError(f"adapter {method.config.adapter} asks no router; leave it at learned to train one")
-        return method.config.routing, method.config.train, method.embedder
-    if not isinstance(method, Hiva) or method.config.router != "learned":
-        raise ConfigError(f"{method.name} is routed by something else here; leave its router at learned to train it")
-    if not list_branches(seed):
-        raise ConfigError(
-            f"no agent of this team has two successors to choose from ({len(seed.topology.nodes)} nodes), so a router "
-            "has nothing to learn; name a team that branches with --workflow, such as one that was evolved"
-        )
-    return RouterConfig(sampling=SAMPLING, transfer=True), method.config.train, method.embedder
+    router = describe_method(method).router
+    if router is None:
+        others = ", ".join(one.name for one in installed_methods() if one.router)
+        raise ConfigError(f"{method} has no router to train; {others} have")
+    return router

@@ -4,7 +4,7 @@ Lu et al., "DyTopo: Dynamic Topology Routing for Multi-Agent Reasoning via Seman
 the paper:
 
     state      S_i = [rho_i; C_task; H_i]                            team.Team.turn            (Eq. 1)
-    output     O_i = <m_pub, m_priv, s_q, s_k> from one call         asks.turn_schema          (Eq. 2)
+    output     O_i = <m_pub, m_priv, s_q, s_k> from one call         schemas.turn_schema       (Eq. 2)
     memory     H_i' = H_i + m_pub,i + Sigma(m_priv,j of providers)   delivery.deliver          (Eq. 3)
     embedding  q_i = Emb(s_q,i), k_i = Emb(s_k,i), one batch         induction.similarities    (Eq. 4)
     relevance  r_ij = cos(q_i, k_j)                                  induction.relevance       (Eq. 5)
@@ -17,20 +17,20 @@ the paper:
     answer     from the last global state                            halting.choose_answer     (Alg. 1)
 
 Departures (a test is named after each):
-    D1   Private messages are read by decreasing r, public ones by the manager in order sigma; the paper says both
-         of private ones (Sec. 3.4, Eq. 3).
-    D2   The private channel is a list of addressed entries, as strict schemas allow no open objects. Over an edge
-         go the entries addressed to the recipient if there are any, else all of them.
+    D1   Workers read private messages by decreasing r, the manager reads public ones in order sigma; the paper says
+         both of private messages (Sec. 3.4, Eq. 3).
+    D2   The private channel is a list of addressed entries, as strict schemas allow no open objects. An edge carries
+         the entries addressed to the recipient if there are any, else all of them.
     D3   A blank or missing query or key has no edge and is never embedded: two blanks have cosine 1.
-    D4   The manager's word is not enough: an answer must exist, and every checker's latest verdict, a field of its
-         reply, must be "pass" on the very answer that stands, given before the round of the verdict.
-    D5   Workers may hold tools: a reply may name calls, whose results reach the worker's own memory at the barrier.
+    D4   The manager's verdict alone does not end a run: an answer must exist, and the latest verdict of every
+         checker, a field of its reply, must be "pass" on the current answer, given before the round of the verdict.
+    D5   Workers may hold tools: a reply may name calls, and their results reach the worker's own memory at the barrier.
          It still speaks once per round.
-    D6   A worker that fails is left out of its round, which goes on and says so; a failed manager leaves the goal.
+    D6   A worker that fails is left out of its round, and the record says so; after a failed manager the goal stays.
     D7   tau is 0.3 for both domains: at 0.4 MiniLM keeps the solution from the verifier (0.312).
-    D8   Memories have a limit; the oldest entries go first, and which ones is recorded.
-    D9   Relevances are rounded to six decimals and clipped to [-1, 1], so that a perfect match does not pass
-         tau = 1 by rounding and ties are the same on every machine.
+    D8   Memories have a limit; the oldest entries are dropped first, and the record lists them.
+    D9   Relevances are rounded to six decimals and clipped to [-1, 1], so that rounding lets no perfect match pass
+         tau = 1 and ties are the same on every machine.
     D10  The random baseline has the edge count of the graph that would have been induced in that round, and K_in.
-    D11  The last round of a run that cannot halt has no manager: nobody would hear its goal.
+    D11  The last round of a run that cannot halt has no manager: nobody would read its goal.
 """

@@ -1,4 +1,4 @@
-"""DyTopo's knobs: how the graph is induced, how rounds are run, and the switches of its baselines."""
+"""Config of DyTopo: how the graph is induced, how rounds are run, and its ablations."""
 
 from typing import Literal
 
@@ -10,11 +10,11 @@ TopologyMode = Literal["semantic", "random", "broadcast", "none"]
 
 
 class DytopoConfig(FrozenModel):
-    """Knobs of DyTopo (Table 7).
+    """Config of DyTopo (Table 7).
 
     Args:
         topology: semantic is the method; random has the edge count and in-degree cap of the graph that would have
-            been induced; broadcast lets everybody hear everybody; none delivers nothing.
+            been induced; broadcast connects all agents; none delivers nothing.
         threshold: tau_edge, in [-1, 1]; an edge needs a relevance above it. Paper: 0.3 for code, 0.4 for
             mathematics. Ours: 0.3 for both, as MiniLM gives 0.312 between solution and verifier.
         providers: K_in, most providers of an agent. Paper and ours: 3.
@@ -24,9 +24,9 @@ class DytopoConfig(FrozenModel):
         temperature: of every call in [0, 2]. Paper and ours: 0.3.
         memory: most characters of an agent's memory; the oldest entries go first. Paper: none. Ours: 12000.
         calls: most tool calls that an agent may ask for in a round. Paper: no tools. Ours: 8.
-        domain: whose team is the seed. Ours: general, which takes any question.
-        search: which settings of tau and K_in `evolve` tries beside the present one: those one step away, or all
-            27 of the grid. Beyond the paper. Ours: near, for the bill.
+        domain: of the initial team. Ours: general, which takes any question.
+        search: settings of tau and K_in that `evolve` tries beside the current one: those one step away, or all 27
+            of the grid. Beyond the paper. Ours: near, to save cost.
     """
 
     topology: TopologyMode = "semantic"

@@ -1,4 +1,4 @@
-"""The barrier: what every worker remembers when the round is over (Sec. 3.2.2, Alg. 1 phase 4)."""
+"""The barrier: every worker's memory after a round (Sec. 3.2.2, Alg. 1 phase 4)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -15,10 +15,10 @@ class Entry(FrozenModel):
     """One entry of a worker's memory H_i.
 
     Args:
-        round: in which it was said.
-        source: who said it; the tool's name for a result.
+        round: of the message or tool call.
+        source: the speaker; the tool's name for a result.
         kind: own (its public message), routed (a private message of another) or tool.
-        text: what was said.
+        text: of the message or result.
     """
 
     round: int = Field(ge=0)
@@ -31,19 +31,19 @@ Memory = tuple[Entry, ...]
 
 
 class DroppedEntry(FrozenModel):
-    """An entry that a full memory let go."""
+    """An entry that was dropped from a full memory."""
 
     worker: Id
     entry: Entry
 
 
 class DeliveryResult(FrozenModel):
-    """What the barrier did.
+    """What the barrier delivered.
 
     Args:
         memories: by worker, for the next round.
         messages: private messages that arrived, by recipient in reading order.
-        dropped: entries that went, oldest first.
+        dropped: entries that were dropped, oldest first.
     """
 
     memories: Mapping[Id, Memory]
@@ -61,11 +61,11 @@ def deliver(
 ) -> DeliveryResult:
     """Equation 3 for all workers: H_i + own public message + routed private ones by decreasing relevance.
 
-    Results of tools stand between the two (D5). A worker that failed said nothing and keeps its memory.
+    Results of tools stand between the two (D5). A worker that failed keeps its memory.
 
     Args:
         memories: before the round, by worker.
-        said: by everybody, in this round.
+        said: turns of all workers in this round.
         graph: G of this round.
         roles: names by which private entries may be addressed, by worker.
         limit: characters of a memory.
@@ -88,7 +88,7 @@ def deliver(
 
 
 def cap_memory(memory: Memory, limit: int) -> tuple[Memory, Memory]:
-    """The newest entries that fit into `limit` characters, and those that went; the newest always stays."""
+    """The newest entries that fit into `limit` characters, and the dropped ones; the newest always stays."""
     size, kept = 0, 0
     for entry in reversed(memory):
         size += len(entry.text)

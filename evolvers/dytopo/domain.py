@@ -8,18 +8,18 @@ from selfwire.core.values import FrozenModel, Id, to_canonical_json
 from selfwire.core.workflow import Workflow
 
 MEMORY = "dytopo"
-"""Name of what a workflow of this method remembers."""
+"""Name of the method, and of its entry in a workflow's memory."""
 
 MANAGER = "Manager"
 """Id of the manager: an agent of the workflow without a node."""
 
 
 class Domain(FrozenModel):
-    """What kind of tasks a team is for.
+    """Kind of tasks that a team solves.
 
     Args:
         name: such as code or math.
-        answerers: agents whose answer is the team's.
+        answerers: agents that give the team's answer.
         checkers: agents whose verdict must be "pass" before a run is complete.
         form: whether the answer is the last code block of an answerer or the text that it gives as answer.
     """
@@ -37,7 +37,7 @@ class Domain(FrozenModel):
 
 
 class TunedSetting(FrozenModel):
-    """What was learned on held-out tasks; None leaves it to the config."""
+    """tau and K_in as fitted to held-out tasks; None leaves one to the config."""
 
     threshold: float | None = Field(default=None, ge=-1, le=1)
     providers: int | None = Field(default=None, ge=1, le=1000)
@@ -47,8 +47,8 @@ class DytopoMemory(FrozenModel):
     """A workflow's memory under the name of the method.
 
     Args:
-        domain: what the team is for.
-        tuned: tau and K_in as fitted to held-out tasks.
+        domain: of the team.
+        tuned: tau and K_in.
     """
 
     domain: Domain
@@ -56,10 +56,10 @@ class DytopoMemory(FrozenModel):
 
     @classmethod
     def of(cls, workflow: Workflow) -> Self:
-        """What the workflow remembers.
+        """The memory of a workflow.
 
         Raises:
-            ValueError: it is no workflow of DyTopo, or its domain names agents that it does not have.
+            ValueError: it is not a workflow of DyTopo, or its domain names agents that it does not have.
         """
         if workflow.method != MEMORY or MEMORY not in workflow.memory:
             raise ValueError(f"workflow {workflow.fingerprint} belongs to {workflow.method!r}, not to {MEMORY!r}")
@@ -72,5 +72,5 @@ class DytopoMemory(FrozenModel):
 
 
 def get_workers(workflow: Workflow) -> tuple[Id, ...]:
-    """The agents that have a node, sorted by id: the agent order of every tie."""
+    """The agents that have a node, sorted by id; this agent order breaks every tie."""
     return tuple(sorted(set(workflow.topology.agents.values())))

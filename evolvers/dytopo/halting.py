@@ -10,23 +10,23 @@ from selfwire.evolvers.dytopo.turns import WorkerTurn
 _BLOCK = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
 Rounds = Sequence[Sequence[WorkerTurn]]
-"""What was said, by round; within a round in order sigma."""
+"""Turns by round; within a round in order sigma."""
 
 
 def choose_answer(domain: Domain, rounds: Rounds) -> str | None:
-    """The last one of the last global state: the last text or code block of an agent that answers; None if none."""
+    """The last text or code block of an answerer, from the newest round that has one; None if there is none."""
     for said in reversed(rounds):
         for one in reversed(said):
-            if one.worker in domain.answerers and (found := _given(domain, one)):
+            if one.worker in domain.answerers and (found := _find_answer(domain, one)):
                 return found
     return None
 
 
 def find_objection(domain: Domain, rounds: Rounds) -> str:
-    """Equation 14's acceptance, checked against what workers really produced: why the run is not complete.
+    """Check Equation 14's acceptance against the workers' turns: why the run is not complete.
 
-    Complete takes an answer, and where the domain has checkers, their "pass" on it: on an answer that stood before
-    the round in which they checked, as nobody reads what is said in the same round.
+    A complete run has an answer and, where the domain has checkers, their "pass" on it. The answer must be older than
+    the round of the check, as no worker reads messages of the same round.
 
     Returns:
         The objection; blank if there is none.
@@ -51,7 +51,7 @@ def find_code_blocks(text: str) -> tuple[str, ...]:
 _FORMS = {"text": "an answer", "code": "code in a fenced block"}
 
 
-def _given(domain: Domain, one: WorkerTurn) -> str:
+def _find_answer(domain: Domain, one: WorkerTurn) -> str:
     if domain.form == "text":
         return one.answer.strip()
     private = "\n".join(note.text for note in one.private)

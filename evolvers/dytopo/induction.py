@@ -1,7 +1,7 @@
-"""The graph of a round, induced from what agents need and offer (Sec. 3.3, 3.4, Alg. 1 phases 2 and 3).
+"""The graph of a round, induced from the needs and offers of agents (Sec. 3.3, 3.4, Alg. 1 phases 2 and 3).
 
 Rows and columns are agents in their fixed order, which breaks all ties. Entry (i, j) of a matrix is about the
-edge j -> i: j provides, i consumes.
+edge j -> i, from provider j to consumer i.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ Scores = npt.NDArray[np.float64]
 Adjacency = npt.NDArray[np.bool_]
 
 DECIMALS = 6
-"""To how many decimals a relevance is rounded, so that machines agree."""
+"""Decimals of a relevance, so that machines agree."""
 
 
 class Descriptors(FrozenModel):
-    """What an agent needs and offers in a round; blank where it said nothing."""
+    """An agent's need and offer in a round; blank where it named none."""
 
     query: str = ""
     key: str = ""
@@ -52,19 +52,19 @@ class RoundGraph(FrozenModel):
     best_rejected: ScoredEdge | None = None
 
     def providers(self, agent: Id) -> tuple[Id, ...]:
-        """Whose messages reach the agent, in the order in which it reads them."""
+        """Agents whose messages reach the agent, in reading order."""
         return tuple(edge.source for edge in self.edges if edge.target == agent)
 
 
 def relevance(queries: npt.ArrayLike, keys: npt.ArrayLike) -> Scores:
     """Equation 5: r_ij = cos(q_i, k_j), of shape (N, N) and in [-1, 1], from (N, d) and (N, d).
 
-    A row without direction (a blank text's) has relevance -inf to everybody: two blanks are no match (D3).
+    A zero row (of a blank text) has relevance -inf to all others: two blanks do not match (D3).
     """
-    normed, known = _unit(queries)
-    offered, given = _unit(keys)
-    scores = np.round(np.clip(normed @ offered.T, -1, 1), DECIMALS)
-    return np.where(known[:, None] & given[None, :], scores, -np.inf)
+    needs, has_need = _normalise(queries)
+    offers, has_offer = _normalise(keys)
+    scores = np.round(np.clip(needs @ offers.T, -1, 1), DECIMALS)
+    return np.where(has_need[:, None] & has_offer[None, :], scores, -np.inf)
 
 
 def adjacency(scores: Scores, *, threshold: float, providers: int) -> Adjacency:
@@ -73,7 +73,7 @@ def adjacency(scores: Scores, *, threshold: float, providers: int) -> Adjacency:
     Args:
         scores: shape (N, N).
         threshold: tau; the comparison is strict.
-        providers: K_in; of equal providers the first ones in agent order are kept.
+        providers: K_in; among equal providers the first ones in agent order stay.
     """
     eligible = _between_agents(scores)
     above = eligible > threshold
@@ -86,7 +86,7 @@ def adjacency(scores: Scores, *, threshold: float, providers: int) -> Adjacency:
 
 
 def find_best_rejected(scores: Scores, edges: Adjacency) -> tuple[int, int] | None:
-    """Provider and consumer of the most relevant pair without an edge; None if no such pair is comparable."""
+    """Provider and consumer of the most relevant pair without an edge; None if no such pair has a relevance."""
     left = np.where(edges, -np.inf, _between_agents(scores))
     if not left.size or np.isneginf(left.max()):
         return None
@@ -113,10 +113,10 @@ def aggregation_order(size: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 def draw_random_edges(
     able: Sequence[int], count: int, providers: int, rng: np.random.Generator
 ) -> list[tuple[int, int]]:
-    """The random baseline: `count` edges among the agents that can talk, at most `providers` into each.
+    """Draw the random baseline: `count` edges among the agents that spoke, at most `providers` into each.
 
     Returns:
-        (provider, consumer) pairs, sorted by consumer; fewer than `count` only if no more are possible.
+        (provider, consumer) pairs, sorted by consumer; fewer than `count` if no more are possible.
     """
     pairs = [(source, target) for target in able for source in able if source != target]
     room, found = dict.fromkeys(able, providers), list[tuple[int, int]]()
@@ -146,7 +146,7 @@ def induce_graph(agents: Sequence[Id], scores: Scores, *, threshold: float, prov
 def make_round_graph(
     agents: Sequence[Id], edges: Sequence[tuple[int, int]], scores: Scores | None = None
 ) -> RoundGraph:
-    """The graph of given edges; without scores they are edges that nothing has induced."""
+    """The graph of given edges; edges of a baseline have no scores."""
     pairs = len(agents) * (len(agents) - 1)
     return RoundGraph(
         edges=tuple(_scored(agents, edge, scores) for edge in edges),
@@ -157,18 +157,18 @@ def make_round_graph(
 
 async def similarities(agents: Sequence[Id], descriptors: Mapping[Id, Descriptors], embedder: Embedder) -> Scores:
     """Equations 4 and 5 for a round: one batch of all texts that are not blank, then relevance; shape (N, N)."""
-    said = [descriptors.get(agent, Descriptors()) for agent in agents]
-    texts = [text.strip() for text in (*(one.query for one in said), *(one.key for one in said))]
-    spoken = [at for at, text in enumerate(texts) if text]
-    if not spoken:
+    named = [descriptors.get(agent, Descriptors()) for agent in agents]
+    texts = [text.strip() for text in (*(one.query for one in named), *(one.key for one in named))]
+    filled = [at for at, text in enumerate(texts) if text]
+    if not filled:
         return np.full((len(agents), len(agents)), -np.inf)
-    embedded = await embedder.embed([texts[at] for at in spoken])
+    embedded = await embedder.embed([texts[at] for at in filled])
     rows = np.zeros((len(texts), embedded.shape[1]))
-    rows[spoken] = embedded
+    rows[filled] = embedded
     return relevance(rows[: len(agents)], rows[len(agents) :])
 
 
-def _unit(rows: npt.ArrayLike) -> tuple[Scores, npt.NDArray[np.bool_]]:
+def _normalise(rows: npt.ArrayLike) -> tuple[Scores, npt.NDArray[np.bool_]]:
     given = np.asarray(rows, dtype=np.float64)
     lengths = np.linalg.norm(given, axis=1)
     return given / np.where(lengths > 0, lengths, 1)[:, None], lengths > 0

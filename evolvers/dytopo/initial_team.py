@@ -1,4 +1,4 @@
-"""Teams to start from: the paper's two domains, one for plain questions, and a user's own."""
+"""Teams to start from: the paper's two domains, one for plain questions, and those of users."""
 
 from collections.abc import Mapping, Sequence
 
@@ -42,7 +42,7 @@ def make_initial_workflow(prompts: Prompts, domain: str = "general", *, tools: S
     Args:
         prompts: with a text per role, such as `code_developer`.
         domain: code, math or general.
-        tools: what every worker holds.
+        tools: that every worker holds.
 
     Raises:
         ValueError: there is no such domain.
@@ -57,18 +57,18 @@ def make_initial_workflow(prompts: Prompts, domain: str = "general", *, tools: S
 
 
 def make_team(agents: Sequence[Agent], domain: Domain, *, manager: str) -> Workflow:
-    """A team of one's own: workers with roles and prompts, and who of them answers and checks.
+    """A team of given workers: who answers, who checks.
 
-    The workflow's topology has the workers as nodes and no edges: these are induced round by round. The manager is
+    The workflow's topology has the workers as nodes and no edges, as edges are induced round by round. The manager is
     an agent without a node.
 
     Args:
-        agents: the workers; none is called Manager.
+        agents: the workers; no id is Manager.
         domain: who answers, who checks, and the form of answers.
         manager: the manager's prompt.
 
     Raises:
-        ValueError: an id occurs twice or is the manager's, or the domain names somebody who is not there.
+        ValueError: an id occurs twice or is the manager's, or the domain names an unknown agent.
     """
     if any(agent.id == MANAGER for agent in agents):
         raise ValueError(f"a worker cannot be called {MANAGER!r}; choose another id")

@@ -1,4 +1,4 @@
-"""One round's graph as the config wants it, and the record of a round."""
+"""A round's graph as the config says, and the record of a round."""
 
 from collections.abc import Sequence
 
@@ -25,16 +25,16 @@ from selfwire.evolvers.dytopo.turns import ManagerTurn, WorkerTurn
 
 
 class Round(FrozenModel):
-    """What happened in a round.
+    """Record of a round.
 
     Args:
         number: t, from 0.
         goal: C_task of the round.
-        said: by everybody, in agent order.
+        said: turns of all workers, in agent order.
         graph: G of the round: edges with scores, sigma, density, best rejected pair.
         messages: private messages that arrived.
-        dropped: memory entries that went.
-        managed: the manager's part; None if it was not asked.
+        dropped: entries that were dropped from memories.
+        managed: the manager's turn; None without one.
     """
 
     number: int = Field(ge=0)
@@ -47,29 +47,29 @@ class Round(FrozenModel):
 
     @property
     def failed(self) -> dict[Id, str]:
-        """Who said nothing, and why."""
+        """Why workers failed, by worker."""
         return {one.worker: one.error for one in self.said if one.error is not None}
 
     @property
     def usage(self) -> Usage:
-        """What the round cost, the manager included."""
+        """Cost of the round, the manager included."""
         workers = sum_usages(one.usage for one in self.said)
         return workers + self.managed.usage if self.managed else workers
 
     @property
     def seconds(self) -> float:
-        """How long the round took at least: its slowest worker, then the manager."""
+        """Least duration of the round: its slowest worker, then the manager."""
         slowest = max((one.usage.seconds for one in self.said), default=0.0)
         return slowest + (self.managed.usage.seconds if self.managed else 0.0)
 
     @property
     def in_order(self) -> tuple[WorkerTurn, ...]:
-        """What was said, in order sigma."""
+        """The turns in order sigma."""
         place = {agent: at for at, agent in enumerate(self.graph.order)}
         return tuple(sorted(self.said, key=lambda one: place.get(one.worker, len(place))))
 
     def to_topology(self, domain: Domain) -> Topology:
-        """The graph of the round as a topology, in which the first of those who answer is entry and sink."""
+        """The graph of the round as a topology; the first answerer is entry and sink."""
         answerer, size = domain.answerers[0], len(self.graph.order)
         return Topology(
             nodes=tuple(Node(id=agent, agent=agent) for agent in self.graph.order),
@@ -92,11 +92,11 @@ async def induce_round_graph(
     """The graph of a round: induced, or a baseline's.
 
     Args:
-        said: by everybody, in agent order.
-        config: which graph is wanted.
+        said: turns of all workers, in agent order.
+        config: says which graph.
         setting: tau and K_in.
         embedder: of needs and offers.
-        scope: place of the round; keys the random baseline.
+        scope: of the round; keys the random baseline.
     """
     agents = [one.worker for one in said]
     able = [at for at, one in enumerate(said) if one.error is None]

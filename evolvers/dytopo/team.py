@@ -29,7 +29,7 @@ _HEAD = re.compile(r"^\[(?=(?:You|From [^\]\n]*|Result of [^\]\n]*), round \d+\]
 
 @dataclass(frozen=True)
 class Team:
-    """Asks the models.
+    """Asks the models for the turns of workers and manager.
 
     Attributes:
         model: plays the roles agent (workers) and meta (manager).
@@ -46,9 +46,9 @@ class Team:
     async def turn(
         self, agent: Agent, question: Question, goal: str, memory: Memory, others: str, domain: Domain, *, scope: Scope
     ) -> WorkerTurn:
-        """Equations 1 and 2: one call over role, goal and memory; then the tools that it asked for (D5).
+        """Equations 1 and 2: one call over role, goal and memory; then the tools that the reply asks for (D5).
 
-        A worker that fails after its retries leaves an error and the round goes on without it (D6).
+        The turn of a worker that fails after its retries is an error; the round goes on without it (D6).
 
         Args:
             agent: the worker.
@@ -57,7 +57,7 @@ class Team:
             memory: H_i.
             others: the team, one line per member.
             domain: whether the worker answers or checks.
-            scope: place of the call; its visit is the round.
+            scope: of the call; its visit is the round.
 
         Raises:
             BudgetError, OutageError: the run must stop.
@@ -68,39 +68,39 @@ class Team:
             checks=agent.id in domain.checkers,
             tools=bool(held),
         )
-        asked = self._asked(agent, question, goal, memory, others, held)
-        heat = self.config.temperature if agent.temperature is None else agent.temperature
+        messages = self._make_messages(agent, question, goal, memory, others, held)
+        temperature = self.config.temperature if agent.temperature is None else agent.temperature
         try:
             turn, usage = await self.model.generate_structured(
-                schema, asked, scope=scope, role="agent", temperature=heat
+                schema, messages, scope=scope, role="agent", temperature=temperature
             )
         except ModelError as error:
             return WorkerTurn(worker=agent.id, round=scope.visit, error=str(error), usage=get_error_cost(error))
-        uses = await self._used(getattr(turn, "calls", ()), held, scope)
-        return _said(agent, turn, uses, usage, scope.visit)
+        uses = await self._run_tools(getattr(turn, "calls", ()), held, scope)
+        return _to_worker_turn(agent, turn, uses, usage, scope.visit)
 
     async def manage(
         self, agent: Agent, question: Question, goal: str, rounds: Rounds, domain: Domain, *, scope: Scope
     ) -> ManagerTurn:
-        """Equations 12 to 14: the verdict over goal and public messages in order sigma, checked against them (D4).
+        """Equations 12 to 14: the verdict on goal and public messages in order sigma, checked against them (D4).
 
-        A manager that fails leaves the goal as it is.
+        The goal stays after a manager that fails.
 
         Raises:
             BudgetError, OutageError: the run must stop.
         """
-        shown = self.prompts.messages(
+        messages = self.prompts.messages(
             "manager",
             prompt=agent.prompt,
-            rule=_rule(domain),
+            rule=_describe_rule(domain),
             task=question.input.strip(),
             goal=goal.strip(),
             trace=render_global_state(rounds[-1]) or "Nobody has said anything.",
         )
-        heat = self.config.temperature if agent.temperature is None else agent.temperature
+        temperature = self.config.temperature if agent.temperature is None else agent.temperature
         try:
             verdict, usage = await self.model.generate_structured(
-                Verdict, shown, scope=scope, role="meta", temperature=heat
+                Verdict, messages, scope=scope, role="meta", temperature=temperature
             )
         except ModelError as error:
             return ManagerTurn(goal=goal, why=str(error), usage=get_error_cost(error))
@@ -115,7 +115,7 @@ class Team:
             usage=usage,
         )
 
-    def _asked(
+    def _make_messages(
         self, agent: Agent, question: Question, goal: str, memory: Memory, others: str, held: Mapping[str, Tool]
     ) -> Sequence[ChatMessage]:
         notes = "".join(f"\n- {note}" for note in agent.memory)
@@ -125,36 +125,38 @@ class Team:
             task=question.input.strip(),
             goal=goal.strip(),
             team=others,
-            tools="\n".join(_tool_line(tool) for tool in held.values()) or "none",
+            tools="\n".join(_describe_tool(tool) for tool in held.values()) or "none",
             memory=render_memory(memory) or "nothing yet",
         )
 
-    async def _used(self, calls: Sequence[Call], held: Mapping[str, Tool], scope: Scope) -> tuple[ToolUse, ...]:
-        return tuple([await self._use(call, at, held, scope) for at, call in enumerate(calls)])
+    async def _run_tools(self, calls: Sequence[Call], held: Mapping[str, Tool], scope: Scope) -> tuple[ToolUse, ...]:
+        return tuple([await self._run_tool(call, at, held, scope) for at, call in enumerate(calls)])
 
-    async def _use(self, call: Call, at: int, held: Mapping[str, Tool], scope: Scope) -> ToolUse:
+    async def _run_tool(self, call: Call, at: int, held: Mapping[str, Tool], scope: Scope) -> ToolUse:
         arguments: Any = call.arguments
         try:
             if at >= self.config.calls:
                 raise ToolError(f"more than {self.config.calls} calls in one round; ask again in the next")
             if call.tool not in held:
                 raise ToolError(f"there is no tool {call.tool!r}; your tools are {', '.join(held)}")
-            arguments = _arguments(call)
+            arguments = _parse_arguments(call)
             result = await held[call.tool].run(arguments, scope=scope.at(node=f"{scope.node}#{at}"))
-        except ToolError as complaint:
-            return ToolUse(name=_name(call), arguments=arguments, result=f"error: {complaint}", error=True)
+        except ToolError as error:
+            return ToolUse(name=_to_tool_id(call), arguments=arguments, result=f"error: {error}", error=True)
         return ToolUse(name=call.tool, arguments=arguments, result=result)
 
 
 def render_memory(memory: Memory) -> str:
     """A memory as its owner reads it, oldest first."""
     shown = {"own": "You, round {0}", "routed": "From {1}, round {0}", "tool": "Result of {1}, round {0}"}
-    return "\n\n".join(f"[{shown[one.kind].format(one.round, one.source)}]\n{_unheaded(one.text)}" for one in memory)
+    return "\n\n".join(
+        f"[{shown[one.kind].format(one.round, one.source)}]\n{_escape_heads(one.text)}" for one in memory
+    )
 
 
 def render_global_state(said: Sequence[WorkerTurn]) -> str:
-    """Equation 12: public messages in the order given, with answers and verdicts; who failed is said."""
-    return "\n\n".join(f"[{one.worker}]\n{_public(one)}" for one in said)
+    """Equation 12: public messages in the given order, with answers, verdicts and failures."""
+    return "\n\n".join(f"[{one.worker}]\n{_render_public(one)}" for one in said)
 
 
 def render_roster(agents: Sequence[Agent]) -> str:
@@ -162,12 +164,12 @@ def render_roster(agents: Sequence[Agent]) -> str:
     return "\n".join(f"{agent.id}: {agent.role}" for agent in agents)
 
 
-def _unheaded(text: str) -> str:
-    """A text in which no line passes for the head of another entry."""
+def _escape_heads(text: str) -> str:
+    """The text without lines that could be taken for the head of another entry."""
     return _HEAD.sub("(", text)
 
 
-def _public(one: WorkerTurn) -> str:
+def _render_public(one: WorkerTurn) -> str:
     if one.error is not None:
         return "(failed in this round and said nothing)"
     lines = [one.public.strip()]
@@ -176,7 +178,7 @@ def _public(one: WorkerTurn) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _said(agent: Agent, turn: Turn, uses: Sequence[ToolUse], usage: Usage, visit: int) -> WorkerTurn:
+def _to_worker_turn(agent: Agent, turn: Turn, uses: Sequence[ToolUse], usage: Usage, visit: int) -> WorkerTurn:
     return WorkerTurn(
         worker=agent.id,
         round=visit,
@@ -190,21 +192,21 @@ def _said(agent: Agent, turn: Turn, uses: Sequence[ToolUse], usage: Usage, visit
     )
 
 
-def _rule(domain: Domain) -> str:
+def _describe_rule(domain: Domain) -> str:
     wanted = "code" if domain.form == "code" else "an answer"
     check = f" and {' and '.join(domain.checkers)} passed it" if domain.checkers else ""
     return f"{' or '.join(domain.answerers)} has given {wanted}{check}"
 
 
-def _tool_line(tool: Tool) -> str:
+def _describe_tool(tool: Tool) -> str:
     spec = tool.spec
     inputs = json.dumps(spec.parameters.get("properties", {}), ensure_ascii=False)
     return f"{spec.name}: {spec.description} Input: {inputs}"
 
 
-def _arguments(call: Call) -> dict[str, Any]:
+def _parse_arguments(call: Call) -> dict[str, Any]:
     try:
-        found = json.loads(call.arguments or "{}", parse_constant=_refused)
+        found = json.loads(call.arguments or "{}", parse_constant=_refuse_constant)
     except ValueError as error:
         raise ToolError(f"arguments are not JSON ({error}): {call.arguments!r}") from None
     if not isinstance(found, dict):
@@ -212,10 +214,10 @@ def _arguments(call: Call) -> dict[str, Any]:
     return found
 
 
-def _refused(constant: str) -> None:
+def _refuse_constant(constant: str) -> None:
     raise ValueError(f"{constant} is no number of JSON")
 
 
-def _name(call: Call) -> str:
+def _to_tool_id(call: Call) -> str:
     name = re.sub(r"[^A-Za-z0-9_-]", "-", call.tool).lstrip("-_")[:64]
     return name or "unknown"

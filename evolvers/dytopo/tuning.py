@@ -1,4 +1,4 @@
-"""Beyond the paper: tau and K_in fitted to held-out tasks (Table 3 shows that the best tau depends on the tasks).
+"""Beyond the paper: fits tau and K_in to held-out tasks, as the best tau depends on the tasks (Table 3).
 
 Nothing else is learned, so train tasks are held out too; the gate then compares the chosen setting on fresh ones.
 """
@@ -30,12 +30,12 @@ class Setting(FrozenModel):
 
 
 class Trial(FrozenModel):
-    """What a setting came to on held-out tasks.
+    """Result of a setting on held-out tasks.
 
     Args:
         setting: tau and K_in.
         scores: per task, in [0, 1]; the same tasks in every trial. None: the run ended as an error.
-        tokens: of all runs together.
+        tokens: of all runs.
     """
 
     setting: Setting
@@ -44,7 +44,7 @@ class Trial(FrozenModel):
 
 
 def get_current_setting(workflow: Workflow, config: DytopoConfig) -> Setting:
-    """The setting that a workflow runs with: what was tuned, else the config's."""
+    """The setting that a workflow runs with: the tuned one, else the config's."""
     tuned = DytopoMemory.of(workflow).tuned
     return Setting(
         threshold=config.threshold if tuned.threshold is None else tuned.threshold,
@@ -68,7 +68,7 @@ def find_neighbours(now: Setting) -> tuple[Setting, ...]:
 def choose_best(trials: Sequence[Trial], now: Setting) -> Setting:
     """The setting with the highest mean score over the tasks that ended without an error in every trial.
 
-    Among equal scores the present setting stays; else fewer tokens decide, then the higher tau, then the lower K_in.
+    Among equal scores the current setting stays; else fewer tokens decide, then the higher tau, then the lower K_in.
 
     Raises:
         ValueError: there are no trials, or they are not about the same tasks.
@@ -88,6 +88,6 @@ def choose_best(trials: Sequence[Trial], now: Setting) -> Setting:
 
 
 def with_setting(workflow: Workflow, setting: Setting) -> Workflow:
-    """The workflow with a setting of its own; the config's no longer counts for it."""
+    """The workflow with a tuned setting, which overrides the config's."""
     tuned = TunedSetting(threshold=setting.threshold, providers=setting.providers)
     return workflow.with_memory(**{MEMORY: DytopoMemory.of(workflow).replace(tuned=tuned).model_dump(mode="json")})

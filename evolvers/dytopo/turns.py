@@ -1,4 +1,4 @@
-"""What a worker said in a round, and what the manager made of it, as values."""
+"""Turns of workers and of the manager in a round, as values."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from selfwire.evolvers.dytopo.induction import Descriptors
 
 
 class Private(FrozenModel):
-    """One entry of the private channel; `to` is a role or an agent, blank for whoever is connected."""
+    """One entry of the private channel; `to` is a role or an agent, blank for all recipients."""
 
     to: str = ""
     text: str
@@ -21,14 +21,14 @@ class WorkerTurn(FrozenModel):
     Args:
         worker: its id.
         round: t, from 0.
-        public: m_pub, what the manager reads.
-        private: m_priv, what travels along edges.
-        descriptors: what it needs and offers.
-        answer: the final answer, if it gave one.
+        public: m_pub, for the manager.
+        private: m_priv, for recipients along edges.
+        descriptors: need and offer.
+        answer: the final answer; blank without one.
         verdict: pass, fail or open, if it checks solutions; else blank.
         tools: its tool uses.
-        error: why it said nothing, if it failed.
-        usage: what the call cost.
+        error: why it failed; None if it did not.
+        usage: cost of the call.
     """
 
     worker: Id
@@ -43,10 +43,10 @@ class WorkerTurn(FrozenModel):
     usage: Usage = Usage()
 
     def message_to(self, recipient: Id, role: str = "") -> str:
-        """m_priv as it arrives: the recipient's own entries if there are any, else all of them (D2)."""
+        """m_priv as it arrives: the entries to the recipient if there are any, else all of them (D2)."""
         names = {recipient.casefold(), role.casefold()} - {""}
         own = [note.text for note in self.private if note.to.strip().casefold() in names]
-        return "\n".join(own or [_addressed(note) for note in self.private]).strip()
+        return "\n".join(own or [_format_note(note) for note in self.private]).strip()
 
 
 class ManagerTurn(FrozenModel):
@@ -55,10 +55,10 @@ class ManagerTurn(FrozenModel):
     Args:
         complete: y, as it takes effect.
         goal: of the next round.
-        claimed: whether the manager said that the task is complete.
-        why: why the claim was not believed, or why the manager said nothing.
-        public: its account of where the team stands.
-        usage: what the call cost.
+        claimed: whether the manager called the task complete.
+        why: why the claim was rejected, or why the manager failed.
+        public: its account of the team's progress.
+        usage: cost of the call.
     """
 
     complete: bool = False
@@ -69,5 +69,5 @@ class ManagerTurn(FrozenModel):
     usage: Usage = Usage()
 
 
-def _addressed(note: Private) -> str:
+def _format_note(note: Private) -> str:
     return f"(to {note.to.strip()}) {note.text}" if note.to.strip() else note.text

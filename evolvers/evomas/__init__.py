@@ -1,14 +1,14 @@
-"""EvoMAS: a trained router builds a workflow of layers anew at every stage of a task.
+"""EvoMAS: a trained router builds a new workflow of layers at every stage of a task.
 
 Xu et al., "EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems". In the order of the paper:
 
-    s_t         objective, plan, artifacts, verdict, history; compact rows and    state.TaskState       (Sec. 3.1, B.3)
-                full text of it
+    s_t         objective, plan, artifacts, verdict, history; as compact rows     state.TaskState       (Sec. 3.1, B.3)
+                and as full text
     plan        a model's, made valid by a pure function                      planner.make_plan     (B.1, C.1)
     e_t         verdict, confidence, feedback from a binary reward            evaluator.evaluate    (Eq. 20, B.2)
     mu          the next state, deterministic                                 updater.update_state  (Eq. 7, B.3)
     P           pool-4 and pool-7                                             pool.make_initial_workflow (C.4, Table 4)
-    pi_wf       layers of agents of the pool, drawn by the trained router     evolvers.trained_router (Eq. 1, 3, 8-16, 21-29)
+    pi_wf       layers of agents of the pool, drawn by the trained router     evolvers.trained_router (Sec. 3.2, 3.3)
 
 Departures of the trained part are D1 to D10 in `evolvers.trained_router`. Departures of the task state and the graph
 (a test is named after each):

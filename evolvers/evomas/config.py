@@ -9,28 +9,29 @@ from selfwire.evolvers.trained_router.config import HeadConfig, RouterConfig, Sa
 
 
 class EvomasConfig(FrozenModel):
-    """Knobs of a run, and the ablations (Sec. 4).
+    """Config of a run, ablations included (Sec. 4).
 
     Args:
         adapter: learned is the head with the workflow's weights; frozen is the head as it starts, never trained;
             random draws by the same rule from a uniform p; fixed runs `plan` at every stage.
-        plan: the layers of `make_fixed_router`, by agent id.
+        plan: layers of the adapter fixed, by agent id; the initial topology's if empty.
         task_state: off is "no task state": plan, evaluation and history are not carried from stage to stage.
-        pool: agents of the seed: 4 or 7 (Table 4).
+        pool: number of agents in the initial pool: 4 or 7 (Table 4).
         stages: T, most stages of a task. Paper and ours: 6.
-        refinements: how often a subtask is tried again before it has failed. Paper: unstated. Ours: 2.
+        refinements: most further tries of a subtask before it fails. Paper: unstated. Ours: 2.
         samples: episodes per train question. Paper: unstated. Ours: 4.
-        verify: whether the evaluator has the outcome's claims looked up with the agents' tools before it judges.
-            Paper: on. Ours: off, for the bill.
+        verify: whether an outcome's claims are looked up with the agents' tools before the judgement. Paper: on.
+            Ours: off, to save cost.
         process_reward: whether the evaluator's rewards are part of the return (Sec. 4.4). Paper and ours: off.
         temperature: of every call in [0, 2]. Paper: unstated. Ours: 0.3.
-        transfer: whether weights may route another pool than they were trained for; one that has only grown is none.
-        sampling: how layers are drawn; left at its defaults, as saved weights were trained.
-        head: what the head is, where it is not given by saved weights.
-        train: how `evolve` trains it.
+        transfer: whether weights may route another pool than the one of their training; a pool that has only grown
+            is the same.
+        sampling: how layers are drawn; at its defaults, the sampling of saved weights counts.
+        head: of a router without saved weights.
+        train: how `evolve` trains the head.
 
     Raises:
-        ValueError: there is a plan that nobody would run.
+        ValueError: there is a plan for another adapter than fixed.
     """
 
     adapter: Literal["learned", "random", "frozen", "fixed"] = "learned"
@@ -56,7 +57,7 @@ class EvomasConfig(FrozenModel):
 
     @property
     def routing(self) -> RouterConfig:
-        """What training the router has to know of the runs."""
+        """The part of the config that training the router depends on."""
         return RouterConfig(
             learned=self.adapter == "learned",
             sampling=self.sampling,

@@ -1,4 +1,4 @@
-"""The Evaluator: whether the active subtask is done (App. B.2, C.2), and the last answer where none succeeded."""
+"""The Evaluator judges the active subtask (App. B.2, C.2); one synthesis answers where no subtask succeeded."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ NO_OUTCOME = "Nobody of the workflow answered"
 
 
 class AssessmentResult(NamedTuple):
-    """An assessment, what it cost, and whether it is only the fallback."""
+    """An assessment, its cost, and whether it is only the fallback."""
 
     assessment: Assessment
     usage: Usage
@@ -26,16 +26,16 @@ class AssessmentResult(NamedTuple):
 async def evaluate(
     state: TaskState, outcome: str, coach: PromptedModel, *, checks: str = "", scope: Scope
 ) -> AssessmentResult:
-    """e_t: verdict, confidence and feedback on the active subtask.
+    """Give e_t: verdict, confidence and feedback on the active subtask.
 
-    Without a valid reply the subtask is sent back (a reward of 0 that may be refined): nothing is passed unseen.
+    Without a valid reply the subtask is sent back (a reward of 0 that may be refined): nothing passes unjudged.
 
     Args:
         state: before the update, with an active subtask.
-        outcome: what the workflow came to.
+        outcome: of the workflow.
         coach: asks the judge.
-        checks: what was looked up to verify the outcome; "" if nothing.
-        scope: place of the stage.
+        checks: results of looking up the outcome's claims; "" without any.
+        scope: of the stage.
     """
     goal = state.current.goal if state.current else state.objective
     reply, usage = await coach.ask_or(
@@ -56,33 +56,33 @@ async def evaluate(
 
 
 def to_assessment(reply: Assessed) -> Assessment:
-    """The paper's verdict out of a binary reward: anything below 1 is a partial success, and so none."""
-    told = shorten(reply.feedback.strip(), FEEDBACK_LENGTH)
+    """The paper's verdict from a binary reward; a partial success, below 1, is no success."""
+    feedback = shorten(reply.feedback.strip(), FEEDBACK_LENGTH)
     if reply.reward >= 1:
-        return Assessment(verdict="success", confidence=reply.confidence, feedback=told)
-    return Assessment(verdict="refine" if reply.refine else "fail", confidence=reply.confidence, feedback=told)
+        return Assessment(verdict="success", confidence=reply.confidence, feedback=feedback)
+    return Assessment(verdict="refine" if reply.refine else "fail", confidence=reply.confidence, feedback=feedback)
 
 
 def make_no_outcome_assessment(why: str) -> Assessment:
-    """What is said of a stage without an outcome: it may be tried again."""
+    """The assessment of a stage without an outcome: it may be tried again."""
     return Assessment(verdict="refine", feedback=shorten(f"{NO_OUTCOME}: {why}", FEEDBACK_LENGTH))
 
 
 async def compose_last_answer(
     state: TaskState, attempts: Sequence[str], coach: PromptedModel, *, scope: Scope
 ) -> tuple[str, Usage]:
-    """The answer of a run in which no subtask succeeded, put together once out of what was tried.
+    """The answer of a run in which no subtask succeeded: one synthesis of the attempts.
 
-    Without a valid reply, or a call that is left to the task, it is the last attempt as it stands.
+    Without a valid reply, or where the task's calls are used up, it is the last attempt as it is.
 
     Args:
         state: at the end.
-        attempts: what the stages came to, oldest first; at least one.
+        attempts: outcomes of stages, oldest first; at least one.
         coach: asks the model.
-        scope: place of the run.
+        scope: of the run.
     """
     share = 2 * ARTIFACT_LENGTH // len(attempts)
-    shown = [shorten(text, share) for text in attempts]
+    parts = [shorten(text, share) for text in attempts]
     try:
         reply, usage = await coach.ask_or(
             None,
@@ -91,7 +91,7 @@ async def compose_last_answer(
             scope=scope.at(node="synthesis"),
             task=state.objective,
             state=format_state(state),
-            attempts="\n\n".join(f"[attempt {n}]\n{text}" for n, text in enumerate(shown, 1)),
+            attempts="\n\n".join(f"[attempt {n}]\n{text}" for n, text in enumerate(parts, 1)),
         )
     except TaskBudgetError:
         return attempts[-1], Usage()

@@ -1,7 +1,7 @@
-"""The Planner: a model proposes the plan, and a pure function makes a valid task state of whatever it says (App. B.1).
+"""The Planner: a model proposes the plan, and a pure function makes a valid task state of any reply (App. B.1).
 
-What it may do is bounded here, as its reply is untrusted: it adds, drops, rewords and reorders pending subtasks and
-may give one up. It completes none (the evaluator alone does), revives none that has failed, and loses no artifact.
+The reply is untrusted, so its effects are bounded: it adds, drops, rewords and reorders pending subtasks and may give
+one up. It completes none (only the evaluator does), revives none that has failed, and loses no artifact.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ from selfwire.evolvers.trace_text import shorten
 
 
 class PlanResult(NamedTuple):
-    """The state with its new plan, what asking cost, and whether the planner's reply could not be used."""
+    """The state with its new plan, the cost, and whether it is only the fallback."""
 
     state: TaskState
     usage: Usage
@@ -34,17 +34,17 @@ class PlanResult(NamedTuple):
 async def make_plan(
     state: TaskState, outcome: str, coach: PromptedModel, *, tools: str, agents: str, scope: Scope
 ) -> PlanResult:
-    """Ask the planner for an updated plan; without a valid reply the plan goes on as it is (`advance_plan`).
+    """Ask the planner for an updated plan; without a valid reply `advance_plan` keeps the plan.
 
     Args:
         state: after the last stage.
-        outcome: what the last stage came to; "" before the first one.
+        outcome: of the last stage; "" before the first one.
         coach: asks the model.
-        tools, agents: what there is to work with, one line each.
-        scope: place of the stage.
+        tools, agents: of the pool, one line each.
+        scope: of the stage.
     """
-    told = state.assessment
-    assessment = f"{told.verdict} (confidence {told.confidence:.2f}): {told.feedback}" if told else "(nothing yet)"
+    last = state.assessment
+    assessment = f"{last.verdict} (confidence {last.confidence:.2f}): {last.feedback}" if last else "(nothing yet)"
     if state.replan:
         assessment += "\nThe subtask has failed for good; plan another way."
     reply, usage = await coach.ask_or(
@@ -65,35 +65,35 @@ async def make_plan(
 
 
 def apply_plan(state: TaskState, reply: Plan) -> TaskState:
-    """The state with the plan of a reply, as far as it is legal; any reply leaves a valid state."""
-    if not any(_goal(one.goal) or one.id.strip() for one in reply.subtasks):
+    """The state with the legal part of a reply's plan; any reply gives a valid state."""
+    if not any(_clean_goal(one.goal) or one.id.strip() for one in reply.subtasks):
         return advance_plan(state)
     by_id, by_goal = {one.id: one for one in state.subtasks}, {one.goal.lower(): one for one in state.subtasks}
     over = [one for one in state.subtasks if one.status != "pending"]
     pending: list[Subtask] = []
     for item in reply.subtasks:
-        known = by_id.get(item.id.strip()) or by_goal.get(_goal(item.goal).lower())
-        made = _revised(known, item) if known else _added(item, state, pending)
+        known = by_id.get(item.id.strip()) or by_goal.get(_clean_goal(item.goal).lower())
+        made = _revise(known, item) if known else _add(item, state, pending)
         if made is None or made.id in {one.id for one in (*over, *pending)}:
             continue
         (over if made.status == "failed" else pending).append(made)
-    kept = _bounded(over, pending)
-    told = {"summary": _told(reply.summary), "hint": _told(reply.hint)}
+    kept = _bound(over, pending)
+    texts = {"summary": _clean_text(reply.summary), "hint": _clean_text(reply.hint)}
     return _activate_subtask(
-        state.replace(subtasks=kept, active=None, replan=False, **told), wanted=reply.active, had=state
+        state.replace(subtasks=kept, active=None, replan=False, **texts), wanted=reply.active, had=state
     )
 
 
 def advance_plan(state: TaskState) -> TaskState:
-    """The state where the planner says nothing of use: the next pending subtask, else the whole task as one."""
+    """The state after a useless reply: the next pending subtask is active, else the whole task as one."""
     return _activate_subtask(state.replace(replan=False), wanted="", had=state)
 
 
 def plan_single_subtask(state: TaskState) -> TaskState:
-    """The state of a run that does not plan: the task is its only subtask, whatever became of it before."""
+    """The state of a run without plans: the task is its only subtask, whatever its earlier outcomes."""
     return TaskState(
         objective=state.objective,
-        subtasks=(Subtask(id="s1", goal=_goal(state.objective) or "Do the task."),),
+        subtasks=(Subtask(id="s1", goal=_clean_goal(state.objective) or "Do the task."),),
         active="s1",
     )
 
@@ -104,31 +104,31 @@ def _activate_subtask(state: TaskState, *, wanted: str, had: TaskState) -> TaskS
     if not pending:
         if state.completed and not had.replan:
             return state.replace(active=None)
-        whole = Subtask(id=fresh_id(had, state.subtasks), goal=_goal(state.objective) or "Do the task.")
+        whole = Subtask(id=fresh_id(had, state.subtasks), goal=_clean_goal(state.objective) or "Do the task.")
         over = [one for one in state.subtasks if one.status != "pending"]
-        return state.replace(subtasks=_bounded(over, [whole]), active=whole.id)
+        return state.replace(subtasks=_bound(over, [whole]), active=whole.id)
     ids, goals = [one.id for one in pending], {one.goal.lower(): one.id for one in pending}
-    found = wanted.strip() if wanted.strip() in ids else goals.get(_goal(wanted).lower())
+    found = wanted.strip() if wanted.strip() in ids else goals.get(_clean_goal(wanted).lower())
     return state.replace(active=found or (had.active if had.active in ids else ids[0]))
 
 
-def _revised(known: Subtask, item: PlannedSubtask) -> Subtask | None:
+def _revise(known: Subtask, item: PlannedSubtask) -> Subtask | None:
     if known.status != "pending":
-        return None  # what is over stays as it is, and is kept anyway
+        return None  # a finished subtask stays as it is
     if item.status == "FAILED":
         return known.replace(status="failed", trouble=known.trouble or "The planner gave it up.")
-    return known.replace(goal=_goal(item.goal) or known.goal)
+    return known.replace(goal=_clean_goal(item.goal) or known.goal)
 
 
-def _added(item: PlannedSubtask, state: TaskState, pending: list[Subtask]) -> Subtask | None:
-    goal = _goal(item.goal)
+def _add(item: PlannedSubtask, state: TaskState, pending: list[Subtask]) -> Subtask | None:
+    goal = _clean_goal(item.goal)
     if not goal or item.status in ("DONE", "FAILED"):
-        return None  # nothing was run for it, so it can neither be done nor have failed
+        return None  # a subtask that never ran is neither done nor failed
     return Subtask(id=fresh_id(state, pending), goal=goal)
 
 
-def _bounded(over: list[Subtask], pending: list[Subtask]) -> tuple[Subtask, ...]:
-    """At most `SUBTASKS`: failed ones go first, oldest first, then pending ones from the end; artifacts last of all."""
+def _bound(over: list[Subtask], pending: list[Subtask]) -> tuple[Subtask, ...]:
+    """At most `SUBTASKS`: drops failed ones first, oldest first, then the last pending ones, and artifacts last."""
     failed, completed = _split(over)
     pending = pending[: max(1, SUBTASKS - len(completed))]
     room = SUBTASKS - len(pending)
@@ -145,9 +145,9 @@ def _split(over: Iterable[Subtask]) -> tuple[list[Subtask], list[Subtask]]:
     return failed, completed
 
 
-def _goal(text: str) -> str:
+def _clean_goal(text: str) -> str:
     return shorten(" ".join(text.split()), GOAL_LENGTH)
 
 
-def _told(text: str) -> str:
+def _clean_text(text: str) -> str:
     return shorten(text.strip(), FEEDBACK_LENGTH)

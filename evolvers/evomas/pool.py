@@ -1,4 +1,4 @@
-"""The candidate agents: pool-4 and pool-7 (App. C.4, Table 4), and the workflow that an evolution starts from."""
+"""The candidate agents, pool-4 and pool-7 (App. C.4, Table 4), as an initial workflow."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -33,16 +33,16 @@ KINDS = {
     EARLY_EXIT: "signal",
     "ensemble": "ensemble",
 }
-"""What sort of agent acts, where it is no plain worker."""
+"""Kinds of agents that are no plain workers."""
 
 FIXED = ("io", "web_search", "ensemble")
-"""The paper's fixed workflow for GAIA (Sec. 4.3), and what is drawn of a workflow that has its layers chosen."""
+"""The paper's fixed workflow for GAIA (Sec. 4.3); drawings show it as the pool's topology."""
 
 _BROWSES = re.compile(r"brows|page|visit|open|fetch|url|navigat", re.IGNORECASE)
 
 
 def find_browsing_tools(tools: Iterable[str]) -> tuple[str, ...]:
-    """Those of the tools that open pages, by their names."""
+    """The tools that open pages, by their names."""
     return tuple(tool for tool in tools if _BROWSES.search(tool))
 
 
@@ -53,7 +53,7 @@ def make_initial_workflow(
 
     Args:
         prompts: with a text per agent.
-        tools: what there is to hold; the searcher takes what does not open pages, the browser everything.
+        tools: for searcher and browser; the searcher holds those that open no pages.
         pages: tools for the browser alone.
         config: says which pool.
     """

@@ -1,4 +1,4 @@
-"""A stage as it is recorded, which layers of it are run, and what of a run is left for training."""
+"""A stage's record, the layers that run, the end of a run, and the episode that training learns from."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
@@ -12,7 +12,7 @@ from selfwire.evolvers.evomas.state import Assessment, TaskState
 from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow
 
 Stop = Literal["done", "early_exit", "stages", "failure"]
-"""Nothing is left to do; Early-exit was drawn; T stages are over; the planner or the evaluator failed."""
+"""No subtask is left; Early-exit was drawn; T stages are over; the planner or the evaluator failed."""
 
 
 class Stage(FrozenModel):
@@ -20,18 +20,18 @@ class Stage(FrozenModel):
 
     Args:
         number: t, from 0.
-        goal: the active subtask's.
-        rows: what the router saw.
+        goal: of the active subtask.
+        rows: input of the router.
         agents: ids of the pool, in its order.
-        layered: what was drawn.
-        outcome: what the workflow came to; None where nobody answered.
-        error: why nobody answered.
-        assessment: what the evaluator said, or what stands for it.
-        fell_back: who gave no valid reply, so that a safe default took its place.
-        changes: what the update did to the plan, see `change`.
+        layered: the drawn layers.
+        outcome: of the workflow; None without an answer.
+        error: why there is no outcome.
+        assessment: the evaluator's, or its safe default.
+        fell_back: planner or evaluator, where a safe default replaces an invalid reply.
+        changes: of the plan, see `describe_change`.
         state: after the update.
-        fault: why the run ended with this stage: how the planner or the evaluator failed; None if neither did.
-        usage: what the stage cost, plan and evaluation included.
+        fault: failure of the planner or the evaluator that ended the run; None if neither failed.
+        usage: cost of the stage, plan and evaluation included.
     """
 
     number: int = Field(ge=0)
@@ -67,7 +67,7 @@ class RunnablePart(NamedTuple):
 
 
 def get_runnable_part(layered: LayeredWorkflow) -> RunnablePart:
-    """What is run of a workflow: its layers up to the one with Early-exit, which itself does nothing (Alg. 1)."""
+    """The layers up to the one with Early-exit, which itself does nothing (Alg. 1)."""
     kept: list[tuple[Id, ...]] = []
     for layer in layered.layers:
         working = tuple(agent for agent in layer if agent != EARLY_EXIT)
@@ -78,7 +78,7 @@ def get_runnable_part(layered: LayeredWorkflow) -> RunnablePart:
 
 
 def find_masked_agents(state: TaskState, pool: Iterable[Id]) -> frozenset[Id]:
-    """Who must not be drawn: Early-exit, until a subtask is completed; never a whole pool."""
+    """Agents that must not be drawn: Early-exit until a subtask is completed, unless the pool has no other agent."""
     others = set(pool) - {EARLY_EXIT}
     return frozenset() if state.completed or not others else frozenset({EARLY_EXIT}) & set(pool)
 
@@ -113,7 +113,7 @@ def to_episode(stages: Sequence[Stage]) -> Episode | None:
 
 
 def describe_change(before: TaskState, after: TaskState) -> tuple[str, ...]:
-    """What a stage changed in the plan, one line per subtask that was passed, sent back or has failed."""
+    """Changes of the plan in a stage: one line per subtask that passed, was sent back or failed."""
     had = {one.id: one for one in before.subtasks}
     lines = []
     for one in after.subtasks:

@@ -1,4 +1,4 @@
-"""The task state: what has been planned, done and judged so far, as router and agents see it (Sec. 3.1, App. B.3)."""
+"""The task state: plan, results and judgements so far, as router and agents read them (Sec. 3.1, App. B.3)."""
 
 from collections.abc import Iterable
 from typing import Literal, Self
@@ -12,14 +12,14 @@ Status = Literal["pending", "completed", "failed"]
 Verdict = Literal["success", "fail", "refine"]
 
 SUBTASKS = 12
-"""Most subtasks of a plan, those that are over included."""
+"""Most subtasks of a plan, finished ones included."""
 GOAL_LENGTH = 500
 ARTIFACT_LENGTH = 6_000
 ARTIFACTS_LENGTH = 12_000
-"""Characters that all artifacts of a state share where it is told in full."""
+"""Characters that all artifacts share in the full text of a state."""
 FEEDBACK_LENGTH = 1_000
 HISTORY = 12
-"""Stages that the history keeps; the oldest go first."""
+"""Most stages of a history; the oldest are dropped first."""
 ROW_LENGTH = 600
 ROW_ARTIFACT_LENGTH = 80
 
@@ -28,12 +28,12 @@ class Subtask(FrozenModel):
     """One step of the plan, u_h (Eq. 18, 19).
 
     Args:
-        id: its name in the plan.
-        goal: what is to be done.
+        id: in the plan.
+        goal: of the step.
         status: sigma(u_h).
-        artifact: what came of it, once it is completed.
+        artifact: its result, once it is completed.
         refinements: how often it was sent back.
-        trouble: why it was sent back or has failed; "" if it never was.
+        trouble: why it was sent back or failed; "" if neither.
     """
 
     id: Id
@@ -50,7 +50,7 @@ class Assessment(FrozenModel):
     Args:
         verdict: on the active subtask.
         confidence: c_t in [0, 1].
-        feedback: what was found wrong, what is missing.
+        feedback: faults and gaps.
     """
 
     verdict: Verdict
@@ -67,9 +67,9 @@ class HistoryEntry(FrozenModel):
     """One stage as the history keeps it.
 
     Args:
-        subtask: id of the subtask that it worked on.
-        layers: the agents that were chosen.
-        verdict: what became of it.
+        subtask: id of the active subtask.
+        layers: the drawn agents.
+        verdict: on the subtask.
     """
 
     subtask: Id
@@ -87,12 +87,12 @@ class TaskState(FrozenModel):
     Args:
         objective: the whole task.
         subtasks: the plan, in order.
-        active: id of the subtask that is worked on; None before the first plan and when all are over.
+        active: id of the current subtask; None before the first plan and after the last subtask.
         assessment: of the last stage; None before the first one.
         history: the stages so far, oldest first.
-        summary: what the completed subtasks have brought, in the planner's words.
-        hint: what the next stage may need.
-        replan: whether a subtask has failed since the last plan.
+        summary: the planner's, of the completed subtasks' results.
+        hint: the planner's, for the next stage.
+        replan: whether a subtask failed since the last plan.
 
     Raises:
         ValueError: ids repeat, or the active subtask is not pending.
@@ -118,12 +118,12 @@ class TaskState(FrozenModel):
 
     @property
     def pending(self) -> tuple[Subtask, ...]:
-        """Subtasks that are still to be done."""
+        """The pending subtasks."""
         return tuple(one for one in self.subtasks if one.status == "pending")
 
     @property
     def completed(self) -> tuple[Subtask, ...]:
-        """Subtasks that the evaluator has passed."""
+        """Subtasks that the evaluator passed."""
         return tuple(one for one in self.subtasks if one.status == "completed")
 
     @property
@@ -133,16 +133,16 @@ class TaskState(FrozenModel):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to do: no subtask is pending and none has to be replaced."""
+        """Whether no subtask is pending and none has to be replaced."""
         return bool(self.subtasks) and not self.pending and not self.replan
 
 
 def fresh_id(state: TaskState, more: Iterable[Subtask] = ()) -> str:
-    """An id that neither a subtask has nor one that the history tells of, dropped as it may be.
+    """An id that no subtask has or had, as the history may name a dropped one.
 
     Args:
         state: the task state.
-        more: subtasks that are to join it.
+        more: subtasks that will join it.
     """
     taken = [*(one.id for one in (*state.subtasks, *more)), *(past.subtask for past in state.history)]
     numbers = [int(one[1:]) for one in taken if one[:1] == "s" and one[1:].isdecimal()]
@@ -150,29 +150,29 @@ def fresh_id(state: TaskState, more: Iterable[Subtask] = ()) -> str:
 
 
 def to_rows(state: TaskState, *, whole: bool = True) -> tuple[str, ...]:
-    """The compact serialisation for the router: one text per field that says something, active subtask first.
+    """The compact serialisation for the router: one text per field that is not empty, active subtask first.
 
     Args:
         state: the task state.
-        whole: off is the ablation without a task state: the objective is all there is.
+        whole: off is the ablation without a task state: the objective alone.
     """
     objective = f"Objective: {state.objective}"
     current = state.current
     if not whole or current is None:
-        return (_row(objective),)
-    told = state.assessment
+        return (_to_row(objective),)
+    last = state.assessment
     fields = {
         "Active subtask": current.goal,
         "Refinement": f"try {current.refinements + 1}; {current.trouble}" if current.trouble else "",
         "Objective": state.objective,
-        "Completed subtasks": "; ".join(f"{s.goal} -> {_short(s.artifact)}" for s in state.completed),
+        "Completed subtasks": "; ".join(f"{s.goal} -> {_shorten_line(s.artifact)}" for s in state.completed),
         "Still to do": "; ".join(one.goal for one in state.pending if one.id != state.active),
         "Failed subtasks": "; ".join(one.goal for one in state.subtasks if one.status == "failed"),
-        "Last verdict": f"{told.verdict}, confidence {told.confidence:.1f}: {told.feedback}" if told else "",
+        "Last verdict": f"{last.verdict}, confidence {last.confidence:.1f}: {last.feedback}" if last else "",
         "History": "; ".join(map(str, state.history)),
         "Next stage": state.hint,
     }
-    return tuple(_row(f"{name}: {text}") for name, text in fields.items() if text.strip())
+    return tuple(_to_row(f"{name}: {text}") for name, text in fields.items() if text.strip())
 
 
 def format_state(state: TaskState) -> str:
@@ -183,8 +183,8 @@ def format_state(state: TaskState) -> str:
     share = ARTIFACTS_LENGTH // max(1, len(state.completed))
     parts += [f"Result of [{one.id}]:\n{shorten(one.artifact, share)}" for one in state.completed]
     if state.assessment:
-        told = state.assessment
-        parts.append(f"Last verdict: {told.verdict} (confidence {told.confidence:.2f})\n{told.feedback}".strip())
+        last = state.assessment
+        parts.append(f"Last verdict: {last.verdict} (confidence {last.confidence:.2f})\n{last.feedback}".strip())
     parts += [f"Summary so far: {state.summary}"] if state.summary else []
     parts += ["Stages so far:\n" + "\n".join(map(str, state.history))] if state.history else []
     parts += [f"Next stage: {state.hint}"] if state.hint else []
@@ -193,17 +193,17 @@ def format_state(state: TaskState) -> str:
 
 def format_plan(state: TaskState) -> str:
     """The plan, one line per subtask."""
-    return "\n".join(_planned(one) for one in state.subtasks) or "(there is no plan yet)"
+    return "\n".join(_format_subtask(one) for one in state.subtasks) or "(there is no plan yet)"
 
 
-def _planned(one: Subtask) -> str:
+def _format_subtask(one: Subtask) -> str:
     trouble = f" (sent back {one.refinements} times: {one.trouble})" if one.trouble else ""
     return f"[{one.id}] {one.status}: {one.goal}{trouble}"
 
 
-def _short(text: str) -> str:
+def _shorten_line(text: str) -> str:
     return shorten(" ".join(text.split()), ROW_ARTIFACT_LENGTH)
 
 
-def _row(text: str) -> str:
+def _to_row(text: str) -> str:
     return shorten(" ".join(text.split()), ROW_LENGTH)

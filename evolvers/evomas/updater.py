@@ -1,6 +1,6 @@
-"""The Updater mu: the next task state out of the last one, what was run and what was said of it (Eq. 7, App. B.3).
+"""The Updater mu: the next task state from the last one and the outcome of a stage (Eq. 7, App. B.3).
 
-Deterministic, a pure function; what it does to the active subtask, by verdict:
+A pure function. The active subtask by verdict:
 
     success                            DONE         completed, with its artifact; the next pending one is active
     refine, refinements left           NEED-REFINE  pending, with the failure context; it stays active
@@ -35,9 +35,9 @@ def update_state(
     Args:
         state: s_{t-1}; without an active subtask nothing changes.
         layers: of G_{t-1}, by agent id.
-        outcome: what the workflow came to; None where nobody answered.
+        outcome: of the workflow; None without an answer.
         assessment: e_{t-1}.
-        refinements: how often a subtask is sent back before it has failed.
+        refinements: how often a subtask is sent back before it fails.
     """
     current = state.current
     if current is None:

@@ -1,7 +1,7 @@
 """The trained router: a routing head that draws agents for a state, trained by the rewards of its runs.
 
-Xu et al., "EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems", Sec. 3.2 and 3.3. A stage's layers can be
-drawn with it, or a node's successors in any team. In the order of the paper:
+Xu et al., "EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems", Sec. 3.2 and 3.3. It can draw the
+layers of a stage, or a node's successors in any team. In the order of the paper:
 
     G_t         layers of agents of the pool, each layer joined to the next    decisions.LayeredWorkflow (Eq. 1, 8, 9)
     pi_wf       a choice of layers from the rows of the state                  decisions.Chooser         (Eq. 3, 13)

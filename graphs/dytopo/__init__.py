@@ -1,6 +1,6 @@
 """DyTopo as LangGraph: `build` makes the graph in Python, `graph` serves it, `state_graph.py` is the paper's figure.
 
-`method.py` is the method that evaluations call; `Report.of(state)` reads a run off its final state, and its `text` is for
+`method.py` is the method that evaluations call. `Report.of(state)` reads a run off its final state; its `text` is for
 people.
 """
 

@@ -17,8 +17,8 @@ from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY, DytopoMemory
 from selfwire.evolvers.dytopo.halting import choose_answer
 from selfwire.evolvers.dytopo.initial_team import make_initial_workflow
-from selfwire.graphs.dytopo.actions import DytopoActions
 from selfwire.evolvers.dytopo.report import Report
+from selfwire.graphs.dytopo.actions import DytopoActions
 from selfwire.graphs.dytopo.state import DytopoState, SolveContext
 from selfwire.graphs.dytopo.state_graph import compile_solver, steps_needed
 from selfwire.graphs.dytopo.tuning import tune_workflow

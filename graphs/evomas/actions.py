@@ -66,9 +66,7 @@ class EvomasActions:
         run = StageRun(pool, question, state, self.config.task_state, self.runners, scope)
         return await run.play(layers)
 
-    async def verify_answer(
-        self, pool: Workflow, question: Question, outcome: str, scope: Scope
-    ) -> tuple[str, Usage]:
+    async def verify_answer(self, pool: Workflow, question: Question, outcome: str, scope: Scope) -> tuple[str, Usage]:
         """Look up an outcome's claims with all tools that the pool holds; "" where that fails."""
         tools = tuple(dict.fromkeys(tool for agent in pool.agents for tool in agent.tools))
         agent = Agent(id="verifier", prompt=load_prompts("evolvers", METHOD).text("verify").strip(), tools=tools)

@@ -18,12 +18,10 @@ from selfwire.evals.baselines.single import CUT, make_single_workflow
 from selfwire.evals.baselines.table import BASELINES, make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.evaluation.rows import CAPPED, SystemInfo
-from selfwire.graphs.evomas.method import Evomas
 from selfwire.graphs.method_names import method_names
-from selfwire.graphs.method_protocol import Solver
+from selfwire.graphs.method_protocol import Method, Solver
 from selfwire.graphs.method_registry import describe_method, make_method
 from selfwire.graphs.rollouts import RolloutFn
-from selfwire.graphs.trained_router.heads import refuse_unusable
 from selfwire.runs.evaluation.request import SystemSpec
 from selfwire.runs.workflow_checks import refuse_missing_tools
 from selfwire.runtime.ledger import Ledger
@@ -109,8 +107,8 @@ async def load_system_workflow(
             f"{error}; methods are {', '.join(method_names())}; baselines are {', '.join(BASELINES)}"
         ) from None
     made = wiring.solver(saved.workflow.method, entry.config)
-    if isinstance(made, Evomas):
-        refuse_unusable(saved.workflow, made.config.routing, made.embedder.name)
+    if isinstance(made, Method):
+        made.check_learned(saved.workflow)
     advice = f", which {bench.name} lacks; evaluate it on the benchmark that it was made for"
     refuse_missing_tools(saved.workflow, bench.toolbox, f"workflow {entry.target!r}", advice)
     return saved

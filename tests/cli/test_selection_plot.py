@@ -65,7 +65,7 @@ def test_bad_input_is_said_in_a_line(tmp_path: Path) -> None:
     for arguments, told in (
         (["train", "dytopo", "--benchmark", "archive"], "dytopo has no router to train"),
         (["train", "evomas"], "train needs a method and --benchmark"),
-        (["train", "hiva", "--benchmark", "archive", "--paper"], "--paper and --process-reward are EvoMAS's"),
+        (["train", "hiva", "--benchmark", "archive", "--paper"], "--paper would change nothing in the router of hiva"),
         (["train", "evomas", "--family", "chores"], "the learning test is"),
         (["train", "--family", "errands"], "the learning test is"),
         (["train", "evomas", "--family", "errands", "--benchmark", "archive"], "--benchmark, --home would change not"),

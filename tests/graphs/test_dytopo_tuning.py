@@ -1,5 +1,6 @@
 """tau and K_in are tried on held-out tasks, and the best setting is kept in the workflow."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from selfwire.core.scope import Scope
@@ -9,7 +10,8 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.tuning import Setting, get_current_setting
 from selfwire.graphs.dytopo import Dytopo
-from selfwire.graphs.dytopo.tuning import tune_workflow
+from selfwire.graphs.dytopo.tuning import Tuning, tune_workflow
+from selfwire.graphs.method_protocol import TrajectoryGrader
 from selfwire.runtime.embeddings import HashingEmbedder
 from tests.graphs.rounds import MATH, Script, SpokenModel
 
@@ -39,6 +41,11 @@ async def explored(dytopo: Dytopo, workflow: Workflow) -> list[Trajectory]:
     return [await grade(done, SCOPE) for some in found for done in some]
 
 
+async def tuned(dytopo: Dytopo, workflow: Workflow, grade: TrajectoryGrader, settings: Sequence[Setting]) -> Tuning:
+    graded = await explored(dytopo, workflow)
+    return await tune_workflow(dytopo, dytopo.config, workflow, graded, grade, scope=SCOPE, settings=settings)
+
+
 class Planned(SpokenModel):
     """The solver is right only if it has read the plan."""
 
@@ -57,7 +64,9 @@ def method(config: DytopoConfig, script: Script = MATH) -> Dytopo:
 async def test_a_threshold_that_lets_nothing_through_is_given_up() -> None:
     dytopo = method(DytopoConfig(threshold=1.0, rounds=4))
     seed = dytopo.make_initial_workflow(domain="math")
-    found = await tune_workflow(dytopo, dytopo.config, seed, await explored(dytopo, seed), grade, scope=SCOPE, settings=SETTINGS)
+    found = await tune_workflow(
+        dytopo, dytopo.config, seed, await explored(dytopo, seed), grade, scope=SCOPE, settings=SETTINGS
+    )
     assert found.chosen.threshold == 0.2
     assert [trial.scores for trial in found.trials if trial.setting.threshold == 1.0] == [(0.0, 0.0, 0.0)] * 2
     assert get_current_setting(found.workflow, dytopo.config) == found.chosen
@@ -68,7 +77,9 @@ async def test_a_threshold_that_lets_nothing_through_is_given_up() -> None:
 async def test_without_a_better_setting_the_workflow_stays() -> None:
     dytopo = method(DytopoConfig(rounds=4))
     seed = dytopo.make_initial_workflow(domain="math")
-    found = await tune_workflow(dytopo, dytopo.config, seed, await explored(dytopo, seed), grade, scope=SCOPE, settings=SETTINGS)
+    found = await tune_workflow(
+        dytopo, dytopo.config, seed, await explored(dytopo, seed), grade, scope=SCOPE, settings=SETTINGS
+    )
     assert found.workflow is seed
     assert len(found.trials) == 5
     assert found.trials[0].setting == found.chosen == Setting(threshold=0.3, providers=3)
@@ -77,10 +88,14 @@ async def test_without_a_better_setting_the_workflow_stays() -> None:
 async def test_errors_are_no_scores() -> None:
     dytopo = method(DytopoConfig(rounds=4))
     seed = dytopo.make_initial_workflow(domain="math")
-    found = await tune_workflow(dytopo, dytopo.config, seed, await explored(dytopo, seed), broken, scope=SCOPE, settings=SETTINGS[:1])
+    found = await tune_workflow(
+        dytopo, dytopo.config, seed, await explored(dytopo, seed), broken, scope=SCOPE, settings=SETTINGS[:1]
+    )
     assert [trial.scores for trial in found.trials] == [(1.0, 1.0, 1.0), (1.0, None, 1.0)]
     mute = method(DytopoConfig(rounds=2), {**MATH, "Solver": ["down"]})
-    found = await tune_workflow(mute, mute.config, seed, await explored(mute, seed), grade, scope=SCOPE, settings=SETTINGS[:1])
+    found = await tune_workflow(
+        mute, mute.config, seed, await explored(mute, seed), grade, scope=SCOPE, settings=SETTINGS[:1]
+    )
     assert found.trials == ()
     assert found.workflow is seed
 

@@ -53,6 +53,9 @@ class Scripted:
     def prepare_workflow(self, workflow: Workflow) -> Workflow:
         return workflow
 
+    def check_learned(self, workflow: Workflow) -> None:
+        return
+
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         self.seen.append((scope.phase, question.id))
         done = Trajectory(question=question, workflow=workflow.fingerprint)

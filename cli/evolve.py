@@ -29,7 +29,7 @@ from selfwire.evals.evaluation.table import (
     format_difference,
 )
 from selfwire.evals.studies.variants import switch_off
-from selfwire.evolvers.hera.topology_metrics import compute_run_metrics, format_metrics
+from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.evolution.graph import count_failed_tests
 from selfwire.graphs.method_names import method_names

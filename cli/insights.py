@@ -14,9 +14,9 @@ from selfwire.cli.options import Home, Ref, with_library
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.config import LibraryConfig
-from selfwire.evolvers.hera.experience_library import (
+from selfwire.evolvers.experience.library import (
     Insight,
+    LibraryConfig,
     Source,
     get_library,
     import_insights,
@@ -24,9 +24,9 @@ from selfwire.evolvers.hera.experience_library import (
     to_json,
     with_import_counts,
 )
-from selfwire.evolvers.hera.experience_library import with_library as holding
-from selfwire.evolvers.hera.initial_team import METHOD
-from selfwire.evolvers.hera.retrieval import rank_insights
+from selfwire.evolvers.experience.library import with_library as holding
+from selfwire.evolvers.experience.retrieval import rank_insights
+from selfwire.graphs.method_registry import describe_method, installed_methods
 from selfwire.runtime.versions import Version
 from selfwire.runtime.workflow_library import WorkflowLibrary
 
@@ -87,9 +87,7 @@ def import_from_file(
     given, origin = read_insights(file)
 
     async def merged(library: WorkflowLibrary) -> tuple[Version, int, int] | None:
-        workflow = await library.load(name)
-        if workflow.method != METHOD:
-            raise ConfigError(f"workflow {name!r} belongs to {workflow.method}; insights are for {METHOD}")
+        workflow = await load_with_insights(library, name)
         before, taken = get_library(workflow), load_import_counts(workflow, origin)
         if origin == await get_origin(library, name):  # what it holds came from here, and counts already
             taken = {**taken, **{one.id: (one.uses, one.successes) for one in before}}
@@ -97,7 +95,7 @@ def import_from_file(
         if known == taken:
             return None
         now = with_import_counts(holding(workflow, after), origin, known).with_lineage(workflow, ())
-        facts = {"why": f"imported {len(given)} insights from {file.name}", "method": METHOD}
+        facts = {"why": f"imported {len(given)} insights from {file.name}", "method": workflow.method}
         version = await library.save(name, now, run=f"import-{secrets.token_hex(3)}", step=0, facts=facts)
         return version, len(before), len(after)
 
@@ -146,11 +144,23 @@ async def get_insights(library: WorkflowLibrary, ref: str) -> tuple[Insight, ...
         ConfigError: the workflow belongs to another method.
         LibraryError: there is no such workflow.
     """
-    workflow = await library.load(ref)
-    if workflow.method != METHOD:
-        raise ConfigError(f"{ref!r} belongs to {workflow.method}, which learns no insights; {METHOD} does")
+    workflow = await load_with_insights(library, ref)
     runs = {} if ref.endswith(".json") else await _runs(library, ref)
     return tuple(_named(one, runs) for one in get_library(workflow))
+
+
+async def load_with_insights(library: WorkflowLibrary, ref: str) -> Workflow:
+    """A workflow of a method that learns insights.
+
+    Raises:
+        ConfigError: the workflow belongs to another method.
+        LibraryError: there is no such workflow.
+    """
+    workflow = await library.load(ref)
+    if not describe_method(workflow.method).learns_insights:
+        names = ", ".join(one.name for one in installed_methods() if one.learns_insights)
+        raise ConfigError(f"{ref!r} belongs to {workflow.method}, which learns no insights; methods that do: {names}")
+    return workflow
 
 
 async def _runs(library: WorkflowLibrary, ref: str) -> dict[Source, str]:

@@ -8,8 +8,8 @@ import typer
 from selfwire.cli.options import Home
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core.errors import ConfigError
-from selfwire.evolvers.hera.curve import compute_learning_curve, format_curve
-from selfwire.evolvers.hera.topology_metrics import WINDOW, compute_run_metrics, format_metrics
+from selfwire.evals.learning_curve import compute_learning_curve, format_curve
+from selfwire.evals.topology_metrics import WINDOW, compute_run_metrics, format_metrics
 
 TRAIN = "/rollout"
 

@@ -1,4 +1,4 @@
-"""The gate: is a candidate accepted in the place of the incumbent, on fresh tasks that both have run? Method-free."""
+"""The gate decides, on fresh tasks that both have run, whether a candidate replaces the incumbent. Method-free."""
 
 from collections.abc import Sequence
 
@@ -11,15 +11,15 @@ TIE = 1e-9
 
 
 class GateDecision(FrozenModel):
-    """What the gate decides.
+    """The gate's decision.
 
     Args:
-        accepted: whether the candidate takes the incumbent's place.
+        accepted: whether the candidate replaces the incumbent.
         why: the reason, with the figures.
         difference: mean of candidate - incumbent over the compared tasks; None if none could be compared.
         compared: tasks that both finished.
         left_out: tasks that ended as an error for either.
-        patience_used: equal scores at more calls that were accepted in a row, this verdict included.
+        patience_used: ties at more calls that were accepted in a row, this decision included.
         try_pruning: whether the patience is used up, so that a cheaper workflow should be tried.
     """
 
@@ -42,14 +42,14 @@ def decide(
     margin: float = 0.0,
     patience: int = 3,
 ) -> GateDecision:
-    """Accept if the paired mean difference is at least the margin; a dearer tie only so often in a row.
+    """Accept if the paired mean difference is at least the margin; ties at more calls only so often in a row.
 
     Args:
         incumbent_scores, candidate_scores: N scores in [0, 1], task by task; None for an error.
         incumbent_calls, candidate_calls: N model calls, task by task.
-        patience_used: dearer ties accepted in a row before this one.
+        patience_used: ties at more calls that were accepted in a row before this one.
         margin: least difference, >= 0.
-        patience: most dearer ties in a row.
+        patience: most ties at more calls in a row.
 
     Raises:
         ValueError: the sequences differ in length, or the margin is negative.
@@ -64,24 +64,24 @@ def decide(
     left_out = len(incumbent_scores) - len(pairs)
     if not pairs:
         why = f"no task could be compared: all {left_out} ended as an error"
-        return _verdict(False, why, None, 0, left_out, patience_used)
-    difference, dearer = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
-    accepted, why, used = _ruling(difference, dearer, patience_used, margin, patience)
-    verdict = _verdict(accepted, f"{why} over {len(pairs)} tasks", difference, len(pairs), left_out, used)
-    return verdict.replace(try_pruning=not accepted and abs(difference) < TIE and margin < TIE)
+        return _make_decision(False, why, None, 0, left_out, patience_used)
+    difference, extra = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
+    accepted, why, used = _rule(difference, extra, patience_used, margin, patience)
+    decision = _make_decision(accepted, f"{why} over {len(pairs)} tasks", difference, len(pairs), left_out, used)
+    return decision.replace(try_pruning=not accepted and abs(difference) < TIE and margin < TIE)
 
 
-def _ruling(difference: float, dearer: float, used: int, margin: float, patience: int) -> tuple[bool, str, int]:
+def _rule(difference: float, extra: float, used: int, margin: float, patience: int) -> tuple[bool, str, int]:
     if difference < margin - TIE:
         return False, f"mean difference {difference:+.3f} is below the margin {margin:.3f}", used
-    if abs(difference) >= TIE or dearer <= 0:
-        return True, f"mean difference {difference:+.3f} at {dearer:+.2f} calls per task", 0
+    if abs(difference) >= TIE or extra <= 0:
+        return True, f"mean difference {difference:+.3f} at {extra:+.2f} calls per task", 0
     if used < patience:
-        return True, f"a tie at {dearer:+.2f} calls per task, {used + 1} of {patience} in a row", used + 1
-    return False, f"a tie at {dearer:+.2f} calls per task, and {patience} such ties in a row were accepted", used
+        return True, f"a tie at {extra:+.2f} calls per task, {used + 1} of {patience} in a row", used + 1
+    return False, f"a tie at {extra:+.2f} calls per task, and {patience} such ties in a row were accepted", used
 
 
-def _verdict(
+def _make_decision(
     accepted: bool, why: str, difference: float | None, compared: int, left_out: int, used: int
 ) -> GateDecision:
     return GateDecision(

@@ -1,4 +1,4 @@
-"""Rewirings around one node: a newcomer beside or after it, an edge less, an edge to the sink. Method-free."""
+"""Rewirings around one node: a newcomer beside or after it, one edge less, an edge to the sink. Method-free."""
 
 import re
 
@@ -25,10 +25,10 @@ def make_newcomer(workflow: Workflow, parent: Id, description: str) -> Agent:
 
 
 def make_fresh_id(workflow: Workflow, description: str) -> Id:
-    """An id out of a description's first telling words, numbered where it is taken; equal for equal input."""
+    """An id of a description's first meaningful words, with a number where the id is taken."""
     words = re.findall(r"[a-z0-9]+", description.lower())
-    telling = [word[:14] for word in words if word not in _FILLERS][:ID_WORDS]
-    stem = "-".join(telling) or "agent"
+    meaningful = [word[:14] for word in words if word not in _FILLERS][:ID_WORDS]
+    stem = "-".join(meaningful) or "agent"
     taken = workflow.agents_by_id.keys() | workflow.topology.agents.keys()
     number = 1
     while (name := stem if number == 1 else f"{stem}-{number}") in taken:
@@ -40,7 +40,7 @@ def add_parallel(workflow: Workflow, node: Id, agent: Agent, *, why: str) -> Rew
     """ADD_PARALLEL: node -> newcomer -> sink; a direct edge node -> sink goes."""
     sink = workflow.topology.sink
     direct = [RemoveEdge(node, sink)] if sink in workflow.topology.successors[node] else []
-    edits = [*direct, *_joined(agent), AddEdge(node, agent.id), AddEdge(agent.id, sink)]
+    edits = [*direct, *_join(agent), AddEdge(node, agent.id), AddEdge(agent.id, sink)]
     return Rewiring(*edits, why=why, operation="ADD_PARALLEL", by=node)
 
 
@@ -49,7 +49,7 @@ def add_serial(workflow: Workflow, node: Id, agent: Agent, *, why: str) -> Rewir
     former = workflow.topology.successors[node]
     edits = [
         *(RemoveEdge(node, target) for target in former),
-        *_joined(agent),
+        *_join(agent),
         AddEdge(node, agent.id),
         *(AddEdge(agent.id, target) for target in former),
     ]
@@ -67,7 +67,7 @@ def connect_to_sink(workflow: Workflow, node: Id, *, why: str) -> Rewiring:
 
 
 def remove_dead(workflow: Workflow) -> tuple[Edit, ...]:
-    """Edits that remove what nothing leads to or from, with the agents that lose their last node thereby."""
+    """Edits that remove dead nodes, and the agents that lose their last node with them."""
     dead = find_dead_nodes(workflow.topology)
     used = {node.agent for node in workflow.topology.nodes if node.id not in dead}
     orphans = sorted({workflow.topology.agents[node] for node in dead} - used)
@@ -75,14 +75,14 @@ def remove_dead(workflow: Workflow) -> tuple[Edit, ...]:
 
 
 def rejoin_source(topology: Topology) -> tuple[Edit, ...]:
-    """The edit that joins a source without successors to the sink, if it is needed."""
+    """The edit that joins a source without successors to the sink; none where it has successors."""
     if topology.entry == topology.sink or topology.successors[topology.entry]:
         return ()
     return (AddEdge(topology.entry, topology.sink),)
 
 
 def list_legal_operations(workflow: Workflow, node: Id) -> tuple[str, ...]:
-    """The operations that the topology and its cap on successors leave to a node; none for the sink."""
+    """The operations that are legal at a node within the topology's caps; none for the sink."""
     topology = workflow.topology
     if node == topology.sink:
         return ()
@@ -98,5 +98,5 @@ def list_legal_operations(workflow: Workflow, node: Id) -> tuple[str, ...]:
     return tuple(name for name, is_legal in legal.items() if is_legal)
 
 
-def _joined(agent: Agent) -> tuple[Edit, ...]:
+def _join(agent: Agent) -> tuple[Edit, ...]:
     return (AddAgent(agent), AddNode(agent.id, agent.id))

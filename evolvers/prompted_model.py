@@ -1,10 +1,10 @@
-"""The models that judge and coach a team: structured asks with a method's prompts."""
+"""Asks the models that judge and coach a team for objects, with a method's prompts."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from selfwire.core.budget import get_error_cost
-from selfwire.core.errors import ReplyError
+from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.prompts import Prompts
 from selfwire.core.protocols import Model, Schema
 from selfwire.core.scope import Scope
@@ -56,14 +56,39 @@ class PromptedModel:
         *,
         scope: Scope,
         by: Literal["meta", "judge"] = "meta",
+        catch: type[ModelError] = ReplyError,
         **sections: str,
     ) -> tuple[Schema | Default, Usage]:
-        """As `ask`, with a default where no valid reply came; what was paid for it counts all the same.
+        """As `ask`, with a default where no valid reply came; its cost counts either way.
+
+        Args:
+            default: takes the place of the reply.
+            catch: `ModelError` has the default take the place of a call that failed as well.
 
         Raises:
-            ModelError, BudgetError: as `ask`; a ReplyError is answered with the default.
+            ModelError, BudgetError: as `ask`; `catch` is answered with the default.
         """
         try:
             return await self.ask(schema, name, scope=scope, by=by, **sections)
-        except ReplyError as error:
+        except catch as error:
             return default, get_error_cost(error)
+
+    async def try_ask(
+        self,
+        schema: type[Schema],
+        name: str,
+        /,
+        *,
+        scope: Scope,
+        by: Literal["meta", "judge"] = "meta",
+        **sections: str,
+    ) -> tuple[Schema | ModelError, Usage]:
+        """As `ask`, with the error in the place of the reply where the call failed; its cost counts either way.
+
+        Raises:
+            BudgetError: as `ask`.
+        """
+        try:
+            return await self.ask(schema, name, scope=scope, by=by, **sections)
+        except ModelError as error:
+            return error, get_error_cost(error)

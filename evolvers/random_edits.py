@@ -1,6 +1,6 @@
-"""The control of random legal edits: the same kinds of rewirings, drawn instead of reasoned. Method-free."""
+"""Random legal edits: the control for edits that a model proposes. Method-free."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -25,20 +25,25 @@ from selfwire.evolvers.operations import (
 WHY = "drawn at random"
 
 
+def get_edit_count(counts: Sequence[int], scope: Scope) -> int:
+    """Rewirings of the scope's iteration; the last count holds for later iterations too."""
+    return counts[min(scope.iteration, len(counts) - 1)] if counts else 0
+
+
 def edit_at_random(
     workflow: Workflow, count: int, instructions: Sequence[str], *, scope: Scope
 ) -> tuple[Workflow, tuple[Rewiring, ...]]:
     """Apply `count` random legal rewirings.
 
-    A node is drawn, then one of the operations that are legal there, a rewritten prompt among them. What a
-    removed edge leaves dangling goes with it. The sink keeps its prompt, which carries the answer's format:
-    the control should lose by its edits alone.
+    A node is drawn, then one of the operations that are legal there, or a rewrite of its prompt. Nodes that a removed
+    edge leaves dangling are removed with it. The sink keeps its prompt, which holds the answer's format, so that the
+    control differs by its edits alone.
 
     Args:
-        workflow: what is edited; its topology may run.
+        workflow: the team; its topology may run.
         count: rewirings to apply, >= 0.
         instructions: prompts for rewrites and newcomers; at least one.
-        scope: the place in the run; its `random` is the only randomness.
+        scope: of the step; its `random` is the only randomness.
 
     Returns:
         The workflow, whose lineage lists the rewirings, and the rewirings.
@@ -46,17 +51,10 @@ def edit_at_random(
     Raises:
         ValueError: no instructions, a negative count, or a topology that may not run.
     """
-    if not instructions or count < 0:
-        raise ValueError(f"random edits need instructions and a count of 0 or more, not {len(instructions)}, {count}")
-    if workflow.topology.problems():
-        raise ValueError(f"only a team that may run is edited: {'; '.join(map(str, workflow.topology.problems()))}")
+    if problems := workflow.topology.problems():
+        raise ValueError(f"only a team that may run is edited: {'; '.join(map(str, problems))}")
     random = scope.random("random edits")
-    now, applied = workflow, list[Rewiring]()
-    while len(applied) < count:
-        rewiring = _drawn(now, instructions, random)
-        now = now.apply(rewiring)
-        applied.append(rewiring)
-    return (now.with_lineage(workflow, applied) if applied else workflow), tuple(applied)
+    return _apply_drawn(workflow, count, instructions, lambda now: _draw_rewiring(now, instructions, random))
 
 
 def edit_pool_at_random(
@@ -64,15 +62,15 @@ def edit_pool_at_random(
 ) -> tuple[Workflow, tuple[Rewiring, ...]]:
     """Apply `count` random rewirings to a pool of agents, where topologies are planned for each question.
 
-    An agent other than the sink's is drawn, then one of two things: its prompt is rewritten, or, while the pool has
-    room, a newcomer joins that holds its tools.
+    An agent other than the sink's is drawn; then its prompt is rewritten or, while the pool has room, a newcomer with
+    its tools joins.
 
     Args:
-        workflow: what is edited; its topology stays.
+        workflow: the pool; its topology stays.
         count: rewirings to apply, >= 0.
         instructions: prompts for rewrites and newcomers; at least one.
         most: agents of a full pool.
-        scope: the place in the run; its `random` is the only randomness.
+        scope: of the step; its `random` is the only randomness.
 
     Returns:
         The workflow, whose lineage lists the rewirings, and the rewirings.
@@ -80,57 +78,58 @@ def edit_pool_at_random(
     Raises:
         ValueError: no instructions, or a negative count.
     """
-    if not instructions or count < 0:
-        raise ValueError(f"random edits need instructions and a count of 0 or more, not {len(instructions)}, {count}")
     random = scope.random("random edits")
     sink = workflow.agent_at(workflow.topology.sink).id
+
+    def draw_rewiring(now: Workflow) -> Rewiring:
+        agent = _draw([one.id for one in now.agents if one.id != sink] or [sink], random)
+        joins = len(now.agents) < most and _draw(("join", "rewrite"), random) == "join"
+        text = _draw(instructions, random)
+        if not joins:
+            return Rewiring(RewritePrompt(agent, text), why=WHY, operation="REWRITE_PROMPT", by=agent)
+        role, tools = " ".join(text.split())[:ROLE_LENGTH], now.agents_by_id[agent].tools
+        newcomer = Agent(id=make_fresh_id(now, text), role=role, prompt=text, tools=tools)
+        return Rewiring(AddAgent(newcomer), why=WHY, operation="MUTATE", by=agent)
+
+    return _apply_drawn(workflow, count, instructions, draw_rewiring)
+
+
+def _apply_drawn(
+    workflow: Workflow, count: int, instructions: Sequence[str], draw_rewiring: Callable[[Workflow], Rewiring]
+) -> tuple[Workflow, tuple[Rewiring, ...]]:
+    if not instructions or count < 0:
+        raise ValueError(f"random edits need instructions and a count of 0 or more, not {len(instructions)}, {count}")
     now, applied = workflow, list[Rewiring]()
-    while len(applied) < count:
-        agent = _one([one.id for one in now.agents if one.id != sink] or [sink], random)
-        joins = len(now.agents) < most and _one(("join", "rewrite"), random) == "join"
-        text = _one(instructions, random)
-        if joins:
-            held = now.agents_by_id[agent].tools
-            made = Agent(
-                id=make_fresh_id(now, text), role=" ".join(text.split())[:ROLE_LENGTH], prompt=text, tools=held
-            )
-            rewiring = Rewiring(AddAgent(made), why=WHY, operation="MUTATE", by=agent)
-        else:
-            rewiring = Rewiring(RewritePrompt(agent, text), why=WHY, operation="REWRITE_PROMPT", by=agent)
-        now = now.apply(rewiring)
-        applied.append(rewiring)
+    for _ in range(count):
+        applied.append(draw_rewiring(now))
+        now = now.apply(applied[-1])
     return (now.with_lineage(workflow, applied) if applied else workflow), tuple(applied)
 
 
-def _drawn(workflow: Workflow, instructions: Sequence[str], random: np.random.Generator) -> Rewiring:
+def _draw_rewiring(workflow: Workflow, instructions: Sequence[str], random: np.random.Generator) -> Rewiring:
     nodes = [node for node in workflow.topology.agents if node != workflow.topology.sink]
-    node = _one(nodes or [workflow.topology.sink], random)
-    operation = _one(["REWRITE_PROMPT", *list_legal_operations(workflow, node)], random)
-    text = _one(instructions, random)
+    node = _draw(nodes or [workflow.topology.sink], random)
+    operation = _draw(["REWRITE_PROMPT", *list_legal_operations(workflow, node)], random)
+    text = _draw(instructions, random)
     if operation == "ADD_PARALLEL":
         return add_parallel(workflow, node, make_newcomer(workflow, node, text), why=WHY)
     if operation == "ADD_SERIAL":
         return add_serial(workflow, node, make_newcomer(workflow, node, text), why=WHY)
     if operation == "REMOVE_SUCCESSOR":
-        return _removal(workflow, node, random)
+        return _remove_edge(workflow, node, random)
     if operation == "CONNECT_TO_AGGREGATOR":
         return connect_to_sink(workflow, node, why=WHY)
     edit = RewritePrompt(workflow.agent_at(node).id, text)
     return Rewiring(edit, why=WHY, operation="REWRITE_PROMPT", by=node)
 
 
-def _removal(workflow: Workflow, node: Id, random: np.random.Generator) -> Rewiring:
-    removal = remove_successor(node, _one(workflow.topology.successors[node], random), why=WHY)
+def _remove_edge(workflow: Workflow, node: Id, random: np.random.Generator) -> Rewiring:
+    removal = remove_successor(node, _draw(workflow.topology.successors[node], random), why=WHY)
     cut = workflow.apply(removal)
     dead = remove_dead(cut)
     pruned = cut.apply(Rewiring(*dead, why=WHY)) if dead else cut
     return removal.replace(edits=(*removal.edits, *dead, *rejoin_source(pruned.topology)))
 
 
-def _one(options: Sequence[str], random: np.random.Generator) -> str:
+def _draw(options: Sequence[str], random: np.random.Generator) -> str:
     return options[int(random.integers(len(options)))]
-
-
-def get_edit_count(counts: Sequence[int], scope: Scope) -> int:
-    """Rewirings of the scope's iteration; later ones have as many as the last that is listed."""
-    return counts[min(scope.iteration, len(counts) - 1)] if counts else 0

@@ -1,11 +1,14 @@
-"""What critics and coaches are shown of a team's work, and how several of them are asked at once. Method-free."""
+"""A team and its work as models read them, and asks in parallel. Method-free."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+import re
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
+from selfwire.core.agent import Agent
 from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ModelError
+from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, sum_usages
 
@@ -25,7 +28,7 @@ def shorten(text: str, length: int) -> str:
 
 
 def format_step(step: Step, length: int = STEP_LENGTH) -> str:
-    """What one agent did: its tool uses and its output."""
+    """One agent's work: its tool uses and its output."""
     uses = [
         f"tool {use.name}({shorten(str(dict(use.arguments or {})), RESULT_LENGTH)}) -> "
         f"{'error: ' if use.error else ''}{shorten(use.result, RESULT_LENGTH)}"
@@ -35,28 +38,53 @@ def format_step(step: Step, length: int = STEP_LENGTH) -> str:
 
 
 def format_trace(trajectory: Trajectory) -> str:
-    """What the team did, one `[node]` block per step, shortened evenly to fit."""
+    """The team's work, one `[node]` block per step, shortened evenly to fit."""
     share = max(STEP_LENGTH // 5, min(STEP_LENGTH, TRACE_LENGTH // max(len(trajectory.steps), 1)))
     return "\n".join(f"[{step.node}] {format_step(step, share)}" for step in trajectory.steps)
+
+
+def render_agents(agents: Sequence[Agent]) -> str:
+    """Agents and their roles, one per line."""
+    return "\n".join(f"{agent.id}: {agent.role}" for agent in agents)
+
+
+def render_lines(texts: Sequence[str]) -> str:
+    """Texts as lines; `(none)` where there are none."""
+    return "\n".join(texts) or "(none)"
+
+
+def render_topology(topology: Topology) -> str:
+    """A topology as models read it: one node per line, and the nodes whose outputs it reads."""
+    rows = []
+    for node in topology.order():
+        agent, sources = topology.agents[node], topology.predecessors[node]
+        name = node if node == agent else f"{node} (agent {agent})"
+        rows.append(f"{name} reads {', '.join(sources)}" if sources else name)
+    return "\n".join(rows)
+
+
+def to_plain_name(name: str) -> str:
+    """A name for comparison, letters and digits in lower case, as models spell names in many ways."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 async def gather_all(asks: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     """Run asks in parallel and wait for all of them, so that none is left behind when one fails.
 
     Raises:
-        The first error, in the order of the asks; a ModelError bears what all of them have cost.
+        The first error, in the order of the asks; a ModelError carries the cost of all of them.
     """
     results = await asyncio.gather(*asks, return_exceptions=True)
     for result in results:
         if isinstance(result, ModelError):
-            result.cost = sum_usages(_spent(one) for one in results)
+            result.cost = sum_usages(_get_cost(one) for one in results)
         if isinstance(result, BaseException):
             raise result
     return [result for result in results if not isinstance(result, BaseException)]
 
 
-def _spent(result: object) -> Usage:
-    """What an ask has cost: a failure's, a trajectory's, or what stands last beside a result."""
+def _get_cost(result: object) -> Usage:
+    """Cost of a failure, of a trajectory, or of an ask whose result comes with its usage last."""
     if isinstance(result, ModelError):
         return get_error_cost(result)
     if isinstance(result, Trajectory):

@@ -113,6 +113,7 @@ class MethodDescriptor(Generic[Made, Config]):
         random_edits: makes the control with random rewirings, from how many an iteration has and the prompts to draw
             from.
         router: how its router is trained, if it learns one.
+        learns_insights: whether its workflows keep a library of insights.
         format_notes: paragraphs for people on a trajectory's notes, one string each.
         seeds: initial workflows that can be chosen by name.
         extend_tools: adds tools that come with the given ones.
@@ -134,6 +135,7 @@ class MethodDescriptor(Generic[Made, Config]):
     rounds: str = ""
     random_edits: Callable[[Made, Sequence[int], Sequence[str]], Method] | None = None
     router: RouterTraining[Made] | None = None
+    learns_insights: bool = False
     format_notes: Callable[[Mapping[str, Any]], Sequence[str]] = lambda notes: ()
     seeds: NamedSeeds[Made] | None = None
     extend_tools: Callable[[Toolbox], Toolbox] = lambda tools: tools

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables.config import ensure_config, set_config_context
 
 from selfwire.runtime.sync import run_sync
 
@@ -23,10 +24,11 @@ class _Choice(Runnable[State, str]):
         self.decide = decide
 
     def invoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> str:
-        return self.decide(input)
+        with set_config_context(ensure_config(config)) as context:  # so that the run's choices can be read
+            return context.run(self.decide, input)
 
     async def ainvoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> str:
-        return self.decide(input)
+        return self.invoke(input, config)
 
 
 def make_condition(decide: Callable[[State], str]) -> Runnable[State, str]:

@@ -1,41 +1,24 @@
-"""HERA's knobs: one class for the library, one for prompt evolution, one for the run; the ablations are switches."""
+"""HERA's config: prompt evolution, the run, and a switch per ablation."""
 
 from typing import Literal
 
 from pydantic import Field, field_validator
 
 from selfwire.core.values import FrozenModel
+from selfwire.evolvers.experience.library import LibraryConfig
 
 Axis = Literal["efficiency", "thoroughness", "risk_sensitivity", "error_correction", "heuristic_injection"]
-"""In which direction a prompt is varied: Alg. 5 names the first three, Sec. 3.4.1 the last two."""
-
-
-class LibraryConfig(FrozenModel):
-    """Knobs of the experience library (Sec. 3.2, Alg. 3 and 4).
-
-    Args:
-        shown: insights that the orchestrator is shown. Paper: unstated. Ours: 5.
-        similar: cosine from which a profile of another query type counts as similar. Paper: unstated. Ours: 0.5.
-        redundant: cosine from which two insights say the same. Paper: unstated. Ours: 0.85.
-        size: most insights that are kept; the worst goes first. Paper: "bounded". Ours: 100.
-        proven: uses from which an insight's utility can have it pruned. Paper: unstated. Ours: 3.
-    """
-
-    shown: int = Field(default=5, ge=0, le=50)
-    similar: float = Field(default=0.5, ge=-1, le=1)
-    redundant: float = Field(default=0.85, ge=-1, le=1)
-    size: int = Field(default=100, ge=1, le=10_000)
-    proven: int = Field(default=3, ge=1, le=1000)
+"""Direction in which a prompt is varied: Alg. 5 names the first three, Sec. 3.4.1 the last two."""
 
 
 class PromptConfig(FrozenModel):
-    """Knobs of role-aware prompt evolution (Sec. 3.4, Alg. 5).
+    """Config of role-aware prompt evolution (Sec. 3.4, Alg. 5).
 
     Args:
         axes: one prompt variant each. Paper and ours: efficiency, thoroughness, risk_sensitivity.
         buffer: recent failed trajectories that are kept per agent. Paper: unstated. Ours: 3.
         agents: most agents whose prompts evolve per batch, the most blamed first. Ours: 3, for the bill.
-        rules: most operational rules of a prompt; the oldest go first. Paper: K, unstated. Ours: 8.
+        rules: most operational rules of a prompt; the oldest are dropped first. Paper: K, unstated. Ours: 8.
         length: most characters of a prompt. Paper: unstated. Ours: 4000.
     """
 
@@ -54,20 +37,20 @@ class PromptConfig(FrozenModel):
 
 
 class HeraConfig(FrozenModel):
-    """Knobs of a run, and the ablations (Sec. 5.2).
+    """Config of a run, and the ablations (Sec. 5.2).
 
     Args:
-        library: off is "w/o experience library": nothing is retrieved and nothing is learned of a group.
+        library: off is "w/o experience library": no insights are retrieved or learned.
         rope: off is "w/o prompt evolution": prompts stay as they are.
         mutation: off is "w/o mutation": a group that fails throughout gets no second one.
         group: G, topologies per train question. Paper: unstated. Ours: 4, as in a public reproduction.
         success_at: score from which a trajectory counts as a success. Paper: unstated. Ours: 0.6.
-        explore_temperature: of orchestrator and agents in group rollouts. Paper and ours: 0.9.
+        explore_temperature: of orchestrator and agents in groups. Paper and ours: 0.9.
         temperature: of everything else. Paper and ours: 0 in distribution; 0.3 is the paper's out of it.
         steps: most steps of a plan. Paper: none. Ours: 12.
         pool: most agents, newcomers of mutations included. Paper: none. Ours: 16.
-        experience: knobs of the library.
-        prompts: knobs of prompt evolution.
+        experience: config of the library.
+        prompts: config of prompt evolution.
     """
 
     library: bool = True

@@ -1,14 +1,14 @@
-"""Group-relative comparison: what a group's trajectories are worth beside each other (Sec. 3.1, Alg. 2)."""
+"""Group-relative comparison of the trajectories of one question (Sec. 3.1, Alg. 2)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import sum_usages
 from selfwire.core.values import FrozenModel
+from selfwire.evolvers.outcomes import count_agent_tokens, get_score
 
 GroupKind = Literal["mixed", "zero", "other"]
-"""Success and failure are both there; every score is 0; neither."""
+"""Both successes and failures; only scores of 0; neither."""
 
 
 class Group(FrozenModel):
@@ -17,7 +17,7 @@ class Group(FrozenModel):
     Args:
         question: its id.
         order: places of the trajectories in the batch, the best first.
-        outcome: what the group teaches.
+        outcome: kind of the group.
         failed: place of the best-ranked failed trajectory; None if all succeeded.
     """
 
@@ -25,16 +25,6 @@ class Group(FrozenModel):
     order: tuple[int, ...]
     outcome: GroupKind
     failed: int | None = None
-
-
-def score(done: Trajectory) -> float | None:
-    """A trajectory's score; None for an infrastructure error, which teaches nothing."""
-    return done.feedback.score if done.feedback is not None and done.error is None else None
-
-
-def tokens(done: Trajectory) -> int:
-    """Tokens sent and received by all agents; what the orchestrator spends is not theirs."""
-    return sum_usages(step.usage for step in done.steps).tokens
 
 
 def rank_trajectories(trajectories: Sequence[Trajectory], places: Sequence[int]) -> tuple[int, ...]:
@@ -47,13 +37,13 @@ def rank_trajectories(trajectories: Sequence[Trajectory], places: Sequence[int])
 
     def key(place: int) -> tuple[float, int, int]:
         done = trajectories[place]
-        return -(score(done) or 0.0), tokens(done), done.sample
+        return -(get_score(done) or 0.0), count_agent_tokens(done), done.sample
 
     return tuple(sorted(places, key=key))
 
 
 def classify_group(scores: Sequence[float], success_at: float) -> GroupKind:
-    """What a group's scores teach; an empty group teaches nothing."""
+    """The kind of a group with these scores."""
     if any(one >= success_at for one in scores) and any(one < success_at for one in scores):
         return "mixed"
     return "zero" if scores and all(one == 0 for one in scores) else "other"
@@ -63,14 +53,14 @@ def make_groups(trajectories: Sequence[Trajectory], success_at: float) -> tuple[
     """The groups of a batch, in the order of their questions; ungraded trajectories are left out."""
     places: dict[str, list[int]] = {}
     for place, done in enumerate(trajectories):
-        if score(done) is not None:
+        if get_score(done) is not None:
             places.setdefault(done.question.id, []).append(place)
     return tuple(_group(question, found, trajectories, success_at) for question, found in places.items())
 
 
 def _group(question: str, places: Sequence[int], trajectories: Sequence[Trajectory], success_at: float) -> Group:
     order = rank_trajectories(trajectories, places)
-    scores = [score(trajectories[place]) or 0.0 for place in order]
+    scores = [get_score(trajectories[place]) or 0.0 for place in order]
     failed = next((place for place, one in zip(order, scores, strict=True) if one < success_at), None)
     return Group(question=question, order=order, outcome=classify_group(scores, success_at), failed=failed)
 
@@ -79,8 +69,8 @@ def count_uses(trajectories: Sequence[Trajectory], success_at: float) -> Mapping
     """(uses, successes) of every insight that graded rollouts were shown, by its id."""
     counted: dict[str, tuple[int, int]] = {}
     for done in trajectories:
-        reached = score(done)
-        for one in done.notes.get("insights", ()) if reached is not None else ():
+        score = get_score(done)
+        for one in done.notes.get("insights", ()) if score is not None else ():
             n, s = counted.get(one["id"], (0, 0))
-            counted[one["id"]] = n + 1, s + ((reached or 0.0) >= success_at)
+            counted[one["id"]] = n + 1, s + ((score or 0.0) >= success_at)
     return counted

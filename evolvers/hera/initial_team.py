@@ -24,7 +24,7 @@ ROLES = {
 }
 ANSWERING = ("answer_generator", "conclude_agent")
 CHAIN = ("query_decomposer", "retriever", "evidence_selector", "answer_generator")
-"""What runs where a plan cannot be used."""
+"""The default chain, which runs where a plan cannot be used."""
 
 
 def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = ()) -> Workflow:
@@ -32,7 +32,7 @@ def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = ()) -> Work
 
     Args:
         prompts: with a text per agent.
-        tools: what the retriever holds; a calculator among them goes to the calculator.
+        tools: of the retriever; a calculator among them goes to the calculator.
     """
     computing = tuple(tool for tool in tools if tool == CALCULATOR)
     finding = tuple(tool for tool in tools if tool != CALCULATOR)

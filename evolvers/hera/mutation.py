@@ -1,9 +1,8 @@
-"""Topology mutation: what is tried where a whole group scores nothing (Sec. 3.5, Alg. 6)."""
+"""Topology mutation, for groups in which every score is 0 (Sec. 3.5, Alg. 6)."""
 
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import get_error_cost
 from selfwire.core.edits import AddAgent, Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
@@ -12,13 +11,11 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, is_id
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.failures import Blame, render_feedback
-from selfwire.evolvers.hera.planning import render_agents, render_lines, render_topology
+from selfwire.evolvers.blame import Blame, render_feedback
 from selfwire.evolvers.hera.rules import to_plain_line
 from selfwire.evolvers.hera.schemas import Mutation
-from selfwire.evolvers.hera.steps import to_plain_name
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import format_trace
+from selfwire.evolvers.trace_text import format_trace, render_agents, render_lines, render_topology, to_plain_name
 
 MEMORY = "mutated"
 """Name of the list of questions that had their second group, in a workflow's memory."""
@@ -31,7 +28,7 @@ class Candidate(FrozenModel):
     Args:
         kind: replace, or insert.
         topology: Gamma'.
-        newcomer: the agent that an insertion brings; not in the pool before it has helped.
+        newcomer: the agent of an insertion; it joins the pool only after it has helped.
         why: for people.
     """
 
@@ -52,14 +49,14 @@ async def propose_mutations(
     pool: int,
     scope: Scope,
 ) -> tuple[tuple[Candidate, ...], Usage]:
-    """The failed agent replaced by an alternative, and a new agent inserted after it.
+    """Two candidates: the failed agent replaced by an alternative, and a new agent inserted after it.
 
     Args:
         done: the best-ranked trajectory of the group, which failed.
-        topology: Gamma, that it ran.
+        topology: Gamma, the one that ran.
         blame: whose failure it is.
         workflow: whose agents are N.
-        orchestrator: selects and creates; without a valid reply a seeded draw selects, and nothing is created.
+        orchestrator: selects and creates; without a valid reply a seeded draw selects, and no agent is created.
         tools: what a new agent may hold.
         pool: most agents.
         scope: of the question.
@@ -68,21 +65,20 @@ async def propose_mutations(
         BudgetError: the run must stop.
     """
     others = [agent.id for agent in workflow.agents if agent.id != blame.agent]
-    try:
-        reply, usage = await orchestrator.ask(
-            Mutation,
-            "mutate",
-            scope=scope.at(node="mutate"),
-            task=done.question.input,
-            plan=render_topology(topology),
-            agent=blame.agent,
-            agents=render_agents(workflow.agents),
-            trace=format_trace(done),
-            feedback=render_feedback(done),
-            tools=render_lines(list(tools)),
-        )
-    except ModelError as error:
-        reply, usage = None, get_error_cost(error)
+    reply, usage = await orchestrator.ask_or(
+        None,
+        Mutation,
+        "mutate",
+        scope=scope.at(node="mutate"),
+        catch=ModelError,
+        task=done.question.input,
+        plan=render_topology(topology),
+        agent=blame.agent,
+        agents=render_agents(workflow.agents),
+        trace=format_trace(done),
+        feedback=render_feedback(done),
+        tools=render_lines(tools),
+    )
     found = []
     names = {to_plain_name(name): name for name in others}
     alternative = names.get(to_plain_name(reply.alternative), "") if reply else ""
@@ -91,7 +87,7 @@ async def propose_mutations(
     if alternative in others:
         why = f"{alternative} in the place of {blame.agent}"
         found.append(Candidate(kind="replace", topology=replace_agent(topology, blame.agent, alternative), why=why))
-    newcomer = _created(reply, workflow, tools) if reply and len(workflow.agents) < pool else None
+    newcomer = _create_agent(reply, workflow, tools) if reply and len(workflow.agents) < pool else None
     if newcomer is not None:
         inside = insert_agent(topology, blame.agent, newcomer.id)
         why = f"{newcomer.id} after {blame.agent}: {newcomer.role}"
@@ -100,11 +96,11 @@ async def propose_mutations(
 
 
 def replace_agent(topology: Topology, agent: str, alternative: str) -> Topology:
-    """The topology with another agent on every node of one; nodes that carry the agent's name are renamed."""
+    """The topology with an agent replaced at all its nodes, which are renamed."""
     taken = set(topology.agents)
     names: dict[str, str] = {}
     for node, own in topology.agents.items():
-        names[node] = _free(alternative, taken) if own == agent else node
+        names[node] = _find_free(alternative, taken) if own == agent else node
         taken.add(names[node])
     return topology.replace(
         nodes=tuple(
@@ -117,9 +113,9 @@ def replace_agent(topology: Topology, agent: str, alternative: str) -> Topology:
 
 
 def insert_agent(topology: Topology, agent: str, newcomer: str) -> Topology:
-    """The topology with a new agent after the last node of one: it reads that node and writes to its successors."""
+    """The topology with a new agent after an agent's last node: it reads that node and writes to its successors."""
     after = [node for node in topology.order() if topology.agents[node] == agent][-1]
-    name = _free(newcomer, set(topology.agents))
+    name = _find_free(newcomer, set(topology.agents))
     moved = tuple(edge.replace(source=name) if edge.source == after else edge for edge in topology.edges)
     return topology.replace(
         nodes=(*topology.nodes, Node(id=name, agent=newcomer)),
@@ -129,7 +125,7 @@ def insert_agent(topology: Topology, agent: str, newcomer: str) -> Topology:
 
 
 def propose_joining(candidate: Candidate, score: float) -> Rewiring | None:
-    """What takes a newcomer into the pool that has helped (D8)."""
+    """The rewiring that takes a newcomer that has helped into the pool (D8)."""
     if candidate.newcomer is None:
         return None
     why = f"{candidate.why}; a group that had scored nothing came to {score:.2f} with it"
@@ -142,25 +138,25 @@ def get_mutated(workflow: Workflow) -> tuple[str, ...]:
 
 
 def with_mutated(workflow: Workflow, questions: Sequence[str]) -> Workflow:
-    """The workflow that remembers further questions; the oldest are forgotten where there are too many."""
+    """The workflow that remembers further questions; the oldest are dropped where there are too many."""
     if not questions:
         return workflow
     known = dict.fromkeys((*get_mutated(workflow), *questions))
     return workflow.with_memory(**{MEMORY: list(known)[-REMEMBERED:]})
 
 
-def _created(reply: Mutation, workflow: Workflow, tools: Sequence[str]) -> Agent | None:
-    """CreateNewAgent; None where name or prompt are unusable."""
+def _create_agent(reply: Mutation, workflow: Workflow, tools: Sequence[str]) -> Agent | None:
+    """CreateNewAgent; None where the name or prompt cannot be used."""
     base = "_".join("".join(c if c.isalnum() and c.isascii() else " " for c in reply.name.lower()).split())[:40]
-    name = _free(base, set(workflow.agents_by_id)) if base else ""
+    name = _find_free(base, set(workflow.agents_by_id)) if base else ""
     if not is_id(name) or not reply.instruction.strip():
         return None
     held = tuple(dict.fromkeys(tool for tool in reply.tools if tool in tools))
     return Agent(id=name, role=to_plain_line(reply.role), prompt=reply.instruction.strip()[:4000], tools=held)
 
 
-def _free(name: str, taken: set[str]) -> str:
-    """A name that is not taken yet: the name itself, else cut to what an id may hold, with a number."""
+def _find_free(name: str, taken: set[str]) -> str:
+    """A free name: the name itself, else the name cut to an id's length with a number."""
     free, number = name, 1
     while free in taken:
         number += 1

@@ -1,12 +1,11 @@
-"""The orchestrator's plan as a topology; what is wrong with it is repaired and recorded, and nothing crashes.
+"""The orchestrator's plan as a topology; faults are repaired and recorded.
 
-A plan is untrusted: unknown agents, steps that depend on nothing or on each other in a circle, no step that
-answers, fifty steps. What cannot be repaired is replaced by the workflow's own topology, the default chain.
+A plan is untrusted: it may have unknown agents, steps that depend on nothing or on each other in a circle, no step that
+answers, fifty steps. The workflow's own topology, the default chain, replaces a plan that cannot be repaired.
 """
 
 from collections.abc import Sequence
 
-from selfwire.core.agent import Agent
 from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
@@ -15,14 +14,15 @@ from selfwire.core.topology import Edge, Node, Topology
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.experience_library import ExperienceLibrary
-from selfwire.evolvers.hera.profile import Profile
+from selfwire.evolvers.experience.library import ExperienceLibrary
+from selfwire.evolvers.experience.profile import Profile
 from selfwire.evolvers.hera.schemas import TopologyPlan
 from selfwire.evolvers.hera.steps import Draft, connect_ends, draft_steps, resolve_steps, sort_steps
 from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.trace_text import render_agents, render_lines
 
 ANSWERS = "aggregator"
-"""Kind of the agents that a plan may end with, beside the one that the default chain ends with."""
+"""Kind of the agents that a plan may end with, beside the last agent of the default chain."""
 
 
 class Plan(FrozenModel):
@@ -30,9 +30,9 @@ class Plan(FrozenModel):
 
     Args:
         topology: Gamma.
-        repairs: what had to be mended, for people; empty where the plan was sound.
-        default: whether the default chain took its place.
-        profile: what the orchestrator said of the question.
+        repairs: for people; empty where the plan was sound.
+        default: whether the default chain replaced it.
+        profile: of the question, in the orchestrator's words.
     """
 
     topology: Topology
@@ -51,7 +51,7 @@ async def sample_topology(
     steps: int,
     scope: Scope,
 ) -> tuple[Plan, Usage]:
-    """SampleTopology: Gamma ~ pi(. | q, E_rel, N); an invalid reply is answered by the default chain.
+    """SampleTopology: Gamma ~ pi(. | q, E_rel, N); the default chain where the reply is invalid.
 
     Args:
         question: q.
@@ -60,7 +60,7 @@ async def sample_topology(
         insights: E_rel, best first.
         orchestrator: pi, at its temperature.
         steps: most steps of a plan.
-        scope: place; `sample` tells the samples of a group apart.
+        scope: of the question; `sample` tells the samples of a group apart.
 
     Raises:
         ModelError, BudgetError: the call failed.
@@ -82,16 +82,16 @@ async def sample_topology(
 
 
 def resolve_plan(reply: TopologyPlan, workflow: Workflow, *, steps: int) -> Plan:
-    """A plan's topology, repaired where it has to be."""
+    """A plan's topology, repaired where necessary."""
     repairs: list[str] = []
-    known = resolve_steps(reply.execution_order, workflow.agents, repairs)
-    if len(known) > steps:
-        repairs.append(f"{len(known)} steps are more than {steps}; the first {steps} are kept")
-        known = known[:steps]
-    if not known:
+    resolved = resolve_steps(reply.execution_order, workflow.agents, repairs)
+    if len(resolved) > steps:
+        repairs.append(f"{len(resolved)} steps are more than {steps}; the first {steps} are kept")
+        resolved = resolved[:steps]
+    if not resolved:
         return make_default_plan(workflow, *repairs, "no step is left")
     try:
-        topology = _topology(draft_steps(known, repairs), workflow, repairs)
+        topology = _topology(draft_steps(resolved, repairs), workflow, repairs)
     except ValueError as error:
         return make_default_plan(workflow, *repairs, f"it cannot be made a topology: {error}")
     if problems := topology.problems():
@@ -110,7 +110,7 @@ def _topology(steps: Sequence[Draft], workflow: Workflow, repairs: list[str]) ->
     first, last = default.agents[default.entry], default.agents[default.sink]
     answering = {last, *(agent.id for agent in workflow.agents if agent.kind == ANSWERS)}
     steps = connect_ends(sort_steps(steps, repairs), first, last, answering, repairs)
-    nodes = _named([step.agent for step in steps])
+    nodes = _name_nodes([step.agent for step in steps])
     return Topology(
         nodes=tuple(Node(id=node, agent=step.agent) for node, step in zip(nodes, steps, strict=True)),
         edges=tuple(
@@ -123,7 +123,7 @@ def _topology(steps: Sequence[Draft], workflow: Workflow, repairs: list[str]) ->
     )
 
 
-def _named(agents: Sequence[str]) -> list[str]:
+def _name_nodes(agents: Sequence[str]) -> list[str]:
     """A node's id per step: the agent's, and a number where the agent comes again."""
     names: list[str] = []
     for agent in agents:
@@ -135,26 +135,6 @@ def _named(agents: Sequence[str]) -> list[str]:
     return names
 
 
-def render_agents(agents: Sequence[Agent]) -> str:
-    """Agents as the orchestrator sees them, one per line."""
-    return "\n".join(f"{agent.id}: {agent.role}" for agent in agents)
-
-
 def render_insights(insights: ExperienceLibrary) -> str:
     """Insights as the orchestrator sees them (App. B)."""
     return render_lines([f"- ({one.profile.type}, utility {one.utility:.2f}) {one.text}" for one in insights])
-
-
-def render_lines(texts: Sequence[str]) -> str:
-    """Texts as lines, or that there are none."""
-    return "\n".join(texts) or "(none)"
-
-
-def render_topology(topology: Topology) -> str:
-    """A topology as models read it: one node per line with what it reads."""
-    rows = []
-    for node in topology.order():
-        agent, sources = topology.agents[node], topology.predecessors[node]
-        name = node if node == agent else f"{node} (agent {agent})"
-        rows.append(f"{name} reads {', '.join(sources)}" if sources else name)
-    return "\n".join(rows)

@@ -1,8 +1,7 @@
-"""What a mixed group teaches, and how it enters the library (ReflectOnGroup; Alg. 3)."""
+"""Insights of mixed groups, and their way into the library (ReflectOnGroup; Alg. 3)."""
 
 from collections.abc import Sequence
 
-from selfwire.core.budget import get_error_cost
 from selfwire.core.errors import ModelError
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
@@ -10,11 +9,11 @@ from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, to_plain_json
-from selfwire.evolvers.hera.config import LibraryConfig
-from selfwire.evolvers.hera.experience_library import (
+from selfwire.evolvers.experience.library import (
     TEXT_LENGTH,
     ExperienceLibrary,
     Insight,
+    LibraryConfig,
     Source,
     add_insight,
     find_prunable,
@@ -22,13 +21,13 @@ from selfwire.evolvers.hera.experience_library import (
     merge_insights,
     remove_insights,
 )
-from selfwire.evolvers.hera.groups import Group, score, tokens
-from selfwire.evolvers.hera.planning import render_lines, render_topology
-from selfwire.evolvers.hera.profile import Profile, parse_query_type
-from selfwire.evolvers.hera.retrieval import find_matching
+from selfwire.evolvers.experience.profile import Profile, parse_query_type
+from selfwire.evolvers.experience.retrieval import find_matching
+from selfwire.evolvers.hera.groups import Group
 from selfwire.evolvers.hera.schemas import LibraryOperation, LibraryOperations, Operation, Reflection
+from selfwire.evolvers.outcomes import count_agent_tokens, get_score
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import format_step, shorten
+from selfwire.evolvers.trace_text import format_step, render_lines, render_topology, shorten
 
 STEP_LENGTH = 500
 INSIGHTS = 5
@@ -36,13 +35,13 @@ INSIGHTS = 5
 
 
 class Change(FrozenModel):
-    """What became of one new insight.
+    """The fate of one new insight.
 
     Args:
-        operation: what was done in the end.
+        operation: that was applied.
         insight: the new insight's text.
-        targets: ids of the entries that it met.
-        why: the model's reason, or why something else was done than it wanted.
+        targets: ids of the entries that were affected.
+        why: the model's reason, or why another operation was applied.
     """
 
     operation: Operation
@@ -52,7 +51,7 @@ class Change(FrozenModel):
 
 
 def get_profile(done: Trajectory) -> Profile:
-    """The profile that was noted of a trajectory's question."""
+    """The profile noted for a trajectory's question."""
     return Profile.model_validate(to_plain_json(done.notes["profile"])) if "profile" in done.notes else Profile()
 
 
@@ -65,7 +64,7 @@ def get_topology(done: Trajectory) -> Topology | None:
 async def reflect(
     group: Group, trajectories: Sequence[Trajectory], orchestrator: PromptedModel, *, iteration: int, scope: Scope
 ) -> tuple[tuple[Insight, ...], Usage]:
-    """The insights of a mixed group; a group on which no valid reply comes teaches nothing.
+    """The insights of a mixed group; none without a valid reply.
 
     Args:
         group: ranked.
@@ -79,37 +78,36 @@ async def reflect(
     """
     best = trajectories[group.order[0]]
     profile = get_profile(best)
-    try:
-        found, usage = await orchestrator.ask(
-            Reflection,
-            "reflect",
-            scope=scope.at(task=group.question, node="reflect"),
-            task=best.question.input,
-            profile=profile.text,
-            group="\n\n".join(render_trajectory(trajectories[at], rank) for rank, at in enumerate(group.order, 1)),
-        )
-    except ModelError as error:
-        return (), get_error_cost(error)
+    reply, usage = await orchestrator.ask_or(
+        Reflection(),
+        Reflection,
+        "reflect",
+        scope=scope.at(task=group.question, node="reflect"),
+        catch=ModelError,
+        task=best.question.input,
+        profile=profile.text,
+        group="\n\n".join(render_trajectory(trajectories[at], rank) for rank, at in enumerate(group.order, 1)),
+    )
     sources = [
         Source(question=group.question, sample=trajectories[at].sample, iteration=iteration)
         for at in sorted(group.order)
     ]
-    made = []
-    for one in found.insights[:INSIGHTS]:
+    insights = []
+    for one in reply.insights[:INSIGHTS]:
         kind = parse_query_type(one.query_type) or profile.type
-        fresh = make_insight(profile.replace(type=kind), one.insight, sources)
-        made += [fresh] if fresh else []
-    return tuple(made), usage
+        insight = make_insight(profile.replace(type=kind), one.insight, sources)
+        insights += [insight] if insight else []
+    return tuple(insights), usage
 
 
 def render_trajectory(done: Trajectory, rank: int) -> str:
-    """One trajectory as the orchestrator compares it: topology, what each agent did, score and tokens."""
+    """One trajectory for comparison: topology, each agent's work, score and tokens."""
     topology = get_topology(done)
-    told = render_topology(topology).replace("\n", "; ") if topology else ", ".join(step.node for step in done.steps)
+    plan = render_topology(topology).replace("\n", "; ") if topology else ", ".join(step.node for step in done.steps)
     steps = "\n".join(f"[{step.node}] {format_step(step, STEP_LENGTH)}" for step in done.steps)
     answer = shorten((done.answer or "").strip(), STEP_LENGTH)
     return (
-        f"trajectory {rank}: score {score(done) or 0.0:.2f}, {tokens(done)} tokens\ntopology: {told}\n"
+        f"trajectory {rank}: score {get_score(done) or 0.0:.2f}, {count_agent_tokens(done)} tokens\ntopology: {plan}\n"
         f"{steps}\nfinal answer: {answer}"
     )
 
@@ -123,7 +121,7 @@ async def consolidate_insights(
     *,
     scope: Scope,
 ) -> tuple[ExperienceLibrary, tuple[Change, ...], Usage]:
-    """ExperienceLibraryUpdate: ADD what matches nothing; the model decides about the rest.
+    """ExperienceLibraryUpdate: ADD insights without matches; the model decides about the others.
 
     Args:
         library: E.
@@ -138,11 +136,11 @@ async def consolidate_insights(
     """
     matches = {one.id: await find_matching(library, one, embedder, config) for one in new}
     met = [one for one in new if matches[one.id]]
-    wanted, usage = await _operations(met, matches, orchestrator, scope) if met else ({}, Usage())
+    wanted, usage = await _ask_operations(met, matches, orchestrator, scope) if met else ({}, Usage())
     changes = []
     for one in new:
         if not matches[one.id]:
-            library, change = _added(library, one, "it matches no entry", config)
+            library, change = _add(library, one, "it matches no entry", config)
         else:
             library, change = apply_operation(library, one, matches[one.id], wanted.get(one.text), config)
         changes.append(change)
@@ -156,12 +154,12 @@ def apply_operation(
     wanted: LibraryOperation | None,
     config: LibraryConfig,
 ) -> tuple[ExperienceLibrary, Change]:
-    """One operation as far as it is legal; without a valid one the new insight is added beside the others.
+    """Apply one operation as far as it is legal; without a valid one the new insight is added.
 
-    PRUNE removes only matching entries that were used often enough and did worse; the new insight takes their
-    place. Where one of those it conflicts with stays, the new insight is left out, as the proven one counts more.
+    PRUNE removes only matching entries that were used often enough and did worse; the new insight replaces them.
+    Where a conflicting entry stays, the new insight is left out, as the proven one counts more.
     """
-    there = {one.id: one for one in library}  # as they are now: what was merged meanwhile has other counts
+    there = {one.id: one for one in library}  # merges in the meantime change counts
     targets = [there[one.id] for one in matches if wanted and one.id in wanted.target_entry_ids and one.id in there]
     ids = tuple(one.id for one in targets)
     why = " ".join(wanted.rationale.split())[:300] if wanted else "no valid operation came; added"
@@ -175,53 +173,50 @@ def apply_operation(
         whole = merge_insights(library, new, ids, text or targets[0].text, config.size)
         return whole, Change(operation="MERGE", insight=new.text, targets=ids, why=why)
     if operation == "PRUNE" and targets:
-        return _pruned(library, new, targets, why, config)
+        return _prune(library, new, targets, why, config)
     if operation == "KEEP":
         return library, Change(operation="KEEP", insight=new.text, why=why)
-    return _added(library, new, why, config)
+    return _add(library, new, why, config)
 
 
-def _added(
-    library: ExperienceLibrary, new: Insight, why: str, config: LibraryConfig
-) -> tuple[ExperienceLibrary, Change]:
-    """ADD; a library that is full of better ones stays as it is, and the change says so."""
+def _add(library: ExperienceLibrary, new: Insight, why: str, config: LibraryConfig) -> tuple[ExperienceLibrary, Change]:
+    """ADD; a library full of better insights stays as it is, and the change says so."""
     more = add_insight(library, new, config.size)
     if any(one.id == new.id for one in more):
         return more, Change(operation="ADD", insight=new.text, why=why)
     return more, Change(operation="KEEP", insight=new.text, why=f"{why}; {config.size} better ones fill the library")
 
 
-def _pruned(
+def _prune(
     library: ExperienceLibrary, new: Insight, targets: Sequence[Insight], why: str, config: LibraryConfig
 ) -> tuple[ExperienceLibrary, Change]:
     gone = {one.id for one in find_prunable(library, targets, config)}
     left = remove_insights(library, gone)
     if stays := [one.id for one in targets if one.id not in gone]:
-        told = f"{why}; {', '.join(stays)} is not proven worse, so it stays and the new one is left out"
+        reason = f"{why}; {', '.join(stays)} is not proven worse, so it stays and the new one is left out"
         operation: Operation = "PRUNE" if gone else "KEEP"
-        return left, Change(operation=operation, insight=new.text, targets=tuple(sorted(gone)), why=told)
+        return left, Change(operation=operation, insight=new.text, targets=tuple(sorted(gone)), why=reason)
     ids = tuple(one.id for one in targets)
     return add_insight(left, new, config.size), Change(operation="PRUNE", insight=new.text, targets=ids, why=why)
 
 
-async def _operations(
+async def _ask_operations(
     new: Sequence[Insight], matches: dict[str, ExperienceLibrary], orchestrator: PromptedModel, scope: Scope
 ) -> tuple[dict[str, LibraryOperation], Usage]:
     """Operations by the text of the new insight."""
     entries = {one.id: one for found in matches.values() for one in found}
-    try:
-        reply, usage = await orchestrator.ask(
-            LibraryOperations,
-            "consolidate",
-            scope=scope.at(node="consolidate"),
-            library=render_lines([_entry(one) for one in entries.values()]),
-            new=render_lines([f"- ({one.profile.type}) {one.text}" for one in new]),
-        )
-    except ModelError as error:
-        return {}, get_error_cost(error)
+    reply, usage = await orchestrator.ask_or(
+        LibraryOperations(operations=[]),
+        LibraryOperations,
+        "consolidate",
+        scope=scope.at(node="consolidate"),
+        catch=ModelError,
+        library=render_lines([_render_entry(one) for one in entries.values()]),
+        new=render_lines([f"- ({one.profile.type}) {one.text}" for one in new]),
+    )
     by_text = {" ".join(one.new_insight.split()): one for one in reply.operations}
     return {one.text: by_text[one.text] for one in new if one.text in by_text}, usage
 
 
-def _entry(one: Insight) -> str:
+def _render_entry(one: Insight) -> str:
     return f"[{one.id}] ({one.profile.type}, utility {one.utility:.2f} over {one.uses} uses) {one.text}"

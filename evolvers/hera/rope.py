@@ -1,23 +1,21 @@
-"""Role-aware prompt evolution: variants of a failing agent's prompt, replays, what they teach (Sec. 3.4, Alg. 5)."""
+"""Role-aware prompt evolution: variants of failing agents' prompts, and lessons of their replays (Sec. 3.4, Alg. 5)."""
 
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import get_error_cost
 from selfwire.core.edits import Rewiring, RewritePrompt
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
+from selfwire.evolvers.blame import Blame, Failure, render_feedback
 from selfwire.evolvers.hera.config import Axis, PromptConfig
-from selfwire.evolvers.hera.failures import Blame, Failure, render_feedback
-from selfwire.evolvers.hera.groups import score, tokens
-from selfwire.evolvers.hera.planning import render_lines
 from selfwire.evolvers.hera.rules import Prompt, PromptChange, apply_prompt_diff, to_plain_line
 from selfwire.evolvers.hera.schemas import Contrast, PromptDiff, PromptVariant
+from selfwire.evolvers.outcomes import count_agent_tokens, get_score
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trace_text import format_step, shorten
+from selfwire.evolvers.trace_text import format_step, render_lines, shorten
 
 ADDED = 3
 """Most instructions that a variant adds."""
@@ -32,7 +30,7 @@ AXES: dict[Axis, str] = {
     "error_correction": "error correction: look for the mistakes of the failures and undo them",
     "heuristic_injection": "heuristics: follow a rule of thumb that experts use for such work",
 }
-"""What each axis means, as the model is told."""
+"""The meaning of each axis, in the model's prompt."""
 
 
 class Variant(FrozenModel):
@@ -40,7 +38,7 @@ class Variant(FrozenModel):
 
     Args:
         axis: along which the prompt is varied.
-        instructions: what it adds.
+        instructions: that it adds.
         prompt: the whole prompt.
     """
 
@@ -55,7 +53,7 @@ class Lesson(FrozenModel):
     Args:
         rules: short-term corrections.
         principles: long-term strategies.
-        derived_from: what each rests on, in the model's words, in the same order.
+        derived_from: the basis of each, in the model's words, in the same order.
     """
 
     rules: tuple[str, ...] = ()
@@ -63,18 +61,30 @@ class Lesson(FrozenModel):
     derived_from: tuple[str, ...] = ()
 
 
-def choose_blames(blames: Sequence[Blame], most: int) -> tuple[Blame, ...]:
-    """Whose prompts evolve: the agents that are blamed most, each by its last failure (D7); ties by id."""
-    last = {blame.agent: blame for blame in blames}
-    counts = {agent: sum(blame.agent == agent for blame in blames) for agent in last}
-    order = sorted(last, key=lambda agent: (-counts[agent], agent))
-    return tuple(last[agent] for agent in order[:most])
+class Rope(FrozenModel):
+    """The results of one agent's prompt variants.
+
+    Args:
+        blame: the failure that was replayed.
+        failures: the agent's buffer.
+        variants: by axis.
+        scores: of their replays, in the same order; None where a replay ended as an error.
+        control: score of the replay with the original prompt; None as well.
+        lesson: of the contrast.
+    """
+
+    blame: Blame
+    failures: tuple[Failure, ...]
+    variants: tuple[Variant, ...] = ()
+    scores: tuple[float | None, ...] = ()
+    control: float | None = None
+    lesson: Lesson = Lesson()
 
 
 async def generate_variant(
     agent: Agent, axis: Axis, failures: Sequence[Failure], orchestrator: PromptedModel, *, scope: Scope
 ) -> tuple[Variant | None, Usage]:
-    """GenerateVariant: the prompt with some instructions more; None where no valid reply comes.
+    """GenerateVariant: the prompt with a few more instructions; None where no valid reply comes.
 
     Args:
         agent: whose prompt is varied.
@@ -86,24 +96,23 @@ async def generate_variant(
     Raises:
         BudgetError: the run must stop.
     """
-    try:
-        reply, usage = await orchestrator.ask(
-            PromptVariant,
-            "variant",
-            scope=scope.at(node=f"variant {agent.id} {axis}"),
-            agent=agent.id,
-            role=agent.role,
-            prompt=agent.prompt,
-            axis=AXES[axis],
-            failures="\n\n".join(one.text for one in failures),
-        )
-    except ModelError as error:
-        return None, get_error_cost(error)
-    fresh = tuple(text for text in map(to_plain_line, reply.instructions[:ADDED]) if text)
-    if not fresh:
+    reply, usage = await orchestrator.ask_or(
+        PromptVariant(instructions=[]),
+        PromptVariant,
+        "variant",
+        scope=scope.at(node=f"variant {agent.id} {axis}"),
+        catch=ModelError,
+        agent=agent.id,
+        role=agent.role,
+        prompt=agent.prompt,
+        axis=AXES[axis],
+        failures="\n\n".join(one.text for one in failures),
+    )
+    new = tuple(text for text in map(to_plain_line, reply.instructions[:ADDED]) if text)
+    if not new:
         return None, usage
     prompt = Prompt.of(agent.prompt)
-    return Variant(axis=axis, instructions=fresh, prompt=prompt.replace(rules=(*prompt.rules, *fresh)).text), usage
+    return Variant(axis=axis, instructions=new, prompt=prompt.replace(rules=(*prompt.rules, *new)).text), usage
 
 
 async def extract_lesson(
@@ -122,7 +131,7 @@ async def extract_lesson(
         agent: whose prompt was varied.
         original: the failed trajectory.
         control: its replay with the original prompt (D12).
-        replays: what each variant came to; those with an infrastructure error teach nothing.
+        replays: of the variants; those with an infrastructure error teach nothing.
         failures: its buffer.
         orchestrator: compares.
         scope: of the step.
@@ -130,32 +139,27 @@ async def extract_lesson(
     Raises:
         BudgetError: the run must stop.
     """
-    graded = [(varied, done) for varied, done in replays if score(done) is not None]
+    graded = [(varied, done) for varied, done in replays if get_score(done) is not None]
     if not graded:
         return Lesson(), Usage()
-    try:
-        reply, usage = await orchestrator.ask(
-            Contrast,
-            "contrast",
-            scope=scope.at(node=f"contrast {agent.id}"),
-            agent=agent.id,
-            role=agent.role,
-            prompt=agent.prompt,
-            variants="\n\n".join(
-                [
-                    f"original prompt: {_result(original, agent.id)}",
-                    *([f"original prompt, repeated: {_result(control, agent.id)}"] if control.feedback else []),
-                    *(
-                        f"variant {varied.axis}\n{render_lines([f'adds: {one}' for one in varied.instructions])}\n"
-                        f"{_result(done, agent.id)}"
-                        for varied, done in graded
-                    ),
-                ]
-            ),
-            failures="\n\n".join(one.text for one in failures),
-        )
-    except ModelError as error:
-        return Lesson(), get_error_cost(error)
+    results = [f"original prompt: {_result(original, agent.id)}"]
+    if control.feedback:
+        results.append(f"original prompt, repeated: {_result(control, agent.id)}")
+    for variant, done in graded:
+        added = render_lines([f"adds: {one}" for one in variant.instructions])
+        results.append(f"variant {variant.axis}\n{added}\n{_result(done, agent.id)}")
+    reply, usage = await orchestrator.ask_or(
+        Contrast(),
+        Contrast,
+        "contrast",
+        scope=scope.at(node=f"contrast {agent.id}"),
+        catch=ModelError,
+        agent=agent.id,
+        role=agent.role,
+        prompt=agent.prompt,
+        variants="\n\n".join(results),
+        failures="\n\n".join(one.text for one in failures),
+    )
     rules, principles = reply.operational_rules[:PROPOSED], reply.behavioral_principles[:PROPOSED]
     return Lesson(
         rules=tuple(to_plain_line(one.rule) for one in rules),
@@ -170,14 +174,14 @@ async def extract_lesson(
 async def integrate_lesson(
     agent: Agent, lesson: Lesson, orchestrator: PromptedModel, config: PromptConfig, *, scope: Scope
 ) -> tuple[Rewiring | None, PromptChange, Usage]:
-    """Prompt consolidation: the model integrates, Pi_C holds it to the limits; None where nothing changes.
+    """Prompt consolidation: the model integrates the lesson, Pi_C enforces the limits; None where nothing changes.
 
     Without a valid reply the proposals are added as they are.
 
     Args:
         agent: whose prompt it is.
         lesson: delta rho.
-        orchestrator: finds what is redundant or contradicts.
+        orchestrator: finds redundancies and contradictions.
         config: C.
         scope: of the step.
 
@@ -186,20 +190,18 @@ async def integrate_lesson(
     """
     if not (lesson.rules or lesson.principles):
         return None, PromptChange(), Usage()
-    try:
-        wanted, usage = await orchestrator.ask(
-            PromptDiff,
-            "integrate",
-            scope=scope.at(node=f"integrate {agent.id}"),
-            prompt=agent.prompt,
-            proposed=render_lines(
-                [*(f"rule: {one}" for one in lesson.rules), *(f"principle: {one}" for one in lesson.principles)]
-            ),
-            limits=f"at most {config.rules} rules, at most {config.length} characters",
-        )
-    except ModelError as error:
-        usage = get_error_cost(error)
-        wanted = PromptDiff(added_rules=list(lesson.rules), added_principles=list(lesson.principles))
+    wanted, usage = await orchestrator.ask_or(
+        PromptDiff(added_rules=list(lesson.rules), added_principles=list(lesson.principles)),
+        PromptDiff,
+        "integrate",
+        scope=scope.at(node=f"integrate {agent.id}"),
+        catch=ModelError,
+        prompt=agent.prompt,
+        proposed=render_lines(
+            [*(f"rule: {one}" for one in lesson.rules), *(f"principle: {one}" for one in lesson.principles)]
+        ),
+        limits=f"at most {config.rules} rules, at most {config.length} characters",
+    )
     after, diff = apply_prompt_diff(Prompt.of(agent.prompt), wanted, rules=config.rules, length=config.length)
     if not diff:
         return None, diff, usage
@@ -210,4 +212,4 @@ async def integrate_lesson(
 def _result(done: Trajectory, agent: str) -> str:
     own = "\n".join(f"[{step.node}] {format_step(step, STEP_LENGTH)}" for step in done.steps if step.agent == agent)
     answer = shorten((done.answer or "").strip(), STEP_LENGTH)
-    return f"{render_feedback(done)} ({tokens(done)} tokens)\n{own}\nfinal answer: {answer}"
+    return f"{render_feedback(done)} ({count_agent_tokens(done)} tokens)\n{own}\nfinal answer: {answer}"

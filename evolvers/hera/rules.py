@@ -1,8 +1,7 @@
 """A prompt in three parts: core, operational rules, behavioural principles; and Pi_C, which keeps it within limits.
 
-The core says who the agent is and how it uses its tools; nothing in HERA changes it (constraint 3 of App. B). Rules
-and principles stand below it under fixed headings, one per line, so that the prompt stays one text that people read
-and edit.
+The core says who the agent is and how it uses its tools; HERA never changes it (constraint 3 of App. B). Rules and
+principles stand below it under fixed headings, one per line, so that people can read and edit the prompt as one text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +14,7 @@ LINE_LENGTH = 300
 
 
 class Prompt(FrozenModel):
-    """A prompt taken apart.
+    """A prompt in its parts.
 
     Args:
         core: role and tool instructions.
@@ -29,7 +28,7 @@ class Prompt(FrozenModel):
 
     @classmethod
     def of(cls, text: str) -> "Prompt":
-        """Take a text apart; one without our headings is all core."""
+        """Parse a text; without our headings all of it is core."""
         text, rules = _cut(text, RULES)
         core, principles = _cut(text, PRINCIPLES)
         return cls(core=core, principles=principles, rules=rules)
@@ -42,12 +41,12 @@ class Prompt(FrozenModel):
 
 
 class PromptChange(FrozenModel):
-    """What differs between two prompts, as instructions.
+    """The difference between two prompts, as instructions.
 
     Args:
         added, deleted: instructions.
         replaced: (old, new) pairs.
-        left_out: what was proposed and not taken, with reasons.
+        left_out: proposals that were not taken, with reasons.
     """
 
     added: tuple[str, ...] = ()
@@ -73,8 +72,8 @@ def to_plain_line(text: str) -> str:
 def apply_prompt_diff(prompt: Prompt, wanted: PromptDiff, *, rules: int, length: int) -> tuple[Prompt, PromptChange]:
     """Rho' = Pi_C(rho + delta rho): the wanted diff as far as C allows it.
 
-    The core stays. Principles may be reworded within `length`, but go for no rule. Of rules the oldest go where there
-    are more than `rules` or the prompt grows beyond `length`; what does not fit even then is left out.
+    The core stays. Principles may be reworded within `length`, but are never removed for a rule. The oldest rules are
+    removed where there are more than `rules` or the prompt exceeds `length`; what does not fit even then is left out.
 
     Args:
         prompt: rho.
@@ -83,8 +82,8 @@ def apply_prompt_diff(prompt: Prompt, wanted: PromptDiff, *, rules: int, length:
         length: most characters.
     """
     left_out: list[str] = []
-    found = _reworded(prompt, wanted, length, left_out)
-    found = _extended(found, wanted, length, left_out)
+    found = _reword(prompt, wanted, length, left_out)
+    found = _extend(found, wanted, length, left_out)
     kept = list(found.rules)
     while kept and (len(kept) > rules or len(found.replace(rules=tuple(kept)).text) > length):
         oldest = kept.pop(0)
@@ -94,8 +93,8 @@ def apply_prompt_diff(prompt: Prompt, wanted: PromptDiff, *, rules: int, length:
     return found, _difference(prompt, found, wanted, left_out)
 
 
-def _reworded(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[str]) -> Prompt:
-    """Replacements and deletions; a principle grows no further than core and principles fit."""
+def _reword(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[str]) -> Prompt:
+    """Apply replacements and deletions; core and principles stay within `length`."""
     rules, principles = list(prompt.rules), list(prompt.principles)
     for one in wanted.replaced:
         old, new = to_plain_line(one.old), to_plain_line(one.new)
@@ -104,7 +103,7 @@ def _reworded(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[st
             left_out.append(f"{old} -> {new}: there is nothing to replace, or nothing to put in its place")
             continue
         reworded = [new if text == old else text for text in place]
-        if place is principles and len(new) > len(old) and _lasting(prompt, reworded) > length:
+        if place is principles and len(new) > len(old) and _measure_without_rules(prompt, reworded) > length:
             left_out.append(f"{old} -> {new}: no room for it")
         else:
             place[:] = reworded
@@ -116,10 +115,10 @@ def _reworded(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[st
     return prompt.replace(rules=tuple(rules), principles=tuple(principles))
 
 
-def _extended(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[str]) -> Prompt:
-    """New principles, as long as core and principles fit; then new rules that fit once all old ones are gone."""
+def _extend(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[str]) -> Prompt:
+    """Add new principles while core and principles fit, then new rules that would fit without the old ones."""
     for text in _new(wanted.added_principles, (*prompt.principles, *prompt.rules)):
-        if _lasting(prompt, more := (*prompt.principles, text)) > length:
+        if _measure_without_rules(prompt, more := (*prompt.principles, text)) > length:
             left_out.append(f"{text}: no room for it")
         else:
             prompt = prompt.replace(principles=more)
@@ -129,7 +128,7 @@ def _extended(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[st
     return prompt.replace(rules=(*prompt.rules, *fitting))
 
 
-def _lasting(prompt: Prompt, principles: Sequence[str]) -> int:
+def _measure_without_rules(prompt: Prompt, principles: Sequence[str]) -> int:
     """Characters of the prompt without its rules, with these principles."""
     return len(prompt.replace(principles=tuple(principles), rules=()).text)
 
@@ -153,7 +152,7 @@ def _new(texts: Iterable[str], there: Sequence[str]) -> list[str]:
 
 
 def _cut(text: str, heading: str) -> tuple[str, tuple[str, ...]]:
-    """A text without the list below a heading at its end, and the list; what is no such list stays."""
+    """A text without the list below a heading at its end, and the list."""
     before, _, after = text.rpartition(f"\n\n{heading}\n")
     listed = after.rstrip().split("\n")
     if not before or not all(line.startswith("- ") for line in listed):

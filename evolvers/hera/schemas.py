@@ -5,10 +5,8 @@ from typing import Literal
 from pydantic import Field
 
 from selfwire.core.reply_schema import ReplySchema
+from selfwire.evolvers.experience.profile import Difficulty, QueryType
 
-QueryType = Literal["bridge", "intersection", "comparison", "temporal", "causal", "ambiguous", "other"]
-"""The paper's types of question (App. D.1), and one for whatever is none of them."""
-Difficulty = Literal["easy", "medium", "hard"]
 Operation = Literal["ADD", "MERGE", "PRUNE", "KEEP"]
 
 

@@ -1,4 +1,4 @@
-"""Repair of a plan's steps, one defect after the other; every repair is recorded in words."""
+"""Repairs a plan's steps, one kind of defect after the other, and records every repair in words."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from selfwire.core.agent import Agent
 from selfwire.core.topology import compute_greedy_order
 from selfwire.evolvers.hera.schemas import PlanStep
+from selfwire.evolvers.trace_text import to_plain_name
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class ResolvedStep:
-    """A step whose agent is in the pool; what it depends on is as the plan says it."""
+    """A step whose agent is in the pool; its dependencies are still the plan's words."""
 
     number: int
     agent: str
@@ -33,7 +34,7 @@ class ResolvedStep:
 
 
 def resolve_steps(steps: Sequence[PlanStep], agents: Sequence[Agent], repairs: list[str]) -> list[ResolvedStep]:
-    """The steps of agents that exist; whoever depends on another step depends on what that one depended on."""
+    """The steps of known agents; a dependency on any other step becomes that step's dependencies."""
     names = {to_plain_name(agent.id): agent.id for agent in agents}
     inherited: dict[int, tuple[int | str, ...]] = {}
     known: list[ResolvedStep] = []
@@ -41,7 +42,7 @@ def resolve_steps(steps: Sequence[PlanStep], agents: Sequence[Agent], repairs: l
         wanted: list[int | str] = []
         for one in step.depends_on:
             wanted += inherited.get(one, (one,)) if isinstance(one, int) else (one,)
-        wanted = list(dict.fromkeys(wanted))  # or steps that are left out double what the next one inherits
+        wanted = list(dict.fromkeys(wanted))  # skipped steps would double what the next one inherits
         if to_plain_name(step.agent) in names:
             agent = names[to_plain_name(step.agent)]
             known.append(ResolvedStep(step.step, agent, tuple(wanted), step.mode.strip().lower() == "parallel"))
@@ -52,9 +53,9 @@ def resolve_steps(steps: Sequence[PlanStep], agents: Sequence[Agent], repairs: l
 
 
 def draft_steps(steps: Sequence[ResolvedStep], repairs: list[str]) -> list[Draft]:
-    """Dependencies as places in the list; those on steps that do not exist are left out.
+    """The steps with dependencies as places in the list; dependencies on missing steps are left out.
 
-    A sequential step that names no dependency follows the step before it.
+    A sequential step without dependencies follows the step before it.
     """
     numbers: dict[int, int] = {}
     for place, step in enumerate(steps):
@@ -77,7 +78,7 @@ def draft_steps(steps: Sequence[ResolvedStep], repairs: list[str]) -> list[Draft
 
 
 def sort_steps(steps: Sequence[Draft], repairs: list[str]) -> list[Draft]:
-    """The steps in an order in which each comes after what it reads; an edge that closes a circle is left out."""
+    """The steps in an order in which each comes after those that it reads; edges that close a circle are left out."""
     width = len(str(len(steps)))
     names = [str(place).zfill(width) for place in range(len(steps))]  # ties go to the earlier step
     edges = [(names[source], names[place]) for place, step in enumerate(steps) for source in step.after]
@@ -100,32 +101,32 @@ def connect_ends(
 
     Args:
         steps: acyclic.
-        first: agent that begins where several steps would.
+        first: agent that is put first where several steps would be.
         last: agent that answers where no step does.
         answering: agents that a plan may end with.
-        repairs: what had to be mended.
+        repairs: descriptions of repairs; extended.
     """
-    steps = _begun(list(steps), first, repairs)
-    return _ended(steps, last, answering, repairs)
+    steps = _connect_starts(list(steps), first, repairs)
+    return _connect_sink(steps, last, answering, repairs)
 
 
-def _begun(steps: list[Draft], first: str, repairs: list[str]) -> list[Draft]:
+def _connect_starts(steps: list[Draft], first: str, repairs: list[str]) -> list[Draft]:
     starts = [place for place, step in enumerate(steps) if not step.after]
     if len(starts) > 1:
         entry = next((place for place in starts if steps[place].agent == first), None)
-        told = ", ".join(steps[place].agent for place in starts)
-        repairs.append(f"several steps begin ({told}); {first} comes before them")
+        names = ", ".join(steps[place].agent for place in starts)
+        repairs.append(f"several steps begin ({names}); {first} comes before them")
         if entry is None:
             steps = [Draft(first), *(Draft(step.agent, frozenset(one + 1 for one in step.after)) for step in steps)]
             entry, starts = 0, [0, *(place + 1 for place in starts)]
         for place in starts:
             if place != entry:
                 steps[place] = replace(steps[place], after=frozenset({entry}))
-        return _moved(steps, [entry, *(place for place in range(len(steps)) if place != entry)])
-    return _moved(steps, [starts[0], *(place for place in range(len(steps)) if place != starts[0])])
+        return _reorder(steps, [entry, *(place for place in range(len(steps)) if place != entry)])
+    return _reorder(steps, [starts[0], *(place for place in range(len(steps)) if place != starts[0])])
 
 
-def _ended(steps: list[Draft], last: str, answering: Collection[str], repairs: list[str]) -> list[Draft]:
+def _connect_sink(steps: list[Draft], last: str, answering: Collection[str], repairs: list[str]) -> list[Draft]:
     read = {source for step in steps for source in step.after}
     ends = [place for place in range(len(steps)) if place not in read]
     sink = next((place for place in reversed(ends) if steps[place].agent in answering), None)
@@ -134,20 +135,20 @@ def _ended(steps: list[Draft], last: str, answering: Collection[str], repairs: l
         return [*steps, Draft(last, frozenset(ends))]
     others = [place for place in ends if place != sink]
     if others:
-        told = ", ".join(steps[place].agent for place in others)
-        repairs.append(f"nobody reads {told}; {steps[sink].agent} does")
+        names = ", ".join(steps[place].agent for place in others)
+        repairs.append(f"nobody reads {names}; {steps[sink].agent} does")
         steps[sink] = replace(steps[sink], after=steps[sink].after | set(others))
-    return _moved(steps, [*(place for place in range(len(steps)) if place != sink), sink])
+    return _reorder(steps, [*(place for place in range(len(steps)) if place != sink), sink])
 
 
-def _moved(steps: Sequence[Draft], order: Sequence[int]) -> list[Draft]:
+def _reorder(steps: Sequence[Draft], order: Sequence[int]) -> list[Draft]:
     """The steps in another order; dependencies follow."""
     place_of = {old: new for new, old in enumerate(order)}
     return [replace(steps[old], after=frozenset(place_of[one] for one in steps[old].after)) for old in order]
 
 
 def _place(wanted: int | str, here: int, steps: Sequence[ResolvedStep], numbers: Mapping[int, int]) -> int | None:
-    """The place of a step that is named by number or by agent; of several with that agent the last one before."""
+    """The place of a step by number or by agent; of several steps of the agent the last one before `here`."""
     if isinstance(wanted, str):
         name = to_plain_name(wanted)
         if (digits := re.fullmatch(r"(?:step)?(\d+)", name)) is not None:
@@ -156,8 +157,3 @@ def _place(wanted: int | str, here: int, steps: Sequence[ResolvedStep], numbers:
         before = [place for place in same if place < here]
         return before[-1] if before else same[0] if same else None
     return numbers.get(wanted)
-
-
-def to_plain_name(name: str) -> str:
-    """A name as names are compared: letters and digits only, lower case, as models spell them in many ways."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -18,35 +18,35 @@ Evolution". In the order of the paper:
     omega      max corr(-Dist, success) on the simplex                   distance.fit_weights (D.2, D.5, D20)
     repair     RepairTopology                                            repair                 (G.1)
 
-Departures (a test is named after each):
-    D1   Beliefs decay toward the prior (1, 1), not toward (0, 0), where Beta is undefined; one update per
-         iteration, with the increments of the batch summed: a decay of 0.6 per run hardly learns.
-    D2   On success nothing is rewritten and every agent and edge that ran has r = 1; D.4 reads r from a
-         gradient always, so a winning team is rewritten, or the bandit sees failures alone.
+Departures from the paper (a test is named after each):
+    D1   Beliefs decay toward the prior (1, 1), not toward (0, 0), where Beta is undefined. There is one update per
+         iteration, with the increments of the batch summed: with a decay of 0.6 per run a belief hardly learns.
+    D2   On success nothing is rewritten, and every agent and edge that ran has r = 1. In D.4, r always comes from a
+         gradient, so either a winning team is rewritten or the bandit sees only failures.
     D3   theta is drawn (Thompson) or log P is perturbed (Gumbel); the printed mean with top-k never explores.
     D4   KM is the share of the task's concepts that the agent has, clipped to [0, 1]: zeta({A, I}) is undefined.
-    D5   C_syn starts at 1 (at 0 nobody could ever be chosen) and is clipped to [1, 2]; a new edge starts at the
-         mean of its siblings. Unbounded, a newcomer never beats an incumbent.
-    D6   The aggregator is never an arm: an edge to it always carries, and carries the output itself.
-    D7   Candidates whose weighted mismatch exceeds 0.75 are left out unless none would remain; D.2's wording
-         has the opposite direction. How often it fires is counted, and noted with every step of evolution.
-    D8   New concepts hang below the root, so d_I >= 1: at depth 0 Dist is 0 for everybody.
+    D5   C_syn starts at 1 (at 0 no agent could ever be chosen) and is clipped to [1, 2]; a new edge starts at the
+         mean of its siblings. Without a bound a newcomer never beats an incumbent.
+    D6   The aggregator is never an arm: it always receives the output, and receives the output itself.
+    D7   Candidates whose weighted mismatch exceeds 0.75 are left out unless none would remain; the wording of D.2
+         has the opposite direction. Every step of evolution notes how many were left out.
+    D8   New concepts are below the root, so d_I >= 1: at depth 0 Dist is 0 for every agent.
     D9   dt counts iterations that taught something, one update each, never seconds; a team that learned before
-         counts on from there.
+         continues its count.
     D10  Edges are pruned at (s + 1)/(n + 2) < 0.3 with n >= 8, where s counts solved tasks, never at or above the
-         team's own rate and never on the last path: raw rates would in time prune good edges.
+         team's own rate and never on the last path: raw rates would prune good edges in time.
     D11  An iteration takes a batch: each agent gets one f_P call, each node one f_G call over all its gradients.
-    D12  Edits are collected, then applied one by one in reverse topological order; what conflicts is recorded.
+    D12  Edits are collected, then applied one by one in reverse topological order; conflicts are recorded.
     D13  A trajectory with an infrastructure error teaches nothing.
     D14  omega is refitted only with at least 20 held-out tasks of mixed outcome.
-    D15  Dependency paths ignore direction and lead neither through the root nor through other agents: through
-         those everything is near everything.
+    D15  Dependency paths ignore direction and lead neither through the root nor through other agents, which would
+         make everything near everything.
     D16  A source that lost its last successor is joined to the sink again.
     D17  A cycle is undone at its newest edge; in one that no known edit made, at an edge against the order.
-    D18  The parser is not asked about praise, which concerns nothing.
-    D19  What a batch taught about agents and edges that its own rewirings took away is set aside until the next
-         update: if the gate rejects the rewirings, the kept workflow has learned all of it.
-    D20  omega moves half way to the best fit, and only where that fit's correlation is 2.5/sqrt(n) or more and the
-         move beats the omega before; an indicator that is the same in all tasks keeps its share. The maximum
-         itself follows noise, and a constant indicator, of correlation 0, would win over all that are below 0.
+    D18  The parser is not asked about praise, which concerns neither prompts nor topology.
+    D19  Lessons on agents and edges that the batch's own rewirings removed are set aside until the next update: if
+         the gate rejects the rewirings, the kept workflow learns from the whole batch.
+    D20  omega moves half way to the best fit, and only where the fit's correlation is 2.5/sqrt(n) or more and the move
+         beats the omega before; an indicator that is equal in all tasks keeps its share. The maximum itself follows
+         noise, and a constant indicator, of correlation 0, would win over all those below 0.
 """

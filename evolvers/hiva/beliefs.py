@@ -24,7 +24,7 @@ class Belief(FrozenModel):
 
 
 class Observation(FrozenModel):
-    """What one run says of an agent that was selected.
+    """One run of an agent that was selected.
 
     Args:
         reward: r in {0, 1}.
@@ -36,7 +36,7 @@ class Observation(FrozenModel):
 
 
 def decay_belief(belief: Belief, *, decay: float, iterations: int) -> Belief:
-    """The belief after some iterations without news: gamma^dt of its distance from the prior is kept (D1)."""
+    """The belief after some iterations without observations: it keeps gamma^dt of its distance from the prior (D1)."""
     kept = decay**iterations
     return Belief(alpha=1 + kept * (belief.alpha - 1), beta=1 + kept * (belief.beta - 1))
 

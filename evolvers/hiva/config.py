@@ -1,4 +1,4 @@
-"""HiVA's knobs: one class for routing, one for evolution; the five ablations are switches."""
+"""HiVA's config: routing, evolution, and a switch per ablation."""
 
 from typing import Literal
 
@@ -9,13 +9,13 @@ from selfwire.evolvers.trained_router.config import TrainConfig
 
 
 class KabbConfig(FrozenModel):
-    """Knobs of the routing bandit (Sec. 3.4, App. D.2).
+    """Config of the routing bandit (Sec. 3.4, App. D.2).
 
     Args:
         exploration: thompson draws theta from Beta(alpha, beta); gumbel perturbs log P at the posterior
             mean. Paper: the text says sampling, the formula prints the mean. Ours: thompson.
-        k: successors chosen at a node, beside an edge to the aggregator. Paper: unstated. Ours: 2.
-        decay: gamma, what a belief keeps per iteration. Paper and ours: 0.6.
+        k: successors chosen at a node, apart from the aggregator. Paper: unstated. Ours: 2.
+        decay: gamma, share of a belief that is kept per iteration. Paper and ours: 0.6.
         match_weight: delta, weight of the knowledge match in a belief update. Paper: learnable. Ours: 0.1.
         distance_weight: lambda, weight of the knowledge distance. Paper: learnable. Ours: 1.
         synergy_weight: eta, exponent of the synergy. Paper: learnable. Ours: 0.5.
@@ -34,18 +34,18 @@ class KabbConfig(FrozenModel):
 
 
 class HivaConfig(FrozenModel):
-    """Knobs of HiVA's evolution (App. B.3, G.1) and its five ablations (App. F.1).
+    """Config of evolution (App. B.3, G.1) and the five ablations (App. F.1).
 
     Args:
         topology_evolution: off is "w/o TEV": f_G never runs.
         semantic_evolution: off is "w/o SEV": f_P never runs; a newcomer keeps its description as prompt.
         kabb: off is "w/o KABB": every successor is activated.
-        router: learned has EvoMAS's trained router choose in the bandit's place (beyond the paper; see
-            `graphs.learned`), auto where the team was trained for one. Paper: kabb. Ours: auto.
+        router: learned has the trained router choose in the bandit's place (beyond the paper), auto does so where the
+            team has one. Paper: kabb. Ours: auto.
         environment: off is "w/o Env": the aggregator criticises its own answer.
         tools: off is "w/o Tool": agents hold no tools.
-        routing: knobs of the bandit.
-        train: how `selfwire train` trains the learned router.
+        routing: config of the bandit.
+        train: how `selfwire train` trains the router.
         temperature: of every call in [0, 2]. Paper and ours: 1.0.
         successors: most successors of an agent. Paper and ours: 5.
         parallel_threshold: below it ADD_PARALLEL is not offered. Paper and ours: 0.5.

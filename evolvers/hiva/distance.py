@@ -20,7 +20,7 @@ NOISE = 2.5
 
 
 class WeightSample(FrozenModel):
-    """What one held-out task says of the weights.
+    """Evidence of one held-out task on the weights.
 
     Args:
         terms: log(1 + d_I) * Psi_k, averaged over the agents that ran.
@@ -87,29 +87,29 @@ class Fit(FrozenModel):
 def fit_weights(evidence: Sequence[WeightSample], weights: Indicators = UNIFORM) -> Fit | None:
     """Weights half way to those on the simplex that maximise the correlation of -Dist with success (App. D.5).
 
-    An indicator that is the same in all tasks says nothing and keeps its share. The best of many weights
-    correlates with pure noise too, so it counts from 2.5/sqrt(n) on, and only if it beats the weights so far (D20).
+    An indicator that is equal in all tasks keeps its share. The best of many weights correlates with pure noise too, so
+    it counts only from 2.5/sqrt(n) on, and only if it beats the weights so far (D20).
 
     Args:
         evidence: one entry per held-out task.
         weights: the weights so far, one of the starting points.
 
     Returns:
-        None with fewer than 20 tasks or where all ended alike (D14), and where the weights should stay.
+        None with fewer than 20 tasks or with equal outcomes (D14), and where the weights should stay.
     """
     solved = np.array([e.solved for e in evidence], dtype=float)
     if len(evidence) < FEWEST_TASKS or solved.min() == solved.max():
         return None
     terms, old = np.array([e.terms for e in evidence]), np.asarray(weights)
-    telling = terms.std(axis=0) > 1e-9
-    share = old[telling].sum()
-    if telling.sum() < 2 or share <= 0:
+    varying = terms.std(axis=0) > 1e-9
+    share = old[varying].sum()
+    if varying.sum() < 2 or share <= 0:
         return None
-    best = _best(terms[:, telling], solved, old[telling] / share)
-    if _correlation(best, terms[:, telling], solved) < NOISE / sqrt(len(evidence)):
+    best = _best(terms[:, varying], solved, old[varying] / share)
+    if _correlation(best, terms[:, varying], solved) < NOISE / sqrt(len(evidence)):
         return None
     halfway = old.copy()
-    halfway[telling] = (old[telling] + share * best) / 2
+    halfway[varying] = (old[varying] + share * best) / 2
     fit = Fit(weights=_on_simplex(halfway), correlation=_correlation(halfway, terms, solved))
     return fit if fit.correlation > _correlation(old, terms, solved) + 1e-6 else None
 
@@ -120,7 +120,7 @@ _Array = npt.NDArray[np.float64]
 def _best(terms: _Array, solved: _Array, old: _Array) -> _Array:
     n = terms.shape[1]
     starts = [old, np.full(n, 1 / n), *(0.85 * row + 0.15 / n for row in np.eye(n)), *np.eye(n)]
-    found = [old, *(_climbed(start, terms, solved) for start in starts)]  # ties change nothing
+    found = [old, *(_climb(start, terms, solved) for start in starts)]  # ties change nothing
     best = max(found, key=lambda omega: round(_correlation(omega, terms, solved), 9))
     return np.asarray(best / best.sum())
 
@@ -130,7 +130,7 @@ def _on_simplex(weights: _Array) -> Indicators:
     return one, two, three, max(round(1 - one - two - three, 6), 0.0)
 
 
-def _climbed(start: _Array, terms: _Array, solved: _Array) -> _Array:
+def _climb(start: _Array, terms: _Array, solved: _Array) -> _Array:
     from scipy.optimize import minimize  # 0.3 s to import, needed by a fit alone
 
     result = minimize(
@@ -140,8 +140,8 @@ def _climbed(start: _Array, terms: _Array, solved: _Array) -> _Array:
         bounds=[(0, 1)] * len(start),
         constraints=[{"type": "eq", "fun": lambda omega: omega.sum() - 1}],
     )
-    climbed = np.clip(result.x, 0, 1)
-    return climbed if np.isfinite(climbed).all() and climbed.sum() > 0 else start
+    result_weights = np.clip(result.x, 0, 1)
+    return result_weights if np.isfinite(result_weights).all() and result_weights.sum() > 0 else start
 
 
 def _correlation(omega: _Array, terms: _Array, solved: _Array) -> float:

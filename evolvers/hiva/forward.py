@@ -1,11 +1,9 @@
-"""What happens before and between the agents of a forward pass: profile, match, instruct (Alg. 2, App. D.3)."""
+"""Steps before and between the agents of a forward pass: profile, match, instruct (Alg. 2, App. D.3)."""
 
 from collections.abc import Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import ToolSpec
-from selfwire.core.errors import ReplyError
 from selfwire.core.protocols import Embedder, InstructionWriter
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -29,7 +27,7 @@ from selfwire.evolvers.trace_text import format_step
 
 SHOWN_CONCEPTS = 60
 PROFILE = "@profile"
-"""Where a task is characterised; no node's id. The phase stays, so that the task's own share pays for it."""
+"""Node of the scope in which a task is characterised, no node's id. The phase stays, so that the task's budget pays."""
 INPUT_LENGTH = 6_000
 
 
@@ -43,35 +41,34 @@ async def characterize_task(
 ) -> tuple[TaskConcepts, Usage]:
     """Characterise a task by concepts, required tools and parallelizability.
 
-    Falls back to the benchmark's kind of question, no tools and the middle of the scale where the model
-    gives no valid profile. Tools that are not offered are dropped.
+    Without a valid profile the concept is the benchmark's kind of question, with no tools and a parallelizability of
+    0.5. Required tools that are not offered are dropped.
 
     Raises:
         ModelError, BudgetError: as `Model.generate_structured`.
     """
-    try:
-        asked, usage = await coach.ask(
-            TaskProfile,
-            "profile",
-            scope=scope.at(task=question.id, node=PROFILE),
-            task=question.input,
-            tools="\n".join(f"{tool.name}: {tool.description}" for tool in tools),
-            known_concepts="\n".join(HivaMemory.of(workflow).get_familiar_concepts(SHOWN_CONCEPTS)),
-        )
-    except ReplyError as error:
-        return TaskConcepts(main=next(iter(concept_names([question.kind])), "")), get_error_cost(error)
-    offered = {tool.name for tool in tools}
-    return _concepts(asked, offered), usage
+    profile, usage = await coach.ask_or(
+        None,
+        TaskProfile,
+        "profile",
+        scope=scope.at(task=question.id, node=PROFILE),
+        task=question.input,
+        tools="\n".join(f"{tool.name}: {tool.description}" for tool in tools),
+        known_concepts="\n".join(HivaMemory.of(workflow).get_familiar_concepts(SHOWN_CONCEPTS)),
+    )
+    if profile is None:
+        return TaskConcepts(main=next(iter(concept_names([question.kind])), "")), usage
+    return _to_concepts(profile, {tool.name for tool in tools}), usage
 
 
-def _concepts(asked: TaskProfile, offered: set[str]) -> TaskConcepts:
-    main, *broader = concept_names([asked.main_concept, *asked.broader]) or ("",)
+def _to_concepts(profile: TaskProfile, offered: set[str]) -> TaskConcepts:
+    main, *broader = concept_names([profile.main_concept, *profile.broader]) or ("",)
     return TaskConcepts(
         main=main,
         broader=tuple(broader),
-        skills=tuple(skill for skill in concept_names(asked.concepts) if skill != main),
-        tools=tuple(dict.fromkeys(tool for tool in asked.required_tools if tool in offered)),
-        parallelizability=asked.parallelizability,
+        skills=tuple(skill for skill in concept_names(profile.concepts) if skill != main),
+        tools=tuple(dict.fromkeys(tool for tool in profile.required_tools if tool in offered)),
+        parallelizability=profile.parallelizability,
     )
 
 
@@ -110,7 +107,7 @@ def _indicators(
 def make_instructor(workflow: Workflow, coach: PromptedModel) -> InstructionWriter:
     """Writes x_j = LLM(x_i, y_i, p_j) for each chosen successor; the aggregator gets y_i itself (D6).
 
-    Hands on the output itself where the model gives no valid instruction.
+    Passes on the output itself where the model gives no valid instruction.
     """
     aggregator = workflow.agent_at(workflow.topology.sink).id
 
@@ -118,18 +115,16 @@ def make_instructor(workflow: Workflow, coach: PromptedModel) -> InstructionWrit
         if successor.id == aggregator:
             return step.output, Usage()
         received = "\n\n".join(message.text for message in step.inbox) or question.input
-        try:
-            asked, usage = await coach.ask(
-                Instruction,
-                "instruction",
-                scope=scope,
-                task=question.input,
-                input=received[:INPUT_LENGTH],
-                output=format_step(step, INPUT_LENGTH),
-                successor=successor.prompt,
-            )
-        except ReplyError as error:
-            return step.output, get_error_cost(error)
-        return asked.instruction.strip() or step.output, usage
+        reply, usage = await coach.ask_or(
+            Instruction(instruction=""),
+            Instruction,
+            "instruction",
+            scope=scope,
+            task=question.input,
+            input=received[:INPUT_LENGTH],
+            output=format_step(step, INPUT_LENGTH),
+            successor=successor.prompt,
+        )
+        return reply.instruction.strip() or step.output, usage
 
     return instruct

@@ -11,6 +11,7 @@ from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.values import FrozenModel, Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism, Sentiment
+from selfwire.evolvers.outcomes import get_fault
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trace_text import format_step, format_trace, gather_all
 
@@ -19,7 +20,7 @@ class Gradient(FrozenModel):
     """The textual gradient dL/dv at one node for one task.
 
     Args:
-        task, node, agent: where it belongs.
+        task, node, agent: that it is about.
         system_prompt: how the agent's role or prompt should change; "" if it should not.
         tool: how its use of tools should change; "" if it should not.
         overall: what its predecessors and the team around it should change.
@@ -49,12 +50,12 @@ class Gradient(FrozenModel):
 
 
 class Loss(FrozenModel):
-    """What an answer was worth.
+    """The loss of an answer.
 
     Args:
-        solved: whether nothing needs to change; None where the trajectory teaches nothing.
+        solved: whether nothing must change; None where the trajectory teaches nothing.
         gradient: the global gradient at the aggregator; None if solved, or if there is no loss.
-        usage: what the judgement cost.
+        usage: cost of the judgement.
         error: why the trajectory teaches nothing; None if it does.
     """
 
@@ -69,8 +70,8 @@ class Backward(FrozenModel):
 
     Args:
         gradients: one per node that ran and has an executed successor with a gradient.
-        usage: what the pass cost.
-        error: the infrastructure error that ended it; then there are no gradients.
+        usage: cost of the pass.
+        error: the infrastructure error that ended it, which leaves no gradients.
     """
 
     gradients: tuple[Gradient, ...] = ()
@@ -78,25 +79,16 @@ class Backward(FrozenModel):
     error: str | None = None
 
 
-def get_fault(trajectory: Trajectory) -> str | None:
-    """The infrastructure error that keeps a trajectory from teaching anything; None if there is none (D13)."""
-    if trajectory.error is not None:
-        return trajectory.error
-    if trajectory.answer is None:
-        return "the run has no answer"
-    return next((f"{step.node}: {step.error}" for step in trajectory.steps if step.error is not None), None)
-
-
 async def compute_loss(
     trajectory: Trajectory, workflow: Workflow, coach: PromptedModel, *, environment: bool, scope: Scope
 ) -> Loss:
-    """L(E_env(y)) as text, and its gradient at the aggregator; nothing is asked where the task is solved.
+    """L(E_env(y)) as text, and its gradient at the aggregator; a solved task needs no ask.
 
     Args:
         trajectory: a finished run, with feedback if there is an environment.
         workflow: the workflow that ran.
         coach: the model that reflects.
-        environment: off is "w/o Env": the aggregator criticises its own answer instead.
+        environment: False in "w/o Env", where the aggregator criticises its own answer.
         scope: run, seed and iteration.
 
     Raises:
@@ -112,13 +104,13 @@ async def compute_loss(
     place = _place(scope, trajectory, "loss").at(node=workflow.topology.sink)
     try:
         if environment:
-            return await _diagnosis(trajectory, workflow, coach, place)
-        return await _self_criticism(trajectory, workflow, coach, place)
+            return await _diagnose(trajectory, workflow, coach, place)
+        return await _criticise(trajectory, workflow, coach, place)
     except ModelError as failure:
         return Loss(solved=None, usage=get_error_cost(failure), error=f"no gradient at the aggregator: {failure}")
 
 
-async def _diagnosis(trajectory: Trajectory, workflow: Workflow, coach: PromptedModel, scope: Scope) -> Loss:
+async def _diagnose(trajectory: Trajectory, workflow: Workflow, coach: PromptedModel, scope: Scope) -> Loss:
     feedback = trajectory.feedback
     asked, usage = await coach.ask(
         GlobalGradient,
@@ -130,13 +122,13 @@ async def _diagnosis(trajectory: Trajectory, workflow: Workflow, coach: Prompted
         feedback=f"score {feedback.score:.2f} of 1\n{feedback.text}" if feedback else "",
         role=workflow.agent_at(workflow.topology.sink).prompt,
     )
-    found = _at_sink(trajectory, workflow, asked.feedback, asked.sentiment)
+    found = _make_sink_gradient(trajectory, workflow, asked.feedback, asked.sentiment)
     with add_cost_on_error(usage):
-        gradient, more = await _parsed(found, coach, scope)
+        gradient, more = await _parse(found, coach, scope)
     return Loss(solved=False, gradient=gradient, usage=usage + more)
 
 
-async def _self_criticism(trajectory: Trajectory, workflow: Workflow, coach: PromptedModel, scope: Scope) -> Loss:
+async def _criticise(trajectory: Trajectory, workflow: Workflow, coach: PromptedModel, scope: Scope) -> Loss:
     asked, usage = await coach.ask(
         SelfCriticism,
         "criticism",
@@ -149,11 +141,11 @@ async def _self_criticism(trajectory: Trajectory, workflow: Workflow, coach: Pro
         return Loss(solved=True, usage=usage)
     criticism = asked.criticism.strip() or "The answer was not good enough."
     with add_cost_on_error(usage):
-        gradient, more = await _parsed(_at_sink(trajectory, workflow, criticism, "critical"), coach, scope)
+        gradient, more = await _parse(_make_sink_gradient(trajectory, workflow, criticism, "critical"), coach, scope)
     return Loss(solved=False, gradient=gradient, usage=usage + more)
 
 
-def _at_sink(trajectory: Trajectory, workflow: Workflow, feedback: str, sentiment: Sentiment) -> Gradient:
+def _make_sink_gradient(trajectory: Trajectory, workflow: Workflow, feedback: str, sentiment: Sentiment) -> Gradient:
     sink = workflow.topology.sink
     return Gradient(
         task=trajectory.question.id,
@@ -166,7 +158,7 @@ def _at_sink(trajectory: Trajectory, workflow: Workflow, feedback: str, sentimen
 
 
 def count_agreement(trajectories: Sequence[Trajectory], losses: Sequence[Loss]) -> dict[str, int]:
-    """How often the aggregator's own opinion was the environment's: `judged` answers, `agreed` among them."""
+    """How often the aggregator agreed with the environment: `judged` answers, `agreed` among them."""
     pairs = [
         (judged.solved, done.feedback.solved)
         for done, judged in zip(trajectories, losses, strict=True)
@@ -180,8 +172,8 @@ async def propagate_gradients(
 ) -> Backward:
     """The textual chain rule: dL/dv_i = LLM({dL/dv_j of executed successors j}, y_i), level by level.
 
-    A node whose gradient is no valid reply has none: it is neither rewritten nor rewarded, and hands
-    nothing on to its predecessors.
+    A node without a valid reply has no gradient: it is neither rewritten nor rewarded, and passes nothing on to its
+    predecessors.
 
     Args:
         trajectory: an unsolved run.
@@ -198,9 +190,9 @@ async def propagate_gradients(
     gradients = {topology.sink: at_sink}
     spent: list[Usage] = []
     for level in reversed(topology.levels()):
-        ready = [n for n in level if n in steps and n not in gradients and _received(steps[n], gradients)]
+        ready = [n for n in level if n in steps and n not in gradients and _get_received(steps[n], gradients)]
         found = await gather_all(
-            _localised(trajectory, steps[n], workflow, _received(steps[n], gradients), coach, scope) for n in ready
+            _localise(trajectory, steps[n], workflow, _get_received(steps[n], gradients), coach, scope) for n in ready
         )
         spent += (usage for _, usage in found)
         for gradient, _ in found:
@@ -211,11 +203,11 @@ async def propagate_gradients(
     return Backward(gradients=tuple(gradients.values()), usage=sum_usages(spent))
 
 
-def _received(step: Step, gradients: dict[Id, Gradient]) -> list[Gradient]:
+def _get_received(step: Step, gradients: dict[Id, Gradient]) -> list[Gradient]:
     return [gradients[m.target] for m in step.sent if m.target in gradients]
 
 
-async def _localised(
+async def _localise(
     trajectory: Trajectory,
     step: Step,
     workflow: Workflow,
@@ -223,7 +215,7 @@ async def _localised(
     coach: PromptedModel,
     scope: Scope,
 ) -> tuple[Gradient | ModelError | None, Usage]:
-    """The gradient, None where no valid reply came, or why the model failed; the cost is told in any case."""
+    """The gradient, None where no valid reply came, or the model's error; with the cost in each case."""
     try:
         return await _gradient(trajectory, step, workflow, received, coach, scope)
     except ReplyError as error:
@@ -261,21 +253,18 @@ async def _gradient(
         sentiment=asked.sentiment,
     )
     with add_cost_on_error(usage):
-        gradient, more = await _parsed(found, coach, place)
+        gradient, more = await _parse(found, coach, place)
     return gradient, usage + more
 
 
-async def _parsed(gradient: Gradient, coach: PromptedModel, scope: Scope) -> tuple[Gradient, Usage]:
-    """The textual gradient parser; praise concerns nothing (D18), an invalid verdict counts as none."""
+async def _parse(gradient: Gradient, coach: PromptedModel, scope: Scope) -> tuple[Gradient, Usage]:
+    """The textual gradient parser; praise concerns nothing (D18), as does an invalid reply."""
     if gradient.sentiment == "positive" or not gradient.text:
         return gradient, Usage()
-    try:
-        asked, usage = await coach.ask(
-            ParsedGradient, "parse", scope=scope.at(phase=f"{scope.phase}/parse"), gradient=gradient.text
-        )
-    except ReplyError as error:
-        return gradient, get_error_cost(error)
-    return gradient.replace(concerns=asked.concerns), usage
+    default = ParsedGradient(concerns=gradient.concerns)
+    place = scope.at(phase=f"{scope.phase}/parse")
+    verdict, usage = await coach.ask_or(default, ParsedGradient, "parse", scope=place, gradient=gradient.text)
+    return gradient.replace(concerns=verdict.concerns), usage
 
 
 def _place(scope: Scope, trajectory: Trajectory, phase: str) -> Scope:

@@ -1,4 +1,4 @@
-"""What evolution starts from: the singleton source -> aggregator (Alg. 1), or a team that there is already."""
+"""Initial teams: the singleton source -> aggregator (Alg. 1), or an existing team."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = (), config:
 
     Args:
         prompts: with the texts `source` and `aggregator`.
-        tools: what the source holds, and its newcomers after it; none without `config.tools` (w/o Tool).
+        tools: of the source, and of its newcomers later; none without `config.tools` (w/o Tool).
         config: caps of the topology.
     """
     held = tuple(tools) if config.tools else ()
@@ -41,7 +41,7 @@ def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = (), config:
 
 
 def adopt_workflow(workflow: Workflow, config: HivaConfig) -> Workflow:
-    """A team that there is already, as evolution may start from it: with the config's caps, and tools if it has any.
+    """An existing team with the config's caps, and without tools in "w/o Tool".
 
     Raises:
         ConfigError: the team is larger than the caps.

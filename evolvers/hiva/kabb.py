@@ -1,4 +1,4 @@
-"""Routing by the knowledge-aware Bayesian bandit: which successors get a node's output (Sec. 3.4, Alg. 2)."""
+"""The knowledge-aware Bayesian bandit, which chooses the successors of a node (Sec. 3.4, Alg. 2)."""
 
 import re
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ _BEYOND = "beyond mismatch"
 
 
 class TaskMatch(FrozenModel):
-    """How a task meets the team's agents; made once per task, before the team runs.
+    """How a task matches the team's agents; computed once per task, before the team runs.
 
     Args:
-        concepts: what the task is about.
+        concepts: of the task.
         depth: d_I >= 1 (D8).
         indicators: Psi_1 to Psi_4 by agent.
         matches: KM by agent, in [0, 1].
@@ -35,7 +35,7 @@ class TaskMatch(FrozenModel):
     matches: Mapping[Id, float] = Field(default_factory=dict)
 
     def of(self, agent: Id) -> Indicators:
-        """The agent's indicators; the middle of the scale for an agent that was not matched."""
+        """The agent's indicators; 0.5 each for an agent that was not matched."""
         return self.indicators.get(agent, (0.5, 0.5, 0.5, 0.5))
 
 
@@ -45,14 +45,14 @@ def score(theta: float, dist: float, zeta: float, *, distance_weight: float, syn
 
 
 def make_kabb_router(workflow: Workflow, learned: HivaMemory, match: TaskMatch, config: KabbConfig) -> Router:
-    """A pure router that keeps the k best arms of a node.
+    """A pure router that chooses the k best arms of a node.
 
-    Its draws are keyed by node and candidate, so that no decision depends on what was decided before
-    or beside it. The sink is never an arm: an edge to it always carries (D6).
+    Its draws are keyed by node and candidate, so that decisions do not depend on each other. The sink is never an
+    arm: it always receives the output (D6).
     """
     sink = workflow.topology.sink
 
-    def weighed(arm: Id, node: Id, known: RouterInput) -> float:
+    def weigh(arm: Id, node: Id, known: RouterInput) -> float:
         agent = workflow.topology.agents[arm]
         members = [member for member in (*known.selected, node, arm) if member != sink]
         return score(
@@ -66,14 +66,14 @@ def make_kabb_router(workflow: Workflow, learned: HivaMemory, match: TaskMatch, 
     def route(node: Id, successors: tuple[Id, ...], known: RouterInput) -> Routing:
         arms = [successor for successor in successors if successor != sink]
         fit = _fit_arms(arms, workflow, learned, match, config)
-        scores = {arm: weighed(arm, node, known) for arm in fit}
+        scores = {arm: weigh(arm, node, known) for arm in fit}
         if config.exploration == "gumbel":
-            scores = _perturbed(scores, known.scope.at(node=node))
+            scores = _perturb(scores, known.scope.at(node=node))
         best = set(sorted(fit, key=lambda arm: (-scores[arm], arm))[: config.k])
         return Routing(
             chosen=tuple(s for s in successors if s in best or s == sink),
-            scores=_shown(scores, config),
-            why=_reason(len(arms), len(fit), config),
+            scores=_round_scores(scores, config),
+            why=_format_reason(len(arms), len(fit), config),
         )
 
     return route
@@ -92,7 +92,7 @@ def make_router(workflow: Workflow, match: TaskMatch, config: HivaConfig) -> Rou
 
 
 def count_left_out(routing: Routing) -> int:
-    """How many arms the mismatch limit left out of a decision, by the reason that `make_kabb_router` gives."""
+    """Number of arms that the mismatch limit left out of a decision, read from its reason."""
     found = re.search(rf"(\d+) {_BEYOND}", routing.why)
     return int(found[1]) if found else 0
 
@@ -104,7 +104,7 @@ def _theta(learned: HivaMemory, agent: Id, scope: Scope, arm: Id, config: KabbCo
     return float(scope.random(f"kabb/{arm}").beta(belief.alpha, belief.beta))
 
 
-def _perturbed(scores: Mapping[Id, float], scope: Scope) -> dict[Id, float]:
+def _perturb(scores: Mapping[Id, float], scope: Scope) -> dict[Id, float]:
     return {arm: log(max(p, 1e-300)) + float(scope.random(f"kabb/{arm}").gumbel()) for arm, p in scores.items()}
 
 
@@ -116,14 +116,14 @@ def _fit_arms(
     return near or arms
 
 
-def _shown(scores: Mapping[Id, float], config: KabbConfig) -> dict[Id, float]:
+def _round_scores(scores: Mapping[Id, float], config: KabbConfig) -> dict[Id, float]:
     together = sum(scores.values())
     if config.exploration == "gumbel" or together <= 0:
         return {arm: round(value, 6) for arm, value in scores.items()}
     return {arm: round(value / together, 6) for arm, value in scores.items()}
 
 
-def _reason(arms: int, fit: int, config: KabbConfig) -> str:
+def _format_reason(arms: int, fit: int, config: KabbConfig) -> str:
     if not arms:
         return "only the aggregator follows"
     limit = f"; {arms - fit} {_BEYOND} {config.mismatch_limit}" if fit < arms else ""

@@ -1,7 +1,7 @@
 """The knowledge graph: concepts, agents and tools, joined by is_a, requires_skill and has_tool (App. D.3).
 
-The graph is semi-automatic: a model names the concepts of each task, and an agent is joined to the
-concepts that its role and prompt name. Concepts form a tree under the root "Task".
+The graph is semi-automatic: a model names the concepts of each task, and an agent is joined to the concepts that its
+role and prompt name. Concepts form a tree under the root "Task".
 """
 
 import re
@@ -21,13 +21,13 @@ _Pair = tuple[str, str]
 
 
 class TaskConcepts(FrozenModel):
-    """What a task is about, in normalised concept names.
+    """A task's concepts, by normalised names.
 
     Args:
         main: its primary concept; "" if nothing is known.
         broader: concepts above the main one, nearest first.
         skills: further concepts that it needs.
-        tools: tools that it cannot be solved without.
+        tools: tools that it requires.
         parallelizability: 0 for strictly serial to 1 for fully parallel.
     """
 
@@ -48,7 +48,7 @@ class Knowledge(FrozenModel):
 
     Args:
         is_a: concept to its broader concept or the root; one per concept, so concepts form a tree.
-        requires_skill: agent or concept to a concept that it rests on.
+        requires_skill: agent or concept to a concept that it needs.
         has_tool: agent to a tool that it holds.
     """
 
@@ -76,7 +76,7 @@ class Knowledge(FrozenModel):
         return tuple(sorted(_name(node) for node in self.parent))
 
     def with_task(self, task: TaskConcepts) -> "Knowledge":
-        """The graph with a task's concepts; a concept that is known keeps its place in the tree."""
+        """The graph with a task's concepts; known concepts keep their place in the tree."""
         parent = dict(self.parent)
         chain = [_concept(name) for name in dict.fromkeys((task.main, *task.broader)) if name]
         new = [node for i, node in enumerate(chain) if not any(c in parent for c in chain[: i + 1])]
@@ -88,7 +88,7 @@ class Knowledge(FrozenModel):
         return self.replace(is_a=_sorted(parent.items()), requires_skill=_sorted({*self.requires_skill, *needs}))
 
     def with_agents(self, agents: Iterable[Agent]) -> "Knowledge":
-        """The graph with exactly these agents, joined to the concepts that they name and the tools they hold."""
+        """The graph with exactly these agents, joined to the concepts that they name and the tools that they hold."""
         skills = [pair for pair in self.requires_skill if not pair[0].startswith("agent:")]
         tools: list[_Pair] = []
         for agent in agents:
@@ -106,7 +106,7 @@ class Knowledge(FrozenModel):
         return {name: frozenset(_words(name)) for name in self.concepts}
 
     def get_concepts(self, agent: Id) -> frozenset[str]:
-        """concepts(A): what the agent is joined to."""
+        """concepts(A): the concepts that the agent is joined to."""
         return frozenset(_name(concept) for owner, concept in self.requires_skill if owner == _agent(agent))
 
     def depth(self, main: str) -> int:
@@ -119,7 +119,7 @@ class Knowledge(FrozenModel):
     def path(self, agent: Id, main: str) -> int | None:
         """Length of the shortest dependency path from an agent to a concept; None if there is none.
 
-        Direction is ignored, and a path leads neither through the root nor through other agents (D15).
+        Direction is ignored; a path leads neither through the root nor through other agents (D15).
         """
         if _concept(main) not in self._between_concepts:
             return None
@@ -134,12 +134,12 @@ class Knowledge(FrozenModel):
 
 
 def expertise(agent: Agent) -> str:
-    """The text that says what an agent can do."""
+    """An agent's role and prompt, as the text of its skills."""
     return f"{agent.role}\n{agent.prompt}".strip()
 
 
 def concept_name(text: str) -> str:
-    """A concept as the graph names it: lower case words, singular, at most 60 characters; "" if nothing is left."""
+    """A normalised concept name: singular words in lower case, at most 60 characters; "" if nothing is left."""
     return " ".join(_words(text))[:NAME_LENGTH].strip()
 
 

@@ -1,4 +1,4 @@
-"""What HiVA has learned, as one frozen value that lives in `workflow.memory["hiva"]` (Sec. 3.5)."""
+"""HiVA's memory: one frozen value in `workflow.memory["hiva"]` (Sec. 3.5)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,22 +18,22 @@ from selfwire.evolvers.hiva.knowledge import Knowledge, TaskConcepts
 
 MEMORY_KEY = "hiva"
 HISTORY = 200
-"""Past tasks, and pieces of evidence for the weights, that are kept; the oldest go first."""
+"""Past tasks, and pieces of evidence for the weights, that are kept; the oldest are dropped first."""
 
 CONCEPTS = 500
-"""Concepts that the graph keeps; a task beyond that uses its own for its own run alone."""
+"""Most concepts of the graph; beyond that, a task's own concepts are used for its run only."""
 
 SIMILAR = 0.5
 """Overlap of concepts at which two tasks count as similar."""
 
 
 class EdgeRecord(FrozenModel):
-    """What is known of an edge.
+    """Statistics of an edge.
 
     Args:
-        belief: undecayed; takes the receiving agent's reward.
+        belief: without decay, from the receiving agent's rewards.
         synergy: C_syn in [1, 2].
-        solved, runs: how many runs used the edge, and how many of them solved their task.
+        solved, runs: runs that used the edge, and how many of them solved their task.
     """
 
     belief: Belief = Belief()
@@ -48,7 +48,7 @@ class EdgeRecord(FrozenModel):
 
 
 class PastTask(FrozenModel):
-    """A task of the past: its concepts, and the reward of each agent that ran."""
+    """A past task: its concepts, and the reward of each agent that ran."""
 
     main: str
     concepts: tuple[str, ...]
@@ -56,7 +56,7 @@ class PastTask(FrozenModel):
 
 
 class TrajectoryLesson(FrozenModel):
-    """What one trajectory teaches; there is none for a trajectory with an infrastructure error (D13).
+    """What one trajectory teaches; infrastructure errors teach nothing (D13).
 
     Args:
         task: the task's id.
@@ -65,7 +65,7 @@ class TrajectoryLesson(FrozenModel):
         edges: the (source, target) pairs of nodes that were used.
         receivers: agent by node, for the nodes that ran.
         matches: KM of the agents, in [0, 1].
-        concepts: what the task is about; None where it was not characterised.
+        concepts: of the task; None where it was not characterised.
         left_out: candidates that the mismatch limit left out.
     """
 
@@ -80,17 +80,17 @@ class TrajectoryLesson(FrozenModel):
 
 
 class Retired(FrozenModel):
-    """Beliefs by agent, and records by edge, of what a workflow does not have any more."""
+    """Beliefs about agents and records of edges that a workflow no longer has."""
 
     beliefs: Mapping[Id, Belief] = Field(default_factory=dict)
     edges: Mapping[str, EdgeRecord] = Field(default_factory=dict)
 
 
 class HivaMemory(FrozenModel):
-    """All that HiVA has learned.
+    """Everything that HiVA has learned.
 
     Args:
-        iteration: how many updates there were, less one; -1 before the first.
+        iteration: number of updates, less one; -1 before the first.
         beliefs: by agent; an agent without an entry has the prior.
         edges: by `source->target`, nodes.
         knowledge: the graph of concepts, agents and tools.
@@ -98,9 +98,9 @@ class HivaMemory(FrozenModel):
         history: past tasks, for Psi_3.
         evidence: held-out tasks, for the fit of the weights.
         solved, runs: of the team.
-        left_out: how often the mismatch limit has fired.
-        retired: what the last update taught about agents and edges that its rewirings took away; a gate that
-            rejects the rewirings brings it back, and the next update forgets it (D19).
+        left_out: candidates that the mismatch limit left out.
+        retired: lessons of the last update on agents and edges that its rewirings removed; restored if the gate rejects
+            the rewirings, forgotten by the next update (D19).
     """
 
     iteration: int = Field(default=-1, ge=-1)
@@ -117,19 +117,19 @@ class HivaMemory(FrozenModel):
 
     @staticmethod
     def of(workflow: Workflow) -> "HivaMemory":
-        """What a workflow remembers; nothing for one that HiVA has not taught."""
-        return _remembered(_Memory(workflow.fingerprint, workflow.memory.get(MEMORY_KEY, {})))
+        """The memory of a workflow; empty if HiVA has taught it nothing."""
+        return _load(_Memory(workflow.fingerprint, workflow.memory.get(MEMORY_KEY, {})))
 
     def save_to(self, workflow: Workflow) -> Workflow:
         """The workflow with this as HiVA's memory."""
         return workflow.with_memory(**{MEMORY_KEY: self.model_dump(mode="json")})
 
     def belief(self, agent: Id) -> Belief:
-        """The belief about an agent; the prior for one that is new."""
+        """The belief about an agent; the prior for a new one."""
         return self.beliefs.get(agent, Belief())
 
     def edge(self, source: Id, target: Id) -> EdgeRecord:
-        """The record of an edge; an empty one where nothing is known."""
+        """The record of an edge; an empty one for a new edge."""
         return self.edges.get(edge_key(source, target), EdgeRecord())
 
     def zeta(self, members: Sequence[Id]) -> float:
@@ -147,12 +147,12 @@ class HivaMemory(FrozenModel):
         return sum(rewards), len(rewards)
 
     def get_familiar_concepts(self, most: int) -> tuple[str, ...]:
-        """At most so many known concepts: those of the most past tasks first, then by name."""
+        """At most `most` known concepts: those of the most past tasks first, then by name."""
         tasks = Counter(concept for past in self.history for concept in past.concepts)
         return tuple(sorted(self.knowledge.concepts, key=lambda name: (-tasks[name], name))[:most])
 
     def update(self, outcomes: Sequence[TrajectoryLesson], *, config: KabbConfig) -> "HivaMemory":
-        """Everything updated once by the outcomes of a batch; agents that did not run decay (D1, D9)."""
+        """The memory after one batch; beliefs about agents that did not run decay (D1, D9)."""
         if not outcomes:
             return self
         return self.replace(
@@ -160,7 +160,7 @@ class HivaMemory(FrozenModel):
             beliefs=self._beliefs_after(outcomes, config),
             edges=self._edges_after(outcomes, config),
             knowledge=self._knowledge_after(outcomes),
-            history=(*self.history, *(_past(o) for o in outcomes if o.concepts))[-HISTORY:],
+            history=(*self.history, *(_to_past_task(o) for o in outcomes if o.concepts))[-HISTORY:],
             solved=self.solved + sum(o.solved for o in outcomes),
             runs=self.runs + len(outcomes),
             left_out=self.left_out + sum(o.left_out for o in outcomes),
@@ -193,7 +193,7 @@ class HivaMemory(FrozenModel):
         return known
 
     def restrict_to(self, workflow: Workflow) -> "HivaMemory":
-        """What holds for a rewired workflow: the entries of what is gone go, newcomers get their start (D5)."""
+        """The memory for a rewired workflow: entries of removed agents and edges go, newcomers get their start (D5)."""
         edges = {key: record for key, record in self.edges.items() if key in _keys(workflow.topology)}
         for edge in workflow.topology.edges:
             if edge_key(edge.source, edge.target) not in self.edges:
@@ -209,7 +209,7 @@ class HivaMemory(FrozenModel):
         )
 
     def adapt_to(self, workflow: Workflow) -> "HivaMemory":
-        """What holds for a rewired workflow, with what is gone set aside until the gate has decided (D19)."""
+        """As `restrict_to`, with the removed entries set aside until the gate has decided (D19)."""
         fitted = self.restrict_to(workflow)
         return fitted.replace(
             retired=Retired(
@@ -219,7 +219,7 @@ class HivaMemory(FrozenModel):
         )
 
     def refit(self, evidence: Iterable[WeightSample]) -> "HivaMemory":
-        """The weights fitted anew to held-out tasks, where there is enough that they say (D14, D20)."""
+        """The memory with weights refitted to held-out tasks, where these are enough (D14, D20)."""
         kept = (*self.evidence, *evidence)[-HISTORY:]
         fit = fit_weights(kept, self.weights)
         return self.replace(evidence=kept, weights=fit.weights if fit else self.weights)
@@ -252,19 +252,19 @@ def _similar(past: PastTask, task: TaskConcepts) -> bool:
     return bool(union) and len(task.all & set(past.concepts)) / len(union) >= SIMILAR
 
 
-def _past(outcome: TrajectoryLesson) -> PastTask:
+def _to_past_task(outcome: TrajectoryLesson) -> PastTask:
     concepts = outcome.concepts or TaskConcepts()
     return PastTask(main=concepts.main, concepts=tuple(sorted(concepts.all)), rewards=outcome.rewards)
 
 
 @dataclass(frozen=True)
 class _Memory:
-    """A workflow's memory, compared by the workflow's fingerprint."""
+    """A workflow's memory as a cache key: compared by the workflow's fingerprint."""
 
     fingerprint: str
     body: Mapping[str, Any] = field(compare=False)
 
 
 @lru_cache(maxsize=64)
-def _remembered(memory: _Memory) -> HivaMemory:
+def _load(memory: _Memory) -> HivaMemory:
     return HivaMemory.model_validate(memory.body)

@@ -12,7 +12,7 @@ from selfwire.evolvers.operations import rejoin_source, remove_dead
 
 
 class RepairResult(FrozenModel):
-    """A repaired workflow, and the rewirings that it took; its lineage lists what came before and these."""
+    """A repaired workflow and the rewirings of the repair; its lineage lists earlier rewirings and these."""
 
     workflow: Workflow
     rewirings: tuple[Rewiring, ...] = ()
@@ -41,29 +41,29 @@ def repair(workflow: Workflow, config: HivaConfig = HivaConfig()) -> RepairResul
 
 def _next_step(now: Workflow, given: Workflow, learned: HivaMemory, config: HivaConfig) -> Rewiring | None:
     return (
-        _one_way_ends(now.topology)
-        or _reverted_edge(now.topology, given)
-        or _dead_pruned(now)
-        or _restored(now.topology)
-        or _failing_pruned(now.topology, learned, config)
+        _free_ends(now.topology)
+        or _revert_edge(now.topology, given)
+        or _prune_dead(now)
+        or _restore_source(now.topology)
+        or _prune_failing(now.topology, learned, config)
     )
 
 
-def _one_way_ends(topology: Topology) -> Rewiring | None:
+def _free_ends(topology: Topology) -> Rewiring | None:
     wrong = [e for e in topology.edges if e.target == topology.entry or e.source == topology.sink]
     edits = [RemoveEdge(edge.source, edge.target) for edge in wrong]
-    return _repairing("nothing leads into the source or out of the sink", *edits) if edits else None
+    return _make_repair("nothing leads into the source or out of the sink", *edits) if edits else None
 
 
-def _reverted_edge(topology: Topology, given: Workflow) -> Rewiring | None:
-    """The newest edge on a cycle goes; in a cycle that no known edit made, one that runs against the order (D17)."""
+def _revert_edge(topology: Topology, given: Workflow) -> Rewiring | None:
+    """Remove the newest edge on a cycle; in a cycle that no known edit made, an edge against the order (D17)."""
     if not find_cycle(topology):
         return None
     on_cycle = [e for e in topology.edges if e.source in find_reachable(topology.successors, [e.target])]
     added = [Edge(source=e.source, target=e.target) for e in _edits(given) if isinstance(e, AddEdge)]
     newest = [edge for edge in reversed(added) if edge in on_cycle]
     edge = newest[0] if newest else next(e for e in on_cycle if e in topology.closing_edges)
-    return _repairing(f"{edge} closes a cycle", RemoveEdge(edge.source, edge.target))
+    return _make_repair(f"{edge} closes a cycle", RemoveEdge(edge.source, edge.target))
 
 
 def _edits(workflow: Workflow) -> Iterator[Edit]:
@@ -71,42 +71,42 @@ def _edits(workflow: Workflow) -> Iterator[Edit]:
         yield from rewiring.edits
 
 
-def _dead_pruned(now: Workflow) -> Rewiring | None:
-    edits = remove_dead(now)
-    return _repairing(f"nothing leads to or from {', '.join(find_dead_nodes(now.topology))}", *edits) if edits else None
+def _prune_dead(now: Workflow) -> Rewiring | None:
+    edits, names = remove_dead(now), ", ".join(find_dead_nodes(now.topology))
+    return _make_repair(f"nothing leads to or from {names}", *edits) if edits else None
 
 
-def _restored(topology: Topology) -> Rewiring | None:
+def _restore_source(topology: Topology) -> Rewiring | None:
     edits = rejoin_source(topology)
-    return _repairing("the source lost its last successor", *edits) if edits else None
+    return _make_repair("the source lost its last successor", *edits) if edits else None
 
 
-def _failing_pruned(topology: Topology, learned: HivaMemory, config: HivaConfig) -> Rewiring | None:
-    """The worst edge that fails, and whose end does not cut the sink off (D10)."""
+def _prune_failing(topology: Topology, learned: HivaMemory, config: HivaConfig) -> Rewiring | None:
+    """Remove the worst failing edge whose removal does not cut off the sink (D10)."""
     records = [(learned.edge(edge.source, edge.target), edge) for edge in topology.edges]
     failing = sorted((r.rate, str(e), r, e) for r, e in records if is_failing(r, learned, config))
     for rate, name, record, edge in failing:
         if not cuts_sink(topology, edge):
             why = f"{name} solved {record.solved} of {record.runs} tasks, rate {rate:.2f} < {config.prune_below}"
-            return _repairing(why, RemoveEdge(edge.source, edge.target))
+            return _make_repair(why, RemoveEdge(edge.source, edge.target))
     return None
 
 
 def propose_least_helpful_removal(workflow: Workflow) -> Rewiring | None:
     """The rewiring that removes the inner node whose agent has the lowest belief; None if none can go.
 
-    Neighbours that the node alone joined are joined directly.
+    Neighbours that only this node connected are connected directly.
     """
     topology, learned = workflow.topology, HivaMemory.of(workflow)
     inner = [node for node in topology.nodes if node.id not in (topology.entry, topology.sink)]
     for node in sorted(inner, key=lambda n: (learned.belief(n.agent).mean, n.id)):
-        rewiring = _contracted(workflow, node.id)
+        rewiring = _contract(workflow, node.id)
         if not workflow.apply_legal([rewiring])[1]:
             return rewiring
     return None
 
 
-def _contracted(workflow: Workflow, node: str) -> Rewiring:
+def _contract(workflow: Workflow, node: str) -> Rewiring:
     topology, agent = workflow.topology, workflow.topology.agents[node]
     before, after = topology.predecessors[node], topology.successors[node]
     bridges = [
@@ -127,5 +127,5 @@ def is_failing(record: EdgeRecord, learned: HivaMemory, config: HivaConfig) -> b
     return record.runs >= config.prune_after and record.rate < min(config.prune_below, learned.rate)
 
 
-def _repairing(why: str, *edits: Edit) -> Rewiring:
+def _make_repair(why: str, *edits: Edit) -> Rewiring:
     return Rewiring(*edits, why=why, operation="REPAIR", by="repair")

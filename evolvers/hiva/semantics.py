@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import get_error_cost
-from selfwire.core.edits import Rewiring, RewritePrompt
+from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, sum_usages
@@ -14,27 +13,20 @@ from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.schemas import PromptRewrite
 from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.rewriting import DeclinedProposal, propose_rewrite
 from selfwire.evolvers.trace_text import gather_all, shorten
 
 ROLE_WEIGHT, TOOL_WEIGHT = 0.7, 0.3
 GRADIENTS_LENGTH = 8_000
 
 
-class DeclinedProposal(FrozenModel):
-    """A proposal of the model that became no rewiring, or a rewiring that was refused, and why."""
-
-    by: str
-    operation: str
-    reason: str
-
-
 class RewriteResult(FrozenModel):
-    """What f_P proposes.
+    """Result of f_P.
 
     Args:
         rewirings: one RewritePrompt per agent, in order of the agents' ids.
-        declined: proposals that broke a guard.
-        usage: what the calls cost.
+        declined: proposals that the guard refused.
+        usage: cost of the calls.
     """
 
     rewirings: tuple[Rewiring, ...] = ()
@@ -50,11 +42,10 @@ async def evolve_semantics(
     *,
     scope: Scope,
 ) -> RewriteResult:
-    """f_P: one call per agent over all its gradients that concern semantics (D11), the aggregator's included.
+    """f_P: one call per agent, the aggregator included, over all its gradients on semantics (D11).
 
-    Feedback on the role weighs 0.7, on tools 0.3; the prompt says so. Tools stay as they are: what
-    refines them from `Gradient.tool` would propose its RewriteTool edits beside these rewrites. An agent
-    keeps its prompt where no valid rewrite comes back.
+    Feedback on the role weighs 0.7, on tools 0.3; the prompt says so. Tools stay as they are. An agent keeps its
+    prompt where no valid rewrite comes back.
 
     Args:
         workflow: the workflow that ran.
@@ -83,49 +74,36 @@ async def evolve_semantics(
 
 
 def _concerns_prompt(gradient: Gradient) -> bool:
-    told = bool(gradient.system_prompt.strip() or gradient.tool.strip())
-    return told and gradient.concerns in ("semantics", "both")
+    criticised = bool(gradient.system_prompt.strip() or gradient.tool.strip())
+    return criticised and gradient.concerns in ("semantics", "both")
 
 
 async def _rewrite(
     agent: Agent, gradients: Sequence[Gradient], coach: PromptedModel, config: HivaConfig, scope: Scope
 ) -> tuple[Rewiring | DeclinedProposal, Usage]:
-    try:
-        asked, usage = await coach.ask(
-            PromptRewrite,
-            "rewrite",
-            scope=scope.at(phase="rewrite", node=agent.id),
-            prompt=agent.prompt,
-            gradients=render_gradients(gradients),
-            tools="\n".join(agent.tools),
-            length=str(config.prompt_length),
-        )
-    except ModelError as failure:
-        return DeclinedProposal(by=agent.id, operation="REWRITE_PROMPT", reason=str(failure)), get_error_cost(failure)
-    prompt = asked.prompt.strip()
-    reason = _objection(prompt, agent, config)
-    if reason:
-        return DeclinedProposal(by=agent.id, operation="REWRITE_PROMPT", reason=reason), usage
-    why = shorten(" ".join(g.system_prompt or g.tool for g in gradients), 300)
-    return Rewiring(RewritePrompt(agent.id, prompt), why=why, operation="REWRITE_PROMPT", by=agent.id), usage
-
-
-def _objection(prompt: str, agent: Agent, config: HivaConfig) -> str:
-    if not prompt:
-        return "the new prompt is blank"
-    if len(prompt) > config.prompt_length:
-        return f"the new prompt has {len(prompt)} characters; at most {config.prompt_length} are allowed"
-    return "the new prompt equals the old one" if prompt == agent.prompt.strip() else ""
+    reply, usage = await coach.try_ask(
+        PromptRewrite,
+        "rewrite",
+        scope=scope.at(phase="rewrite", node=agent.id),
+        prompt=agent.prompt,
+        gradients=render_gradients(gradients),
+        tools="\n".join(agent.tools),
+        length=str(config.prompt_length),
+    )
+    if isinstance(reply, ModelError):
+        return DeclinedProposal(by=agent.id, operation="REWRITE_PROMPT", reason=str(reply)), usage
+    why = " ".join(g.system_prompt or g.tool for g in gradients)
+    return propose_rewrite(agent, reply.prompt, length=config.prompt_length, why=why), usage
 
 
 def render_gradients(gradients: Iterable[Gradient]) -> str:
     """An agent's gradients, one block per task, with the weight of each part; bounded evenly."""
     mine = list(gradients)
     share = max(GRADIENTS_LENGTH // max(len(mine), 1), 200)
-    return "\n".join(f"[{g.task}, {g.sentiment}]\n{shorten(_weighted(g), share)}" for g in mine)
+    return "\n".join(f"[{g.task}, {g.sentiment}]\n{shorten(_weigh(g), share)}" for g in mine)
 
 
-def _weighted(gradient: Gradient) -> str:
+def _weigh(gradient: Gradient) -> str:
     parts = (
         (f"role (weight {ROLE_WEIGHT})", gradient.system_prompt),
         (f"tools (weight {TOOL_WEIGHT})", gradient.tool),

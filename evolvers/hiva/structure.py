@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from selfwire.core.budget import get_error_cost
 from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ModelError
 from selfwire.core.scope import Scope
@@ -14,7 +13,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.schemas import TopologyDecision
-from selfwire.evolvers.hiva.semantics import DeclinedProposal, render_gradients
+from selfwire.evolvers.hiva.semantics import render_gradients
 from selfwire.evolvers.operations import (
     add_parallel,
     add_serial,
@@ -24,6 +23,7 @@ from selfwire.evolvers.operations import (
     remove_successor,
 )
 from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.rewriting import DeclinedProposal
 from selfwire.evolvers.trace_text import gather_all, shorten
 
 Traffic = Mapping[tuple[Id, Id], int]
@@ -31,13 +31,13 @@ Traffic = Mapping[tuple[Id, Id], int]
 
 
 class StructureResult(FrozenModel):
-    """What f_G did.
+    """Result of f_G.
 
     Args:
-        workflow: after the rewirings; its lineage starts at the workflow that was given.
+        workflow: after the rewirings; its lineage starts at the given workflow.
         applied: in the order of application.
-        declined: decisions that became no rewiring, and rewirings that did not fit any more.
-        usage: what the calls cost.
+        declined: decisions that became no rewiring, and rewirings that no longer fit.
+        usage: cost of the calls.
     """
 
     workflow: Workflow
@@ -61,10 +61,10 @@ async def evolve_topology(
     parallelizability: Mapping[str, float],
     scope: Scope,
 ) -> StructureResult:
-    """f_G: one decision per node over all its gradients that concern topology (D11), then all are applied (D12).
+    """f_G: ask for one decision per node over all its gradients on topology (D11), then apply them (D12).
 
     Args:
-        workflow: what is rewired; the nodes of the gradients are looked up in it.
+        workflow: the team; it holds the nodes of the gradients.
         gradients: of the whole batch, in task order.
         coach: the model that reflects.
         config: without `topology_evolution` nothing is asked (w/o TEV).
@@ -103,7 +103,7 @@ def apply_decisions(
     parallel: Mapping[Id, float],
     config: HivaConfig,
 ) -> tuple[Workflow, tuple[Rewiring, ...], tuple[DeclinedProposal, ...]]:
-    """Turn decisions into rewirings one by one, in the order given, each against the workflow as it is by then."""
+    """Turn decisions into rewirings and apply them one by one, each to the result of those before."""
     now, applied, declined = workflow, list[Rewiring](), list[DeclinedProposal]()
     for node, decision in decisions.items():
         built = to_rewiring(now, node, decision, list_operations(now, node, parallel.get(node, 0.0), config), config)
@@ -112,7 +112,7 @@ def apply_decisions(
         elif built is not None:
             now, refused = now.apply_legal([built])
             applied += [built] if not refused else []
-            declined += [DeclinedProposal(by=node, operation=built.operation, reason=r.reason) for r in refused]
+            declined += map(DeclinedProposal.of, refused)
     return (now.with_lineage(workflow, applied) if applied else workflow), tuple(applied), tuple(declined)
 
 
@@ -123,10 +123,10 @@ def to_rewiring(
     legal: Sequence[str],
     config: HivaConfig,
 ) -> Rewiring | DeclinedProposal | None:
-    """A decision as a rewiring; None for NO_CHANGE. What a model says of ids and descriptions is not trusted."""
+    """A decision as a rewiring; None for NO_CHANGE. Ids and descriptions from a model are checked."""
     if isinstance(decision, DeclinedProposal) or decision.operation == "NO_CHANGE":
         return decision if isinstance(decision, DeclinedProposal) else None
-    objection = _objection(workflow, node, decision, legal, config)
+    objection = _find_objection(workflow, node, decision, legal, config)
     if objection:
         return DeclinedProposal(by=node, operation=decision.operation, reason=objection)
     why = shorten(decision.reason.strip() or "the gradients ask for it", 300)
@@ -139,7 +139,7 @@ def to_rewiring(
     return connect_to_sink(workflow, node, why=why)
 
 
-def _objection(
+def _find_objection(
     workflow: Workflow, node: Id, decision: TopologyDecision, legal: Sequence[str], config: HivaConfig
 ) -> str:
     if decision.operation not in legal:
@@ -166,20 +166,20 @@ async def _decide(
     scope: Scope,
 ) -> tuple[TopologyDecision | DeclinedProposal, Usage]:
     targets = workflow.topology.successors[node]
-    try:
-        return await coach.ask(
-            TopologyDecision,
-            "decision",
-            scope=scope.at(phase="decide", node=node),
-            role=workflow.agent_at(node).prompt,
-            gradients=render_gradients(gradients),
-            successors="\n".join(f"{t}: {_purpose(workflow, t)}" for t in targets),
-            routing="\n".join(f"{t}: {used.get((node, t), 0)}" for t in targets),
-            parallelizability=f"{parallel:.2f}",
-            operations="\n".join(list_operations(workflow, node, parallel, config)),
-        )
-    except ModelError as failure:
-        return DeclinedProposal(by=node, operation="NO_CHANGE", reason=str(failure)), get_error_cost(failure)
+    reply, usage = await coach.try_ask(
+        TopologyDecision,
+        "decision",
+        scope=scope.at(phase="decide", node=node),
+        role=workflow.agent_at(node).prompt,
+        gradients=render_gradients(gradients),
+        successors="\n".join(f"{t}: {_purpose(workflow, t)}" for t in targets),
+        routing="\n".join(f"{t}: {used.get((node, t), 0)}" for t in targets),
+        parallelizability=f"{parallel:.2f}",
+        operations="\n".join(list_operations(workflow, node, parallel, config)),
+    )
+    if isinstance(reply, ModelError):
+        return DeclinedProposal(by=node, operation="NO_CHANGE", reason=str(reply)), usage
+    return reply, usage
 
 
 def _purpose(workflow: Workflow, node: Id) -> str:

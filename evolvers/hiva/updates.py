@@ -1,4 +1,4 @@
-"""What a batch teaches: an outcome per trajectory, then one update of all that HiVA remembers (Alg. 1)."""
+"""Learning from a batch: a lesson per trajectory, then one update of HiVA's memory (Alg. 1)."""
 
 from collections.abc import Sequence
 from math import log1p
@@ -8,9 +8,10 @@ from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import KabbConfig
 from selfwire.evolvers.hiva.distance import WeightSample
-from selfwire.evolvers.hiva.gradients import Backward, Loss, get_fault
+from selfwire.evolvers.hiva.gradients import Backward, Loss
 from selfwire.evolvers.hiva.kabb import TaskMatch, count_left_out
 from selfwire.evolvers.hiva.memory import HivaMemory, TrajectoryLesson
+from selfwire.evolvers.outcomes import get_fault
 
 
 def make_lesson(
@@ -19,7 +20,7 @@ def make_lesson(
     passed: Backward | None = None,
     match: TaskMatch | None = None,
 ) -> TrajectoryLesson | None:
-    """What a trajectory teaches about agents and edges; None after an infrastructure error (D13).
+    """A trajectory's lesson on agents and edges; None after an infrastructure error (D13).
 
     On success every agent that ran has r = 1 (D2); else r is the sentiment of its own gradient, and an
     agent at several nodes has the lowest.
@@ -28,7 +29,7 @@ def make_lesson(
         trajectory: the run.
         judged: its loss.
         passed: its backward pass; None if it was solved.
-        match: how the task met the agents; None where it was not characterised.
+        match: of the task with the agents; None where it was not characterised.
     """
     if judged.solved is None or get_fault(trajectory) is not None or (passed is not None and passed.error is not None):
         return None
@@ -54,8 +55,8 @@ def update_beliefs(workflow: Workflow, outcomes: Sequence[TrajectoryLesson | Non
     """One update per iteration, then the memory is fitted to the topology as it is now.
 
     Args:
-        workflow: after repair; what is learned of agents and edges that are gone is set aside (D19).
-        outcomes: of the batch, in task order; None teaches nothing.
+        workflow: after repair; lessons on removed agents and edges are set aside (D19).
+        outcomes: lessons of the batch, in task order; None teaches nothing.
         config: decay and rates.
     """
     lessons = [o for o in outcomes if o is not None]
@@ -63,7 +64,7 @@ def update_beliefs(workflow: Workflow, outcomes: Sequence[TrajectoryLesson | Non
 
 
 def carry_over_learning(kept: Workflow, candidate: Workflow) -> Workflow:
-    """The kept agents and topology with what a rejected candidate has learned about them."""
+    """The kept agents and topology with a rejected candidate's beliefs about them."""
     old, new = HivaMemory.of(kept), HivaMemory.of(candidate)
     both = new.replace(
         beliefs={**old.beliefs, **new.retired.beliefs, **new.beliefs},
@@ -73,7 +74,7 @@ def carry_over_learning(kept: Workflow, candidate: Workflow) -> Workflow:
 
 
 def make_weight_sample(trajectory: Trajectory, workflow: Workflow, match: TaskMatch) -> WeightSample | None:
-    """What a held-out run says of the weights: the terms of Dist, averaged over its agents but the aggregator."""
+    """Evidence of a held-out run on the weights: the terms of Dist, averaged over its agents without the aggregator."""
     if get_fault(trajectory) is not None or trajectory.feedback is None:
         return None
     sink = workflow.topology.sink

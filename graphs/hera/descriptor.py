@@ -1,7 +1,5 @@
 """HERA, declared."""
 
-from typing import Any
-
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.initial_team import METHOD
@@ -10,16 +8,8 @@ from selfwire.graphs.descriptor import MethodDescriptor
 from selfwire.graphs.hera.method import Hera
 from selfwire.graphs.hera.random_edits import RandomPool
 from selfwire.graphs.hera.state import HeraContext
-from selfwire.graphs.hera.state_graph import HeraNodes, build_state_graph
-from selfwire.graphs.method_graph import Graph
-from selfwire.graphs.run_start import RunStart
+from selfwire.graphs.hera.state_graph import build_state_graph
 from selfwire.graphs.variants import FULL, RANDOM, Variant
-
-
-def build_graph(config: HeraConfig, start: RunStart, provide: Any) -> Graph:
-    """The state graph around a pool."""
-    nodes = HeraNodes(provide.method, start.start, begins=start.choose, assess=start.grader, save=start.save)
-    return build_state_graph(nodes, provide)
 
 
 def estimate_demand(config: HeraConfig, team: Workflow, batch: int, grown: float) -> Demand:
@@ -44,7 +34,7 @@ DESCRIPTOR = MethodDescriptor(
     make=Hera,
     config=HeraConfig,
     context=HeraContext,
-    build_graph=build_graph,
+    build_graph=build_state_graph,
     takes=frozenset({"grader", "embedder"}),
     demand=estimate_demand,
     variants={
@@ -56,6 +46,7 @@ DESCRIPTOR = MethodDescriptor(
         RANDOM: Variant(title="random edits", random=True),
     },
     random_edits=RandomPool.of,
+    learns_insights=True,
     paper="Li and Ramakrishnan, *Experience as a Compass*",
     departures="D1-D13",
 )

@@ -1,55 +1,38 @@
-"""The nodes of HERA's machine that learn, from rank to keep, on the groups of one question or of a whole batch."""
+"""The nodes of HERA's graph that learn, from rank to keep, on the groups of one question or of a whole batch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from selfwire.core.agent import Agent
-from selfwire.core.edits import Rewiring
+from selfwire.core.edits import RefusedRewiring, Rewiring
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
-from selfwire.core.values import FrozenJson, FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.experience_library import Insight, get_library, update_utilities, with_library
-from selfwire.evolvers.hera.failures import (
+from selfwire.evolvers.blame import (
     Blame,
     Failure,
     add_failure,
+    choose_blames,
     get_buffers,
-    identify_failed_agent,
     make_failure,
     with_buffers,
 )
-from selfwire.evolvers.hera.groups import Group, count_uses, make_groups, score
+from selfwire.evolvers.experience.library import get_library, update_utilities, with_library
+from selfwire.evolvers.hera.config import HeraConfig
+from selfwire.evolvers.hera.failed_agent import identify_failed_agent
+from selfwire.evolvers.hera.groups import Group, count_uses, make_groups
 from selfwire.evolvers.hera.mutation import get_mutated, propose_joining, propose_mutations, with_mutated
 from selfwire.evolvers.hera.reflection import consolidate_insights, get_profile, get_topology, reflect
-from selfwire.evolvers.hera.rope import (
-    Lesson,
-    Variant,
-    choose_blames,
-    extract_lesson,
-    generate_variant,
-    integrate_lesson,
-)
+from selfwire.evolvers.hera.rope import Lesson, Rope, extract_lesson, generate_variant, integrate_lesson
+from selfwire.evolvers.outcomes import get_score
 from selfwire.evolvers.trace_text import gather_all
-from selfwire.graphs.hera.method import Hera
-from selfwire.graphs.hera.state import (
-    HeraState,
-    PlannedQuestion,
-    TriedMutation,
-    get_applied,
-    get_blames,
-    get_groups,
-    get_plans,
-    get_scope,
-    get_source_workflow,
-    get_trajectories,
-    get_trials,
-    get_workflow,
-    to_json,
-)
+from selfwire.graphs.hera.actions import HeraActions
+from selfwire.graphs.hera.state import HeraState, PlannedQuestion, TriedMutation
 from selfwire.graphs.method_protocol import TrajectoryGrader
-from selfwire.graphs.version_saver import Saver
+from selfwire.graphs.run_start import RunStart
+from selfwire.graphs.typed_state import Update
+from selfwire.runtime.ledger import Ledger
 
 REPLAY_TEMPERATURE = 0.0
 """Of replays with prompt variants, so that the prompt makes the difference."""
@@ -57,107 +40,84 @@ CONTROL = "original"
 """Names the replay with the prompt as it is, beside the axes."""
 
 
-class Rope(FrozenModel):
-    """What one agent's prompt variants came to.
-
-    Args:
-        blame: the failure that was replayed.
-        failures: the agent's buffer.
-        variants: by axis.
-        scores: of their replays, in the same order; None where a replay ended as an error.
-        control: score of the replay with the original prompt; None as well.
-        lesson: what the contrast teaches.
-    """
-
-    blame: Blame
-    failures: tuple[Failure, ...]
-    variants: tuple[Variant, ...] = ()
-    scores: tuple[float | None, ...] = ()
-    control: float | None = None
-    lesson: Lesson = Lesson()
-
-
 @dataclass(frozen=True)
-class Learning:
+class LearningNodes:
     """The nodes that learn.
 
     Attributes:
-        hera: the wired method.
-        grade: has further runs graded.
-        save: keeps what was learned, if anything does.
+        hera: models, tools, embedder and config.
+        start: what a run starts with.
+        ledger: pays for the nodes; None where somebody else counts.
+        grader: grades further runs; None has the environment of `start` do so.
     """
 
-    hera: Hera
-    grade: TrajectoryGrader
-    save: Saver | None = None
+    hera: HeraActions
+    start: RunStart
+    ledger: Ledger | None = None
+    grader: TrajectoryGrader | None = None
 
-    async def rollout(self, state: HeraState) -> HeraState:
-        """Execute what is planned, side by side, and have it graded."""
-        planned, workflow, scope = get_plans(state), get_workflow(state), get_scope(state)
-        done = await gather_all(self._run(one, workflow, scope) for one in planned)
-        first = len(state["trajectories"])
+    async def grade(self, done: Trajectory, scope: Scope) -> Trajectory:
+        """The trajectory with the environment's feedback; one without an answer stays as it is."""
+        if self.grader is not None:
+            return await self.grader(done, scope)
+        if self.start.grader is None or done.answer is None or done.error is not None:
+            return done
+        return done.with_feedback(await self.start.grader(done.question, done.answer, scope))
+
+    async def rollout(self, state: HeraState) -> Update:
+        """Execute the planned runs side by side, and have them graded."""
+        done = await gather_all(self._run(one, state.workflow, state.scope) for one in state.planned)
+        first = len(state.trajectories)
         tried = [
-            TriedMutation(place=first + at, candidate=one.candidate) for at, one in enumerate(planned) if one.candidate
+            TriedMutation(place=place, candidate=one.candidate)
+            for place, one in enumerate(state.planned, first)
+            if one.candidate
         ]
-        return {
-            "planned": [],
-            "trajectories": [*state["trajectories"], *to_json(done)],
-            "tried": [*state["tried"], *to_json(tried)],
-        }
+        return state.update(planned=(), trajectories=[*state.trajectories, *done], tried=[*state.tried, *tried])
 
-    async def _run(self, one: PlannedQuestion, workflow: Workflow, scope: Scope) -> Trajectory:
-        newcomer = one.candidate.newcomer if one.candidate else None
+    async def _run(self, planned: PlannedQuestion, workflow: Workflow, scope: Scope) -> Trajectory:
+        newcomer = planned.candidate.newcomer if planned.candidate else None
         agents = {**workflow.agents_by_id, newcomer.id: newcomer} if newcomer else None
-        place = scope.at(task=one.question.id, sample=one.sample)
+        place = scope.at(task=planned.question.id, sample=planned.sample)
         heat = self.hera.config.explore_temperature
-        done = await self.hera.execute(workflow, one.question, one.topology, heat, scope=place, agents=agents)
-        return await self.grade(done.replace(notes=one.notes, overhead=one.overhead), place)
+        done = await self.hera.execute(workflow, planned.question, planned.topology, heat, scope=place, agents=agents)
+        return await self.grade(done.replace(notes=planned.notes, overhead=planned.overhead), place)
 
-    async def rank(self, state: HeraState) -> HeraState:
-        """Groups in order, utilities of the insights that were shown, and newcomers that have helped."""
-        done, config = get_trajectories(state), self.hera.config
-        workflow, applied = get_workflow(state), get_applied(state)
+    async def rank(self, state: HeraState) -> Update:
+        """Rank the groups, update utilities of the insights that were shown, take in newcomers that helped."""
+        config, workflow, done = self.hera.config, state.workflow, state.trajectories
         if config.library:
-            counts = count_uses(done[state["counted"] :], config.success_at)
+            counts = count_uses(done[state.counted :], config.success_at)
             workflow = with_library(workflow, update_utilities(get_library(workflow), counts))
-        fresh = [one for one in get_trials(state) if one.place >= state["counted"]]
-        workflow, joined, refused = _joined(workflow, fresh, done, config.success_at)
-        return {
-            "groups": to_json(make_groups(done, config.success_at)),
-            "counted": len(done),
-            "workflow": workflow.model_dump(mode="json"),
-            "applied": to_json([*applied, *joined]),
-            "refused": [*state["refused"], *refused],
-        }
+        new = [one for one in state.tried if one.place >= state.counted]
+        workflow, joined, refused = _take_in(workflow, new, done, config.success_at)
+        return state.update(
+            groups=make_groups(done, config.success_at),
+            counted=len(done),
+            workflow=workflow,
+            applied=[*state.applied, *joined],
+            refused=[*state.refused, *refused],
+        )
 
-    async def mutate_topology(self, state: HeraState) -> HeraState:
-        """Candidates for every group that scored nothing and had no second chance yet."""
-        done, due = get_trajectories(state), self.due(state)
-        found = await gather_all(self._mutated(group, state, done) for group in due)
-        return {
-            "planned": to_json([one for planned, _, _ in found for one in planned]),
-            "mutated": [*state["mutated"], *(group.question for group in due)],
-            "blames": [*state["blames"], *to_json([blame for _, blame, _ in found if blame])],
-            "reflection": _spent(state, *(usage for *_, usage in found)),
-        }
+    async def mutate_topology(self, state: HeraState) -> Update:
+        """Plan candidates for every group that scored nothing and had no second chance yet."""
+        due = list_due(state, self.hera.config)
+        found = await gather_all(self._mutate(group, state) for group in due)
+        return state.update(
+            planned=[one for planned, _, _ in found for one in planned],
+            mutated=[*state.mutated, *(group.question for group in due)],
+            blames=[*state.blames, *(blame for _, blame, _ in found if blame)],
+            reflection=sum_usages([state.reflection, *(usage for *_, usage in found)]),
+        )
 
-    def due(self, state: HeraState) -> list[Group]:
-        """Groups that scored nothing and were never mutated."""
-        if not self.hera.config.mutation:
-            return []
-        known = {*get_mutated(get_source_workflow(state)), *state["mutated"]}
-        return [one for one in get_groups(state) if one.outcome == "zero" and one.question not in known]
-
-    async def _mutated(
-        self, group: Group, state: HeraState, done: Sequence[Trajectory]
-    ) -> tuple[list[PlannedQuestion], Blame | None, Usage]:
+    async def _mutate(self, group: Group, state: HeraState) -> tuple[list[PlannedQuestion], Blame | None, Usage]:
         place = group.order[0]
-        best, workflow, scope = done[place], get_workflow(state), get_scope(state).at(task=group.question)
+        best, workflow, scope = state.trajectories[place], state.workflow, state.scope.at(task=group.question)
         topology = get_topology(best)
         blame, usage = await identify_failed_agent(place, best, workflow, self.hera.orchestrator, scope=scope)
         if blame is None or topology is None:
             return [], blame, usage
-        found, more = await propose_mutations(
+        candidates, more = await propose_mutations(
             best,
             topology,
             blame,
@@ -167,12 +127,12 @@ class Learning:
             pool=self.hera.config.pool,
             scope=scope,
         )
-        sample = 1 + max(done[at].sample for at in group.order)
+        sample = 1 + max(state.trajectories[at].sample for at in group.order)
         planned = [
             PlannedQuestion(
                 question=best.question,
                 topology=one.topology,
-                sample=sample + at,
+                sample=number,
                 notes={
                     "profile": get_profile(best).model_dump(mode="json"),
                     "insights": [],  # none of them shaped this topology
@@ -181,93 +141,87 @@ class Learning:
                 },
                 candidate=one,
             )
-            for at, one in enumerate(found[: self.hera.config.group])
+            for number, one in enumerate(candidates[: self.hera.config.group], sample)
         ]
         return planned, blame, usage + more
 
-    async def reflect(self, state: HeraState) -> HeraState:
-        """The insights of every group with success and failure."""
-        done, scope = get_trajectories(state), get_scope(state)
-        mixed = [group for group in get_groups(state) if group.outcome == "mixed"]
+    async def reflect(self, state: HeraState) -> Update:
+        """Draw insights from every group with success and failure."""
+        mixed = [group for group in state.groups if group.outcome == "mixed"]
+        iteration = state.scope.iteration
         found = await gather_all(
-            reflect(group, done, self.hera.orchestrator, iteration=scope.iteration, scope=scope) for group in mixed
+            reflect(group, state.trajectories, self.hera.orchestrator, iteration=iteration, scope=state.scope)
+            for group in mixed
         )
-        return {
-            "insights": [to_json(insights) for insights, _ in found],
-            "reflection": _spent(state, *(usage for _, usage in found)),
-        }
+        return state.update(
+            insights=[insights for insights, _ in found],
+            reflection=sum_usages([state.reflection, *(usage for _, usage in found)]),
+        )
 
-    async def consolidate_experience(self, state: HeraState) -> HeraState:
-        """The library after every group's insights, one group after the other."""
-        workflow, scope = get_workflow(state), get_scope(state)
-        library, changes, spent = get_library(workflow), list(state["changes"]), Usage()
-        for number, some in enumerate(state["insights"]):
-            new = [Insight.model_validate(one) for one in some]
-            place = scope.at(visit=number)
-            library, made, usage = await consolidate_insights(
-                library, new, self.hera.orchestrator, self.hera.embedder, self.hera.config.experience, scope=place
+    async def consolidate_experience(self, state: HeraState) -> Update:
+        """Update the library by every group's insights, one group after the other."""
+        library, changes, spent = get_library(state.workflow), list(state.changes), state.reflection
+        for number, new in enumerate(state.insights):
+            library, more, usage = await consolidate_insights(
+                library,
+                new,
+                self.hera.orchestrator,
+                self.hera.embedder,
+                self.hera.config.experience,
+                scope=state.scope.at(visit=number),
             )
-            changes += to_json(made)
+            changes += more
             spent += usage
-        return {
-            "workflow": with_library(workflow, library).model_dump(mode="json"),
-            "changes": changes,
-            "reflection": _spent(state, spent),
-        }
+        return state.update(workflow=with_library(state.workflow, library), changes=changes, reflection=spent)
 
-    async def identify_failed_agent(self, state: HeraState) -> HeraState:
-        """Who is to blame for the best-ranked failed trajectory of each group."""
-        done, workflow, scope = get_trajectories(state), get_workflow(state), get_scope(state)
-        known = {blame.place: blame for blame in get_blames(state)}
-        places = [group.failed for group in get_groups(state) if group.failed is not None]
-        asked = [place for place in places if place not in known]
+    async def identify_failed_agent(self, state: HeraState) -> Update:
+        """Find who is to blame for the best-ranked failed trajectory of each group."""
+        blames = {blame.place: blame for blame in state.blames}
+        places = [group.failed for group in state.groups if group.failed is not None]
         found = await gather_all(
-            identify_failed_agent(place, done[place], workflow, self.hera.orchestrator, scope=scope) for place in asked
+            identify_failed_agent(
+                place, state.trajectories[place], state.workflow, self.hera.orchestrator, scope=state.scope
+            )
+            for place in places
+            if place not in blames
         )
-        known |= {blame.place: blame for blame, _ in found if blame}
-        return {
-            "blames": to_json([known[place] for place in places if place in known]),
-            "reflection": _spent(state, *(usage for _, usage in found)),
-        }
+        blames |= {blame.place: blame for blame, _ in found if blame}
+        return state.update(
+            blames=[blames[place] for place in places if place in blames],
+            reflection=sum_usages([state.reflection, *(usage for _, usage in found)]),
+        )
 
-    async def rope(self, state: HeraState) -> HeraState:
-        """Prompt variants of the agents that are blamed most, replayed and contrasted."""
-        done, workflow = get_trajectories(state), get_workflow(state)
-        config, buffers = self.hera.config.prompts, get_buffers(workflow)
-        blames = [
-            blame for blame in get_blames(state) if blame.agent in workflow.agents_by_id
-        ]  # a newcomer may be out again
+    async def rope(self, state: HeraState) -> Update:
+        """Vary the prompts of the agents that are blamed most, replay their failures and contrast the results."""
+        workflow, config = state.workflow, self.hera.config.prompts
+        buffers = get_buffers(workflow)
+        blames = [one for one in state.blames if one.agent in workflow.agents_by_id]  # newcomers may be out again
         for blame in blames:
-            buffers = add_failure(buffers, blame.agent, make_failure(done[blame.place], blame), config.buffer)
-        newcomers = [one.candidate.newcomer for one in get_trials(state)]
+            failure = make_failure(state.trajectories[blame.place], blame)
+            buffers = add_failure(buffers, blame.agent, failure, config.buffer)
+        newcomers = [one.candidate.newcomer for one in state.tried]
         pool = {**{one.id: one for one in newcomers if one}, **workflow.agents_by_id}
         found = await gather_all(
-            self._roped(blame, done[blame.place], pool, buffers[blame.agent], workflow, get_scope(state))
-            for blame in choose_blames(blames, config.agents)
+            self._vary(blame, buffers[blame.agent], pool, state) for blame in choose_blames(blames, config.agents)
         )
-        return {
-            "workflow": with_buffers(workflow, buffers).model_dump(mode="json"),
-            "ropes": to_json([rope for rope, _ in found]),
-            "reflection": _spent(state, *(usage for _, usage in found)),
-        }
+        return state.update(
+            workflow=with_buffers(workflow, buffers),
+            ropes=[rope for rope, _ in found],
+            reflection=sum_usages([state.reflection, *(usage for _, usage in found)]),
+        )
 
-    async def _roped(
-        self,
-        blame: Blame,
-        failed: Trajectory,
-        pool: dict[str, Agent],
-        failures: tuple[Failure, ...],
-        workflow: Workflow,
-        scope: Scope,
+    async def _vary(
+        self, blame: Blame, failures: tuple[Failure, ...], pool: Mapping[str, Agent], state: HeraState
     ) -> tuple[Rope, Usage]:
-        agent, axes = pool[blame.agent], self.hera.config.prompts.axes
-        made = await gather_all(
-            generate_variant(agent, axis, failures, self.hera.orchestrator, scope=scope) for axis in axes
+        agent, failed, scope = pool[blame.agent], state.trajectories[blame.place], state.scope
+        asked = await gather_all(
+            generate_variant(agent, axis, failures, self.hera.orchestrator, scope=scope)
+            for axis in self.hera.config.prompts.axes
         )
-        variants = [varied for varied, _ in made if varied]
+        variants = [variant for variant, _ in asked if variant]
         prompts = [(CONTROL, agent.prompt), *((one.axis, one.prompt) for one in variants)] if variants else []
         replays = await gather_all(
-            self._replayed(name, agent.replace(prompt=text), failed, pool, workflow, scope) for name, text in prompts
+            self._replay(name, agent.replace(prompt=text), failed, pool, state) for name, text in prompts
         )
         lesson, usage = Lesson(), Usage()
         if replays:
@@ -279,72 +233,84 @@ class Learning:
             blame=blame,
             failures=failures,
             variants=tuple(variants),
-            scores=tuple(score(one) for one in replays[1:]),
-            control=score(replays[0]) if replays else None,
+            scores=tuple(get_score(one) for one in replays[1:]),
+            control=get_score(replays[0]) if replays else None,
             lesson=lesson,
         )
-        ran = sum_usages(one.usage for one in replays)
-        return rope, sum_usages([*(usage for _, usage in made), ran, usage])
+        return rope, sum_usages([*(cost for _, cost in asked), *(one.usage for one in replays), usage])
 
-    async def _replayed(
-        self, name: str, varied: Agent, failed: Trajectory, pool: dict[str, Agent], workflow: Workflow, scope: Scope
+    async def _replay(
+        self, name: str, agent: Agent, failed: Trajectory, pool: Mapping[str, Agent], state: HeraState
     ) -> Trajectory:
         """ReExecute: the whole trajectory's topology with one prompt varied and the others frozen."""
-        topology = get_topology(failed) or workflow.topology
-        phase = f"{scope.phase}/rope {varied.id} {name}"
-        place = scope.at(phase=phase, task=failed.question.id, sample=failed.sample)
-        agents = {**pool, varied.id: varied}
+        topology = get_topology(failed) or state.workflow.topology
+        phase = f"{state.scope.phase}/rope {agent.id} {name}"
+        place = state.scope.at(phase=phase, task=failed.question.id, sample=failed.sample)
+        agents = {**pool, agent.id: agent}
         done = await self.hera.execute(
-            workflow, failed.question, topology, REPLAY_TEMPERATURE, scope=place, agents=agents
+            state.workflow, failed.question, topology, REPLAY_TEMPERATURE, scope=place, agents=agents
         )
         return await self.grade(done, place)
 
-    async def consolidate_prompt(self, state: HeraState) -> HeraState:
-        """Pi_C: what the contrasts teach as prompt diffs, applied as edits."""
-        workflow, scope, config = get_workflow(state), get_scope(state), self.hera.config.prompts
-        ropes = [Rope.model_validate(one) for one in state["ropes"]]
+    async def consolidate_prompt(self, state: HeraState) -> Update:
+        """Pi_C: apply the lessons of the contrasts as prompt diffs."""
         found = await gather_all(
             integrate_lesson(
-                workflow.agents_by_id[one.blame.agent], one.lesson, self.hera.orchestrator, config, scope=scope
+                state.workflow.agents_by_id[rope.blame.agent],
+                rope.lesson,
+                self.hera.orchestrator,
+                self.hera.config.prompts,
+                scope=state.scope,
             )
-            for one in ropes
+            for rope in state.ropes
         )
-        wanted = [rewiring for rewiring, _, _ in found if rewiring]
-        now, refused = workflow.apply_legal(wanted)
-        out = {one.rewiring for one in refused}
-        return {
-            "workflow": now.model_dump(mode="json"),
-            "applied": [*state["applied"], *to_json([one for one in wanted if one not in out])],
-            "refused": [*state["refused"], *to_json(refused)],
-            "reflection": _spent(state, *(usage for *_, usage in found)),
+        now, applied, refused = _apply(state.workflow, [rewiring for rewiring, _, _ in found if rewiring])
+        return state.update(
+            workflow=now,
+            applied=[*state.applied, *applied],
+            refused=[*state.refused, *refused],
+            reflection=sum_usages([state.reflection, *(usage for *_, usage in found)]),
+        )
+
+    async def keep(self, state: HeraState) -> Update:
+        """Set the lineage from the workflow that ran, and save what differs from it."""
+        graded = {
+            state.trajectories[one.place].question.id
+            for one in state.tried
+            if get_score(state.trajectories[one.place]) is not None
         }
-
-    async def keep(self, state: HeraState) -> HeraState:
-        """The lineage from the workflow that ran; saved where it is another one now."""
-        done = get_trajectories(state)
-        had = {done[one.place].question.id for one in get_trials(state) if score(done[one.place]) is not None}
-        second = [question for question in state["mutated"] if question in had]  # an outage takes nobody's chance
-        ran, now = get_source_workflow(state), with_mutated(get_workflow(state), second)
-        if now.fingerprint != ran.fingerprint:
-            now = now.with_lineage(ran, get_applied(state))
-            if self.save is not None:
-                await self.save(now, get_scope(state), get_scope(state).iteration)
-        return {"workflow": now.model_dump(mode="json")}
+        second = [question for question in state.mutated if question in graded]  # an outage takes nobody's chance
+        now = with_mutated(state.workflow, second)
+        if now.fingerprint != state.ran.fingerprint:
+            now = now.with_lineage(state.ran, state.applied)
+            if self.start.save is not None:
+                await self.start.save(now, state.scope, state.scope.iteration)
+        return state.update(workflow=now)
 
 
-def _joined(
+def list_due(state: HeraState, config: HeraConfig) -> list[Group]:
+    """Groups that scored nothing and were never mutated."""
+    if not config.mutation:
+        return []
+    mutated = {*get_mutated(state.ran), *state.mutated}
+    return [group for group in state.groups if group.outcome == "zero" and group.question not in mutated]
+
+
+def _take_in(
     workflow: Workflow, tried: Sequence[TriedMutation], done: Sequence[Trajectory], success_at: float
-) -> tuple[Workflow, list[Rewiring], list[dict[str, FrozenJson]]]:
+) -> tuple[Workflow, list[Rewiring], Sequence[RefusedRewiring]]:
     """The pool with the newcomers whose trajectories succeeded (D8)."""
     wanted = []
     for one in tried:
-        reached = score(done[one.place])
-        if reached is not None and reached >= success_at and (found := propose_joining(one.candidate, reached)):
-            wanted.append(found)
+        score = get_score(done[one.place])
+        if score is not None and score >= success_at and (joining := propose_joining(one.candidate, score)):
+            wanted.append(joining)
+    return _apply(workflow, wanted)
+
+
+def _apply(
+    workflow: Workflow, wanted: Sequence[Rewiring]
+) -> tuple[Workflow, list[Rewiring], Sequence[RefusedRewiring]]:
     now, refused = workflow.apply_legal(wanted)
     out = {one.rewiring for one in refused}
-    return now, [one for one in wanted if one not in out], to_json(refused)
-
-
-def _spent(state: HeraState, *usages: Usage) -> dict[str, FrozenJson]:
-    return sum_usages([Usage.model_validate(state["reflection"]), *usages]).model_dump(mode="json")
+    return now, [one for one in wanted if one not in out], refused

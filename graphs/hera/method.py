@@ -1,91 +1,41 @@
-"""HERA wired to models, tools and an embedder: the method as the outer evolution and the state machine call it."""
+"""HERA as a method: what evaluations and the outer evolution call."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from langchain_core.runnables import RunnableConfig
-
-from selfwire.core.agent import Agent
 from selfwire.core.budget import add_cost_on_error, get_error_cost
 from selfwire.core.errors import ModelError, format_error
-from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera import experience_library, failures, mutation
-from selfwire.evolvers.hera.config import HeraConfig
-from selfwire.evolvers.hera.experience_library import ExperienceLibrary, get_library
+from selfwire.evolvers import blame
+from selfwire.evolvers.experience import library as experience
+from selfwire.evolvers.hera import mutation
 from selfwire.evolvers.hera.initial_team import METHOD, make_initial_workflow
-from selfwire.evolvers.hera.planning import Plan, sample_topology
-from selfwire.evolvers.hera.profile import Profile, characterize_query
-from selfwire.evolvers.hera.retrieval import retrieve_insights
-from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.hera.profile import Brief
 from selfwire.evolvers.trace_text import gather_all
-from selfwire.graphs.agent_node import TeamContext
+from selfwire.graphs.hera.actions import HeraActions, make_notes
+from selfwire.graphs.hera.state_graph import learn
 from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader
-from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
-from selfwire.graphs.routers import route_to_all
-from selfwire.graphs.team import run_team
-from selfwire.nodes.agent import make_agent_runner
 
-LEARNED = (experience_library.MEMORY, failures.MEMORY, mutation.MEMORY)
+LEARNED = (experience.MEMORY, blame.MEMORY, mutation.MEMORY)
 """What a workflow's memory holds; all of it is true whatever prompts are kept."""
 
 
-class Brief(FrozenModel):
-    """What is known of a question before it is planned for.
-
-    Args:
-        profile: c.
-        insights: E_rel, as the orchestrator is shown them.
-        usage: what finding out has cost.
-    """
-
-    profile: Profile
-    insights: ExperienceLibrary = ()
-    usage: Usage = Usage()
-
-
 @dataclass(frozen=True)
-class Hera(Method):
-    """HERA wired to models, tools and an embedder.
-
-    Attributes:
-        model: plays the roles agent and meta.
-        toolbox: tools by the name that agents hold.
-        embedder: of profiles and insights.
-        config: the method's knobs and ablations.
-    """
-
-    model: Model
-    toolbox: Toolbox
-    embedder: Embedder
-    config: HeraConfig = field(default_factory=HeraConfig)
+class Hera(HeraActions, Method):
+    """HERA with its models, tools and embedder; attributes as `HeraActions`."""
 
     @property
     def name(self) -> str:
         """The method's name."""
         return METHOD
 
-    @cached_property
-    def orchestrator(self) -> PromptedModel:
-        """The meta model with HERA's prompts."""
-        return PromptedModel(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
-
-    @cached_property
-    def explorer(self) -> PromptedModel:
-        """The orchestrator as it samples the topologies of a group."""
-        return replace(self.orchestrator, temperature=self.config.explore_temperature)
-
     def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
-        """The pool around the default chain, and an empty experience_library."""
+        """The pool around the default chain, and no insights."""
         return make_initial_workflow(load_prompts("evolvers", METHOD), tools=tools)
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
@@ -130,81 +80,9 @@ class Hera(Method):
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
     ) -> EvolveResult:
         """One pass from rank to consolidate_prompt over the graded groups of a batch."""
-        from selfwire.graphs.hera.state_graph import learn  # the machine is made of this method's steps
-
         return await learn(self, workflow, trajectories, scope, grade)
 
     def carry_over_memory(self, kept: Workflow, candidate: Workflow) -> Workflow:
         """The kept prompts and pool with the candidate's experience, failures and mutated questions."""
         learned = {name: value for name, value in candidate.memory.items() if name in LEARNED}
         return kept.with_memory(**learned) if learned else kept
-
-    async def make_brief(self, workflow: Workflow, question: Question, *, scope: Scope) -> Brief:
-        """Alg. 4, lines 2 to 8: c and E_rel."""
-        profile, usage = await characterize_query(question, self.orchestrator, scope=scope)
-        return Brief(profile=profile, insights=await self.recall_insights(workflow, profile), usage=usage)
-
-    async def recall_insights(self, workflow: Workflow, profile: Profile) -> ExperienceLibrary:
-        """E_rel; nothing in "w/o experience library"."""
-        if not self.config.library:
-            return ()
-        return await retrieve_insights(get_library(workflow), profile, self.embedder, self.config.experience)
-
-    async def plan_question(
-        self, workflow: Workflow, question: Question, brief: Brief, orchestrator: PromptedModel, *, scope: Scope
-    ) -> tuple[Plan, Usage]:
-        """Alg. 4, line 9: Gamma, and what it cost."""
-        return await sample_topology(
-            question, workflow, brief.profile, brief.insights, orchestrator, steps=self.config.steps, scope=scope
-        )
-
-    async def execute(
-        self,
-        workflow: Workflow,
-        question: Question,
-        topology: Topology,
-        temperature: float,
-        *,
-        scope: Scope,
-        agents: Mapping[str, Agent] | None = None,
-        within: RunnableConfig | None = DETACHED,
-    ) -> Trajectory:
-        """Execute(Gamma, q, D): run a topology of the pool's agents once.
-
-        Args:
-            workflow: whose agents act.
-            question: q.
-            topology: Gamma.
-            temperature: of agents that state none.
-            scope: place of the run; `sample` tells runs on one question apart.
-            agents: in the place of the workflow's, for prompt variants and newcomers.
-            within: config of the team's graph; None makes it part of the running graph.
-        """
-        run = TeamContext(
-            question=question,
-            scope=scope.at(task=question.id),
-            agents=agents or workflow.agents_by_id,
-            act=make_agent_runner(self.model, self.toolbox, temperature=temperature),
-            router=route_to_all,
-            workflow=workflow.fingerprint,
-        )
-        return await run_team(topology, run, config=within)
-
-    def tools(self, workflow: Workflow) -> tuple[str, ...]:
-        """Tools that a new agent may hold: those that the pool holds."""
-        return tuple(sorted({tool for agent in workflow.agents for tool in agent.tools if tool in self.toolbox}))
-
-
-def make_notes(brief: Brief, plan: Plan) -> dict[str, Any]:
-    """What a trajectory notes of its planning."""
-    return {
-        "profile": brief.profile.model_dump(mode="json"),
-        "insights": [
-            {"id": one.id, "text": one.text, "type": one.profile.type, "utility": round(one.utility, 6)}
-            for one in brief.insights
-        ],
-        "plan": plan.profile,
-        "repairs": list(plan.repairs),
-        "default": plan.default,
-        "topology": plan.topology.model_dump(mode="json"),
-    }

@@ -1,4 +1,4 @@
-"""HERA with random edits of its pool, as a control: whatever evolution gains beyond it, it gains by reasons."""
+"""HERA with random edits of its pool: its gain beyond this control comes from comparing groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from selfwire.graphs.method_protocol import EvolveResult, TrajectoryGrader
 
 @dataclass(frozen=True)
 class RandomPool(Hera):
-    """HERA with random edits of its pool; questions are planned for as in HERA, and groups teach nothing.
+    """HERA whose pool is edited at random; questions are planned for as before, and groups teach nothing.
 
     Attributes:
         counts: rewirings per iteration; the last one is repeated.
-        instructions: prompts of newcomers and rewrites are drawn from these.
+        instructions: prompts to draw from for newcomers and rewrites.
     """
 
     counts: tuple[int, ...] = ()
@@ -25,13 +25,13 @@ class RandomPool(Hera):
 
     @classmethod
     def of(cls, hera: Hera, counts: Sequence[int], instructions: Sequence[str]) -> "RandomPool":
-        """The control for a method."""
+        """The control for a method; further arguments as the attributes."""
         return cls(hera.model, hera.toolbox, hera.embedder, hera.config, tuple(counts), tuple(instructions))
 
     async def evolve(
         self, workflow: Workflow, trajectories: Sequence[Trajectory], *, scope: Scope, grade: TrajectoryGrader
     ) -> EvolveResult:
-        """Apply the iteration's random rewirings: prompts, and newcomers while the pool has room."""
+        """The iteration's random rewirings: rewritten prompts, and newcomers while the pool has room."""
         count = get_edit_count(self.counts, scope)
         now, applied = edit_pool_at_random(workflow, count, self.instructions, most=self.config.pool, scope=scope)
         return EvolveResult(workflow=now, applied=applied)

@@ -1,22 +1,23 @@
-"""What flows through HERA's machine, and what can be chosen per run."""
-
-from typing import Any
+"""What flows through HERA's graph, and what can be chosen per run."""
 
 from pydantic import Field
-from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
-from selfwire.core.edits import Rewiring
-from selfwire.core.scope import Scope
+from selfwire.core.edits import RefusedRewiring, Rewiring
 from selfwire.core.task import Question
 from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.failures import Blame
+from selfwire.evolvers.blame import Blame
+from selfwire.evolvers.experience.library import Insight
 from selfwire.evolvers.hera.groups import Group
 from selfwire.evolvers.hera.mutation import Candidate
+from selfwire.evolvers.hera.profile import Brief
+from selfwire.evolvers.hera.reflection import Change
+from selfwire.evolvers.hera.rope import Rope
 from selfwire.graphs.run_context import RunContext
+from selfwire.graphs.typed_state import State
 
 
 class HeraContext(RunContext):
@@ -26,14 +27,14 @@ class HeraContext(RunContext):
 
 
 class PlannedQuestion(FrozenModel):
-    """A run that is to be made.
+    """A planned run.
 
     Args:
-        question: what is asked.
-        topology: who takes part.
+        question: the question to answer.
+        topology: the team.
         sample: its number among the runs on the question.
-        notes: what its trajectory notes.
-        overhead: what planning it has cost.
+        notes: of its trajectory.
+        overhead: cost of planning it.
         candidate: the mutation that it tries; None for what the orchestrator sampled.
     """
 
@@ -50,31 +51,22 @@ class TriedMutation(FrozenModel):
 
     Args:
         place: of its trajectory in the batch.
-        candidate: what was tried.
+        candidate: the mutation.
     """
 
     place: int = Field(ge=0)
     candidate: Candidate
 
 
-class HeraInput(TypedDict):
-    """What a run is given."""
+class HeraState(State):
+    """What flows through the graph, beside what every state has.
 
-    question: str
-
-
-class HeraState(TypedDict, total=False):
-    """What flows through the machine, as JSON.
-
-    Keys:
-        question: the user's question; the machine's input.
+    Attributes:
         answer: of the single run, or of the best-ranked one of the group.
-        usage: what the question has cost so far.
-        scope: place of the run.
         ran: the workflow that the trajectories come from.
-        workflow: what is learned so far.
+        workflow: the workflow with what is learned so far.
         brief: profile and insights of the question.
-        planned: runs that are to be made.
+        planned: runs to make.
         trajectories: of the batch, those of mutated topologies after the others.
         counted: how many of them have moved utilities.
         groups: ranked.
@@ -82,101 +74,46 @@ class HeraState(TypedDict, total=False):
         mutated: questions that had their second group in this step.
         blames: causes of failures.
         insights: new ones, per mixed group.
-        changes: what became of them in the library.
-        ropes: per agent, what variants and replays came to.
+        changes: the fate of each in the library.
+        ropes: results of variants and replays, per agent.
         applied, refused: rewirings of this step.
-        reflection: what learning has cost, runs apart.
+        reflection: cost of learning, without the runs.
         oracle: whether labels were used on this very question.
     """
 
-    question: str
-    answer: str
-    usage: dict[str, Any]
-    scope: dict[str, Any]
-    ran: dict[str, Any]
-    workflow: dict[str, Any]
-    brief: dict[str, Any]
-    planned: list[dict[str, Any]]
-    trajectories: list[dict[str, Any]]
-    counted: int
-    groups: list[dict[str, Any]]
-    tried: list[dict[str, Any]]
-    mutated: list[str]
-    blames: list[dict[str, Any]]
-    insights: list[list[dict[str, Any]]]
-    changes: list[dict[str, Any]]
-    ropes: list[dict[str, Any]]
-    applied: list[dict[str, Any]]
-    refused: list[dict[str, Any]]
-    reflection: dict[str, Any]
-    oracle: bool
+    ran: Workflow
+    workflow: Workflow
+    brief: Brief = Brief()
+    planned: tuple[PlannedQuestion, ...] = ()
+    trajectories: tuple[Trajectory, ...] = ()
+    counted: int = 0
+    groups: tuple[Group, ...] = ()
+    tried: tuple[TriedMutation, ...] = ()
+    mutated: tuple[str, ...] = ()
+    blames: tuple[Blame, ...] = ()
+    insights: tuple[tuple[Insight, ...], ...] = ()
+    changes: tuple[Change, ...] = ()
+    ropes: tuple[Rope, ...] = ()
+    applied: tuple[Rewiring, ...] = ()
+    refused: tuple[RefusedRewiring, ...] = ()
+    reflection: Usage = Usage()
+    oracle: bool = False
 
 
-def make_fresh_state() -> HeraState:
-    """What a step of learning begins with, beside scope, workflow and trajectories."""
-    return {
-        "planned": [],
-        "trajectories": [],
-        "counted": 0,
-        "groups": [],
-        "tried": [],
-        "mutated": [],
-        "blames": [],
-        "insights": [],
-        "changes": [],
-        "ropes": [],
-        "applied": [],
-        "refused": [],
-        "reflection": Usage().model_dump(mode="json"),
-        "oracle": False,
-    }
-
-
-def get_scope(state: HeraState) -> Scope:
-    """Place of the run."""
-    return Scope.model_validate(state["scope"])
-
-
-def get_workflow(state: HeraState) -> Workflow:
-    """What is learned so far."""
-    return Workflow.model_validate(state["workflow"])
-
-
-def get_source_workflow(state: HeraState) -> Workflow:
-    """What the trajectories come from."""
-    return Workflow.model_validate(state["ran"])
-
-
-def get_trajectories(state: HeraState) -> list[Trajectory]:
-    """All trajectories of the batch."""
-    return [Trajectory.model_validate(one) for one in state["trajectories"]]
-
-
-def get_groups(state: HeraState) -> list[Group]:
-    """The ranked groups."""
-    return [Group.model_validate(one) for one in state["groups"]]
-
-
-def get_plans(state: HeraState) -> list[PlannedQuestion]:
-    """Runs that are to be made."""
-    return [PlannedQuestion.model_validate(one) for one in state["planned"]]
-
-
-def get_trials(state: HeraState) -> list[TriedMutation]:
-    """Mutations that were tried."""
-    return [TriedMutation.model_validate(one) for one in state["tried"]]
-
-
-def get_blames(state: HeraState) -> list[Blame]:
-    """Causes of failures."""
-    return [Blame.model_validate(one) for one in state["blames"]]
-
-
-def get_applied(state: HeraState) -> list[Rewiring]:
-    """Rewirings of this step."""
-    return [Rewiring.model_validate(one) for one in state["applied"]]
-
-
-def to_json(values: "list[Any] | tuple[Any, ...]") -> list[dict[str, Any]]:
-    """Values as the state keeps them."""
-    return [one.model_dump(mode="json") for one in values]
+EMPTY_STEP = HeraState.update(
+    planned=(),
+    trajectories=(),
+    counted=0,
+    groups=(),
+    tried=(),
+    mutated=(),
+    blames=(),
+    insights=(),
+    changes=(),
+    ropes=(),
+    applied=(),
+    refused=(),
+    reflection=Usage(),
+    oracle=False,
+)
+"""What a step of learning starts with, beside scope, workflow and trajectories."""

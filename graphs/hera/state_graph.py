@@ -17,332 +17,134 @@
                      v
                     END
 
-`keep` only ties the lineage and saves. The nodes from rank on are also a machine of their own, `learn`: the outer
-evolution runs and grades the groups of a whole batch, and hands them in.
+`keep` only sets the lineage and saves. The nodes from rank on are also a graph of their own, in `learn`: the outer
+evolution runs and grades the groups of a whole batch and hands them in.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
-from langchain_core.runnables import Runnable
-from langgraph.graph import END, START, StateGraph
-
-from selfwire.core.budget import get_error_cost
-from selfwire.core.errors import ConfigError, ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.experience_library import get_library
-from selfwire.evolvers.hera.groups import rank_trajectories, score
-from selfwire.evolvers.hera.planning import Plan
-from selfwire.evolvers.hera.profile import characterize_query
-from selfwire.evolvers.trace_text import gather_all
-from selfwire.graphs.hera.learning import Learning
-from selfwire.graphs.hera.method import Brief, Hera, make_notes
-from selfwire.graphs.hera.state import (
-    HeraContext,
-    HeraInput,
-    HeraState,
-    PlannedQuestion,
-    get_applied,
-    get_groups,
-    get_scope,
-    get_trajectories,
-    get_workflow,
-    make_fresh_state,
-    to_json,
-)
+from selfwire.evolvers.experience.library import get_library
+from selfwire.evolvers.hera.config import HeraConfig
+from selfwire.evolvers.outcomes import get_score
+from selfwire.graphs.hera.actions import HeraActions
+from selfwire.graphs.hera.learning import LearningNodes, list_due
+from selfwire.graphs.hera.nodes import HeraNodes
+from selfwire.graphs.hera.state import EMPTY_STEP, HeraContext, HeraState
+from selfwire.graphs.method_factory import MethodFactory
+from selfwire.graphs.method_graph import END, START, Graph, MethodGraph
 from selfwire.graphs.method_protocol import EvolveResult, TrajectoryGrader
-from selfwire.graphs.node_wrappers import DETACHED, make_node
-from selfwire.graphs.run_context import apply_prompt_edits, context_schema, get_run_context
-from selfwire.graphs.run_start import AnswerGrader, get_run_name, new_question
-from selfwire.graphs.team import Team, compile_team, make_team_node
-from selfwire.graphs.version_saver import Saver
-from selfwire.runtime.ledger import Ledger
-
-Begin = Callable[[HeraContext, Workflow | None], Awaitable[Workflow]]
-"""Finds the workflow that a question starts with, from the run's choices and what the thread had before."""
-
-Wire = Callable[[HeraContext, Usage], Awaitable[tuple[Hera, Ledger]]]
-"""Wires the method as a run has chosen it, and opens the ledger that pays from what was spent on the question."""
-
-HeraGraph = StateGraph[HeraState, Any, Any, Any]
+from selfwire.graphs.node_wrappers import DETACHED
+from selfwire.graphs.run_context import get_run_context
+from selfwire.graphs.run_start import RunStart
 
 
-@dataclass(frozen=True)
-class HeraNodes:
-    """The machine's nodes up to the rollout.
+def build_state_graph(config: HeraConfig, start: RunStart, provide: MethodFactory[Any, HeraConfig]) -> Graph:
+    """The whole graph, ready to compile.
 
-    Attributes:
-        hera: the wired method.
-        start: the workflow that is drawn.
-        begins: finds a question's first workflow; by default the thread's, else `start`.
-        assess: the environment, if there is one.
-        save: keeps evolved workflows, if anything does.
+    Args:
+        config: the method's.
+        start: what a run starts with.
+        provide: makes the method of a run, paid by its ledger.
     """
 
-    hera: Hera
-    start: Workflow
-    begins: Begin | None = None
-    assess: AnswerGrader | None = None
-    save: Saver | None = None
+    async def make_nodes(spent: Usage) -> HeraNodes:
+        hera, ledger = await provide(get_run_context(HeraContext), spent)
+        return HeraNodes(hera, start, ledger)
 
-    async def begin(self, state: HeraState) -> HeraState:
-        """Take a new question."""
-        question, context = new_question(state), get_run_context(HeraContext)
-        if context.evolve and self.assess is None:
-            raise ConfigError("the team cannot learn from this question: nothing says what its answers are worth")
-        if context.evolve and context.prompts:
-            raise ConfigError("prompts are edited for this run only, and evolve would keep what it makes of them")
-        had = Workflow.model_validate(state["workflow"]) if state.get("workflow") else None
-        workflow = await self.begins(context, had) if self.begins else had or self.start
-        apply_prompt_edits(workflow, context)  # what cannot be is refused before anything is paid
-        scope = Scope(run=get_run_name(), seed=context.seed, phase="rollout", task=question.id)
-        body = workflow.model_dump(mode="json")
-        return {
-            **make_fresh_state(),
-            "answer": "",
-            "scope": scope.model_dump(mode="json"),
-            "ran": body,
-            "workflow": body,
-            "usage": Usage().model_dump(mode="json"),
-        }
+    def rank_or_end(state: HeraState) -> str:
+        return "rank" if get_run_context(HeraContext).evolve else END
 
-    async def characterize(self, state: HeraState) -> HeraState:
-        """c, the profile of the question."""
-        profile, usage = await characterize_query(new_question(state), self.hera.orchestrator, scope=get_scope(state))
-        return {"brief": Brief(profile=profile, usage=usage).model_dump(mode="json")}
-
-    async def retrieve_insights(self, state: HeraState) -> HeraState:
-        """E_rel, what experience with similar questions says."""
-        brief = Brief.model_validate(state["brief"])
-        found = await self.hera.recall_insights(get_workflow(state), brief.profile)
-        return {"brief": brief.replace(insights=found).model_dump(mode="json")}
-
-    async def sample_topologies(self, state: HeraState) -> HeraState:
-        """One topology, or G of them where the team learns; members that nobody could plan for are left out.
-
-        Raises:
-            ModelError: nothing could be planned.
-        """
-        evolve, brief, scope = (
-            get_run_context(HeraContext).evolve,
-            Brief.model_validate(state["brief"]),
-            get_scope(state),
-        )
-        workflow, question = get_workflow(state), new_question(state)
-        orchestrator = self.hera.explorer if evolve else self.hera.orchestrator
-
-        async def member(sample: int) -> tuple[Plan | ModelError, Usage]:
-            try:
-                return await self.hera.plan_question(
-                    workflow, question, brief, orchestrator, scope=scope.at(sample=sample)
-                )
-            except ModelError as error:
-                return error, get_error_cost(error)
-
-        found = await gather_all(member(sample) for sample in range(self.hera.config.group if evolve else 1))
-        plans = [(plan, usage) for plan, usage in found if isinstance(plan, Plan)]
-        if not plans:
-            raise next(fault for fault, _ in found if isinstance(fault, ModelError))
-        planned = [
-            PlannedQuestion(
-                question=question,
-                topology=plan.topology,
-                sample=sample,
-                notes=make_notes(brief, plan),
-                overhead=usage + brief.usage if sample == 0 else usage,
-            )
-            for sample, (plan, usage) in enumerate(plans)
-        ]
-        return {"planned": to_json(planned)}
-
-    async def rollout(self, state: HeraState) -> HeraState:
-        """Execute what is planned; with evolution off that is one team, as part of this graph."""
-        if get_run_context(HeraContext).evolve:
-            return _answered(state, await self.learning.rollout(state))
-        [one] = [PlannedQuestion.model_validate(plan) for plan in state["planned"]]
-        workflow = apply_prompt_edits(get_workflow(state), get_run_context(HeraContext))
-        place, heat = get_scope(state).at(sample=one.sample), self.hera.config.temperature
-        done = await self.hera.execute(workflow, one.question, one.topology, heat, scope=place, within=None)
-        done = done.replace(notes=one.notes, overhead=one.overhead)
-        if done.answer is None:
-            raise TaskError(f"{done.error}; invoke the thread again with None to retry")
-        return {"planned": [], "trajectories": [done.model_dump(mode="json")], "answer": done.answer}
-
-    @property
-    def learning(self) -> Learning:
-        """The nodes that learn, graded by the environment."""
-        return Learning(self.hera, self._grade, self.save)
-
-    async def _grade(self, done: Trajectory, scope: Scope) -> Trajectory:
-        if self.assess is None or done.answer is None or done.error is not None:
-            return done
-        return done.with_feedback(await self.assess(done.question, done.answer, scope))
-
-
-Step = Callable[[HeraNodes, HeraState], Awaitable[HeraState]]
-Node = Runnable[HeraState, Any]
-Learn = Callable[[Learning, HeraState], Awaitable[HeraState]]
-
-
-def build_state_graph(steps: HeraNodes, wire: Wire) -> HeraGraph:
-    """The whole machine, ready to compile; every node that may call a model is wired as its run has chosen."""
-
-    def paid(step: Step) -> Callable[[HeraState], Awaitable[HeraState]]:
-        async def run(state: HeraState) -> HeraState:
-            hera, ledger = await wire(get_run_context(HeraContext), Usage.model_validate(state["usage"]))
-            update = await step(replace(steps, hera=hera), state)
-            return {**update, "usage": ledger.spent.model_dump(mode="json")}
-
-        return run
-
-    def learns(step: Learn) -> Node:
-        async def through(now: HeraNodes, state: HeraState) -> HeraState:
-            return await step(now.learning, state)
-
-        return make_node(paid(through))
-
-    async def rollout(state: HeraState, team: Team) -> HeraState:
-        return await paid(HeraNodes.rollout)(state)
-
-    schema = context_schema(HeraContext, steps.start, dict.fromkeys(steps.start.agents_by_id, "rollout"))
-    graph: HeraGraph = StateGraph(HeraState, context_schema=schema, input_schema=HeraInput)
-    graph.add_node("begin", make_node(steps.begin))
-    graph.add_node("characterize", make_node(paid(HeraNodes.characterize)))
-    graph.add_node("retrieve_insights", make_node(paid(HeraNodes.retrieve_insights)))
-    graph.add_node("sample_topologies", make_node(paid(HeraNodes.sample_topologies)))
-    graph.add_node("rollout", make_team_node(compile_team(steps.start.topology), rollout))
-    graph.add_edge(START, "begin")
-    graph.add_edge("begin", "characterize")
-    graph.add_edge("characterize", "retrieve_insights")
-    graph.add_edge("retrieve_insights", "sample_topologies")
-    graph.add_edge("sample_topologies", "rollout")
-    graph.add_conditional_edges("rollout", _rank_or_end)
-    _add_learning(graph, steps.hera, learns)
-    return graph
+    places = dict.fromkeys(start.start.agents_by_id, "rollout")
+    graph = MethodGraph(HeraState, make_nodes, HeraContext, start.start, places)
+    graph.node("begin", HeraNodes.begin, nodes=HeraNodes(provide.method, start))
+    graph.node("characterize", HeraNodes.characterize, charge=True)
+    graph.node("retrieve_insights", HeraNodes.retrieve_insights, charge=True)
+    graph.node("sample_topologies", HeraNodes.sample_topologies, charge=True)
+    graph.team("rollout", HeraNodes.rollout, start.start.topology, charge=True)
+    graph.edges(START, "begin", "characterize", "retrieve_insights", "sample_topologies", "rollout")
+    graph.choose("rollout", rank_or_end, "rank", END)
+    _add_learning(graph, config)
+    return graph.graph
 
 
 async def learn(
-    hera: Hera, workflow: Workflow, trajectories: Sequence[Trajectory], scope: Scope, grade: TrajectoryGrader
+    hera: HeraActions, workflow: Workflow, trajectories: Sequence[Trajectory], scope: Scope, grade: TrajectoryGrader
 ) -> EvolveResult:
     """One pass from rank to keep over the graded groups of a batch, as a graph of its own.
 
-    Its notes say what became of the groups, of new insights, and of the prompts of failing agents, how large the
-    library is, and what learning has cost beside the batch's own runs.
+    Its notes hold the outcomes of the groups, the fate of new insights and of the prompts of failing agents, the size
+    of the library, and the cost of learning without the batch's own runs.
     """
-    learning = Learning(hera, grade)
 
-    def node(step: Learn) -> Node:
-        async def run(state: HeraState) -> HeraState:
-            return await step(learning, state)
+    async def make_nodes(spent: Usage) -> LearningNodes:
+        return LearningNodes(hera, RunStart(workflow), grader=grade)
 
-        return make_node(run)
-
-    graph: HeraGraph = StateGraph(HeraState)
-    graph.add_node("rollout", node(Learning.rollout))
-    graph.add_edge(START, "rank")
-    graph.add_edge("rollout", "rank")
-    _add_learning(graph, hera, node)
-    body = workflow.model_dump(mode="json")
-    given: HeraState = {
-        **make_fresh_state(),
-        "scope": scope.model_dump(mode="json"),
-        "ran": body,
-        "workflow": body,
-        "trajectories": to_json(list(trajectories)),
-    }
-    final: Any = await graph.compile(name="hera-learning").ainvoke(given, {**DETACHED, "recursion_limit": 20})
-    return EvolveResult(
-        workflow=get_workflow(final), applied=tuple(get_applied(final)), notes=_told(final, len(trajectories))
-    )
+    graph = MethodGraph(HeraState, make_nodes)
+    graph.node("rollout", LearningNodes.rollout)
+    graph.edges(START, "rank")
+    graph.edges("rollout", "rank")
+    _add_learning(graph, hera.config)
+    given = EMPTY_STEP | HeraState.update(scope=scope, ran=workflow, workflow=workflow, trajectories=trajectories)
+    compiled = graph.graph.compile(name="hera-learning")
+    final = HeraState(await compiled.ainvoke(given, {**DETACHED, "recursion_limit": 20}))
+    return EvolveResult(workflow=final.workflow, applied=final.applied, notes=_make_notes(final, len(trajectories)))
 
 
-def _add_learning(graph: HeraGraph, hera: Hera, node: Callable[[Learn], Node]) -> None:
-    def next_after_rank(
-        state: HeraState,
-    ) -> Literal["mutate_topology", "reflect", "identify_failed_agent", "keep"]:
-        if Learning(hera, _skip_grading).due(state):
+def _add_learning(graph: MethodGraph[Any, HeraState], config: HeraConfig) -> None:
+    def choose_after_rank(state: HeraState) -> str:
+        if list_due(state, config):
             return "mutate_topology"
-        mixed = any(group.outcome == "mixed" for group in get_groups(state))
-        return "reflect" if hera.config.library and mixed else prompts_next(state)
+        mixed = any(group.outcome == "mixed" for group in state.groups)
+        return "reflect" if config.library and mixed else choose_prompts(state)
 
-    def prompts_next(state: HeraState) -> Literal["identify_failed_agent", "keep"]:
-        failed = any(group.failed is not None for group in get_groups(state))
-        return "identify_failed_agent" if hera.config.rope and failed else "keep"
+    def choose_prompts(state: HeraState) -> str:
+        failed = any(group.failed is not None for group in state.groups)
+        return "identify_failed_agent" if config.rope and failed else "keep"
 
     for step in (
-        Learning.rank,
-        Learning.mutate_topology,
-        Learning.reflect,
-        Learning.consolidate_experience,
-        Learning.identify_failed_agent,
-        Learning.rope,
-        Learning.consolidate_prompt,
-        Learning.keep,
+        LearningNodes.rank,
+        LearningNodes.mutate_topology,
+        LearningNodes.reflect,
+        LearningNodes.consolidate_experience,
+        LearningNodes.identify_failed_agent,
+        LearningNodes.rope,
+        LearningNodes.consolidate_prompt,
+        LearningNodes.keep,
     ):
-        graph.add_node(step.__name__, node(step))
-    graph.add_conditional_edges("rank", next_after_rank)
-    graph.add_edge("mutate_topology", "rollout")
-    graph.add_edge("reflect", "consolidate_experience")
-    graph.add_conditional_edges("consolidate_experience", prompts_next)
-    graph.add_edge("identify_failed_agent", "rope")
-    graph.add_edge("rope", "consolidate_prompt")
-    graph.add_edge("consolidate_prompt", "keep")
-    graph.add_edge("keep", END)
+        graph.node(step.__name__, step, charge=True)
+    graph.choose("rank", choose_after_rank, "mutate_topology", "reflect", "identify_failed_agent", "keep")
+    graph.edges("mutate_topology", "rollout")
+    graph.edges("reflect", "consolidate_experience")
+    graph.choose("consolidate_experience", choose_prompts, "identify_failed_agent", "keep")
+    graph.edges("identify_failed_agent", "rope", "consolidate_prompt", "keep", END)
 
 
-async def _skip_grading(done: Trajectory, scope: Scope) -> Trajectory:
-    return done
-
-
-def _rank_or_end(state: HeraState) -> Literal["rank", "__end__"]:
-    return "rank" if get_run_context(HeraContext).evolve else "__end__"
-
-
-def _answered(state: HeraState, update: HeraState) -> HeraState:
-    """The best-ranked answer so far; labels were used to rank.
-
-    Raises:
-        TaskError: no run of the group has an answer.
-    """
-    done = get_trajectories({**state, **update})
-    graded = [place for place, one in enumerate(done) if score(one) is not None]
-    if not graded:
-        why = next((one.error for one in done if one.error), "nothing was graded")
-        raise TaskError(f"no run of the group has an answer, the first for: {why}; invoke the thread again with None")
-    best = done[rank_trajectories(done, graded)[0]]
-    return {**update, "answer": best.answer or "", "oracle": True}
-
-
-def _told(final: HeraState, given: int) -> dict[str, Any]:
-    found, done = get_groups(final), get_trajectories(final)
-    meta = Usage.model_validate(final["reflection"])
+def _make_notes(final: HeraState, given: int) -> dict[str, Any]:
+    outcomes = [group.outcome for group in final.groups]
     return {
-        "groups": {
-            "mixed": sum(group.outcome == "mixed" for group in found),
-            "zero": sum(group.outcome == "zero" for group in found),
-            "other": sum(group.outcome == "other" for group in found),
-        },
+        "groups": {outcome: outcomes.count(outcome) for outcome in ("mixed", "zero", "other")},
         "mutated": [
-            {"question": done[place].question.id, "why": done[place].notes["mutation"], "score": score(done[place])}
-            for place in range(given, len(done))
+            {"question": done.question.id, "why": done.notes["mutation"], "score": get_score(done)}
+            for done in final.trajectories[given:]
         ],
-        "changes": final["changes"],
+        "changes": final.channels["changes"],
         "ropes": [
             {
-                "agent": one["blame"]["agent"],
-                "cause": one["blame"]["cause"],
-                "axes": [varied["axis"] for varied in one["variants"]],
-                "scores": one["scores"],
-                "control": one["control"],
-                "lesson": one["lesson"],
+                "agent": rope["blame"]["agent"],
+                "cause": rope["blame"]["cause"],
+                "axes": [variant["axis"] for variant in rope["variants"]],
+                "scores": rope["scores"],
+                "control": rope["control"],
+                "lesson": rope["lesson"],
             }
-            for one in final["ropes"]
+            for rope in final.channels["ropes"]
         ],
-        "refused": final["refused"],
-        "insights": len(get_library(get_workflow(final))),
-        "learning": {"calls": meta.calls, "tokens": meta.tokens},
+        "refused": final.channels["refused"],
+        "insights": len(get_library(final.workflow)),
+        "learning": {"calls": final.reflection.calls, "tokens": final.reflection.tokens},
     }

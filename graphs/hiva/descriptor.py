@@ -1,7 +1,5 @@
 """HiVA, declared."""
 
-from typing import Any
-
 from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig
@@ -12,17 +10,9 @@ from selfwire.graphs.descriptor import MethodDescriptor, RouterPlan, RouterTrain
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.hiva.random_edits import RandomEdits
 from selfwire.graphs.hiva.state import HivaContext
-from selfwire.graphs.hiva.state_graph import HivaNodes, build_state_graph
-from selfwire.graphs.method_graph import Graph
-from selfwire.graphs.run_start import RunStart
+from selfwire.graphs.hiva.state_graph import build_state_graph
 from selfwire.graphs.trained_router.routing import SAMPLING, list_branches
 from selfwire.graphs.variants import FULL, RANDOM, Variant
-
-
-def build_graph(config: HivaConfig, start: RunStart, provide: Any) -> Graph:
-    """The state graph around a workflow."""
-    nodes = HivaNodes(provide.method, start.start, begins=start.choose, assess=start.grader, save=start.save)
-    return build_state_graph(nodes, provide)
 
 
 def estimate_demand(config: HivaConfig, team: Workflow, batch: int, grown: float) -> Demand:
@@ -63,7 +53,7 @@ DESCRIPTOR = MethodDescriptor(
     make=Hiva,
     config=HivaConfig,
     context=HivaContext,
-    build_graph=build_graph,
+    build_graph=build_state_graph,
     takes=frozenset({"grader", "embedder"}),
     demand=estimate_demand,
     variants={

@@ -1,13 +1,17 @@
-"""What flows through HiVA's machine, and what can be chosen per run."""
-
-from typing import Any
+"""What flows through HiVA's graph, and what can be chosen per run."""
 
 from pydantic import Field
-from typing_extensions import TypedDict  # pydantic makes no schema of Python 3.11's own
 
+from selfwire.core.edits import Rewiring
 from selfwire.core.errors import ConfigError
+from selfwire.core.scope import Scope
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss
+from selfwire.evolvers.rewriting import DeclinedProposal
 from selfwire.graphs.run_context import RunContext, apply_prompt_edits
+from selfwire.graphs.typed_state import State
 
 
 class HivaContext(RunContext):
@@ -17,53 +21,49 @@ class HivaContext(RunContext):
     iterations: int = Field(default=1, ge=1, le=100, description="Most rounds of evolution on this question (T).")
 
 
-class HivaInput(TypedDict):
-    """What a run is given."""
+class HivaState(State):
+    """What flows through the graph, beside what every state has.
 
-    question: str
-
-
-class HivaState(TypedDict, total=False):
-    """What flows through the machine, as JSON.
-
-    Keys:
-        question: the user's question; the machine's input.
-        answer: the machine's output.
-        usage: what the question has cost so far; attempts that raised are not in it.
+    Attributes:
         workflow: the current workflow.
         ran: the workflow that made this round's trajectories; set as learning begins.
         trajectories: of this round.
-        reflection: what loss to evolve_topology have cost in this round.
+        reflection: cost of loss to evolve_topology in this round.
         losses, passes: per trajectory; a pass is None where nothing is propagated.
         applied, declined: rewirings of this round, and proposals that were not applied.
         iteration: rounds of evolution done on this question.
         solved: whether every answer of this round was; None where nothing says.
         oracle: whether labels were used on this very question.
-        scope: place of the run.
     """
 
-    question: str
-    answer: str
-    usage: dict[str, Any]
-    workflow: dict[str, Any]
-    ran: dict[str, Any]
-    trajectories: list[dict[str, Any]]
-    reflection: dict[str, Any]
-    losses: list[dict[str, Any]]
-    passes: list[dict[str, Any] | None]
-    applied: list[dict[str, Any]]
-    declined: list[dict[str, Any]]
-    iteration: int
-    solved: bool | None
-    oracle: bool
-    scope: dict[str, Any]
+    workflow: Workflow
+    ran: Workflow
+    trajectories: tuple[Trajectory, ...] = ()
+    reflection: Usage = Usage()
+    losses: tuple[Loss, ...] = ()
+    passes: tuple[Backward | None, ...] = ()
+    applied: tuple[Rewiring, ...] = ()
+    declined: tuple[DeclinedProposal, ...] = ()
+    iteration: int = 0
+    solved: bool | None = None
+    oracle: bool = False
+
+    @property
+    def place(self) -> Scope:
+        """Scope of this round."""
+        return self.scope.at(iteration=self.scope.iteration + self.iteration)
+
+    @property
+    def gradients(self) -> tuple[Gradient, ...]:
+        """All gradients of this round, in task order."""
+        return tuple(gradient for backward in self.passes if backward for gradient in backward.gradients)
 
 
 def with_prompt_edits(workflow: Workflow, context: HivaContext) -> Workflow:
     """The workflow with the prompts that were edited for this run.
 
     Raises:
-        ConfigError: the run evolves, which would keep the edits, or an edited agent is not there any more.
+        ConfigError: the run evolves, which would keep the edits, or the team has lost an edited agent.
     """
     if context.prompts and context.evolve:
         raise ConfigError(

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.experience_library import get_library, with_library
+from selfwire.evolvers.experience.library import get_library, with_library
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
 from tests.evolvers.hera.doubles import known, pool

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from selfwire.cli.app import build
-from selfwire.evolvers.hera.topology_metrics import RunMetrics
+from selfwire.evals.topology_metrics import RunMetrics
 from tests.benchmark_data import needs_data
 
 

@@ -17,7 +17,7 @@ from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.trained_router.head import RoutingHead
 from selfwire.evolvers.trained_router.reinforce import Learner
 from selfwire.evolvers.trained_router.weights import get_weights
-from selfwire.graphs.hiva.method import has_learned_router
+from selfwire.graphs.hiva.actions import has_learned_router
 from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.trained_router.heads import with_weights
 from selfwire.runtime.embeddings import HashingEmbedder

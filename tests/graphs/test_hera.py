@@ -12,8 +12,8 @@ from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import to_plain_json
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.experience_library import get_library, with_library
-from selfwire.evolvers.hera.failures import get_buffers
+from selfwire.evolvers.blame import get_buffers
+from selfwire.evolvers.experience.library import get_library, with_library
 from selfwire.evolvers.hera.mutation import get_mutated
 from selfwire.evolvers.hera.rules import Prompt
 from selfwire.graphs.hera.method import Hera

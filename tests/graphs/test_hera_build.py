@@ -15,8 +15,8 @@ from selfwire.core.errors import BudgetError, ConfigError, ModelError, TaskError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.experience.library import get_library
 from selfwire.evolvers.hera.config import HeraConfig
-from selfwire.evolvers.hera.experience_library import get_library
 from selfwire.evolvers.hera.initial_team import CHAIN
 from selfwire.graphs import hera
 from selfwire.graphs.checkpoints import sqlite_saver

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from selfwire.evolvers.hera.experience_library import get_library
+from selfwire.evolvers.experience.library import get_library
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.workflow_library import open_library
 from tests import kills

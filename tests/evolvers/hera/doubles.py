@@ -11,9 +11,9 @@ from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.experience_library import Insight, Source
+from selfwire.evolvers.experience.library import Insight, Source
+from selfwire.evolvers.experience.profile import Profile
 from selfwire.evolvers.hera.initial_team import make_initial_workflow
-from selfwire.evolvers.hera.profile import Profile
 from selfwire.evolvers.prompted_model import PromptedModel
 from tests.scripted import ScriptedModel, prompts
 

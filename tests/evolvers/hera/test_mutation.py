@@ -5,7 +5,7 @@ import pytest
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Edge, Node, Topology, make_chain
-from selfwire.evolvers.hera.failures import Blame
+from selfwire.evolvers.blame import Blame
 from selfwire.evolvers.hera.mutation import (
     REMEMBERED,
     Candidate,

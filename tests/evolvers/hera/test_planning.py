@@ -9,8 +9,9 @@ from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.evolvers.hera.initial_team import CALCULATOR, CHAIN, ROLES
-from selfwire.evolvers.hera.planning import Plan, render_topology, resolve_plan, sample_topology
+from selfwire.evolvers.hera.planning import Plan, resolve_plan, sample_topology
 from selfwire.evolvers.hera.schemas import TopologyPlan
+from selfwire.evolvers.trace_text import render_topology
 from tests.evolvers.hera.doubles import BRIDGE, coach, known, pool
 from tests.scripted import ScriptedModel
 

@@ -5,9 +5,10 @@ import pytest
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.evolvers.experience.profile import Profile, parse_query_type
 from selfwire.evolvers.hera.config import HeraConfig, PromptConfig
 from selfwire.evolvers.hera.groups import make_groups
-from selfwire.evolvers.hera.profile import Profile, characterize_query, parse_query_type
+from selfwire.evolvers.hera.profile import characterize_query
 from selfwire.evolvers.hera.reflection import INSIGHTS, reflect
 from selfwire.evolvers.hera.schemas import QueryProfile, Reflection
 from tests.evolvers.hera.doubles import BRIDGE, coach, ran

@@ -5,20 +5,12 @@ import pytest
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import make_chain
+from selfwire.evolvers.blame import Blame, Failure, add_failure, choose_blames, get_buffers, make_failure, with_buffers
 from selfwire.evolvers.hera.config import PromptConfig
-from selfwire.evolvers.hera.failures import (
-    Blame,
-    Failure,
-    add_failure,
-    get_buffers,
-    identify_failed_agent,
-    make_failure,
-    with_buffers,
-)
+from selfwire.evolvers.hera.failed_agent import identify_failed_agent
 from selfwire.evolvers.hera.rope import (
     Lesson,
     Variant,
-    choose_blames,
     extract_lesson,
     generate_variant,
     integrate_lesson,

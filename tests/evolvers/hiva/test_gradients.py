@@ -6,8 +6,9 @@ from selfwire.core.errors import BudgetError, ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Step, ToolUse
 from selfwire.core.usage import Usage
-from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, compute_loss, get_fault, propagate_gradients
+from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, compute_loss, propagate_gradients
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism
+from selfwire.evolvers.outcomes import get_fault
 from selfwire.evolvers.trace_text import format_trace, shorten
 from tests.evolvers.hiva.doubles import PROMPTS, coach, run, team
 from tests.scripted import ONE_CALL, ScriptedModel

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from selfwire.evolvers.hera import schemas
-from selfwire.evolvers.hera.planning import render_agents
+from selfwire.evolvers.trace_text import render_agents
 from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.critics import CRITICS
 from selfwire.runtime.offline.orchestration import LEAVE, TAKE, TWICE, WORDINGS, Advice, advice

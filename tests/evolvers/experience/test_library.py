@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
-from selfwire.evolvers.hera.config import LibraryConfig
-from selfwire.evolvers.hera.experience_library import (
+from selfwire.evolvers.experience.library import (
     SOURCES,
     Insight,
+    LibraryConfig,
     Source,
     add_insight,
     get_library,

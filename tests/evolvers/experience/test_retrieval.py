@@ -1,8 +1,8 @@
 """Which insights are shown, in which order (Alg. 4)."""
 
-from selfwire.evolvers.hera.config import LibraryConfig
-from selfwire.evolvers.hera.profile import Profile
-from selfwire.evolvers.hera.retrieval import find_matching, rank_insights, retrieve_insights
+from selfwire.evolvers.experience.library import LibraryConfig
+from selfwire.evolvers.experience.profile import Profile
+from selfwire.evolvers.experience.retrieval import find_matching, rank_insights, retrieve_insights
 from tests.evolvers.hera.doubles import BRIDGE, COMPARISON, Angles, known
 
 CONFIG = LibraryConfig()

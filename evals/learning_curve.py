@@ -7,8 +7,8 @@ from pydantic import Field
 
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
-from selfwire.evolvers.hera.groups import score
-from selfwire.evolvers.hera.topology_metrics import split_by_query
+from selfwire.evals.topology_metrics import split_by_query
+from selfwire.evolvers.outcomes import get_score
 
 
 class Point(FrozenModel):
@@ -42,8 +42,8 @@ def compute_learning_curve(trajectories: Sequence[Trajectory], window: int) -> t
     if window < 1:
         raise ValueError(f"a window has at least 1 query, not {window}")
     queries = split_by_query(trajectories)
-    graded = [[one for one in some if score(one) is not None] for some in queries]
-    scores = [_mean([score(one) for one in some]) for some in graded]
+    graded = [[one for one in some if get_score(one) is not None] for some in queries]
+    scores = [_mean([get_score(one) for one in some]) for some in graded]
     tokens = [_mean([float(one.usage.tokens) for one in some]) for some in graded]
     return tuple(
         Point(

@@ -1,8 +1,8 @@
 """The experience library E of (profile c, insight z, utility u), as a value in the workflow's memory (Sec. 3.2).
 
-A saved version of the workflow carries it, keyed by run and step; an insight names the trajectories that it came
-from by iteration, question and sample. The run is that of the version which holds the insight first, and is
-written into the source only where an insight leaves its library.
+A saved version of the workflow holds it, by run and step; an insight names its source trajectories by iteration,
+question and sample. Their run is that of the first version with the insight, and is written into the source only
+when an insight leaves its library.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,18 +13,35 @@ from pydantic import Field, field_validator, model_validator
 
 from selfwire.core.values import FrozenModel, fingerprint, to_plain_json
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.hera.config import LibraryConfig
-from selfwire.evolvers.hera.profile import Profile
+from selfwire.evolvers.experience.profile import Profile
 
 MEMORY = "experience"
 """Name of the library in a workflow's memory."""
 IMPORTS = "imports"
-"""Name of what was taken in from other libraries, there."""
+"""Name of the counts of imported insights, there."""
 UsageCounts = Mapping[str, tuple[int, int]]
 """(uses, successes) by the id of an insight."""
 TEXT_LENGTH = 400
 SOURCES = 16
-"""Most trajectories that an insight names; the oldest go first."""
+"""Most trajectories that an insight names; the oldest are dropped first."""
+
+
+class LibraryConfig(FrozenModel):
+    """Knobs of the experience library (Sec. 3.2, Alg. 3 and 4).
+
+    Args:
+        shown: insights in the orchestrator's prompt. Paper: unstated. Ours: 5.
+        similar: cosine from which a profile of another query type counts as similar. Paper: unstated. Ours: 0.5.
+        redundant: cosine from which two insights say the same. Paper: unstated. Ours: 0.85.
+        size: most insights that are kept; the worst is dropped first. Paper: "bounded". Ours: 100.
+        proven: uses from which an insight can be pruned for its utility. Paper: unstated. Ours: 3.
+    """
+
+    shown: int = Field(default=5, ge=0, le=50)
+    similar: float = Field(default=0.5, ge=-1, le=1)
+    redundant: float = Field(default=0.85, ge=-1, le=1)
+    size: int = Field(default=100, ge=1, le=10_000)
+    proven: int = Field(default=3, ge=1, le=1000)
 
 
 class Source(FrozenModel):
@@ -34,7 +51,7 @@ class Source(FrozenModel):
         question: its id.
         sample: which of the group.
         iteration: of the evolution.
-        run: where it ran, for insights that came from another library; "" for the run that saved this one.
+        run: where it ran, for insights from another library; "" for the run that saved this one.
     """
 
     question: str
@@ -43,7 +60,7 @@ class Source(FrozenModel):
     run: str = ""
 
     def __str__(self) -> str:
-        """Write it as run/iteration/question#sample."""
+        """The trajectory as run/iteration/question#sample."""
         place = f"{self.iteration}/{self.question}#{self.sample}"
         return f"{self.run}/{place}" if self.run else place
 
@@ -52,11 +69,11 @@ class Insight(FrozenModel):
     """An entry (c, z, u) of the library.
 
     Args:
-        profile: c, of the question that it was learned on.
+        profile: c, of the question that taught it.
         text: z.
-        uses: n, rollouts that were shown it.
+        uses: n, rollouts whose orchestrator read it.
         successes: s, those of them that succeeded.
-        sources: trajectories that it came from, oldest first.
+        sources: trajectories that taught it, oldest first.
     """
 
     profile: Profile
@@ -78,52 +95,52 @@ class Insight(FrozenModel):
 
     @property
     def id(self) -> str:
-        """Follows from type and text, so that it is the same wherever the insight goes."""
+        """A hash of type and text, equal in every library."""
         return fingerprint([self.profile.type, self.text])[:8]
 
     @property
     def utility(self) -> float:
-        """U = (s + 1) / (n + 2): the success rate, drawn toward 1/2 where there is little evidence."""
+        """U = (s + 1) / (n + 2): the success rate, nearer to 1/2 the less evidence there is."""
         return (self.successes + 1) / (self.uses + 2)
 
     @property
     def rank(self) -> float:
-        """What orders retrieval: utility, and a bonus for rarely used insights, 0.1 / sqrt(1 + n)."""
+        """Order of retrieval: utility, and a bonus for rarely used insights, 0.1 / sqrt(1 + n)."""
         return self.utility + 0.1 / sqrt(1 + self.uses)
 
     def with_uses(self, uses: int, successes: int) -> "Insight":
-        """The insight after further rollouts that were shown it."""
+        """The insight after further rollouts with it."""
         return self.replace(uses=self.uses + uses, successes=self.successes + successes)
 
     def merge(self, other: "Insight", text: str) -> "Insight":
-        """Both in one: counts are added, sources joined."""
+        """One insight of both: counts are added, sources joined."""
         return self.with_uses(other.uses, other.successes).replace(text=text, sources=(*self.sources, *other.sources))
 
 
 ExperienceLibrary = tuple[Insight, ...]
-"""Insights, each id once, in the order in which they came."""
+"""Insights, each id once, oldest first."""
 
 
 def get_library(workflow: Workflow) -> ExperienceLibrary:
-    """What the workflow remembers."""
+    """The library in a workflow's memory."""
     return tuple(Insight.model_validate(to_plain_json(one)) for one in workflow.memory.get(MEMORY, ()))
 
 
 def with_library(workflow: Workflow, library: ExperienceLibrary) -> Workflow:
-    """The workflow with another library; one that is empty and was never there leaves no trace."""
+    """The workflow with another library; an empty library is written only over another."""
     if not library and MEMORY not in workflow.memory:
         return workflow
     return workflow.with_memory(**{MEMORY: [one.model_dump(mode="json") for one in library]})
 
 
 def make_insight(profile: Profile, text: str, sources: Iterable[Source] = ()) -> Insight | None:
-    """A fresh insight out of a model's words; None where they are blank."""
+    """A new insight from a model's words; None where they are blank."""
     flat = " ".join(text.split())[:TEXT_LENGTH]
     return Insight(profile=profile, text=flat, sources=tuple(sources)) if flat else None
 
 
 def add_insight(library: ExperienceLibrary, new: Insight, size: int) -> ExperienceLibrary:
-    """ADD; an insight that is there already gets the new one's evidence. The worst goes where there are too many."""
+    """ADD; a known insight gets the new one's evidence. The worst is dropped where there are too many."""
     if any(one.id == new.id for one in library):
         return tuple(one.merge(new, one.text) if one.id == new.id else one for one in library)
     return limit_size((*library, new), size)
@@ -132,7 +149,7 @@ def add_insight(library: ExperienceLibrary, new: Insight, size: int) -> Experien
 def merge_insights(
     library: ExperienceLibrary, new: Insight, targets: Sequence[str], text: str, size: int
 ) -> ExperienceLibrary:
-    """MERGE: the targets and the new insight become one, in the place of the first target."""
+    """MERGE: the first target takes in the other targets and the new insight."""
     into = [one for one in library if one.id in targets]
     if not into:
         return add_insight(library, new, size)
@@ -141,15 +158,15 @@ def merge_insights(
         whole = whole.merge(other, text)
     kept = tuple(whole if one is into[0] else one for one in library if one is into[0] or one.id not in targets)
     twin = next((one for one in kept if one is not whole and one.id == whole.id), None)
-    if twin is not None:  # the merged text says word for word what another entry says
+    if twin is not None:  # the merged text equals that of another entry
         kept = tuple(one.merge(whole, one.text) if one is twin else one for one in kept if one is not whole)
     return kept
 
 
 def find_prunable(library: ExperienceLibrary, matches: Sequence[Insight], config: LibraryConfig) -> ExperienceLibrary:
-    """Matching entries that may be pruned: used often enough, and of lower utility than what they conflict with.
+    """Matching entries that may be pruned: used often enough, and worse than the best of what they conflict with.
 
-    They conflict with a new insight, whose utility without evidence is 1/2, and maybe with better entries.
+    That is the new insight, whose utility without evidence is 1/2, and the other matches.
     """
     best = max([0.5, *(one.utility for one in matches)])
     return tuple(one for one in library if one in matches and one.uses >= config.proven and one.utility < best)
@@ -162,7 +179,7 @@ def remove_insights(library: ExperienceLibrary, ids: Iterable[str]) -> Experienc
 
 
 def limit_size(library: ExperienceLibrary, size: int) -> ExperienceLibrary:
-    """At most `size` insights: the lowest utilities go first, among equals the oldest."""
+    """At most `size` insights: the lowest utilities are dropped first, among equals the oldest."""
     excess = len(library) - size
     if excess <= 0:
         return library
@@ -171,18 +188,18 @@ def limit_size(library: ExperienceLibrary, size: int) -> ExperienceLibrary:
 
 
 def update_utilities(library: ExperienceLibrary, shown: Mapping[str, tuple[int, int]]) -> ExperienceLibrary:
-    """Utilities after rollouts: (uses, successes) by the id of each insight that they were shown."""
+    """The library with further (uses, successes) by insight id."""
     return tuple(one.with_uses(*shown[one.id]) if one.id in shown else one for one in library)
 
 
 def load_import_counts(workflow: Workflow, origin: str) -> UsageCounts:
-    """What the workflow has taken in from another library before."""
+    """Counts of what the workflow has imported from another library."""
     taken = workflow.memory.get(IMPORTS, {}).get(origin, {})
     return {id: (uses, successes) for id, (uses, successes) in taken.items()}
 
 
 def with_import_counts(workflow: Workflow, origin: str, taken: UsageCounts) -> Workflow:
-    """The workflow that remembers what it has taken in from another library."""
+    """The workflow with the counts of what it has imported from another library."""
     known = to_plain_json(workflow.memory.get(IMPORTS, {}))
     return workflow.with_memory(**{IMPORTS: {**known, origin: {id: list(counts) for id, counts in taken.items()}}})
 
@@ -190,17 +207,17 @@ def with_import_counts(workflow: Workflow, origin: str, taken: UsageCounts) -> W
 def import_insights(
     library: ExperienceLibrary, others: ExperienceLibrary, size: int, taken: UsageCounts
 ) -> tuple[ExperienceLibrary, UsageCounts]:
-    """One library taken into another; what both hold has the evidence of both, each counted once.
+    """Import one library into another; insights in both get the evidence of both, each counted once.
 
     Args:
-        library: that takes in.
-        others: as they are now where they come from.
+        library: imports.
+        others: the other library as it is now.
         size: most insights.
-        taken: what was taken in from there before; an insight without more evidence since is left out, though the
-            library may have merged or pruned it.
+        taken: counts that were imported from there before; an insight without new evidence is left out, even if this
+            library has merged or pruned it.
 
     Returns:
-        The library, and all that is taken in now.
+        The library, and the counts of all that is imported now.
     """
     now = dict(taken)
     for one in others:
@@ -208,12 +225,12 @@ def import_insights(
         more = max(0, one.uses - uses)
         if one.id in taken and not more:
             continue
-        fresh = one.replace(uses=more, successes=min(more, max(0, one.successes - successes)))
-        library = add_insight(library, fresh, size)
+        new_evidence = one.replace(uses=more, successes=min(more, max(0, one.successes - successes)))
+        library = add_insight(library, new_evidence, size)
         now[one.id] = (max(one.uses, uses), max(one.successes, successes))
     return library, now
 
 
 def to_json(library: ExperienceLibrary) -> list[dict[str, Any]]:
-    """The library as it is shown and exported."""
+    """The library for display and export."""
     return [{"id": one.id, "utility": round(one.utility, 6), **one.model_dump(mode="json")} for one in library]

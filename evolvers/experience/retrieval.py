@@ -1,4 +1,4 @@
-"""Which insights the orchestrator is shown (Alg. 4), and which ones a new insight meets (Alg. 3)."""
+"""Finds insights for a question (HERA, Alg. 4), and those that a new insight may change (Alg. 3)."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from selfwire.core.protocols import Embedder
-from selfwire.evolvers.hera.config import LibraryConfig
-from selfwire.evolvers.hera.experience_library import ExperienceLibrary, Insight
-from selfwire.evolvers.hera.profile import Profile
+from selfwire.evolvers.experience.library import ExperienceLibrary, Insight, LibraryConfig
+from selfwire.evolvers.experience.profile import Profile
 
 
 def rank_insights(library: ExperienceLibrary) -> ExperienceLibrary:
@@ -19,7 +18,7 @@ def rank_insights(library: ExperienceLibrary) -> ExperienceLibrary:
 async def retrieve_insights(
     library: ExperienceLibrary, profile: Profile, embedder: Embedder, config: LibraryConfig
 ) -> ExperienceLibrary:
-    """The best insights that are similar to c and not redundant with those taken before.
+    """The best insights that are similar to c, without redundant ones.
 
     Args:
         library: E.
@@ -40,9 +39,9 @@ async def retrieve_insights(
 async def find_similar(
     library: ExperienceLibrary, profile: Profile, embedder: Embedder, config: LibraryConfig
 ) -> ExperienceLibrary:
-    """Insights of the same type of question, or with a summary of what it takes that is close to this one's.
+    """Insights from questions of the same type, or with a summary close to this one's.
 
-    "other" is no type: two questions that are none of the paper's sorts need not have anything in common (D13).
+    "other" is no type: two questions outside the paper's types need not have anything in common (D13).
     """
     if not library:
         return ()
@@ -57,13 +56,13 @@ async def find_similar(
 async def find_matching(
     library: ExperienceLibrary, new: Insight, embedder: Embedder, config: LibraryConfig
 ) -> ExperienceLibrary:
-    """What a new insight may complement or contradict, which the model decides: the closest on similar questions.
+    """The closest insights from similar questions; the new one may complement or contradict them.
 
     Args:
         library: E.
         new: z with its profile.
         embedder: compares insights.
-        config: at most as many as are shown, at least one.
+        config: `shown` is the most, but at least one.
     """
     found = await find_similar(library, new.profile, embedder, config)
     if not found:

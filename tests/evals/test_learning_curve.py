@@ -2,7 +2,7 @@
 
 import pytest
 
-from selfwire.evolvers.hera.curve import compute_learning_curve, format_curve
+from selfwire.evals.learning_curve import compute_learning_curve, format_curve
 from tests.evolvers.hera.doubles import ran
 
 RUN = [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.usage import Usage
-from selfwire.evolvers.hera.topology_metrics import (
+from selfwire.evals.topology_metrics import (
     MOST_CYCLES,
     PHASES,
     compute_metrics,

@@ -1,0 +1,132 @@
+"""What the nodes of HiVA's graph do with models, tools and an embedder."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from langchain_core.runnables import RunnableConfig
+
+from selfwire.core.budget import get_error_cost
+from selfwire.core.errors import ModelError
+from selfwire.core.protocols import Embedder, Model, Toolbox
+from selfwire.core.scope import Scope
+from selfwire.core.task import Question
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
+from selfwire.core.values import to_plain_json
+from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.config import HivaConfig
+from selfwire.evolvers.hiva.forward import characterize_task, make_instructor, match_task
+from selfwire.evolvers.hiva.initial_team import METHOD
+from selfwire.evolvers.hiva.kabb import TaskMatch, make_router
+from selfwire.evolvers.hiva.knowledge import TaskConcepts
+from selfwire.evolvers.outcomes import get_fault
+from selfwire.evolvers.prompted_model import PromptedModel
+from selfwire.evolvers.trained_router.weights import ROUTER
+from selfwire.graphs.agent_node import TeamContext
+from selfwire.graphs.node_wrappers import DETACHED
+from selfwire.graphs.prompts import load_prompts
+from selfwire.graphs.team import run_team
+from selfwire.graphs.trained_router.routing import make_learned_router, to_team_episode
+from selfwire.nodes.agent import make_agent_runner
+
+
+def has_learned_router(workflow: Workflow, config: HivaConfig) -> bool:
+    """Whether a trained router chooses successors in the bandit's place."""
+    return config.router == "learned" or (config.router == "auto" and ROUTER in workflow.memory)
+
+
+@dataclass(frozen=True)
+class HivaActions:
+    """HiVA wired to models, tools and an embedder.
+
+    Attributes:
+        model: plays the roles agent and meta.
+        toolbox: tools by the name that agents hold.
+        embedder: of concepts and agents.
+        config: the method's config.
+    """
+
+    model: Model
+    toolbox: Toolbox
+    embedder: Embedder
+    config: HivaConfig = field(default_factory=HivaConfig)
+
+    @cached_property
+    def coach(self) -> PromptedModel:
+        """The meta model with HiVA's prompts."""
+        return PromptedModel(self.model, load_prompts("evolvers", METHOD), self.config.temperature)
+
+    async def solve(
+        self, workflow: Workflow, question: Question, *, scope: Scope, within: RunnableConfig | None = DETACHED
+    ) -> Trajectory:
+        """Characterise the task, match it with the agents, and run the team once (Alg. 2).
+
+        Args:
+            workflow: the team that runs.
+            question: the question to answer.
+            scope: coordinates of the run.
+            within: config of the team's graph; None makes it part of the running graph, checkpoints included.
+
+        Raises:
+            ModelError: the task could not be characterised.
+            BudgetError: the run must stop.
+        """
+        concepts, overhead, match = None, Usage(), TaskMatch()
+        if self.config.kabb:
+            concepts, overhead = await self.characterize_task(question, workflow, scope)
+            match = await match_task(concepts, workflow, self.embedder)
+        act = make_agent_runner(self.model, self.toolbox, temperature=self.config.temperature)
+        router = make_router(workflow, match, self.config)
+        if learned := has_learned_router(workflow, self.config):
+            routing = await make_learned_router(workflow, question, act, self.embedder)
+            act, router = routing.act, routing.router
+        context = TeamContext(
+            question=question,
+            scope=scope.at(task=question.id),
+            agents=workflow.agents_by_id,
+            act=act,
+            router=router,
+            instruct=make_instructor(workflow, self.coach),
+            workflow=workflow.fingerprint,
+        )
+        done = await run_team(workflow.topology, context, config=within)
+        notes = {"concepts": concepts.model_dump(mode="json")} if concepts else {}
+        if learned and (episode := to_team_episode(done, workflow)):
+            notes["episode"] = episode.model_dump(mode="json")
+        return done.replace(overhead=overhead, notes=notes)
+
+    async def characterize_task(
+        self, question: Question, workflow: Workflow, scope: Scope
+    ) -> tuple[TaskConcepts, Usage]:
+        """The concepts of a task, and the cost of naming them."""
+        held = {tool for agent in workflow.agents for tool in agent.tools}
+        tools = [tool.spec for name, tool in sorted(self.toolbox.items()) if name in held]
+        return await characterize_task(question, workflow, self.coach, tools=tools, scope=scope)
+
+    async def match_noted(self, trajectory: Trajectory, workflow: Workflow) -> TaskMatch | None:
+        """How the task of a run meets the agents; None where it was not characterised."""
+        concepts = get_concepts(trajectory)
+        return await match_task(concepts, workflow, self.embedder) if concepts else None
+
+    async def get_parallelizability(
+        self, trajectories: Sequence[Trajectory], workflow: Workflow, scope: Scope
+    ) -> tuple[dict[str, float], Usage]:
+        """Parallelizability by task; a task that was not characterised before it ran is characterised now."""
+        found, spent = {}, Usage()
+        for done in trajectories:
+            concepts = get_concepts(done)
+            if concepts is None and self.config.topology_evolution and get_fault(done) is None:
+                try:
+                    concepts, usage = await self.characterize_task(done.question, workflow, scope)
+                except ModelError as error:  # one task's failure does not stop what the others teach
+                    usage = get_error_cost(error)
+                spent += usage
+            found[done.question.id] = concepts.parallelizability if concepts else 0.0
+        return found, spent
+
+
+def get_concepts(trajectory: Trajectory) -> TaskConcepts | None:
+    """The concepts noted of a run's task; None where it was not characterised."""
+    noted = trajectory.notes.get("concepts")
+    return TaskConcepts.model_validate(to_plain_json(noted)) if noted else None

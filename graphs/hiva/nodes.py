@@ -1,0 +1,161 @@
+"""The nodes of HiVA's graph: the forward pass, the textual loss and its gradients, and what they change (Alg. 1)."""
+
+from dataclasses import dataclass
+
+from langgraph.config import get_config
+
+from selfwire.core.errors import TaskError
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage, sum_usages
+from selfwire.evolvers.hiva.gradients import Backward, Loss, compute_loss, propagate_gradients
+from selfwire.evolvers.hiva.memory import HivaMemory
+from selfwire.evolvers.hiva.repair import repair
+from selfwire.evolvers.hiva.semantics import evolve_semantics
+from selfwire.evolvers.hiva.structure import count_traffic, evolve_topology
+from selfwire.evolvers.hiva.updates import make_lesson, update_beliefs
+from selfwire.evolvers.rewriting import DeclinedProposal
+from selfwire.evolvers.trace_text import gather_all
+from selfwire.graphs.hiva.actions import HivaActions
+from selfwire.graphs.hiva.state import HivaContext, HivaState, with_prompt_edits
+from selfwire.graphs.run_context import get_run_context
+from selfwire.graphs.run_start import RunStart
+from selfwire.graphs.typed_state import Update
+from selfwire.runtime.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class HivaNodes:
+    """The graph's nodes.
+
+    Attributes:
+        hiva: models, tools, embedder and config.
+        start: what a run starts with.
+        ledger: pays for the nodes; None where somebody else counts.
+    """
+
+    hiva: HivaActions
+    start: RunStart
+    ledger: Ledger | None = None
+
+    async def begin(self, state: HivaState) -> Update:
+        """Take a new question."""
+        question, context = self.start.get_question(state), get_run_context(HivaContext)
+        workflow = await self.start.workflow(context, state.workflow if "workflow" in state else None)
+        with_prompt_edits(workflow, context)  # refused before anything is paid
+        scope = self.start.place(question, context)
+        return state.update(
+            iteration=0,
+            solved=None,
+            oracle=False,
+            usage=Usage(),
+            workflow=workflow,
+            scope=scope.at(iteration=HivaMemory.of(workflow).iteration + 1, phase="forward"),
+        )
+
+    async def forward(self, state: HivaState) -> Update:
+        """Run the current team, which may differ from the drawn one by now."""
+        workflow = with_prompt_edits(state.workflow, get_run_context(HivaContext))
+        done = await self.hiva.solve(workflow, state.get_question(), scope=state.place, within=None)
+        if done.answer is None:
+            raise TaskError(f"{done.error}; invoke the thread again with None to retry")
+        return state.update(trajectories=[done], answer=done.answer)
+
+    async def environment(self, state: HivaState) -> Update:
+        """Have the answer graded; without a grader, and in "w/o Env", the aggregator criticises itself later."""
+        if self.start.grader is None or not self.hiva.config.environment:
+            return state.update(solved=None)
+        [done] = state.trajectories
+        feedback = await self.start.grader(done.question, done.answer or "", state.place)
+        return state.update(trajectories=[done.with_feedback(feedback)], solved=feedback.solved, oracle=True)
+
+    async def loss(self, state: HivaState) -> Update:
+        """The textual loss of every trajectory, and its gradient at the aggregator."""
+        coach, environment = self.hiva.coach, self.hiva.config.environment
+        losses = await gather_all(
+            compute_loss(
+                done,
+                state.workflow,
+                coach,
+                environment=environment and done.feedback is not None,
+                scope=state.place,
+            )
+            for done in state.trajectories
+        )
+        judged = [loss.solved for loss in losses if loss.solved is not None]
+        return state.update(
+            ran=state.workflow,
+            passes=(),
+            applied=(),
+            declined=(),
+            reflection=sum_usages(loss.usage for loss in losses),
+            losses=losses,
+            solved=all(judged) if judged else None,
+        )
+
+    async def backward(self, state: HivaState) -> Update:
+        """The textual chain rule, in every trajectory that was not solved."""
+
+        async def propagate(done: Trajectory, loss: Loss) -> Backward | None:
+            if loss.gradient is None:
+                return None
+            return await propagate_gradients(done, state.workflow, loss.gradient, self.hiva.coach, scope=state.place)
+
+        pairs = zip(state.trajectories, state.losses, strict=True)
+        passes = await gather_all(propagate(done, loss) for done, loss in pairs)
+        return state.update(
+            passes=passes, reflection=sum_usages([state.reflection, *(one.usage for one in passes if one)])
+        )
+
+    async def evolve_semantics(self, state: HivaState) -> Update:
+        """f_P: one rewrite per agent over all its gradients."""
+        found = await evolve_semantics(
+            state.workflow, state.gradients, self.hiva.coach, self.hiva.config, scope=state.place
+        )
+        now, refused = state.workflow.apply_legal(found.rewirings)
+        out = {one.rewiring for one in refused}
+        return state.update(
+            workflow=now,
+            reflection=state.reflection + found.usage,
+            applied=[one for one in found.rewirings if one not in out],
+            declined=[*found.declined, *map(DeclinedProposal.of, refused)],
+        )
+
+    async def evolve_topology(self, state: HivaState) -> Update:
+        """f_G: one decision per node, applied in reverse topological order."""
+        parallelizability, usage = await self.hiva.get_parallelizability(
+            state.trajectories, state.workflow, state.place
+        )
+        found = await evolve_topology(
+            state.workflow,
+            state.gradients,
+            self.hiva.coach,
+            self.hiva.config,
+            used=count_traffic(state.trajectories),
+            parallelizability=parallelizability,
+            scope=state.place,
+        )
+        return state.update(
+            workflow=found.workflow,
+            reflection=sum_usages([state.reflection, usage, found.usage]),
+            applied=[*state.applied, *found.applied],
+            declined=[*state.declined, *found.declined],
+        )
+
+    async def repair(self, state: HivaState) -> Update:
+        """RepairTopology; its changes are recorded as rewirings."""
+        found = repair(state.workflow, self.hiva.config)
+        return state.update(workflow=found.workflow, applied=[*state.applied, *found.rewirings])
+
+    async def update_beliefs(self, state: HivaState) -> Update:
+        """One update of everything that is learned, and the lineage from the workflow that ran."""
+        passes = state.passes or [None] * len(state.losses)
+        lessons = [
+            make_lesson(done, loss, backward, await self.hiva.match_noted(done, state.ran))
+            for done, loss, backward in zip(state.trajectories, state.losses, passes, strict=True)
+        ]
+        now = update_beliefs(state.workflow, lessons, config=self.hiva.config.routing)
+        if now.fingerprint != state.ran.fingerprint:
+            now = now.with_lineage(state.ran, state.applied)
+            if self.start.save is not None:
+                await self.start.save(now, state.place, int(get_config()["metadata"]["langgraph_step"]))
+        return state.update(workflow=now, iteration=state.iteration + 1)

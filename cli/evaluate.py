@@ -221,7 +221,7 @@ def _evolve(run: Evaluation) -> None:
             if name not in shown:
                 stack.close()  # the bar of the one before
                 out.print(f"evolving {name}")
-                progress = EvolutionProgress(evolution.asked.evolution.iterations, out)
+                progress = EvolutionProgress(evolution.evolve_request.evolution.iterations, out)
                 shown[name] = stack.enter_context(progress)
             shown[name](event)
 

@@ -24,16 +24,16 @@ def show_topology(done: Trajectory) -> None:
 
 def show_plan(done: Trajectory) -> None:
     """Print what a trajectory notes of its planning; nothing for methods that do not plan."""
-    noted = to_plain_json(done.notes)
-    if "topology" not in noted or "profile" not in noted:
+    notes = to_plain_json(done.notes)
+    if "topology" not in notes or "profile" not in notes:
         return
-    profile = noted["profile"]
+    profile = notes["profile"]
     lines = [
         f"profile: {profile['type']}, {profile['difficulty']}: {profile['summary'] or 'not characterised'}",
-        "insights shown:" if noted.get("insights") else "insights shown: none",
-        *(f"  {one['id']} (utility {one['utility']:.2f}) {one['text']}" for one in noted.get("insights", [])),
-        "plan:" if not noted.get("default") else "plan: the default chain",
-        *(f"  {line}" for line in drawing.to_text(Topology.model_validate(noted["topology"])).splitlines()),
-        *(f"repaired: {one}" for one in noted.get("repairs", [])),
+        "insights shown:" if notes.get("insights") else "insights shown: none",
+        *(f"  {one['id']} (utility {one['utility']:.2f}) {one['text']}" for one in notes.get("insights", [])),
+        "plan:" if not notes.get("default") else "plan: the default chain",
+        *(f"  {line}" for line in drawing.to_text(Topology.model_validate(notes["topology"])).splitlines()),
+        *(f"repaired: {one}" for one in notes.get("repairs", [])),
     ]
     output.make_console().print("\n".join(["", *lines]))

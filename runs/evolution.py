@@ -117,14 +117,16 @@ class EvolutionPlan(RunPlan[EvolutionRun]):
         model = models.with_labels(method=request.method)
         bench = _benchmark(request).with_model(model)
         toolbox = add_journal(bench.toolbox, journal)
-        made = make_method(request.method, model=model, toolbox=toolbox, embedder=self.embedder, config=request.config)
+        method = make_method(
+            request.method, model=model, toolbox=toolbox, embedder=self.embedder, config=request.config
+        )
         seed = Workflow.model_validate(run_sync(journal.get_body(run_sync(journal.get_note(SEED)))))
         with open_library(self.home) as library:
             run_sync(library.keep(run_sync(library.fetch(seed))))  # a file that it came from may be gone at the resume
             parts = EvolutionContext(
                 run=journal.run,
                 config=request.evolution,
-                method=with_random_edits(made, request.random_edits) if request.random_edits is not None else made,
+                method=with_random_edits(method, request.random_edits) if request.random_edits is not None else method,
                 environment=bench.environment,
                 splits=splits(request) if request.tested else splits(request).replace(test=()),
                 seed_workflow=seed,  # a name in the library may mean another by now
@@ -200,10 +202,12 @@ def validate_request(request: EvolveRequest, home: Path | None) -> ValidatedEvol
         bench = _benchmark(request)
         splits(request)
         embedder, notices = load_models_embedder(request.models)
-        made = make_method(request.method, model=model, toolbox=bench.toolbox, embedder=embedder, config=request.config)
+        method = make_method(
+            request.method, model=model, toolbox=bench.toolbox, embedder=embedder, config=request.config
+        )
         with open_library(home, create=False) as library:
-            seed = _seed(made, request, bench, library)
-        return ValidatedEvolution(request, home, embedder, notices, made, seed)
+            seed = _seed(method, request, bench, library)
+        return ValidatedEvolution(request, home, embedder, notices, method, seed)
 
 
 def _benchmark(request: EvolveRequest) -> Benchmark:
@@ -226,14 +230,14 @@ def splits(request: EvolveRequest) -> Splits:
     return _benchmark(request).splits(request.evolution.seed, train=sizes.train, gate=sizes.gate, test=sizes.test)
 
 
-def _seed(made: Method, request: EvolveRequest, bench: Benchmark, library: WorkflowLibrary) -> Workflow:
+def _seed(method: Method, request: EvolveRequest, bench: Benchmark, library: WorkflowLibrary) -> Workflow:
     if request.seed_team is None:
-        return made.make_initial_workflow(bench.tools)
+        return method.make_initial_workflow(bench.tools)
     workflow = run_sync(library.load(request.seed_team))
     what = f"seed team {request.seed_team!r}"
-    refuse_other_method(workflow, made.name, what)
-    workflow = made.prepare_workflow(workflow)
-    made.check_learned(workflow)
+    refuse_other_method(workflow, method.name, what)
+    workflow = method.prepare_workflow(workflow)
+    method.check_learned(workflow)
     refuse_missing_tools(workflow, bench.toolbox, what, f", which {bench.name} lacks; lend other tools")
     return workflow
 

@@ -56,8 +56,8 @@ def run_as_experiments(run: Evaluation, client: Uploads | None = None) -> Iterat
         run.get_rollout_runner = roll_for
         if client:
             named = ", ".join(make_experiment_name(run, entry.name) for entry in run.request.entries)
-            told = f"LangSmith at {client.api_url}: dataset {tasks.name}, experiment {named}"
-            run.notices = (*run.notices, told)
+            notice = f"LangSmith at {client.api_url}: dataset {tasks.name}, experiment {named}"
+            run.notices = (*run.notices, notice)
         yield
 
 
@@ -79,32 +79,32 @@ def make_experiment_name(run: Evaluation, contestant: str) -> str:
 
 def get_benchmark_name(run: Evaluation) -> str:
     """A benchmark's name; of a file of tasks no path."""
-    asked = run.request.benchmark
-    return shorten_name(asked) if is_file(asked) else asked
+    request = run.request.benchmark
+    return shorten_name(request) if is_file(request) else request
 
 
 def to_metadata(run: Evaluation, one: System) -> dict[str, Any]:
     """What makes experiments comparable."""
-    asked, contestant = run.request, one.contestant
-    limits = {f"budget_{name}": limit for name, limit in asked.budget.model_dump().items() if limit is not None}
+    request, contestant = run.request, one.contestant
+    limits = {f"budget_{name}": limit for name, limit in request.budget.model_dump().items() if limit is not None}
     return {
         "contestant": one.name,
         "method": contestant.method,
         "workflow": contestant.workflow,
         "learned": contestant.learned,
-        "model": asked.models.roles["agent"],
-        "meta_model": asked.models.roles["meta"],
-        "judge_model": asked.models.roles["judge"],
+        "model": request.models.roles["agent"],
+        "meta_model": request.models.roles["meta"],
+        "judge_model": request.models.roles["judge"],
         "embedder": run.embedder,
         "benchmark": get_benchmark_name(run),
         "grader": run.benchmark.environment.name,
-        "split": asked.split,
-        "seed": asked.seed,
+        "split": request.split,
+        "seed": request.seed,
         "tasks": len(run.tasks),
-        "calls_per_task": asked.calls_per_task,
+        "calls_per_task": request.calls_per_task,
         **limits,
-        "references_uploaded": asked.langsmith == "references",
-        "stand_in": asked.models.is_offline,
+        "references_uploaded": request.langsmith == "references",
+        "stand_in": request.models.is_offline,
         "selfwire": get_version(),
         "code": compute_code_hash(),
         "run": run.run,

@@ -98,10 +98,10 @@ class OpenTraining:
     def _ways(self, workflow: Workflow) -> Iterator[tuple[str, Method, Workflow]]:
         parts = self.run.parts
         yield "trained", parts.method, workflow
-        begun = parts.seed_workflow
-        untrained = begun.replace(memory={name: kept for name, kept in begun.memory.items() if name != ROUTER})
-        if untrained != begun:
-            yield "as it began", parts.method, begun
+        initial = parts.seed_workflow
+        untrained = initial.replace(memory={name: kept for name, kept in initial.memory.items() if name != ROUTER})
+        if untrained != initial:
+            yield "as it began", parts.method, initial
         yield "untrained", parts.method, untrained
         if by_chance := describe_router(parts.method.name).by_chance:
             yield "random", by_chance(parts.method), untrained
@@ -143,10 +143,10 @@ def resume_training(
         yield _training(opened, home)
 
 
-def _training(opened: EvolutionRun, home: Path | None) -> OpenTraining:
-    method, state = opened.parts.method, get_runs_folder(home) / opened.parts.run / STATE
-    plan = describe_router(method.name).plan(method, opened.parts.seed_workflow)
-    return OpenTraining(replace(opened, command="train"), plan, state)
+def _training(run: EvolutionRun, home: Path | None) -> OpenTraining:
+    method, state = run.parts.method, get_runs_folder(home) / run.parts.run / STATE
+    plan = describe_router(method.name).plan(method, run.parts.seed_workflow)
+    return OpenTraining(replace(run, command="train"), plan, state)
 
 
 def describe_router(method: str) -> RouterTraining[Any]:

@@ -33,7 +33,7 @@ def evaluation(study: Study, key: str, name: str, seed: int) -> EvaluationRow:
     if line.score is None:
         raise ConfigError(f"no task of variant {name!r} and seed {seed} was finished; look into the model's faults")
     tasks = len(line.scores)
-    said = [[row.task, row.answer, row.calls] for row in rows if row.target == NAME]
+    answers = [[row.task, row.answer, row.calls] for row in rows if row.target == NAME]
     return EvaluationRow(
         study=key,
         variant=name,
@@ -45,6 +45,6 @@ def evaluation(study: Study, key: str, name: str, seed: int) -> EvaluationRow:
         tokens=line.spend.tokens / tasks,
         efficiency=line.efficiency,
         rounds=None if line.rounds is None else line.rounds / tasks,
-        paths={"test": fingerprint(said)},
+        paths={"test": fingerprint(answers)},
         seconds=round(time.monotonic() - since, 2),
     )

@@ -58,7 +58,7 @@ def _evolutions(path: Path, home: Path | None) -> list[EvolveRequest]:
         return [load_request(path, EvolveRequest)]
     except JournalError:
         whole = load_request(path, EvaluationRequest)
-        return [one.asked for one in make_evolutions(whole, path.parent, home)]
+        return [one.evolve_request for one in make_evolutions(whole, path.parent, home)]
 
 
 def _marks(task: Task) -> set[str]:

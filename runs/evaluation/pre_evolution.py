@@ -47,7 +47,7 @@ class Evolution:
     users: Path | None
 
     @property
-    def asked(self) -> EvolveRequest:
+    def evolve_request(self) -> EvolveRequest:
         """The evolution as a request; its test tasks are those that the evaluation measures on."""
         asked, sizes = self.request, get_evolving(self.request)
         prices = find_price_file(asked.models, self.users)
@@ -81,7 +81,7 @@ class Evolution:
                 f"{self.entry.target!r} cannot be evolved here; methods are {', '.join(method_names())}; "
                 f"evolve a saved workflow with `selfwire evolve --seed-team`, then compare it"
             )
-        evolution.validate_request(self.asked, self.home)
+        evolution.validate_request(self.evolve_request, self.home)
 
     @property
     def path(self) -> Path:
@@ -121,7 +121,7 @@ class Evolution:
         if self.path.exists():
             limits = {name: limit for name, limit in budget.model_dump().items() if limit is not None}
             return evolution.resume_evolution(RUN, self.home, limits=limits)
-        return evolution.start_evolution(self.asked.replace(budget=budget), self.home, run=RUN)
+        return evolution.start_evolution(self.evolve_request.replace(budget=budget), self.home, run=RUN)
 
     def result(self, run: str) -> LoadedWorkflow:
         """The workflow that was kept, saved in the user's library too, as <run>-<name>.

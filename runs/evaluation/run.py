@@ -117,17 +117,17 @@ class Evaluation:
     @property
     def rollout_context(self) -> RolloutContext:
         """Where the contestants are run and graded."""
-        asked, environment = self.request, self.benchmark.environment
+        request, environment = self.request, self.benchmark.environment
         if isinstance(environment, GradedEnvironment):
-            environment = environment.with_timeout(asked.grading_timeout)
+            environment = environment.with_timeout(request.grading_timeout)
         return RolloutContext(
             environment=environment,
             journal=self.journal,
             ledger=self.ledger,
-            concurrency=asked.concurrency,
-            calls_per_task=asked.calls_per_task or DEFAULT_SHARE,
+            concurrency=request.concurrency,
+            calls_per_task=request.calls_per_task or DEFAULT_SHARE,
             keep_errors_below=1.0,
-            capped=asked.calls_per_task is not None,
+            capped=request.calls_per_task is not None,
             replays_grades=False,
             judge=self.judge,
         )
@@ -218,16 +218,16 @@ class Evaluation:
         if stopped:
             raise stopped[0]
 
-    async def _run(self, one: System, number: int, ground: RolloutContext, on_event: Callable[[Event], None]) -> None:
+    async def _run(self, one: System, number: int, context: RolloutContext, on_event: Callable[[Event], None]) -> None:
         """Every task of a contestant that has no row or an error."""
         scope = Scope(run=f"{self.run}/{one.name}", seed=self.request.seed, phase=PHASE)
         done, targets = await self._done(one), len(self.request.entries)
         count = Count(done=len(done), errors=0, score=sum(done.values()))
-        told, untold = -math.inf, False
+        last, pending = -math.inf, False
 
         def tell() -> None:
-            nonlocal told, untold
-            told, untold = time.monotonic(), False
+            nonlocal last, pending
+            last, pending = time.monotonic(), False
             on_event(
                 {
                     "target": one.name, "number": number, "targets": targets, "done": count.done,
@@ -236,18 +236,18 @@ class Evaluation:
             )  # fmt: skip
 
         async def keep(task: Task, found: Sequence[Trajectory]) -> None:
-            nonlocal untold
+            nonlocal pending
             count.add(await self._save_row(one, task, found[0], scope))
-            untold, now = True, time.monotonic()
+            pending, now = True, time.monotonic()
             await self._note_time(now)
-            if count.done == len(self.tasks) or now - told >= TOLD_EVERY:
+            if count.done == len(self.tasks) or now - last >= TOLD_EVERY:
                 tell()
 
         todo = [task for task in self.tasks if task.id not in done]
         try:
-            await self.get_rollout_runner(one)(ground, one.play, one.workflow, todo, scope, keep)
+            await self.get_rollout_runner(one)(context, one.play, one.workflow, todo, scope, keep)
         finally:
-            if untold:  # it was stopped
+            if pending:  # it was stopped
                 tell()
 
     async def _done(self, one: System) -> dict[str, float]:
@@ -274,22 +274,22 @@ class Evaluation:
             await self.journal.put_note(ELAPSED, self.ledger.spent.seconds)  # for a budget after a kill
 
     def _header(self, oracle: bool, *, complete: bool) -> Header:
-        asked = self.request
+        request = self.request
         return Header(
             selfwire=get_version(),
             code=compute_code_hash(),
             run=self.run,
-            benchmark=asked.benchmark,
+            benchmark=request.benchmark,
             grader=self.benchmark.environment.name,
-            split=asked.split,
-            seed=asked.seed,
+            split=request.split,
+            seed=request.seed,
             tasks=len(self.tasks),
-            models=asked.models.roles,
+            models=request.models.roles,
             embedder=self.embedder,
-            calls_per_task=asked.calls_per_task,
+            calls_per_task=request.calls_per_task,
             contestants=tuple(one.contestant for one in self.systems),
             oracle=oracle,
-            stand_in=asked.models.is_offline,
+            stand_in=request.models.is_offline,
             complete=complete,
         )
 

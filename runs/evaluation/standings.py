@@ -29,11 +29,11 @@ def build_results_table(run: Evaluation, lines: Sequence[SystemSummary]) -> Tabl
 
 
 def _conditions(run: Evaluation, against: SystemSummary) -> str:
-    asked = run.request
-    cap = f"at most {asked.calls_per_task} calls per task" if asked.calls_per_task else "no cap of calls"
-    evolved = "; calls per task are those of answering, evolution has its own column" if asked.evolving else ""
+    request = run.request
+    cap = f"at most {request.calls_per_task} calls per task" if request.calls_per_task else "no cap of calls"
+    evolved = "; calls per task are those of answering, evolution has its own column" if request.evolving else ""
     return (
-        f"{run.benchmark.name}, {asked.split} split, {len(run.tasks)} tasks, seed {asked.seed}, {cap}; errors are "
+        f"{run.benchmark.name}, {request.split} split, {len(run.tasks)} tasks, seed {request.seed}, {cap}; errors are "
         f"counted apart; differences are paired by task, from {against.contestant.name}{evolved}; "
         "S = 100 P / ($ per task + 0.01)"
     )

@@ -89,7 +89,7 @@ class SolverFactory:
 
 
 async def load_system_workflow(
-    entry: SystemSpec, wiring: SolverFactory, bench: Benchmark, library: WorkflowLibrary
+    entry: SystemSpec, factory: SolverFactory, bench: Benchmark, library: WorkflowLibrary
 ) -> LoadedWorkflow:
     """The workflow that an entry means: the seed of a method or baseline, else a saved one.
 
@@ -97,7 +97,7 @@ async def load_system_workflow(
         ConfigError, LibraryError: there is none, it belongs to no method, or it holds tools that the benchmark lacks.
     """
     if entry.target in method_names() or entry.target in BASELINES:
-        return LoadedWorkflow(workflow=wiring.solver(entry.target, entry.config).make_initial_workflow(bench.tools))
+        return LoadedWorkflow(workflow=factory.solver(entry.target, entry.config).make_initial_workflow(bench.tools))
     try:
         saved = await _saved(entry.target, library)
     except LibraryError as error:
@@ -106,9 +106,9 @@ async def load_system_workflow(
         raise LibraryError(
             f"{error}; methods are {', '.join(method_names())}; baselines are {', '.join(BASELINES)}"
         ) from None
-    made = wiring.solver(saved.workflow.method, entry.config)
-    if isinstance(made, Method):
-        made.check_learned(saved.workflow)
+    solver = factory.solver(saved.workflow.method, entry.config)
+    if isinstance(solver, Method):
+        solver.check_learned(saved.workflow)
     advice = f", which {bench.name} lacks; evaluate it on the benchmark that it was made for"
     refuse_missing_tools(saved.workflow, bench.toolbox, f"workflow {entry.target!r}", advice)
     return saved
@@ -128,9 +128,9 @@ async def _saved(ref: str, library: WorkflowLibrary) -> LoadedWorkflow:
     )
 
 
-def make_system(entry: SystemSpec, one: LoadedWorkflow, wiring: SolverFactory) -> System:
+def make_system(entry: SystemSpec, one: LoadedWorkflow, factory: SolverFactory) -> System:
     """A contestant from its entry and its workflow, solved by the workflow's own method."""
-    made = wiring.solver(one.workflow.method, entry.config)
+    solver = factory.solver(one.workflow.method, entry.config)
     contestant = SystemInfo(
         name=entry.name,
         target=entry.target,
@@ -140,7 +140,7 @@ def make_system(entry: SystemSpec, one: LoadedWorkflow, wiring: SolverFactory) -
         learned=one.learned,
         evolution=one.evolution,
     )
-    play = _capped(made, lambda knobs: _with_knobs(entry, one, wiring, knobs), wiring.ledger)
+    play = _capped(solver, lambda knobs: _with_knobs(entry, one, factory, knobs), factory.ledger)
     return System(contestant, one.workflow, play)
 
 
@@ -155,11 +155,11 @@ def make_trivial_system(rule: TrivialRule) -> System:
     return System(contestant, make_single_workflow(()), play)
 
 
-def _with_knobs(entry: SystemSpec, one: LoadedWorkflow, wiring: SolverFactory, knobs: Mapping[str, int]) -> Solver:
-    return wiring.solver(one.workflow.method, {**entry.config, **knobs})
+def _with_knobs(entry: SystemSpec, one: LoadedWorkflow, factory: SolverFactory, knobs: Mapping[str, int]) -> Solver:
+    return factory.solver(one.workflow.method, {**entry.config, **knobs})
 
 
-def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger: Ledger) -> RolloutFn:
+def _capped(solver: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger: Ledger) -> RolloutFn:
     """One answer per question; calls that are used up before there is one are no fault of the infrastructure.
 
     A method that works in rounds gives the answer of the rounds that its calls sufficed for. Which these are is found
@@ -168,12 +168,12 @@ def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger
     depends on timing.
 
     Args:
-        made: the method.
+        solver: the method.
         shorter: the method with other knobs.
         ledger: that pays for the tasks.
     """
-    name = describe_method(made.name).rounds if made.name in method_names() else ""
-    most = getattr(getattr(made, "config", None), name) if name else 1
+    name = describe_method(solver.name).rounds if solver.name in method_names() else ""
+    most = getattr(getattr(solver, "config", None), name) if name else 1
 
     async def longest(workflow: Workflow, question: Question, scope: Scope) -> Trajectory | None:
         done, fits, too_many = None, 0, most
@@ -187,7 +187,7 @@ def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger
 
     async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
         try:
-            return [await made.solve(workflow, question, scope=scope)]
+            return [await solver.solve(workflow, question, scope=scope)]
         except TaskBudgetError as error:
             why = str(error)
         with _closed(ledger.get_task_ledger(scope.at(task=question.id))):

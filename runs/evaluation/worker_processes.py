@@ -39,15 +39,15 @@ WORKERS = 2
 PAUSE = 0.2
 """Seconds between two events of a contestant, and between two looks at what has been heard."""
 
-Heard = SimpleQueue[Event]
+EventQueue = SimpleQueue[Event]
 
 
-def choose_worker_count(request: EvaluationRequest, asked: int | None) -> int:
+def choose_worker_count(request: EvaluationRequest, wanted: int | None) -> int:
     """Processes for an evaluation; one where a limit or a provider's rate binds, as one process counts these.
 
     Args:
         request: what is to be done.
-        asked: by the user; None for as many as fit.
+        wanted: by the user; None for as many as fit.
 
     Raises:
         ConfigError: more than one cannot be had.
@@ -59,11 +59,11 @@ def choose_worker_count(request: EvaluationRequest, asked: int | None) -> int:
         *(["a provider's rate"] if remote else []),
         *(["LangSmith"] if request.langsmith != "off" else []),
     ]
-    if asked is None:
+    if wanted is None:
         return 1 if bound or len(request.entries) < MANY else min(WORKERS, os.cpu_count() or 1)
-    if asked > 1 and bound:
+    if wanted > 1 and bound:
         raise ConfigError(f"{bound[0]} is looked after in one process; leave out --workers, or give 1")
-    return asked
+    return wanted
 
 
 def run_in_processes(
@@ -84,13 +84,13 @@ def run_in_processes(
     run_sync(note_status(run, "running"))
     try:
         with closing(_run_shards(todo, workers, on_event)) as worked:
-            for part, spent in worked:
-                run.workflows.update(get_start_notes(part.own)[0])
-                part.merge_into_run()
+            for shard, spent in worked:
+                run.workflows.update(get_start_notes(shard.own)[0])
+                shard.merge_into_run()
                 run.ledger.settle(ResourceAmount(), spent)
     except BaseException as error:
-        for part in todo:
-            part.merge_into_run()
+        for shard in todo:
+            shard.merge_into_run()
         run_sync(note_status(run, to_stop_status(error)))
         raise
     run_sync(note_workflows(run.journal, run.workflows))
@@ -108,7 +108,7 @@ async def _unfinished(run: Evaluation) -> list[str]:
 
 
 def _calls(one: Evolution, run: Evaluation) -> float:
-    return sum(estimate_evolution_calls(one.asked, run.workflows[one.entry.name].workflow).values())
+    return sum(estimate_evolution_calls(one.evolve_request, run.workflows[one.entry.name].workflow).values())
 
 
 def _run_shards(
@@ -116,32 +116,32 @@ def _run_shards(
 ) -> Generator[tuple[Shard, Usage], None, None]:
     """Parts as they end, with what they have spent; after a fault those that run end, and no others begin."""
     context = multiprocessing.get_context("spawn")
-    heard: Heard = context.SimpleQueue()
+    events: EventQueue = context.SimpleQueue()
     faults: list[BaseException] = []
-    with _pool(workers, heard) as pool:
-        running = {pool.submit(run_alone, part): part for part in todo}
+    with _pool(workers, events) as pool:
+        running = {pool.submit(run_alone, shard): shard for shard in todo}
         while running:
             ended, _ = wait(running, PAUSE, FIRST_COMPLETED)
-            while not heard.empty():
-                on_event(heard.get())
+            while not events.empty():
+                on_event(events.get())
             for future in ended:
-                part = running.pop(future)
+                shard = running.pop(future)
                 if not future.cancelled() and (fault := future.exception()):
                     faults.append(fault)
                     for waiting in running:
                         waiting.cancel()
                 elif not future.cancelled():
-                    yield part, future.result()
+                    yield shard, future.result()
     if faults:
         raise faults[0]
 
 
 @contextmanager
-def _pool(workers: int, heard: Heard) -> Iterator[ProcessPoolExecutor]:
+def _pool(workers: int, events: EventQueue) -> Iterator[ProcessPoolExecutor]:
     """Processes that end with this block; at once, if it is left by an error: journals survive that."""
     before = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(heard,)) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(events,)) as pool:
         try:
             yield pool
         except BaseException:
@@ -151,14 +151,14 @@ def _pool(workers: int, heard: Heard) -> Iterator[ProcessPoolExecutor]:
             raise
 
 
-_listeners: list[Heard] = []
+_listeners: list[EventQueue] = []
 """In a process of a contestant: who hears of progress; a queue reaches a process only when that begins."""
 
 
-def _begin(heard: Heard) -> None:
+def _begin(events: EventQueue) -> None:
     """What a process does first: leave Ctrl-C to its parent, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _listeners.append(heard)
+    _listeners.append(events)
 
     def follow() -> None:
         if parent := multiprocessing.parent_process():
@@ -168,14 +168,14 @@ def _begin(heard: Heard) -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def run_alone(part: Shard) -> Usage:
+def run_alone(shard: Shard) -> Usage:
     """Evolve and measure a contestant in the process that this is called in; returns what that has cost.
 
     Raises:
         OutageError, ModelError: it stopped; what it has done is in its journal.
     """
-    tell = _ProgressForwarder(part.name, _listeners)
-    with open_shard(part) as run:
+    tell = _ProgressForwarder(shard.name, _listeners)
+    with open_shard(shard) as run:
         since = run.ledger.spent
         run.evolve(tell.evolution)
         run_sync(run.execute(tell))
@@ -187,7 +187,7 @@ class _ProgressForwarder:
     """Passes events on, not more of them than anybody looks at."""
 
     name: str
-    listeners: Sequence[Heard]
+    listeners: Sequence[EventQueue]
     latest: float = field(default=-math.inf, init=False)
 
     def __call__(self, event: Event) -> None:
@@ -198,7 +198,7 @@ class _ProgressForwarder:
     def evolution(self, evolution: Evolution, event: Event) -> None:
         """An event of the evolution."""
         if event["phase"] == "save" or self._is_time:
-            self._tell({**event, "target": self.name, "iterations": evolution.asked.evolution.iterations})
+            self._tell({**event, "target": self.name, "iterations": evolution.evolve_request.evolution.iterations})
 
     @property
     def _is_time(self) -> bool:

@@ -17,10 +17,12 @@ help:
 # what pip reads of pyproject.toml; the settings of tools come after it
 INSTALLED := .venv/.installed-$(shell sed '/^\[tool\.[^s]/,$$d' pyproject.toml | cksum | cut -d' ' -f1)
 
+# the pip of Debian 12 tries versions of packages for more than ten minutes, so a newer one comes first
 $(INSTALLED):
 	@echo "==> creating .venv and installing selfwire (once, about two minutes)"
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"selfwire needs Python 3.11 or newer, this is {sys.version.split()[0]}; set PYTHON=python3.11")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@rm -f .venv/.installed*
 	@touch $@
@@ -29,7 +31,7 @@ setup: $(INSTALLED)
 
 test: setup
 	@echo "==> running all tests"
-	@$(BIN)/python -m pytest -n auto -q -rs --durations=20 $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist worksteal -q -rs --durations=20 $(ARGS)
 
 check: setup
 	@echo "==> lint"
@@ -38,6 +40,8 @@ check: setup
 	@$(BIN)/mypy -p selfwire -p tests
 	@echo "==> import rules"
 	@$(BIN)/lint-imports
+	@echo "==> rules of the house: circles of files, unused names, methods named outside their packages"
+	@$(BIN)/python -m pytest -q tests/test_rules.py
 
 demo: setup
 	@echo "==> evolving HiVA on Plancraft with the offline stand-in model"

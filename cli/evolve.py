@@ -32,7 +32,7 @@ from selfwire.evals.studies.variants import switch_off
 from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.evolution.graph import count_failed_tests
-from selfwire.graphs.method_names import method_names
+from selfwire.graphs.method_names import format_import, method_names
 from selfwire.runs.estimates import estimate_evolution
 from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution
 from selfwire.runs.report import STAMP, Report, make_report
@@ -188,7 +188,7 @@ def _snippet(run: EvolutionRun, home: Path, name: str) -> str:
         imported = "    from selfwire.runtime.models import make_chat_model\n"
     return (
         "    from selfwire.evals.benchmarks.catalogue import load_benchmark\n"
-        f"    from selfwire.graphs import {method}\n"
+        f"    {format_import(method)}\n"
         f"    from selfwire.runtime.workflow_library import open_library\n{imported}\n"
         f'    library = open_library("{home}")\n'
         f"    tools = {tools}\n"

@@ -1,7 +1,7 @@
 """One node's turn in a team: read the inbox, act, decide who is next, hand over.
 
-What flows through a team is its steps as plain JSON by node. Everything else is worked out from
-them: who was chosen, which messages wait where, what a router knows.
+A team's state is its steps as plain JSON by node. Everything else follows from them: chosen nodes, waiting messages,
+a router's input.
 """
 
 import asyncio
@@ -17,15 +17,17 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Routing, Step
 from selfwire.core.usage import ZERO_USAGE, Usage, sum_usages
+from selfwire.core.workflow import Workflow
 from selfwire.graphs.layout import Layout, StepsByNode
+from selfwire.graphs.routers import route_to_all
 
 
 class Level:
-    """A level before its decisions: what is known from the levels above, and what its nodes choose.
+    """A level before its decisions: results of the levels above, and its nodes' choices.
 
     Args:
         layout: of the team.
-        steps: what the levels above did; never changed.
+        steps: of the levels above; never changed.
     """
 
     def __init__(self, layout: Layout, steps: StepsByNode) -> None:
@@ -37,7 +39,7 @@ class Level:
         self.decisions: dict[str, tuple[str, ...]] = {}
 
     def known(self, node: str, run: "TeamContext", output: str) -> RouterInput:
-        """What the router knows at a node, the decisions of its earlier siblings included."""
+        """The router's input at a node, with the decisions of its earlier siblings."""
         selected = dict.fromkeys(self.selected)
         siblings = self.layout.topology.levels()[self.layout.depth[node]]
         for sibling in siblings[: siblings.index(node)]:
@@ -58,17 +60,17 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class TeamContext:
-    """What one run of a team needs beside its topology; reaches the nodes as LangGraph's `context`.
+    """Everything that a run of a team needs beside its topology; nodes get it as LangGraph's `context`.
 
     Args:
-        question: what the team works on.
-        scope: place of the run: run, iteration, phase, task, sample; `visit` is the round, from 0.
+        question: of the run.
+        scope: coordinates: run, iteration, phase, task, sample; `visit` is the round, from 0.
         agents: agents by id, looked up when a node acts.
         act: runs one agent once.
         router: chooses among a node's successors.
-        instruct: writes each chosen successor's message, the sink's apart; None hands on the output as it is.
+        instruct: writes the message to each chosen successor but the sink; None hands on the output unchanged.
         workflow: fingerprint of the workflow that runs.
-        acted: nodes that took their turn, as they begin; empty after a finished run was resumed.
+        acted: nodes that have begun their turn; empty after a finished run was resumed.
     """
 
     question: Question
@@ -80,6 +82,22 @@ class TeamContext:
     workflow: str = ""
     acted: list[str] = field(default_factory=list, init=False, repr=False)
     _level: list[Level] = field(default_factory=list, init=False, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        workflow: Workflow,
+        question: Question,
+        scope: Scope,
+        act: AgentRunner,
+        *,
+        router: Router = route_to_all,
+        instruct: InstructionWriter | None = None,
+        agents: Mapping[str, Agent] | None = None,
+    ) -> "TeamContext":
+        """The context of a workflow's team; its agents are the workflow's, and all successors run, by default."""
+        found = workflow.agents_by_id if agents is None else agents
+        return cls(question, scope, found, act, router, instruct, workflow.fingerprint)
 
     def agent(self, name: str) -> Agent:
         """An agent of the pool.
@@ -114,7 +132,7 @@ def choose_successors(layout: Layout, node: str, run: TeamContext, known: Router
 
 
 class NodeResult(NamedTuple):
-    """A turn that was taken: the step, what it sent, as JSON, and what writing that cost on top."""
+    """A finished turn: the step, its messages as JSON, and the cost of writing them."""
 
     step: Step
     sent: tuple[dict[str, str], ...] = ()
@@ -122,30 +140,30 @@ class NodeResult(NamedTuple):
 
     @property
     def usage(self) -> Usage:
-        """What all of it cost."""
+        """Cost of the turn."""
         return self.step.usage + self.handing
 
     @property
     def whole(self) -> Step:
-        """The step with what it sent."""
+        """The step with its messages."""
         return self.step.replace(sent=self.sent, usage=self.usage) if self.sent else self.step
 
     @property
     def json(self) -> dict[str, Any]:
-        """The same for the state of a team's graph: without the inbox, which follows from what was sent."""
-        known = self.step.model_dump(mode="json", exclude={"inbox"}, exclude_defaults=True)
+        """The step for the state of a team's graph, without the inbox, which follows from the sent messages."""
+        step = self.step.model_dump(mode="json", exclude={"inbox"}, exclude_defaults=True)
         if self.handing is not ZERO_USAGE:
-            known["usage"] = self.usage.model_dump(mode="json")
-        return {"node": self.step.node, **known, "sent": [*self.sent]}
+            step["usage"] = self.usage.model_dump(mode="json")
+        return {"node": self.step.node, **step, "sent": [*self.sent]}
 
 
 async def run_agent_node(
     layout: Layout, node: str, run: TeamContext, steps: StepsByNode, carried: Sequence[Mapping[str, str]]
 ) -> NodeResult:
-    """Let a node take its turn. An agent whose model failed leaves an error and sends nothing.
+    """Run a node's turn. An agent whose model failed leaves an error and sends nothing.
 
     Raises:
-        BudgetError, ConfigError, ...: whatever is not a ModelError.
+        BudgetError, ConfigError, ...: every error but a ModelError.
     """
     agent, scope = run.agent(layout.topology.agents[node]), run.scope.at(node=node)
     run.acted.append(node)
@@ -171,26 +189,26 @@ def _routed(layout: Layout, node: str, run: TeamContext, steps: StepsByNode, out
 
 
 async def _write_messages(layout: Layout, run: TeamContext, step: Step, scope: Scope) -> tuple[dict[str, str], Usage]:
-    """Write the text for each chosen successor, in parallel; return them and what writing cost."""
+    """Texts for the chosen successors, written in parallel, and their cost."""
     chosen = step.routing.chosen if step.routing else ()
     texts = dict.fromkeys(chosen, step.output)
-    told = [target for target in chosen if target != layout.topology.sink]
+    instructed = [target for target in chosen if target != layout.topology.sink]
     instruct = run.instruct
-    if instruct is None or not told:
+    if instruct is None or not instructed:
         return texts, ZERO_USAGE
-    heirs = [run.agent(layout.topology.agents[target]) for target in told]
-    scopes = [scope.at(node=f"{step.node}>{target}") for target in told]
+    heirs = [run.agent(layout.topology.agents[target]) for target in instructed]
+    scopes = [scope.at(node=f"{step.node}>{target}") for target in instructed]
     written = await asyncio.gather(
         *(instruct(run.question, step, heir, place) for heir, place in zip(heirs, scopes, strict=True)),
-        return_exceptions=True,  # all settle before the first failure is told: none is left in flight
+        return_exceptions=True,  # all settle before the first failure is raised: none is left in flight
     )
     finished = [one for one in written if not isinstance(one, BaseException)]
     spent = sum_usages(usage for _, usage in finished)
     if failed := [one for one in written if isinstance(one, BaseException)]:
-        if isinstance(failed[0], ModelError):  # it stands for the whole hand-over
+        if isinstance(failed[0], ModelError):  # its cost is that of the whole hand-over
             failed[0].cost = sum_usages(
                 [spent, *(get_error_cost(one) for one in failed if isinstance(one, ModelError))]
             )
         raise failed[0]
-    texts.update(zip(told, (text for text, _ in finished), strict=True))
+    texts.update(zip(instructed, (text for text, _ in finished), strict=True))
     return texts, spent

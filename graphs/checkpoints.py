@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,27 +17,65 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
     CheckpointTuple,
 )
+from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, JournalError
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def _threaded(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def _run_in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     return await asyncio.to_thread(call, *args, **kwargs)
+
+
+class StrictSerializer(JsonPlusSerializer):
+    """LangGraph's serializer for files that somebody else may have written: it makes no object of a foreign type.
+
+    By default LangGraph imports and calls whatever a checkpoint names.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(allowed_msgpack_modules=None)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Read a value.
+
+        Raises:
+            JournalError: it is of a type that no graph of ours stores, or cannot be read.
+        """
+        refused, reader = list[str](), threading.get_ident()
+
+        def note(event: SerdeEvent) -> None:
+            if event["kind"].endswith("blocked") and threading.get_ident() == reader:
+                refused.append(f"{event['module']}.{event['name']}")
+
+        unregister = register_serde_event_listener(note)
+        try:
+            value = super().loads_typed(data)
+        except (NotImplementedError, TypeError, ValueError) as error:  # ormsgpack's errors are ValueErrors
+            raise JournalError(f"a checkpoint cannot be read: {error}; start a new run or thread") from None
+        finally:
+            unregister()
+        if refused:
+            raise JournalError(
+                f"a checkpoint holds {refused[0]}, which no graph of selfwire stores; whoever wrote the file may have "
+                "wanted to run code here, so nothing was loaded: delete it and start a new run or thread"
+            )
+        return value
 
 
 class Threaded(BaseCheckpointSaver[Any]):
     """Gives a saver of LangGraph async methods that run the sync ones in a thread.
 
-    The async savers of LangGraph belong to one event loop; such a one belongs to none.
+    The async savers of LangGraph belong to one event loop; this one serves any.
     """
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """As `get_tuple`."""
-        return await _threaded(self.get_tuple, config)
+        return await _run_in_thread(self.get_tuple, config)
 
     async def aput(
         self,
@@ -46,17 +85,17 @@ class Threaded(BaseCheckpointSaver[Any]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """As `put`."""
-        return await _threaded(self.put, config, checkpoint, metadata, new_versions)
+        return await _run_in_thread(self.put, config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """As `put_writes`."""
-        await _threaded(self.put_writes, config, writes, task_id, task_path)
+        await _run_in_thread(self.put_writes, config, writes, task_id, task_path)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """As `delete_thread`."""
-        await _threaded(self.delete_thread, thread_id)
+        await _run_in_thread(self.delete_thread, thread_id)
 
     async def alist(
         self,
@@ -68,11 +107,11 @@ class Threaded(BaseCheckpointSaver[Any]):
     ) -> AsyncIterator[CheckpointTuple]:
         """As `list`."""
 
-        def found() -> list[CheckpointTuple]:
+        def list_rows() -> list[CheckpointTuple]:
             rows: Iterator[CheckpointTuple] = self.list(config, filter=filter, before=before, limit=limit)
             return [*rows]
 
-        for row in await _threaded(found):
+        for row in await _run_in_thread(list_rows):
             yield row
 
 
@@ -80,7 +119,7 @@ class ThreadedSqliteSaver(Threaded, SqliteSaver):
     """LangGraph's SQLite saver for sync and async runs."""
 
     def close(self) -> None:
-        """Close the file, once no thread is at work on it: a cancelled run leaves its last write to a thread."""
+        """Close the file once no thread uses it: a cancelled run leaves its last write to a thread."""
         with self.lock:
             self.conn.close()
 
@@ -89,12 +128,12 @@ def sqlite_saver(path: Path) -> ThreadedSqliteSaver:
     """Open (or create, readable by its owner only) a saver's file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    return ThreadedSqliteSaver(sqlite3.connect(path, check_same_thread=False))
+    return ThreadedSqliteSaver(sqlite3.connect(path, check_same_thread=False), serde=StrictSerializer())
 
 
 @contextmanager
 def postgres_saver(url: str) -> Iterator[BaseCheckpointSaver[Any]]:
-    """A saver in PostgreSQL, its tables made if they are missing, for several machines.
+    """A saver in PostgreSQL, for several machines; makes missing tables.
 
     Raises:
         ConfigError: the extra is not installed.
@@ -108,5 +147,6 @@ def postgres_saver(url: str) -> Iterator[BaseCheckpointSaver[Any]]:
         pass
 
     with ThreadedPostgresSaver.from_conn_string(url) as saver:
+        saver.serde = StrictSerializer()
         saver.setup()
         yield saver

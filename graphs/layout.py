@@ -1,4 +1,4 @@
-"""How a topology is laid out as a team: levels, which edges lead forward, which messages wait where."""
+"""The layout of a topology as a team: levels, forward edges, inboxes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from selfwire.core.topology import Topology
 from selfwire.core.trajectory import Message
 
 StepsByNode = Mapping[str, Mapping[str, Any]]
-"""Steps as JSON, by node, without their inboxes (these follow from what was sent)."""
+"""Steps as JSON by node, without inboxes, which follow from the sent messages."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Models, tools and embedder of a graph that people use: its method is wired anew for every run's choices."""
+"""Models, tools and embedder of a graph that people use; every run makes the method anew from its choices."""
 
 import asyncio
 from collections.abc import Callable
@@ -31,19 +31,19 @@ Config = TypeVar("Config", bound=FrozenModel)
 
 @dataclass(frozen=True)
 class MethodFactory(Generic[Made, Config]):
-    """What a graph is built with; awaiting it wires the method for one run.
+    """What a graph is built with; calling it makes the method for one run.
 
-    Nothing is recorded and so nothing is replayed: a question that is put twice is answered twice.
+    Nothing is recorded, so nothing is replayed: a repeated question is answered again.
 
     Attributes:
         name: of the method.
         make: makes the method of model, tools, embedder and config.
-        config: the method's knobs.
+        config: of the method.
         model: plays the role agent, unless a run chooses another.
         meta: plays the role meta; None leaves it to the agents' model.
         judge: plays the role judge; None leaves it to the meta-model.
         toolbox: tools by the name that agents hold.
-        budget: what one question may cost at most.
+        budget: limits of one question.
         embedder: a name as for `runtime.embeddings.load_embedder`, or a ready one. Beside the offline model `auto` is
             hashing.
 
@@ -72,12 +72,12 @@ class MethodFactory(Generic[Made, Config]):
         return replace(self, toolbox={**self.toolbox, **tools})
 
     def with_config(self, config: Config) -> "MethodFactory[Made, Config]":
-        """The same models with other knobs."""
+        """The same models with another config."""
         return replace(self, config=config)
 
     @property
     def method(self) -> Made:
-        """The method with the models that the graph was built with, and no limit on what it spends."""
+        """The method with the models that the graph was built with, and without limits."""
         model, embeds = self._made[""]
         return self.make(model, self.toolbox, embeds, self.config)
 
@@ -87,7 +87,7 @@ class MethodFactory(Generic[Made, Config]):
         return self._made[""][1].name
 
     async def __call__(self, context: RunContext, spent: Usage) -> tuple[Made, Ledger]:
-        """The method as a run has chosen it, and the ledger that pays for it.
+        """The method with a run's choices, and the ledger that pays for it.
 
         Raises:
             ConfigError: the chosen model cannot be used.
@@ -100,11 +100,11 @@ class MethodFactory(Generic[Made, Config]):
         return self.make(model.with_ledger(ledger), self.toolbox, embeds, self.config), ledger
 
     def check(self, workflow: Workflow) -> Workflow:
-        """The workflow as the method can run it here.
+        """The workflow as the method can run it.
 
         Raises:
             ConfigError: it belongs to another method, the config does not allow it, or its agents hold tools that
-                are not here.
+                are not given.
         """
         if workflow.method != self.name:
             raise ConfigError(f"workflow {workflow.fingerprint} belongs to {workflow.method!r}, not to {self.name!r}")
@@ -129,7 +129,7 @@ class MethodFactory(Generic[Made, Config]):
 
         Raises:
             ConfigError: a name or the seed cannot be used.
-            LibraryError: the seed is not to be found or corrupt.
+            LibraryError: the seed is not found or corrupt.
         """
         if not is_id(name):
             raise ConfigError(f"name {name!r}: workflows are called by up to 64 letters, digits, _ and -")
@@ -147,7 +147,7 @@ class MethodFactory(Generic[Made, Config]):
         return await library.load(str(seed or name))
 
     async def load_workflow(self, context: RunContext, library: WorkflowLibrary | None) -> Workflow | None:
-        """The saved workflow that a run has chosen, if it has.
+        """The saved workflow that a run chose; None if it chose none.
 
         Raises:
             ConfigError: there is no library, or the workflow cannot be run here.

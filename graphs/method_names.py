@@ -17,6 +17,14 @@ def method_names() -> tuple[str, ...]:
     return (*own_methods(), *sorted(outside_methods()))
 
 
+def format_import(name: str) -> str:
+    """The line that imports a method under its own name, to call its `build`."""
+    if name in own_methods():
+        return f"from {PACKAGE} import {name}"
+    point = outside_methods()[name][0]
+    return f"from {point.module} import {point.attr} as {name}"
+
+
 @cache
 def own_methods() -> tuple[str, ...]:
     """Packages beside this file that hold a `descriptor.py`."""

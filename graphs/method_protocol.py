@@ -1,4 +1,4 @@
-"""What the outer evolution asks of a method."""
+"""The protocol of a method, as the outer evolution calls it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -12,19 +12,19 @@ from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.core.workflow import Workflow
 
 TrajectoryGrader = Callable[[Trajectory, Scope], Awaitable[Trajectory]]
-"""Has the environment grade a trajectory of a question of the batch; the method never sees the reference."""
+"""Grades a trajectory of a question of the batch by the environment; the method never sees the reference."""
 
 
 class EvolveResult(FrozenModel):
-    """What a method made of a batch of trajectories.
+    """The result of learning from a batch of trajectories.
 
     Args:
         workflow: the rewritten workflow, its learned memory included.
         applied: the rewirings between the old workflow and the new one, in order.
         refused: rewirings that did not fit, with reasons.
-        notes: what the method wants to show of this step; JSON.
-        gated: whether the gate must compare although agents and topology may be as they were: what was learned
-            decides how the team runs.
+        notes: of the method on this step, for people; JSON.
+        gated: whether the gate must compare even if agents and topology did not change, as learned memory decides
+            how the team runs.
     """
 
     workflow: Workflow
@@ -50,7 +50,7 @@ class EvolveResult(FrozenModel):
             workflow: that ran.
             rewirings: proposals in order; those that do not fit are refused with reasons.
             memory: entries of the workflow's memory that were learned.
-            notes: what the method wants to show of this step.
+            notes: on this step, for people.
             cost: of the model calls that led to it, noted as `meta`.
             gated: as the field.
         """
@@ -64,15 +64,15 @@ class EvolveResult(FrozenModel):
 
 
 class Solver(Protocol):
-    """Whatever puts questions to a team: a method, or a baseline beside it."""
+    """Puts questions to a team: a method or a baseline."""
 
     @property
     def name(self) -> str:
-        """What the command line calls it."""
+        """The name in the command line."""
         ...
 
     def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
-        """The workflow that the method starts from, its agents holding these tools."""
+        """The workflow that the method starts from; its agents hold these tools."""
         ...
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
@@ -86,13 +86,13 @@ class Solver(Protocol):
 
 @runtime_checkable
 class Method(Solver, Protocol):
-    """One published method, wired to models, tools and prompts.
+    """One method with its models, tools and prompts.
 
-    What it inherits is right for a method that asks each question once, learns nothing of its own and takes any team.
+    The defaults fit a method that asks each question once, learns nothing beside the team and takes any team.
     """
 
     def prepare_workflow(self, workflow: Workflow) -> Workflow:
-        """A workflow that there is already, as it can be run and evolved here; by default as it is.
+        """An existing workflow as the method can run and evolve it; by default unchanged.
 
         Raises:
             ConfigError: the method's config does not allow it.
@@ -118,20 +118,20 @@ class Method(Solver, Protocol):
 
         Args:
             workflow: that ran.
-            trajectories: what `explore` gave for each question of the batch, graded.
-            scope: place of the step.
+            trajectories: of `explore`, for each question of the batch, graded.
+            scope: coordinates of the step.
             grade: grades further runs on questions of the batch.
         """
         ...
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
-        """Fit what is fitted to held-out tasks, by default nothing; agents and topology stay."""
+        """Fit parameters to held-out tasks, by default none; agents and topology do not change."""
         return workflow
 
     def carry_over_memory(self, kept: Workflow, candidate: Workflow) -> Workflow:
-        """The kept agents and topology with what the rejected candidate has learned about them; by default nothing."""
+        """The kept workflow with memory of the rejected candidate that holds for it; by default without."""
         return kept
 
     def propose_pruning(self, workflow: Workflow) -> Rewiring | None:
-        """The rewiring that removes what helps least; None if nothing can go, or if there is no such thing."""
+        """The rewiring that removes the least helpful agent; None, as by default, if none can be removed."""
         return None

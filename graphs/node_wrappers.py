@@ -12,7 +12,7 @@ State = TypeVar("State")
 
 DETACHED: RunnableConfig = {"configurable": {"__pregel_checkpointer": None, "__pregel_durability": "exit"}}
 """Config of an inner graph that runs many times in one node: LangGraph would tell the runs apart by the order
-in which they start, which a resumed run does not repeat; such runs are recovered from the journal instead."""
+in which they start, which a resumed run does not repeat; the journal recovers such runs instead."""
 
 
 class _Choice(Runnable[State, str]):
@@ -32,17 +32,17 @@ class _Choice(Runnable[State, str]):
 
 
 def make_condition(decide: Callable[[State], str]) -> Runnable[State, str]:
-    """A conditional edge's choice; LangGraph would hand a plain function to a thread, and wait for it, every time."""
+    """A conditional edge's choice; LangGraph would run a plain function in a thread every time."""
     return _Choice(decide)
 
 
 def make_node(step: Callable[[State], Awaitable[Any]]) -> RunnableLambda[State, Any]:
     """A node that serves `invoke` and `ainvoke`."""
 
-    async def awaited(state: State) -> Any:
+    async def run(state: State) -> Any:
         return await step(state)
 
-    def waited(state: State) -> Any:
-        return run_sync(awaited(state))
+    def run_blocking(state: State) -> Any:
+        return run_sync(run(state))
 
-    return RunnableLambda(waited, afunc=awaited)
+    return RunnableLambda(run_blocking, afunc=run)

@@ -32,30 +32,30 @@ from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.tracing import InheritedConfig, is_observed, make_trace_config, trace_step, untraced
 
 NEW_OBJECTS = 20_000
-"""After which the garbage collector looks."""
+"""New objects after which the garbage collector runs."""
 JUDGED = Budget(calls=2)
-"""What a judge may take for an answer: it is asked once more where its reply is no score."""
+"""Budget of a judge per answer: it is asked once more where its reply is no score."""
 
 Progress = Callable[[Trajectory], None]
 RolloutFn = Callable[[Workflow, Question, Scope], Awaitable[Sequence[Trajectory]]]
 """Puts a question to a team, once or several times; the trajectories differ by their `sample`."""
 Keep = Callable[[Task, Sequence[Trajectory]], Awaitable[None]]
-"""Takes a task's graded trajectories as soon as they are there."""
+"""Takes a task's graded trajectories as soon as they are ready."""
 
 
 @dataclass(frozen=True)
 class RolloutContext:
-    """Where teams are run and graded.
+    """Environment, journal and limits of rollouts.
 
     Attributes:
-        environment: grades answers; the only one that sees references.
+        environment: grades answers; only it sees references.
         journal, ledger: of the run.
-        concurrency: tasks that are worked on at the same time.
-        calls_per_task: model calls that are set aside for a task before it starts, under a budget of calls.
+        concurrency: tasks that run at the same time.
+        calls_per_task: model calls that are reserved for a task before it starts, under a budget of calls.
         capped: whether a task may never take more than `calls_per_task`, budget or not, resumed or not.
         keep_errors_below: share of the trajectories that may end as infrastructure errors before all are refused.
-        replays_grades: whether grades are rows of the journal; not where whoever keeps a trajectory keeps its grade.
-        judge: pays for a model that grades, whose calls are none of a task's own; None where `ledger` does.
+        replays_grades: whether grades are rows of the journal; off where trajectories are kept with their grades.
+        judge: pays for a model that grades, whose calls do not count as the task's; None where `ledger` pays.
     """
 
     environment: Environment
@@ -70,11 +70,11 @@ class RolloutContext:
 
 
 RolloutRunner = Callable[[RolloutContext, RolloutFn, Workflow, Sequence[Task], Scope, Keep], Awaitable[None]]
-"""`roll_through`, or what stands in for it."""
+"""`stream_rollouts`, or a replacement."""
 
 
 def to_rollout_fn(solver: Solver) -> RolloutFn:
-    """A method's one answer per question."""
+    """Rollouts with one answer per question."""
 
     async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
         return [await solver.solve(workflow, question, scope=scope)]
@@ -107,7 +107,7 @@ async def collect_rollouts(
 async def stream_rollouts(
     ground: RolloutContext, play: RolloutFn, workflow: Workflow, tasks: Iterable[Task], scope: Scope, keep: Keep
 ) -> None:
-    """Run and grade tasks in their order, so many at once, and hold none of them longer than until it is kept.
+    """Run and grade tasks in order, several at once; each is released as soon as it is kept.
 
     Raises:
         BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
@@ -127,13 +127,13 @@ async def stream_rollouts(
 
 @contextmanager
 def freeze_gc() -> Iterator[None]:
-    """Keep the garbage collector off what was there before the tasks, modules above all, and from looking too often.
+    """Have the garbage collector skip older objects, mostly modules, and run less often.
 
-    By default it looks through what is in flight whenever 700 objects are new, which half a task makes: a third of a
-    task's CPU goes there. What tasks leave behind is hardly ever a cycle, so that it has little to find.
+    By default it runs after 700 new objects, which half a task makes, and takes a third of a task's CPU. Tasks leave
+    hardly any cycles, so it has little to find.
     """
     often = gc.get_threshold()
-    if often[0] >= NEW_OBJECTS:  # others at work in this process have set it, and set it back
+    if often[0] >= NEW_OBJECTS:  # another user in this process has set it and will reset it
         yield
         return
     gc.freeze()
@@ -148,7 +148,7 @@ def freeze_gc() -> Iterator[None]:
 async def try_rollout(
     ground: RolloutContext, play: RolloutFn, workflow: Workflow, task: Task, scope: Scope
 ) -> Sequence[Trajectory]:
-    """Run and grade one task; whatever goes wrong with it becomes a trajectory's `error`.
+    """Run and grade one task; its failures become a trajectory's `error`.
 
     Raises:
         BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
@@ -164,18 +164,18 @@ async def try_rollout(
     def shown(found: Sequence[Trajectory]) -> dict[str, Any]:
         return {"results": [to_trace_output(one) for one in found]}
 
-    # what a trace shows of a task; nothing of its reference
+    # a trace shows the question and results, and never the reference
     return await trace_step("task", run, make_task_config(workflow, scope), given=question.model_dump, told=shown)
 
 
 def make_task_config(workflow: Workflow, scope: Scope) -> RunnableConfig:
-    """What a trace says of everything below a task; no tag of the workflow, as a method may run others on the way."""
+    """Trace config of a task; without a tag of the workflow, as a method may run other ones."""
     here = make_trace_config(scope, {"method": workflow.method})
     return {**here, "metadata": {**here["metadata"], "selfwire_workflow": workflow.fingerprint}}
 
 
 async def run_rollout(play: RolloutFn, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
-    """Put a question to the team; whatever goes wrong with it becomes a trajectory's `error`.
+    """Put a question to the team; its failures become a trajectory's `error`.
 
     Raises:
         BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
@@ -184,29 +184,29 @@ async def run_rollout(play: RolloutFn, workflow: Workflow, question: Question, s
     def blank() -> Trajectory:
         return Trajectory(question=question, workflow=workflow.fingerprint)
 
-    return await _recorded(blank, lambda: play(workflow, question, scope))
+    return await _record_failure(blank, lambda: play(workflow, question, scope))
 
 
 def to_trace_output(done: Trajectory) -> dict[str, Any]:
-    """What a trace shows of a task's outcome: the answer or the fault, and what the environment said."""
-    said = done.feedback and done.feedback.model_dump(mode="json", include={"score", "solved", "text"})
+    """A task's outcome for traces: answer, fault, feedback and usage."""
+    feedback = done.feedback and done.feedback.model_dump(mode="json", include={"score", "solved", "text"})
     return {
         "answer": done.answer,
         "error": get_fault(done),
-        "feedback": said,
+        "feedback": feedback,
         "usage": done.usage.model_dump(mode="json"),
     }
 
 
 def get_fault(done: Trajectory) -> str | None:
-    """Why a task ended as an error, in words that may leave this process: a grader's own may hold the reference."""
+    """Why a task ended as an error, without the words of a grader, which may hold the reference."""
     if done.error is None or done.answer is None:
         return done.error
     return f"not graded: {done.error.partition(':')[0]}"
 
 
 async def grade_trajectory(ground: RolloutContext, task: Task, done: Trajectory, scope: Scope) -> Trajectory:
-    """The trajectory with its answer graded, or with why it could not be; one without an answer stays as it is.
+    """The trajectory with its answer graded, or with the grading error; one without an answer is unchanged.
 
     Raises:
         BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
@@ -215,10 +215,10 @@ async def grade_trajectory(ground: RolloutContext, task: Task, done: Trajectory,
     if answer is None or done.error is not None:
         return done
 
-    async def assessed() -> Sequence[Trajectory]:
+    async def grade() -> Sequence[Trajectory]:
         return [done.with_feedback(await grade_answer(ground, task, answer, scope.at(sample=done.sample)))]
 
-    return (await _recorded(lambda: done, assessed))[0]
+    return (await _record_failure(lambda: done, grade))[0]
 
 
 async def grade_answer(ground: RolloutContext, task: Task, answer: str, scope: Scope) -> Feedback:
@@ -229,18 +229,18 @@ async def grade_answer(ground: RolloutContext, task: Task, answer: str, scope: S
     """
     if not ground.replays_grades:
         return await untraced(ground.environment.grade(task, answer, scope=scope))
-    said: list[Feedback] = []
+    found: list[Feedback] = []
 
     async def call() -> CallResult:
-        said.append(await untraced(ground.environment.grade(task, answer, scope=scope)))
-        return CallResult(said[0].model_dump_json())
+        found.append(await untraced(ground.environment.grade(task, answer, scope=scope)))
+        return CallResult(found[0].model_dump_json())
 
     request = {"environment": ground.environment.name, "answer": answer}
     outcome = await ground.journal.call_once("environment", scope.at(node="environment"), request, call)
-    return said[0] if said else Feedback.model_validate_json(outcome.text)
+    return found[0] if found else Feedback.model_validate_json(outcome.text)
 
 
-async def _recorded(
+async def _record_failure(
     before: Callable[[], Trajectory], act: Callable[[], Awaitable[Sequence[Trajectory]]]
 ) -> Sequence[Trajectory]:
     try:
@@ -255,10 +255,10 @@ async def _recorded(
 
 
 class TaskReservations:
-    """Sets the calls of a task aside before it starts, strictly in the order of the tasks.
+    """Reserves the calls of a task before it starts, strictly in the order of the tasks.
 
-    A task waits while those before it may still give back what they do not need; it is refused once none of
-    them runs any more. So what was spent decides which task is refused, and timing does not.
+    A task waits while earlier ones may still give back unused calls; it is refused once none of them runs. So spending
+    decides which task is refused, and timing does not.
     """
 
     def __init__(self, ground: RolloutContext) -> None:
@@ -266,23 +266,23 @@ class TaskReservations:
         self.turn, self.freed = asyncio.Lock(), asyncio.Event()
 
     def of(self, place: Scope) -> AbstractAsyncContextManager[None]:
-        """The share of a task, while it runs; entering it waits, and raises BudgetError where calls do not suffice."""
+        """The reservation of a task while it runs; entering it may wait, and raises BudgetError where calls run out."""
         is_bound = self.ground.capped or self.ground.ledger.budget.calls is not None
         return self._share(place) if is_bound else nullcontext()
 
     @asynccontextmanager
     async def _share(self, place: Scope) -> AsyncIterator[None]:
         async with self.turn:
-            await self._taken(place)
+            await self._reserve(place)
             self.running += 1
         try:
             yield
         finally:
-            self._released(place)
+            self._release(place)
             self.running -= 1
             self.freed.set()
 
-    async def _taken(self, place: Scope) -> None:
+    async def _reserve(self, place: Scope) -> None:
         before = await self.ground.journal.spend_at(
             run=place.run, iteration=place.iteration, phase=place.phase, task=place.task
         )
@@ -294,7 +294,7 @@ class TaskReservations:
                 if self.ground.judge:
                     self.ground.judge.reserve_task(place, JUDGED)
             except BudgetError as error:
-                self._released(place)
+                self._release(place)
                 if not self.running:
                     aside = f"{self.ground.calls_per_task} calls are set aside for each task before it starts"
                     raise BudgetError(f"{error}; {aside} (--calls-per-task)") from None
@@ -302,14 +302,14 @@ class TaskReservations:
             else:
                 return
 
-    def _released(self, place: Scope) -> None:
+    def _release(self, place: Scope) -> None:
         for ledger in (self.ground.ledger, self.ground.judge):
             if ledger:
                 ledger.release_task(place)
 
 
 async def run_together(workers: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Have workers do their work at the same time, until all are done or one fails, which ends the others.
+    """Run workers at the same time until all are done, or until one fails, which ends the others.
 
     Raises:
         SelfwireError: of the first that failed.
@@ -328,7 +328,7 @@ def _first(failed: BaseExceptionGroup[SelfwireError]) -> SelfwireError:
 
 
 def compute_spent(trajectories: Sequence[Trajectory]) -> Usage:
-    """What the trajectories cost together."""
+    """Usage of all trajectories."""
     return sum((trajectory.usage for trajectory in trajectories), Usage())
 
 

@@ -1,4 +1,4 @@
-"""Routers that no paper owns: every successor, and a plan fixed beforehand."""
+"""Routers of no method: every successor, and a fixed plan."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,14 +12,14 @@ def route_to_all(node: str, successors: tuple[str, ...], known: RouterInput) -> 
 
 
 def make_fixed_router(plan: Mapping[str, Sequence[str]]) -> Router:
-    """Choose what a plan says; a node that the plan does not name hands on to nobody.
+    """Choose as in a plan; a node that is not in the plan hands on to none.
 
     Args:
-        plan: node id to the successors that it hands on to; those without an edge are left out.
+        plan: successors by node id; those without an edge are left out.
     """
 
-    def planned(node: str, successors: tuple[str, ...], known: RouterInput) -> Routing:
+    def choose(node: str, successors: tuple[str, ...], known: RouterInput) -> Routing:
         wanted = plan.get(node, ())
         return Routing(chosen=tuple(s for s in successors if s in wanted), why="fixed plan")
 
-    return planned
+    return choose

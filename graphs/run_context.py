@@ -1,4 +1,4 @@
-"""What can be chosen per run of a graph that people use, an editable prompt per agent among it."""
+"""Choices per run of a graph that people use; every agent's prompt can be edited."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -13,11 +13,11 @@ from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
 
 PROMPT = "prompt_"
-"""Begins the names of the fields that hold an agent's prompt; the agent's id follows."""
+"""Prefix of the fields that hold an agent's prompt; the agent's id follows."""
 
 
 class RunContext(BaseModel):
-    """What can be chosen per run of every method; each field's description says what it does.
+    """Choices per run of every method; each field has a description.
 
     Raises:
         ConfigError: a choice is unknown or out of bounds.
@@ -40,12 +40,12 @@ class RunContext(BaseModel):
         try:
             super().__init__(**chosen)
         except ValidationError as error:
-            told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            raise ConfigError(f"context: {told}; choices are {', '.join(type(self).model_fields)}") from None
+            faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+            raise ConfigError(f"context: {faults}; choices are {', '.join(type(self).model_fields)}") from None
 
     @property
     def prompts(self) -> dict[str, str]:
-        """Prompts that were edited for this run, by agent; a blank one is none."""
+        """Prompts that were edited for this run, by agent; a blank prompt is no edit."""
         fields = type(self).model_fields
         given = {name: getattr(self, name) for name in fields if name.startswith(PROMPT)}
         return {
@@ -59,16 +59,16 @@ Chosen = TypeVar("Chosen", bound=RunContext)
 
 
 def get_run_context(schema: type[Chosen]) -> Chosen:
-    """The choices of the run that is under way; the defaults where it has none of this kind."""
+    """The choices of the current run; the defaults where it has none of this class."""
     context = get_runtime(schema).context
     return context if isinstance(context, schema) else schema()
 
 
 def context_schema(schema: type[Chosen], workflow: Workflow, places: Mapping[str, str] = FrozenMap()) -> type[Chosen]:
-    """The choices of a graph that starts from a workflow: an editable prompt per agent among them.
+    """The class of choices for a graph that starts from a workflow, with an editable prompt per agent.
 
     Args:
-        schema: what can be chosen for every workflow.
+        schema: choices for every workflow.
         workflow: whose agents can be edited.
         places: where agents without a node work, by agent: a node of the method's own graph.
     """
@@ -89,12 +89,14 @@ class _Editable(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _with_prompts(schema: type[RunContext], editable: tuple[_Editable, ...]) -> Any:
-    """Made once for equal prompts, as a method makes its graph anew for every question, and pydantic is slow at it."""
+    """Cached, as pydantic is slow at it and a method makes its graph anew for every question."""
     prompts: dict[str, Any] = {}
     for one in editable:
         where: dict[str, Any] = {"langgraph_nodes": list(one.nodes), "langgraph_type": "prompt"}
-        told = f"Prompt of {one.agent}, for this run only."
-        prompts[PROMPT + one.agent] = (str, Field(default=one.prompt, description=told, json_schema_extra=where))
+        field = Field(
+            default=one.prompt, description=f"Prompt of {one.agent}, for this run only.", json_schema_extra=where
+        )
+        prompts[PROMPT + one.agent] = (str, field)
     return create_model(schema.__name__, __base__=schema, **prompts)
 
 
@@ -102,7 +104,7 @@ def apply_prompt_edits(workflow: Workflow, context: RunContext) -> Workflow:
     """The workflow with the prompts that were edited for this run.
 
     Raises:
-        ConfigError: an edited agent is not there any more.
+        ConfigError: an edited agent is not in the team any more.
     """
     prompts = context.prompts
     if not prompts:

@@ -1,4 +1,4 @@
-"""Runs a method's machine to its end; what a budget or an outage stops tells what it had reached."""
+"""Runs a method's graph to its end; a run that a budget or an outage stops gives its partial result."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,17 +18,17 @@ async def run_to_end(
     so_far: Callable[[Mapping[str, Any]], Trajectory | None],
     context: Any = None,
 ) -> dict[str, Any]:
-    """The machine's final state.
+    """The graph's final state.
 
     Args:
-        graph: the machine.
+        graph: compiled.
         given: its input.
         config: LangGraph's.
         so_far: makes a trajectory of an unfinished state; None where it holds no answer yet.
         context: of the run.
 
     Raises:
-        BudgetError, OutageError: the run must stop; `reached` holds what its last finished step had come to.
+        BudgetError, OutageError: the run must stop; `partial_result` holds the result of its last finished step.
     """
     state: dict[str, Any] = {}
     try:
@@ -36,8 +36,7 @@ async def run_to_end(
             state = values
     except StoppedError as error:
         if error.partial_result is None:
-            error.partial_result = (
-                so_far(state) if "usage" in state else None
-            )  # before the first step there is only the input
+            started = "usage" in state  # before the first step there is only the input
+            error.partial_result = so_far(state) if started else None
         raise
     return state

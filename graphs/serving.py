@@ -1,7 +1,7 @@
-"""What `langgraph dev` needs of every method: a factory that draws and runs the current team.
+"""The factory of every method for `langgraph dev`: it draws and runs the current team.
 
-The server calls a method's factory for every drawing, schema and run, so what another process has saved meanwhile
-is what is drawn and run next. Settings come from the environment:
+The server calls a method's factory for every drawing, schema and run, so a team that another process saves is drawn
+and run next. Settings come from the environment:
 
     SELFWIRE_HOME    folder of the library; without a library there, the server's own store is it
     SELFWIRE_MODEL   chat model of runs that name none (offline)
@@ -43,16 +43,11 @@ _log = logging.getLogger(__name__)
 
 
 class Current(NamedTuple):
-    """What is served, and the library and name under which what becomes of it is kept."""
+    """The served workflow, and the library and name under which evolved versions of it are kept."""
 
     workflow: Workflow
     library: WorkflowLibrary
     name: str
-
-
-def _seed(wiring: MethodFactory[Any, Any], config: RunnableConfig) -> Workflow:
-    made: Method = wiring.method
-    return made.make_initial_workflow(tuple(wiring.toolbox))
 
 
 @dataclass(frozen=True)
@@ -61,24 +56,24 @@ class Service(Generic[Made, Config]):
 
     Attributes:
         name: of the method, and of its saved workflow that is served by default.
-        wired: wires it to the model and the tools of the settings; kept as long as the settings stay.
-        compiled: the graph around what is served. The wiring holds every tool that the workflow's agents do.
-        seed: the workflow where nothing is saved.
-        seeded_by: settings of an assistant that choose among seeds; one of them goes before what is saved.
+        make_factory: makes the factory for the model and the tools of the settings; kept until the settings change.
+        compile: builds the graph around the served workflow. The factory holds every tool that its agents hold.
+        make_seed: makes the workflow where nothing is saved.
+        seeded_by: settings of an assistant that choose among initial workflows; they override a saved one.
     """
 
     name: str
-    wired: Callable[[str, Toolbox], MethodFactory[Made, Config]]
-    compiled: Callable[[MethodFactory[Made, Config], Current], Served]
-    seed: Callable[[MethodFactory[Made, Config], RunnableConfig], Workflow] = _seed
+    make_factory: Callable[[str, Toolbox], MethodFactory[Made, Config]]
+    compile: Callable[[MethodFactory[Made, Config], Current], Served]
+    make_seed: Callable[[MethodFactory[Made, Config], RunnableConfig], Workflow]
     seeded_by: frozenset[str] = frozenset()
-    _wirings: dict[tuple[str, str], MethodFactory[Made, Config]] = field(default_factory=dict, repr=False)
+    _factories: dict[tuple[str, str], MethodFactory[Made, Config]] = field(default_factory=dict, repr=False)
 
     async def graph(self, config: RunnableConfig, runtime: ServerRuntime[Any]) -> Served:
-        """The machine around the workflow that the assistant names, or the method's head, or its seed.
+        """The graph around the workflow that the assistant names, or the method's head, or its initial workflow.
 
-        Every run starts from the workflow that is drawn, whatever its thread ran before; what a run evolves is
-        saved, and so it is drawn next.
+        Every run starts from the drawn workflow, whatever its thread ran before; a workflow that a run evolves is
+        saved, so it is drawn next.
 
         Args:
             config: `configurable["workflow"]` names a workflow of the library: name, name@version or fingerprint.
@@ -88,18 +83,18 @@ class Service(Generic[Made, Config]):
             ConfigError: a setting cannot be used.
             LibraryError: there is no such workflow.
         """
-        wiring, own = await asyncio.to_thread(self._load_settings)
+        factory, own = await asyncio.to_thread(self._load_settings)
         libraries = [*([own] if own else []), WorkflowLibrary(runtime.store, "of the server")]
-        current = await self._current(config, libraries, wiring)
-        return await asyncio.to_thread(self._assembled, wiring, current)
+        current = await self._current(config, libraries, factory)
+        return await asyncio.to_thread(self._compile, factory, current)
 
-    def _assembled(self, wiring: MethodFactory[Made, Config], current: Current) -> Served:
-        return self.compiled(_with_stand_ins(wiring, current.workflow), current)
+    def _compile(self, factory: MethodFactory[Made, Config], current: Current) -> Served:
+        return self.compile(_with_stand_ins(factory, current.workflow), current)
 
     async def _current(
-        self, config: RunnableConfig, libraries: Sequence[WorkflowLibrary], wiring: MethodFactory[Made, Config]
+        self, config: RunnableConfig, libraries: Sequence[WorkflowLibrary], factory: MethodFactory[Made, Config]
     ) -> Current:
-        """The workflow that is wanted, in the first library that knows its name, else kept under the method's."""
+        """The wanted workflow from the first library that has its name, else kept under the method's."""
         settings = config.get("configurable", {})
         wanted = str(settings.get("workflow") or self.name)
         name = wanted.partition("@")[0]
@@ -110,24 +105,24 @@ class Service(Generic[Made, Config]):
                 if name in await library.names():
                     return Current(await library.load(wanted), library, name)
         if wanted == self.name:
-            seed = await asyncio.to_thread(self.seed, wiring, config)
+            seed = await asyncio.to_thread(self.make_seed, factory, config)
             return Current(seed, libraries[0], self.name)
         return Current(await libraries[0].load(wanted), libraries[0], self.name)
 
     def _load_settings(self) -> tuple[MethodFactory[Made, Config], WorkflowLibrary | None]:
-        """The settings of the environment as they are now; blocks."""
+        """The current settings of the environment; blocks."""
         path = home_folder() / LIBRARY_FILE
         own = _opened(path, path.stat().st_ino) if path.exists() else None
         settings = os.environ.get("SELFWIRE_MODEL") or "offline", os.environ.get("SELFWIRE_TOOLS") or ""
-        if settings not in self._wirings:
+        if settings not in self._factories:
             model, tools = settings
-            self._wirings[settings] = self.wired(model, make_toolbox(_tools(tools) if tools else ()))
-        return self._wirings[settings], own
+            self._factories[settings] = self.make_factory(model, make_toolbox(_tools(tools) if tools else ()))
+        return self._factories[settings], own
 
 
 @lru_cache(maxsize=4)
 def _opened(path: Path, inode: int) -> WorkflowLibrary:
-    """An open library; a file that was put in its place has another inode and is opened anew."""
+    """An open library; a file that replaced it has another inode and is opened anew."""
     return open_library(path.parent)
 
 
@@ -144,13 +139,13 @@ def _tools(setting: str) -> Sequence[Any]:
 
 @dataclass(frozen=True)
 class _MissingTool:
-    """Holds the place of a tool that the server lacks; agents read that it is not there and go on without."""
+    """Stands in for a tool that the server lacks; agents read that it is not available and go on without it."""
 
     name: str
 
     @property
     def spec(self) -> ToolSpec:
-        """An input object of any kind."""
+        """A spec that takes any object."""
         parameters = {"type": "object", "properties": {}}
         return ToolSpec(name=self.name, description="Not available here.", parameters=parameters)
 
@@ -163,14 +158,14 @@ class _MissingTool:
         raise ToolError(f"{self.name} is not available here; set SELFWIRE_TOOLS to a list that has it")
 
 
-def _with_stand_ins(wiring: MethodFactory[Made, Config], workflow: Workflow) -> MethodFactory[Made, Config]:
+def _with_stand_ins(factory: MethodFactory[Made, Config], workflow: Workflow) -> MethodFactory[Made, Config]:
     held = {tool for agent in workflow.agents for tool in agent.tools}
-    missing = tuple(sorted(held - set(wiring.toolbox)))
+    missing = tuple(sorted(held - set(factory.toolbox)))
     if not missing:
-        return wiring
+        return factory
     _warn(missing)
     stand_ins: dict[str, Tool] = {name: _MissingTool(name) for name in missing}
-    return wiring.with_toolbox(stand_ins)
+    return factory.with_toolbox(stand_ins)
 
 
 @cache  # once per process, not at every drawing

@@ -20,7 +20,6 @@ from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.method_graph import END, START, Graph, MethodGraph
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.node_wrappers import DETACHED
-from selfwire.graphs.routers import route_to_all
 from selfwire.graphs.run_context import RunContext, apply_prompt_edits, get_run_context
 from selfwire.graphs.run_start import RunStart, add_usage
 from selfwire.graphs.team import run_team
@@ -65,14 +64,8 @@ class SingleRunMethod(Method, Generic[Config]):
             scope: coordinates of the run.
             within: config of the team's graph; None makes it part of the running graph, checkpoints and all.
         """
-        run = TeamContext(
-            question=question,
-            scope=scope.at(task=question.id),
-            agents=workflow.agents_by_id,
-            act=make_agent_runner(self.model, self.toolbox),
-            router=route_to_all,
-            workflow=workflow.fingerprint,
-        )
+        act = make_agent_runner(self.model, self.toolbox)
+        run = TeamContext.of(workflow, question, scope.at(task=question.id), act)
         return await run_team(workflow.topology, run, config=within)
 
 

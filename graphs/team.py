@@ -1,10 +1,10 @@
 """A team: a topology compiled to LangGraph.
 
-A node of the topology is a node of the graph, and its conditional edges are the router's choice among
-its successors. One superstep is one level. A node runs once, after everybody who chose it: an edge that
-skips levels passes through relays (`solve@2` waits for `solve` in level 2); the sink is deferred instead,
-unless nodes are loose or in a cycle, where LangGraph would draw edges to it that nobody declared.
-Edges that close a cycle are drawn, trigger nothing, and deliver in the next round.
+A node of the topology is a node of the graph, and its conditional edges are the router's choice among its successors.
+One superstep is one level. A node runs once, after all nodes that chose it: an edge that skips levels passes through
+relays (`solve@2` waits for `solve` in level 2). The sink is deferred instead, unless nodes are loose or in a cycle,
+where LangGraph would draw undeclared edges to it. Edges that close a cycle are drawn, trigger nothing, and deliver in
+the next round.
 
 Agents, prompts and router come at run time as a `TeamContext`, so compiled teams are cached by topology alone.
 """
@@ -29,10 +29,10 @@ from selfwire.runtime.sync import run_sync
 from selfwire.runtime.tracing import InheritedConfig, is_observed, make_trace_config
 
 LENIENT = ToleratedProblems(cycles=True, loose=True)
-"""Tolerates whatever can run: cycles deliver a round later, and nobody chooses a loose node."""
+"""Tolerates every team that can run: cycles deliver a round later, and loose nodes are never chosen."""
 
 CACHED_TEAMS = 256
-"""How many compiled teams are kept; the longest unused go first."""
+"""Most compiled teams that are kept; the least recently used goes first."""
 
 State = TypeVar("State")
 Update = dict[str, Any]
@@ -43,7 +43,7 @@ def _merge_steps(steps: Update, more: Update | None) -> Update:
 
 
 class TeamState(TypedDict):
-    """What flows through a team; the underscores keep the names apart from node ids.
+    """State of a team; the underscores keep the names apart from node ids.
 
     Attributes:
         _steps: steps as JSON by node, inboxes left out; writing None begins a round.
@@ -75,7 +75,7 @@ def team_input(carried: Sequence[Message] = ()) -> TeamState:
     """The input of a round.
 
     Args:
-        carried: what `get_pending_messages` returned after the round before.
+        carried: from `get_pending_messages` after the round before.
     """
     first: Any = None
     return {"_steps": first, "_carried": [message.model_dump() for message in carried]}
@@ -87,32 +87,32 @@ async def run_team(
     """Run a team once, as one round.
 
     Args:
-        topology: who talks to whom.
-        run: the question, the agents and how they act.
-        carried: what `get_pending_messages` returned after the round before.
-        config: LangGraph's; inside a node of another graph it is taken over by itself.
+        topology: of the team.
+        run: question, agents and how they act.
+        carried: from `get_pending_messages` after the round before.
+        config: LangGraph's; inside a node of another graph it is inherited.
 
     Returns:
-        What every node did. Without an answer of the sink, `answer` is None and `error` says why.
+        The steps of all nodes. Without an answer of the sink, `answer` is None and `error` says why.
 
     Raises:
         TopologyError: the topology cannot run.
-        BudgetError, ConfigError, ...: whatever stops an agent, apart from ModelError.
+        BudgetError, ConfigError, ...: errors of agents, apart from ModelError.
     """
     team, here = compile_team(topology), make_trace_config(run.scope, {"workflow": run.workflow})
     if len(topology.nodes) == 1 and not is_observed(config):
         return _trajectory(topology, run, [await _alone(topology, run, team_input(carried), config, here)])
-    told = merge_configs(config, here)
-    if config and "configurable" in config:  # where configs are merged, what runs around it wins over the first
-        told["configurable"] = {**told["configurable"], **config["configurable"]}
+    merged = merge_configs(config, here)
+    if config and "configurable" in config:  # the surrounding run's config wins over the first that is merged
+        merged["configurable"] = {**merged["configurable"], **config["configurable"]}
     while True:
-        done = to_trajectory(topology, run, await team.ainvoke(team_input(carried), told, context=run))
+        done = to_trajectory(topology, run, await team.ainvoke(team_input(carried), merged, context=run))
         if done.error is None or run.acted:
-            return done  # else this run ended without an answer before its node was resumed: run anew
+            return done  # otherwise the run ended without an answer before it was resumed: run again
 
 
 def to_trajectory(topology: Topology, run: TeamContext, state: Mapping[str, Any]) -> Trajectory:
-    """What a team did, read from its final state."""
+    """The trajectory of a team's final state."""
     layout, done = _layout(_key(topology)), state["_steps"]
     steps = [
         Step(**done[node], inbox=layout.inbox(node, done, state["_carried"]))
@@ -136,27 +136,27 @@ def _trajectory(topology: Topology, run: TeamContext, steps: Sequence[Step]) -> 
     )
 
 
-async def _alone(topology: Topology, run: TeamContext, given: TeamState, *told: RunnableConfig | None) -> Step:
-    """The step of a team of one node that nobody watches: its turn, without the cost of a graph's run."""
+async def _alone(topology: Topology, run: TeamContext, given: TeamState, *configs: RunnableConfig | None) -> Step:
+    """The step of an unobserved team of one node, without the cost of a graph's run."""
     ((node, agent),) = topology.agents.items()
-    with InheritedConfig(*told, _described(node, agent)):
+    with InheritedConfig(*configs, _describe_turn(node, agent)):
         done = await run_agent_node(_layout(_key(topology)), node, run, {}, given["_carried"])
     return done.whole
 
 
 def get_pending_messages(topology: Topology, done: Trajectory, carried: Sequence[Message] = ()) -> tuple[Message, ...]:
-    """Messages for the next round: those that nobody has read yet, oldest first, then the new ones.
+    """Messages for the next round: the unread ones, oldest first, then the new ones.
 
     Args:
-        topology: of the round that is done.
-        done: what happened in it.
-        carried: what was carried into it.
+        topology: of the round.
+        done: the round.
+        carried: messages that were carried into it.
     """
     forward = Layout(topology).forward
-    read = {step.node for step in done.steps if step.error is None}
-    waiting = [message for message in carried if message.target in topology.agents and message.target not in read]
-    written = [m for step in done.steps for m in step.sent if m.target not in forward[m.source]]
-    return (*waiting, *written)
+    readers = {step.node for step in done.steps if step.error is None}
+    unread = [message for message in carried if message.target in topology.agents and message.target not in readers]
+    new = [m for step in done.steps for m in step.sent if m.target not in forward[m.source]]
+    return (*unread, *new)
 
 
 def make_team_node(team: Team, step: Callable[[State, Team], Awaitable[Any]]) -> RunnableLambda[State, Any]:
@@ -165,21 +165,20 @@ def make_team_node(team: Team, step: Callable[[State, Team], Awaitable[Any]]) ->
     LangGraph draws the team inside the node (`get_graph(xray=True)`) because the node's sync form holds it.
 
     Args:
-        team: the team that is drawn.
-        step: the node, awaited with the state and the team; it may run another team than the drawn one,
-            where the topology has changed since.
+        team: the drawn team.
+        step: the node, called with state and team; it may run another team, where the topology has changed since.
     """
 
-    async def awaited(state: State) -> Any:
+    async def run(state: State) -> Any:
         return await step(state, team)
 
-    def waited(state: State) -> Any:
-        return run_sync(_awaiting(step(state, team)))
+    def run_blocking(state: State) -> Any:
+        return run_sync(_wait_for(step(state, team)))
 
-    return RunnableLambda(waited, afunc=awaited)
+    return RunnableLambda(run_blocking, afunc=run)
 
 
-async def _awaiting(result: Awaitable[Any]) -> Any:
+async def _wait_for(result: Awaitable[Any]) -> Any:
     return await result
 
 
@@ -193,7 +192,7 @@ def _why_no_answer(topology: Topology, steps: Sequence[Step]) -> str:
 
 @dataclass(frozen=True)
 class _ByFingerprint:
-    """A topology that is compared by fingerprint, which it remembers."""
+    """A topology that is compared by its cached fingerprint."""
 
     fingerprint: str
     topology: Topology = field(compare=False)
@@ -219,8 +218,8 @@ def _compiled(key: _ByFingerprint) -> Team:
     topology, graph = key.topology, StateGraph(TeamState, context_schema=TeamContext)
     deferred = None if topology.problems() else topology.sink
     for node, agent in topology.agents.items():
-        told = _described(node, agent)["metadata"]
-        graph.add_node(node, _Turn(layout, node), defer=node == deferred, metadata=told)
+        metadata = _describe_turn(node, agent)["metadata"]
+        graph.add_node(node, _Turn(layout, node), defer=node == deferred, metadata=metadata)
     relays = _add_relays(graph, layout, deferred)
     graph.add_edge(START, topology.entry)
     graph.add_edge(topology.sink, END)
@@ -232,22 +231,22 @@ def _compiled(key: _ByFingerprint) -> Team:
             graph.add_conditional_edges(node, _Chosen(node, layout.forward[node]), ways)
     team = graph.compile(name="team")
     for node, agent in topology.agents.items():
-        team.nodes[node].tags = _described(node, agent)["tags"]  # `add_node` takes metadata but no tags
+        team.nodes[node].tags = _describe_turn(node, agent)["tags"]  # `add_node` takes metadata but no tags
     return team.with_config(recursion_limit=len(topology.levels()) + 2)
 
 
-def _described(node: str, agent: str) -> RunnableConfig:
-    """What traces say of a node's turn."""
+def _describe_turn(node: str, agent: str) -> RunnableConfig:
+    """Tags and metadata of a node's turn in traces."""
     return {"tags": [f"agent:{agent}"], "metadata": {"selfwire_node": node, "selfwire_agent": agent}}
 
 
 def _add_relays(
     graph: StateGraph[TeamState, TeamContext], layout: Layout, deferred: str | None
 ) -> dict[tuple[str, int], str]:
-    """Add a chain of relays per node, other than the deferred one, that an edge reaches across levels.
+    """Add a chain of relays for every node, but the deferred one, that an edge reaches across levels.
 
     Returns:
-        Relays by the node that they wait for and the level in which they stand.
+        Relays by the node that they wait for and by level.
     """
     relays: dict[tuple[str, int], str] = {}
     reached = find_reachable({n: tuple(ways) for n, ways in layout.forward.items()}, [layout.topology.entry])
@@ -274,13 +273,13 @@ class _Turn(Runnable[TeamState, Update]):
     async def ainvoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         run = get_runtime(TeamContext).context
         if not isinstance(run, TeamContext):
-            raise ConfigError("a team runs in a context; pass context=TeamRun(...) or call run_team")
+            raise ConfigError("a team runs in a context; pass context=TeamContext(...) or call run_team")
         done = await run_agent_node(self.layout, self.node, run, input["_steps"], input["_carried"])
         return {"_steps": {self.node: done.json}}
 
 
 class _Chosen(Runnable[TeamState, list[str]]):
-    """Reads a node's decision: who is triggered by what it sent."""
+    """Reads a node's decision: the nodes that its messages trigger."""
 
     name = "chosen"
 

@@ -1,4 +1,4 @@
-"""Keeps what people's graphs evolve as versions of a saved workflow."""
+"""Keeps workflows that people's graphs evolve as versions of a saved workflow."""
 
 from collections.abc import Awaitable, Callable
 
@@ -12,7 +12,7 @@ Saver = Callable[[Workflow, Scope, int], Awaitable[None]]
 
 
 def make_saver(library: WorkflowLibrary, name: str, method: str, embedder: str) -> Saver:
-    """Saves what a run evolves as a version of `name`, keyed by thread and step.
+    """Make a function that saves an evolved workflow as a version of `name`, keyed by thread and step.
 
     Args:
         library: of saved workflows.
@@ -26,7 +26,7 @@ def make_saver(library: WorkflowLibrary, name: str, method: str, embedder: str) 
         if name in await library.names():
             taken = {v.version: v.fingerprint for v in (await library.history(name)).versions}
         while taken.get(f"{run}.{step}", workflow.fingerprint) != workflow.fingerprint:
-            step += 1  # a fork of the thread has been there
+            step += 1  # a fork of the thread saved another one there
         facts = {"method": method, "question": scope.task, "embedder": embedder}
         await library.save(name, workflow, run=run, step=step, facts=facts)
 

@@ -16,6 +16,8 @@ BOOKKEEPING = {"token_usage", "usage", "model_name", "model", "finish_reason", "
 
 BROKEN = "_not_json"
 """Under this name stand the arguments of a tool call that could not be read."""
+BROKEN_LENGTH = 2000
+"""Characters of them that are kept."""
 
 
 def to_langchain(messages: Sequence[ChatMessage]) -> list[BaseMessage]:
@@ -47,31 +49,33 @@ def to_reply(message: AIMessage, usage: Usage) -> Reply:
     agent hears from its tool what is wrong with them.
     """
     told = message.response_metadata
-    calls = [ToolCall(id=c["id"] or f"call-{i}", name=c["name"], arguments=_legible(c["args"]))
-             for i, c in enumerate(message.tool_calls)]  # fmt: skip
+    calls = [_to_call(c["id"], c["name"], c["args"], i) for i, c in enumerate(message.tool_calls)]
     for broken in message.invalid_tool_calls:
-        arguments = {BROKEN: replace_surrogates(broken["args"] or "")}
-        calls.append(ToolCall(id=broken["id"] or f"call-{len(calls)}", name=broken["name"] or "", arguments=arguments))
+        calls.append(_to_call(broken["id"], broken["name"] or "", {BROKEN: broken["args"] or ""}, len(calls)))
     return Reply(
         content=replace_surrogates(message.text),
         tool_calls=tuple(calls),
         usage=usage,
-        model=str(told.get("model_name") or told.get("model") or ""),
-        finish=str(told.get("finish_reason") or told.get("stop_reason") or ""),
+        model=replace_surrogates(str(told.get("model_name") or told.get("model") or "")),
+        finish=replace_surrogates(str(told.get("finish_reason") or told.get("stop_reason") or "")),
         metadata={name: value for name, value in told.items() if name not in BOOKKEEPING and _is_json(value)},
     )
 
 
-def _legible(arguments: dict[str, Any]) -> dict[str, Any]:
-    text = json.dumps(arguments, ensure_ascii=False)
-    mended: dict[str, Any] = arguments if text.isascii() else json.loads(replace_surrogates(text))
-    return mended
+def _to_call(id: str | None, name: str, arguments: dict[str, Any], number: int) -> ToolCall:
+    """A tool call; arguments that are no JSON (NaN, too deep) stand as text under `BROKEN`."""
+    called = {"id": replace_surrogates(id or f"call-{number}"), "name": replace_surrogates(name)}
+    try:
+        text = json.dumps(arguments, ensure_ascii=False)
+        return ToolCall(**called, arguments=arguments if text.isascii() else json.loads(replace_surrogates(text)))
+    except (RecursionError, ValueError):
+        return ToolCall(**called, arguments={BROKEN: replace_surrogates(repr(arguments)[:BROKEN_LENGTH])})
 
 
 def _is_json(value: object) -> bool:
     try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError):
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (RecursionError, TypeError, ValueError):
         return False
     return value is not None
 

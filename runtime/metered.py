@@ -12,14 +12,14 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from selfwire.core.budget import get_error_cost
 from selfwire.core.chat import ChatMessage, Reply, ToolSpec
 from selfwire.core.errors import ConfigError, ModelError, OutageError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage, sum_usages
-from selfwire.core.values import FrozenModel
+from selfwire.core.values import FrozenModel, replace_surrogates
 from selfwire.runtime.context_window import estimate_tokens, truncate_messages
 from selfwire.runtime.direct_calls import invoke_without_callbacks
 from selfwire.runtime.journal import CallResult, Journal
@@ -33,6 +33,7 @@ from selfwire.runtime.structured import (
     Bound,
     Structured,
     bind_schema,
+    list_faults,
     make_retry_messages,
     parse_reply,
     schema_fingerprint,
@@ -44,6 +45,8 @@ Schema = TypeVar("Schema", bound=BaseModel)
 Role = Literal["agent", "meta", "judge"]
 SEED_STRIDE = 7919
 """Lies between the seeds of two samples, for models that know seeds but no samples."""
+ABSURD = 10**9
+"""No call sends or receives so many tokens; a provider that says so, or fewer than none, has counted nothing."""
 PROBE = ChatMessage.user("Reply with the one word: ready")
 
 
@@ -172,8 +175,8 @@ class MeteredModel:
         request = _Request(role, scope, messages, (), schema, temperature)
         first = await self._send(request)
         try:
-            return parse_reply(schema, first), first.usage
-        except ValidationError as error:
+            return await parse_reply(schema, first), first.usage
+        except ValueError as error:
             reasked = request._replace(messages=make_retry_messages(messages, first, error))
         try:
             second = await self._send(reasked)
@@ -182,12 +185,11 @@ class MeteredModel:
             raise
         usage = first.usage + second.usage
         try:
-            return parse_reply(schema, second), usage
-        except ValidationError as error:
-            fault = "; ".join(e["msg"] for e in error.errors()[:3])
+            return await parse_reply(schema, second), usage
+        except ValueError as error:
             invalid = ReplyError(
                 f"{self._player(role).who.name} gave no valid {schema.__name__} at {_where(scope)}, nor when asked "
-                f"again: {fault}; try another model for role {role!r}, or structured='prompt'"
+                f"again: {list_faults(error)}; try another model for role {role!r}, or structured='prompt'"
             )
             invalid.cost = usage
             raise invalid from None
@@ -307,11 +309,12 @@ class MeteredModel:
 
     def _usage(self, player: _RoleModel, request: _Request, answer: AIMessage, seconds: float = 0.0) -> Usage:
         """What the provider counted, or an estimate where it counts nothing."""
-        if counted := answer.usage_metadata:
+        counted = answer.usage_metadata
+        if counted and all(0 <= counted[name] < ABSURD for name in ("input_tokens", "output_tokens")):
             sent, received = counted["input_tokens"], counted["output_tokens"]
         else:
             sent = estimate_tokens(request.messages, request.tools)
-            received = estimate_tokens([ChatMessage(role="assistant", content=answer.text)])
+            received = estimate_tokens([ChatMessage(role="assistant", content=replace_surrogates(answer.text))])
         dollars = self.prices.cost(player.who.name, sent, received)
         return Usage(calls=1, input_tokens=sent, output_tokens=received, dollars=dollars, seconds=seconds)
 

@@ -1,10 +1,14 @@
 """Structured asks: how a schema is put to a model, and how a reply becomes a validated object."""
 
+import asyncio
 import copy
 import json
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from types import FrameType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import json_repair
@@ -21,6 +25,10 @@ from selfwire.runtime.messages import BROKEN, to_function
 Schema = TypeVar("Schema", bound=BaseModel)
 Structured = Literal["native", "function_calling", "prompt"]
 """How an object is asked for."""
+LONGEST_REPAIR = 100_000
+"""Characters of the longest text that is repaired."""
+REPAIR_SECONDS = 0.2
+"""Time that a repair may take."""
 
 
 @lru_cache(maxsize=256)
@@ -52,11 +60,11 @@ def add_schema_text(messages: Sequence[ChatMessage], schema: type[BaseModel]) ->
     return [*messages, ChatMessage.user(f"Reply with one JSON object of this schema and nothing else:\n{text}")]
 
 
-def parse_reply(schema: type[Schema], reply: Reply) -> Schema:
+async def parse_reply(schema: type[Schema], reply: Reply) -> Schema:
     """The object in a reply: as it stands, else after JSON repair.
 
     Raises:
-        ValidationError: it is no such object even then.
+        ValueError: the reply holds no such object (pydantic's ValidationError is one), or cannot be repaired.
     """
     if reply.tool_calls and not isinstance(reply.tool_calls[0].arguments.get(BROKEN), str):
         return _validated(schema, to_plain_json(reply.tool_calls[0].arguments))
@@ -64,22 +72,57 @@ def parse_reply(schema: type[Schema], reply: Reply) -> Schema:
     try:
         return schema.model_validate_json(text)
     except ValidationError:
-        repaired = json_repair.loads(text)
-        if reply.finish == "length" or not isinstance(repaired, dict):  # what was cut off cannot be repaired
+        if reply.finish == "length":  # what was cut off cannot be repaired
+            raise
+        repaired = await asyncio.to_thread(_repair, text)
+        if not isinstance(repaired, dict):
             raise
         return _validated(schema, repaired)
 
 
 def _validated(schema: type[Schema], value: Any) -> Schema:
-    return schema.model_validate_json(json.dumps(value))  # JSON rules, as for the text: lists become tuples
+    try:
+        return schema.model_validate_json(json.dumps(value))  # JSON rules, as for the text: lists become tuples
+    except RecursionError:
+        raise ValueError("the object is nested too deeply") from None
 
 
-def make_retry_messages(messages: Sequence[ChatMessage], reply: Reply, error: ValidationError) -> list[ChatMessage]:
+def _repair(text: str) -> Any:
+    """Repair JSON, within bounds: json_repair takes minutes for some texts of a few thousand characters.
+
+    Raises:
+        ValueError: the text is too long, or could not be repaired in time.
+    """
+    if len(text) > LONGEST_REPAIR:
+        raise ValueError(f"the text is no JSON, and too long to be repaired: {len(text):,} characters")
+    deadline = time.monotonic() + REPAIR_SECONDS
+
+    def stop_late(frame: FrameType, event: str, value: Any) -> None:
+        if time.monotonic() > deadline:
+            raise TimeoutError
+
+    sys.settrace(stop_late)  # called at every function call of this thread
+    try:
+        return json_repair.loads(text)
+    except (RecursionError, TimeoutError, ValueError):
+        raise ValueError("the text is no JSON, and cannot be repaired") from None
+    finally:
+        sys.settrace(None)
+
+
+def make_retry_messages(messages: Sequence[ChatMessage], reply: Reply, error: ValueError) -> list[ChatMessage]:
     """The one re-ask: what was said, and what is wrong with it."""
     said = reply.content or json.dumps([to_plain_json(call.arguments) for call in reply.tool_calls])
-    faults = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {e['msg']}" for e in error.errors()[:5])
-    wish = f"That is not what was asked for: {faults}. Reply again with the whole JSON object and nothing else."
+    fault = list_faults(error)
+    wish = f"That is not what was asked for: {fault}. Reply again with the whole JSON object and nothing else."
     return [*messages, ChatMessage(role="assistant", content=said), ChatMessage.user(wish)]
+
+
+def list_faults(error: ValueError) -> str:
+    """What is wrong with a reply, in one line."""
+    if not isinstance(error, ValidationError):
+        return f"reply: {error}"
+    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'reply'}: {e['msg']}" for e in error.errors()[:5])
 
 
 class Bound(NamedTuple):

@@ -22,14 +22,14 @@ from selfwire.runs.folders import JOURNAL
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.workflow_library import open_library
+from tests.forks import Fork, Process
 from tests.wire.server import WireServer, served
 
-CLI = (
-    sys.executable,
-    "-c",
+CODE = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # who starts tests may ignore Ctrl-C
-    "from selfwire.cli import main; main()",
+    "from selfwire.cli import main; main()"
 )
+CLI = (sys.executable, "-c", CODE)
 NAME = "killed"
 SMALL = (
     "--iterations", "3", "--batch", "6", "--gate-tasks", "6", "--train", "18", "--gate-size", "18", "--test", "10",
@@ -82,15 +82,17 @@ def resumption(home: Path) -> tuple[str, ...]:
     return ("evolve", "--resume", run_of(home))
 
 
-def start(home: Path, *arguments: str) -> "subprocess.Popen[str]":
-    """Start the command line in a process of its own."""
+def start(home: Path, *arguments: str, fresh: bool = False) -> Process:
+    """Start the command line in a process of its own; one that is not `fresh` is forked, which is quicker."""
     environment = {**os.environ, "SELFWIRE_HOME": str(home), "LANGSMITH_TRACING": "false"}
+    if not fresh:
+        return Fork(CODE, arguments, environment)
     return subprocess.Popen(
         [*CLI, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
-def ended(process: "subprocess.Popen[str]", code: int = 0) -> tuple[str, str]:
+def ended(process: Process, code: int = 0) -> tuple[str, str]:
     """Wait for a process; returns what it printed to both streams."""
     out, errors = process.communicate(timeout=600)
     if process.returncode != code:
@@ -148,7 +150,7 @@ async def open_calls(home: Path) -> int:
         journal.close()
 
 
-def killed_after(process: "subprocess.Popen[str]", server: WireServer, replies: int) -> None:
+def killed_after(process: Process, server: WireServer, replies: int) -> None:
     """Kill -9 as soon as the server has given that many replies."""
     while server.replied < replies:
         if process.poll() is not None:
@@ -181,7 +183,7 @@ def killed(
         killed_after(process, server, before + point)
         replies.append(server.replied - before)
         in_flight.append(asyncio.run(open_calls(home)))
-    ended(start(home, *resumption(home)))
+    ended(start(home, *resumption(home), fresh=True))
     found = asyncio.run(result(home))
     differs = tuple(name for name in Result._fields if getattr(found, name) != getattr(expected, name))
     return Killed(tuple(replies), tuple(in_flight), len(server.asked) - asked, differs)

@@ -21,7 +21,6 @@ from selfwire.evals.baselines.single import choose_by_vote, load_prompt
 from selfwire.evolvers.random_edits import edit_at_random
 from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.node_wrappers import DETACHED
-from selfwire.graphs.routers import route_to_all
 from selfwire.graphs.team import run_team
 
 OPENING, VOTE = "opening", "vote"
@@ -51,14 +50,7 @@ class FixedTeam:
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Run the team once."""
-        run = TeamContext(
-            question=question,
-            scope=scope.at(task=question.id),
-            agents=workflow.agents_by_id,
-            act=make_voting_runner(self.act),
-            router=route_to_all,
-            workflow=workflow.fingerprint,
-        )
+        run = TeamContext.of(workflow, question, scope.at(task=question.id), make_voting_runner(self.act))
         return await run_team(workflow.topology, run, config=DETACHED)
 
 

@@ -3,7 +3,7 @@
 Xu et al., "Test-Time Co-Evolution of Topology and Capability in LLM-based Multi-Agent Systems". In the order
 of the paper:
 
-    initial    G_0 of five roles; the checklist from the question alone    seed, judge.draft_checklist (Sec. 3.4, 5.1)
+    initial    G_0 of five roles; the checklist from the question alone    initial_team, judge.draft_checklist (5.1)
     fast       Phi_{t+1} = F^C(Phi_t; T_t, xi_t), every round              fast                   (Eq. 1, Sec. 3.3)
     c_v        meta-judge: rubric 0, 0.3, 0.5, 0.7, 1, evidence precheck   judge.assess_contributions (D.3, Listing 7)
     refine     errors, a plan, one capability update per agent             fast.refine_agents     (Sec. 3.3, D.2)
@@ -15,7 +15,7 @@ of the paper:
     m_t        mean contribution per round and its changes                 rounds.compute_figures (App. C.3)
 
 Beyond the paper, off by default:
-    lessons    what kinds of structural change did to s, kept across questions   lessons
+    lessons    effects of structural changes on s, kept across questions          lessons
 
 Departures (a test is named after each):
     D1  Weights act: an agent's messages come in the order of their senders' weights, and share what it reads by
@@ -26,10 +26,10 @@ Departures (a test is named after each):
     D5  A score of tau or more ends the run only if a second judgement, with the items in reverse order, reaches
         tau too; the round's score is the lower of the two, so that no doubtful round beats a confirmed one.
     D6  An agent whose model failed is not scored, and its weight grows as the mean does.
-    D7  A newborn that no edit wires is joined entry -> newborn -> sink out of the edge budget; with nothing left
-        its birth is undone, as it would never act.
-    D8  A stop ends the run at once; what is proposed beside it is recorded and not done.
-    D9  A round without an answer has no score, is no zero, and the run goes on.
-    D10 What a death leaves undelivered is recorded; every other message arrives, if need be rounds later.
+    D7  A newborn without edges is connected entry -> newborn -> sink within the edge budget; where the budget is
+        spent its birth is undone, as it would never act.
+    D8  A stop ends the run at once; proposals beside it are recorded and not made.
+    D9  A round without an answer has no score, which does not count as 0, and the run goes on.
+    D10 Messages to a dead agent are recorded as lost; every other message arrives, maybe rounds later.
     D11 An edit that would leave the sink out of reach is refused.
 """

@@ -1,4 +1,4 @@
-"""TacoMAS's knobs: one class for the fast loop, one for the slow loop, one for the run; the ablations are switches."""
+"""Config of TacoMAS: classes for the fast loop, the slow loop and the run; ablations are switches."""
 
 from pydantic import Field
 
@@ -6,11 +6,11 @@ from selfwire.core.values import FrozenModel
 
 
 class FastConfig(FrozenModel):
-    """Knobs of the capability loop F^C (Sec. 3.3).
+    """Config of the capability loop F^C (Sec. 3.3).
 
     Args:
         rate: eta, strength of the replicator. Paper: unstated. Ours: 0.5.
-        floor: share of the weight that is spread evenly, so that nobody falls silent. Paper: none. Ours: 0.1.
+        floor: share of the weight that is spread evenly, so that no agent falls silent. Paper: none. Ours: 0.1.
         kept: refinements that an agent keeps; the oldest go first. Paper: unstated. Ours: 3.
         judge_each: whether the meta-judge is asked once per agent instead of once for all. Ours: off, for the bill.
         inbox_length: most characters of the messages that an agent reads, shared by weight. Ours: 12000.
@@ -24,7 +24,7 @@ class FastConfig(FrozenModel):
 
 
 class SlowConfig(FrozenModel):
-    """Knobs of the topology loop F^T (Sec. 3.4, Eq. 4).
+    """Config of the topology loop F^T (Sec. 3.4, Eq. 4).
 
     Args:
         budgeted: off is "no edit budget": every edit is taken, up to `nodes`.
@@ -45,7 +45,7 @@ class SlowConfig(FrozenModel):
 
 
 class TacomasConfig(FrozenModel):
-    """Knobs of a run, and the ablations (Sec. 5.3).
+    """Config of a run, and the ablations (Sec. 5.3).
 
     Args:
         topology: off is "capability only": the slow loop never runs.
@@ -53,11 +53,11 @@ class TacomasConfig(FrozenModel):
         rounds: R, most rounds per question. Paper and ours: 10.
         interval: K, rounds between two slow updates; 1 is the ablation of one time scale. Paper and ours: 2.
         threshold: tau, the judge's score that ends a run once it is confirmed. Paper: per task. Ours: 0.8.
-        lessons: whether `evolve` keeps structural lessons in the workflow; the slow updates of later questions are
-            shown what it has kept, here or earlier. Beyond the paper. Ours: off.
-        temperature: of every call in [0, 2]. Paper: unstated. Ours: 1.0, so that a second judgement is one.
-        fast: knobs of the capability loop.
-        slow: knobs of the topology loop.
+        lessons: whether `evolve` keeps structural lessons in the workflow; slow updates see the kept lessons, these and
+            earlier ones. Beyond the paper. Ours: off.
+        temperature: of every call in [0, 2]. Paper: unstated. Ours: 1.0, so that a second judgement may differ.
+        fast: the capability loop.
+        slow: the topology loop.
     """
 
     topology: bool = True

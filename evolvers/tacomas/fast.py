@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import exp
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import get_error_cost
-from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Step, Trajectory
 from selfwire.core.usage import Usage, sum_usages
@@ -35,7 +33,7 @@ def update_weights(
 
     Args:
         weights: w by agent; they sum to 1.
-        contributions: c in [0, 1] by agent; who has none grows as the mean does (D6).
+        contributions: c in [0, 1] by agent; an agent without one grows as the mean does (D6).
         rate: eta.
         floor: share that is spread evenly (D2).
     """
@@ -57,7 +55,7 @@ def inherit_weights(weights: Mapping[str, float], agents: Iterable[str]) -> dict
 
     Args:
         weights: before, by agent.
-        agents: who lives now; at least one lived before.
+        agents: the living; at least one lived before.
     """
     living = list(agents)
     survivors = [weights[agent] for agent in living if agent in weights]
@@ -72,11 +70,11 @@ def to_note(refinement: Refinement, number: int) -> str:
 
     Args:
         refinement: the coach's.
-        number: of the round that it is about, from 0.
+        number: of the round, from 0.
     """
     parts = (("Fault", refinement.errors), ("Next", refinement.plan), (refinement.kind.capitalize(), refinement.update))
-    told = " ".join(f"{name}: {' '.join(text.split())}" for name, text in parts if text.strip())
-    return shorten(f"Round {number}. {told}", NOTE_LENGTH) if told else ""
+    note = " ".join(f"{name}: {' '.join(text.split())}" for name, text in parts if text.strip())
+    return shorten(f"Round {number}. {note}", NOTE_LENGTH) if note else ""
 
 
 def append_notes(
@@ -108,32 +106,30 @@ async def refine_agents(
         scores: contributions of this round.
         coach: asks the meta-model.
         number: of the round, from 0.
-        goal: what the next round is to achieve.
-        scope: place of the round.
+        goal: of the next round.
+        scope: coordinates of the round.
 
     Returns:
-        A note by agent, and what it cost; an agent of whom no valid diagnosis came back gets none.
+        Notes by agent, and their cost; an agent without a valid diagnosis gets no note.
     """
 
-    async def refined(score: Contribution) -> tuple[str, str, Usage]:
+    async def refine(score: Contribution) -> tuple[str, str, Usage]:
         steps = [step for step in done.steps if step.agent == score.agent]
-        try:
-            asked, usage = await coach.ask(
-                Refinement,
-                "refine",
-                scope=scope.at(node=f"refine-{score.agent}"),
-                task=done.question.input,
-                role=workflow.agents_by_id[score.agent].prompt,
-                work="\n".join(_experience(step) for step in steps),
-                contribution=f"{score.score:g}: {score.reason}",
-                goal=goal,
-            )
-        except ReplyError as error:
-            return score.agent, "", get_error_cost(error)
-        return score.agent, to_note(asked, number), usage
+        found, usage = await coach.ask_or(
+            None,
+            Refinement,
+            "refine",
+            scope=scope.at(node=f"refine-{score.agent}"),
+            task=done.question.input,
+            role=workflow.agents_by_id[score.agent].prompt,
+            work="\n".join(_experience(step) for step in steps),
+            contribution=f"{score.score:g}: {score.reason}",
+            goal=goal,
+        )
+        return score.agent, to_note(found, number) if found else "", usage
 
     acted = {step.agent for step in done.steps if step.error is None}
-    found = await gather_all(refined(score) for score in scores if score.agent in acted)
+    found = await gather_all(refine(score) for score in scores if score.agent in acted)
     return {agent: note for agent, note, _ in found if note}, sum_usages(usage for _, _, usage in found)
 
 

@@ -35,7 +35,7 @@ def make_initial_workflow(
 
     Args:
         prompts: with a text per role.
-        tools: what everybody but the reflector holds.
+        tools: held by all agents but the reflector.
         config: caps of the topology; a cap below 5 holds for newcomers only.
     """
     return Workflow(

@@ -1,14 +1,13 @@
-"""What a round was worth, without labels: the checklist's score, and each agent's contribution (Sec. 3.3, D.3).
+"""The worth of a round, without labels: the checklist's score and each agent's contribution (Sec. 3.3, D.3).
 
-Nobody here sees more than the question, the answer and what the team did.
+The judge sees the question, the answer and what the team did, and nothing else.
 """
 
 from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from selfwire.core.budget import add_cost_on_error, get_error_cost
-from selfwire.core.errors import ReplyError
+from selfwire.core.budget import add_cost_on_error
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.trajectory import Step, Trajectory
@@ -19,7 +18,7 @@ from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, Contributio
 from selfwire.evolvers.trace_text import format_step, format_trace, gather_all, shorten
 
 WEAK = 0.3
-"""The most that an agent without evidence can contribute: weak but partly relevant."""
+"""Highest score of an agent without evidence: weak but partly relevant."""
 
 CRITERION_LENGTH = 500
 REASON_LENGTH = 500
@@ -38,17 +37,17 @@ DEFAULT_CHECKLIST = (
     Item(criterion="The answer has the form that the task demands."),
     Item(criterion="The answer leaves the task open or contradicts itself.", operator="contradiction"),
 )
-"""What is checked where the meta-model drafts nothing valid."""
+"""Checked where the meta-model drafts nothing valid."""
 
 
 class Judgement(FrozenModel):
-    """What the judge says of a round's answer.
+    """The judge's verdict on a round's answer.
 
     Args:
         score: s_t in [0, 1], the lower one where there are two; None where no valid verdict came back.
         confirmed: whether two independent verdicts reached the threshold.
         failed: criteria of the items that did not pass in the first verdict.
-        usage: what judging cost.
+        usage: cost of judging.
     """
 
     score: float | None = Field(default=None, ge=0, le=1)
@@ -95,13 +94,12 @@ def list_failed_items(items: Sequence[Item], results: Sequence[bool]) -> tuple[s
 
 
 async def draft_checklist(question: Question, coach: PromptedModel, *, scope: Scope) -> tuple[tuple[Item, ...], Usage]:
-    """4 to 6 items out of the question alone; `DEFAULT_CHECKLIST` where no valid draft comes back."""
-    try:
-        asked, usage = await coach.ask(Checklist, "checklist", scope=scope.at(node="checklist"), task=question.input)
-    except ReplyError as error:
-        return DEFAULT_CHECKLIST, get_error_cost(error)
-    told = ((" ".join(one.criterion.split())[:CRITERION_LENGTH], one.operator) for one in asked.items)
-    items = tuple(Item(criterion=text, operator=operator) for text, operator in dict.fromkeys(told) if text)
+    """4 to 6 items from the question alone; `DEFAULT_CHECKLIST` where no valid draft comes back."""
+    place = scope.at(node="checklist")
+    draft, usage = await coach.ask_or(None, Checklist, "checklist", scope=place, task=question.input)
+    drafted = draft.items if draft else ()
+    cut = ((" ".join(one.criterion.split())[:CRITERION_LENGTH], one.operator) for one in drafted)
+    items = tuple(Item(criterion=text, operator=operator) for text, operator in dict.fromkeys(cut) if text)
     return items or DEFAULT_CHECKLIST, usage
 
 
@@ -115,7 +113,7 @@ async def judge(
         items: the checklist.
         coach: asks the judge.
         threshold: tau.
-        scope: place of the round.
+        scope: coordinates of the round.
     """
     results, usage = await _verdict(done, items, coach, scope.at(node="judge"))
     if results is None:
@@ -138,24 +136,22 @@ async def judge(
 async def _verdict(
     done: Trajectory, items: Sequence[Item], coach: PromptedModel, scope: Scope
 ) -> tuple[list[bool] | None, Usage]:
-    try:
-        verdict, usage = await coach.ask(
-            Verdict,
-            "judge",
-            scope=scope,
-            by="judge",
-            task=done.question.input,
-            answer=done.answer or "",
-            checklist="\n".join(f"{n}. ({item.operator}) {item.criterion}" for n, item in enumerate(items, 1)),
-            trace=format_trace(done),
-        )
-    except ReplyError as error:
-        return None, get_error_cost(error)
-    return verdict.results, usage
+    verdict, usage = await coach.ask_or(
+        None,
+        Verdict,
+        "judge",
+        scope=scope,
+        by="judge",
+        task=done.question.input,
+        answer=done.answer or "",
+        checklist="\n".join(f"{n}. ({item.operator}) {item.criterion}" for n, item in enumerate(items, 1)),
+        trace=format_trace(done),
+    )
+    return verdict.results if verdict else None, usage
 
 
 def has_evidence(steps: Sequence[Step]) -> bool:
-    """The precheck: some step of the agent says something, and none of its tool calls failed."""
+    """The precheck: some step of the agent has an output, and none of its tool calls failed."""
     return any(step.output.strip() and not any(use.error for use in step.tools) for step in steps)
 
 
@@ -171,19 +167,19 @@ async def assess_contributions(
 
     Args:
         done: the round.
-        agents: (id, role) of the team; those that were not reached are judged too.
+        agents: (id, role) of the team; agents that were not reached are judged too.
         coach: asks the judge.
         each: whether to ask once per agent, in parallel, instead of once for all.
-        scope: place of the round.
+        scope: coordinates of the round.
 
     Returns:
-        In the order of `agents`, without those that the meta-judge left out or gave no valid reply about.
+        In the order of `agents`; those without a valid score are left out.
     """
     steps = {agent: [step for step in done.steps if step.agent == agent] for agent, _ in agents}
     shown = {a: _shown(a, role, steps[a]) for a, role in agents if not any(step.error for step in steps[a])}
     groups = [{agent: text} for agent, text in shown.items()] if each else [shown]
-    asked = await gather_all(_scores(done, group, coach, scope) for group in groups if group)
-    given = {agent: one for scores, _ in asked for agent, one in scores.items()}
+    replies = await gather_all(_scores(done, group, coach, scope) for group in groups if group)
+    given = {agent: one for scores, _ in replies for agent, one in scores.items()}
     return tuple(
         Contribution(
             agent=agent,
@@ -193,31 +189,30 @@ async def assess_contributions(
         )
         for agent in shown
         if agent in given
-    ), sum_usages(usage for _, usage in asked)
+    ), sum_usages(usage for _, usage in replies)
 
 
 async def _scores(
     done: Trajectory, shown: Mapping[str, str], coach: PromptedModel, scope: Scope
 ) -> tuple[dict[str, AgentScore], Usage]:
-    """One ask about some agents, by id; the first score of an agent counts."""
+    """Scores of some agents by id, from one request; the first score of an agent counts."""
     place = f"contributions-{next(iter(shown))}" if len(shown) == 1 else "contributions"
-    try:
-        asked, usage = await coach.ask(
-            Contributions,
-            "contributions",
-            scope=scope.at(node=place),
-            by="judge",
-            task=done.question.input,
-            answer=done.answer or "(the team gave no answer)",
-            agents="\n\n".join(shown.values()),
-        )
-    except ReplyError as error:
-        return {}, get_error_cost(error)
-    return {one.agent.strip(): one for one in reversed(asked.scores) if one.agent.strip() in shown}, usage
+    reply, usage = await coach.ask_or(
+        None,
+        Contributions,
+        "contributions",
+        scope=scope.at(node=place),
+        by="judge",
+        task=done.question.input,
+        answer=done.answer or "(the team gave no answer)",
+        agents="\n\n".join(shown.values()),
+    )
+    scores = reply.scores if reply else ()
+    return {one.agent.strip(): one for one in reversed(scores) if one.agent.strip() in shown}, usage
 
 
 def mean_contribution(scores: Sequence[Contribution]) -> float | None:
-    """m_t, the team's mean contribution; None where nobody was scored."""
+    """m_t, the team's mean contribution; None where no agent was scored."""
     return sum(one.score for one in scores) / len(scores) if scores else None
 
 

@@ -1,8 +1,8 @@
 """Structural lessons across questions: beyond the paper, which names their absence as its limitation. Off by default.
 
-A lesson says what a kind of structural change did to the judge's score, as numbers and as names out of fixed
-sets: the initial roles, the tools and the operations. Everybody else is "a newcomer". No text of a question, an
-answer or a model is in it, so nothing of an instance can be.
+A lesson says how a kind of structural change moved the judge's score, in numbers and in names of fixed sets: the
+initial roles, the tools and the operations. Every other agent is "a newcomer". A lesson holds no text of a question,
+an answer or a model, so it cannot reveal an instance.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,11 +23,11 @@ SHOWN = 5
 
 
 class Lesson(FrozenModel):
-    """What one kind of change did.
+    """Effect of one kind of change.
 
     Args:
         change: the change, in words of this module.
-        times: how many slow updates made it.
+        times: number of slow updates that made it.
         gain: sum of the changes of s from the round before to the round after.
     """
 
@@ -42,30 +42,30 @@ class Lesson(FrozenModel):
 
 
 def get_lessons(workflow: Workflow) -> tuple[Lesson, ...]:
-    """What the workflow remembers."""
+    """Lessons in the workflow's memory."""
     return tuple(Lesson.model_validate(to_plain_json(one)) for one in workflow.memory.get(MEMORY, ()))
 
 
 def with_lessons(workflow: Workflow, trajectories: Iterable[Trajectory], *, tools: Sequence[str]) -> Workflow:
-    """The workflow with what some runs teach; a run with an error teaches nothing.
+    """The workflow with the lessons of some runs; a run with an error teaches nothing.
 
     Args:
-        workflow: what the runs started from.
+        workflow: that the runs started from.
         trajectories: results of `solve`, whose notes hold the rounds.
         tools: names of tools that lessons may mention.
     """
-    known = {one.change: one for one in get_lessons(workflow)}
+    lessons = {one.change: one for one in get_lessons(workflow)}
     for done in trajectories:
         if done.error is None and "rounds" in done.notes:
             for change, gain in derive_lessons(
                 [Round.model_validate(to_plain_json(r)) for r in done.notes["rounds"]], tools
             ):
-                old = known.get(change)
+                old = lessons.get(change)
                 times, whole = (old.times, old.gain) if old else (0, 0.0)
-                known[change] = Lesson(change=change, times=times + 1, gain=round(whole + gain, 6))
-    if not known:
+                lessons[change] = Lesson(change=change, times=times + 1, gain=round(whole + gain, 6))
+    if not lessons:
         return workflow
-    kept = sorted(known.values(), key=lambda one: (-one.times, -one.gain, one.change))[:MOST]
+    kept = sorted(lessons.values(), key=lambda one: (-one.times, -one.gain, one.change))[:MOST]
     return workflow.with_memory(**{MEMORY: [one.model_dump(mode="json") for one in kept]})
 
 

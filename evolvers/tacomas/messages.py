@@ -1,4 +1,4 @@
-"""What the replicator's weights act on: the order of an agent's messages, and how much of each it reads (D1)."""
+"""Effect of the replicator's weights: the order of an agent's messages, and how much of each it reads (D1)."""
 
 from collections.abc import Mapping, Sequence
 from math import floor
@@ -11,8 +11,8 @@ def order_messages(inbox: Sequence[Message], weights: Mapping[str, float]) -> tu
     """The messages by their senders' weights, the heaviest first; equal weights keep their order.
 
     Args:
-        inbox: what an agent receives.
-        weights: by node; a sender that is gone weighs 0.
+        inbox: of an agent.
+        weights: by node; a sender that is not in the team any more weighs 0.
     """
     return tuple(sorted(inbox, key=lambda message: -weights.get(message.source, 0.0)))
 

@@ -1,4 +1,4 @@
-"""The meta-model's slow update: what it is shown, and what becomes of its reply (App. D.1)."""
+"""The meta-model's slow update: its prompt and the use of its reply (App. D.1)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -38,12 +38,12 @@ async def propose_slow_update(
         workflow: the team.
         rounds: all so far, at least one.
         coach: asks the meta-model.
-        question: what is asked.
-        trace: what the team did in the last round.
-        lessons: what structural changes did to earlier questions.
-        tools: what newborns may hold.
-        config: knobs.
-        scope: place of the round.
+        question: of the run.
+        trace: the team's steps in the last round.
+        lessons: effects of structural changes on earlier questions.
+        tools: that newborns may hold.
+        config: of the method.
+        scope: coordinates of the round.
     """
     try:
         update, usage = await coach.ask(
@@ -97,7 +97,7 @@ def render_graph(workflow: Workflow) -> str:
 
 
 def render_agents(workflow: Workflow, rounds: Sequence[Round], config: TacomasConfig) -> str:
-    """A block per agent: what it is for, its contributions and weight, what the meta-judge said last."""
+    """A block per agent: role, tools, weight, contributions, the meta-judge's last remark, prompt."""
     history = [{one.agent: one.score for one in done.contributions} for done in rounds]
     marked = find_death_candidates(history, interval=config.interval, below=config.slow.death_below)
     blocks = []

@@ -1,4 +1,4 @@
-"""What is kept of every round, which round is the best, and the figures of a run (Alg. 1, App. C.3-C.7)."""
+"""Records of rounds, the best round, and the figures of a run (Alg. 1, App. C.3-C.7)."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -26,7 +26,7 @@ class Round(FrozenModel):
 
     Args:
         number: t, from 0.
-        goal: what the round was to achieve.
+        goal: of the round.
         answer: the sink's; None if the round ended without one.
         error: why there is no answer.
         silent: agents whose model failed, with the reason; the team went on without them.
@@ -35,18 +35,18 @@ class Round(FrozenModel):
         failed: checklist criteria that did not pass.
         contributions: c_v per agent.
         weights: w_v per agent after the replicator's update of this round.
-        mean: m_t; None where nobody was scored.
+        mean: m_t; None where no agent was scored.
         nodes, edges: size of the topology that ran.
         topology: the one that ran.
         slow: whether a slow update followed.
         applied: its rewirings.
-        refused: what it proposed and was not done, with reasons.
-        births, deaths: agents that came and went.
+        refused: its proposals that were not made, with reasons.
+        births, deaths: agents.
         lost: messages on their way to agents that died, as `source->target`.
-        control: what the meta-model said of time.
+        control: the meta-model's word on whether to go on.
         rationale: its reason.
         fault: why the run ended with this round: how the judge or the meta-model failed; None if neither did.
-        usage: what the round cost: team, judging, coaching, slow update.
+        usage: cost of the round: team, judging, coaching, slow update.
     """
 
     number: int = Field(ge=0)
@@ -76,23 +76,23 @@ class Round(FrozenModel):
 
 
 class Figures(FrozenModel):
-    """What a run came to.
+    """Figures of a run.
 
     Args:
-        rounds: how many there were.
+        rounds: their number.
         best: number of the round whose answer was given; None if none has one.
         stop: why the run ended.
-        means: m_t per round; None where nobody was scored.
+        means: m_t per round; None where no agent was scored.
         mean_change: mean of m_{t+1} - m_t over consecutive rounds with both; None if there are none.
         standard_error: of that mean; None with fewer than two changes.
-        slow_updates: how many slow updates were made.
+        slow_updates: their number.
         nodes, edges: size of the topology per round.
         topology: the one that ran last.
         first_score, best_score: the judge's.
         judged: the judge's word on the answer that was given: whether it is confirmed as good; None if it was not
             scored.
         calls: model calls of the question.
-        oracle: whether labels were used; never, as none are within reach.
+        oracle: whether labels were used; never.
     """
 
     rounds: int
@@ -208,7 +208,7 @@ def compute_figures(rounds: Sequence[Round], *, stop: StopReason, calls: int) ->
 
 
 def count_agreement(trajectories: Iterable[Trajectory]) -> dict[str, int]:
-    """How often the judge's word on the answer given was the environment's, where both have spoken.
+    """How often judge and environment agreed on an answer, where both graded it.
 
     Args:
         trajectories: graded results of `solve`.
@@ -217,7 +217,7 @@ def count_agreement(trajectories: Iterable[Trajectory]) -> dict[str, int]:
         `judged` cases, `agreed` ones, and the two ways to be wrong: `passed_wrong` and `failed_right`.
     """
     graded = [(done.notes.get("figures", {}), done.feedback) for done in trajectories if done.feedback]
-    words = [(told.get("judged"), feedback.solved) for told, feedback in graded]
+    words = [(figures.get("judged"), feedback.solved) for figures, feedback in graded]
     known = [(judged, solved) for judged, solved in words if judged is not None]
     return {
         "judged": len(known),

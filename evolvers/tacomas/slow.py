@@ -1,7 +1,7 @@
 """The topology loop F^T: births, deaths and edge edits within budgets, every K rounds (Sec. 3.4, Eq. 4).
 
-What the meta-model proposes is untrusted: every change is a rewiring that is applied where it is legal, and
-recorded with the reason where it is not.
+The meta-model's proposals are untrusted: a change is applied where it is legal, and refused with a reason where it is
+not.
 """
 
 from collections.abc import Sequence
@@ -48,17 +48,17 @@ class Refusal(FrozenModel):
 
 
 class Delta(FrozenModel):
-    """What a slow update came to.
+    """Result of a slow update.
 
     Args:
         workflow: after it; its lineage starts at the one before.
         applied: rewirings in order of application.
-        refused: what was proposed and not made, in order.
-        births, deaths: agents that came and went.
+        refused: proposals that were not made, in order.
+        births, deaths: agents.
         edges: explicit edge edits that were made, those that join a newborn to the team included.
         control: whether to go on as usual, to update again after the next round, or to stop.
         rationale: the meta-model's, shortened.
-        usage: what the update cost.
+        usage: cost of the update.
     """
 
     workflow: Workflow
@@ -81,13 +81,13 @@ def enforce_budgets(
     tools: Sequence[Id] = (),
     feedback: bool = True,
 ) -> Delta:
-    """Eq. 4: T + dT with |dV| <= B_V and |dE| <= B_E; what exceeds a budget is dropped in order and recorded.
+    """Eq. 4: T + dT with |dV| <= B_V and |dE| <= B_E; changes beyond a budget are dropped in order and recorded.
 
     Births and deaths come first, then edge edits, then feedback.
 
     Args:
         workflow: the team before.
-        update: whatever the meta-model proposed.
+        update: the meta-model's proposal.
         config: budgets and caps.
         prompts: with the text `newborn`.
         tools: names of the tools that newborns may hold.
@@ -107,7 +107,7 @@ def enforce_budgets(
 
 
 def name_nodes(workflow: Workflow) -> dict[Id, str]:
-    """Node id to the name that the meta-model knows it by: its agent's, where the agent has no other node."""
+    """Node id to its name for the meta-model: its agent's, where the agent has no other node."""
     agents = list(workflow.topology.agents.values())
     return {n.id: n.agent if agents.count(n.agent) == 1 else n.id for n in workflow.topology.nodes}
 
@@ -124,7 +124,7 @@ class _Draft:
     applied: list[Rewiring] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     called: dict[str, Id] = field(default_factory=dict)
-    """Newborns by the role that they were announced with."""
+    """Newborns by their role."""
     edges: int = 0
 
     def __post_init__(self) -> None:
@@ -217,7 +217,7 @@ class _Draft:
                 self.edges += self.attempt(RemoveEdge(source, target), operation="EDGE_REMOVE")
 
     def join_newborns(self) -> None:
-        """Give newborns that nobody wired a way in and a way out, out of what the edge budget has left (D7)."""
+        """Connect newborns without edges to entry and sink, within the rest of the edge budget (D7)."""
         for node in [n for n in self.workflow.topology.agents if n not in self.before.topology.agents]:
             topology = self.workflow.topology
             missing = [
@@ -235,8 +235,8 @@ class _Draft:
             agent = topology.agents[node]
             self.attempt(RemoveNode(node), RemoveAgent(agent), operation="UNDO_BIRTH")
 
-    def feedback(self, told: Sequence[AgentFeedback]) -> None:
-        for one in told:
+    def feedback(self, given: Sequence[AgentFeedback]) -> None:
+        for one in given:
             agent = self.agent_called(one.agent)
             if agent is None:
                 self.refuse(f"feedback for {one.agent}", "there is no such agent")

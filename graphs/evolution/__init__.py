@@ -1,5 +1,5 @@
-"""The outer evolution: begin -> rollout -> evolve -> gate -> save, over and over, then one look at the test split.
+"""The outer evolution: begin -> rollout -> evolve -> gate -> save per iteration, then one look at the test split.
 
-A thin LangGraph around a `Method`: one superstep per phase, references and plain numbers in its state,
-every call in the journal, a version in the library after every iteration. It knows no method's name.
+A thin LangGraph around a `Method`: one superstep per phase, references and plain numbers in its state, every call in
+the journal, a version in the library after every iteration.
 """

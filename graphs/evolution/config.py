@@ -1,4 +1,4 @@
-"""What one evolution is to do, and the live parts that do it."""
+"""Config and live objects of an evolution."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,7 +17,7 @@ from selfwire.runtime.workflow_library import WorkflowLibrary
 
 
 class EvolutionConfig(FrozenModel):
-    """How an evolution runs.
+    """Config of an evolution.
 
     Args:
         name: name under which the workflow is saved.
@@ -26,10 +26,10 @@ class EvolutionConfig(FrozenModel):
         gate: paired lets a held-out comparison decide; off accepts every candidate, as the papers do.
         gate_tasks: fresh gate tasks per comparison.
         margin: least paired mean difference of a candidate that is accepted.
-        patience: how often in a row a candidate of equal score and more calls is accepted.
+        patience: most candidates in a row that are accepted with an equal score and more calls.
         concurrency: teams that run at the same time.
         seed: seed of everything drawn.
-        calls_per_task: model calls that are set aside for a task before its phase, under a budget of calls.
+        calls_per_task: model calls that are reserved for a task before it starts, under a budget of calls.
         keep_errors_below: share of a phase's tasks that may end as infrastructure errors; above it the
             evolution stops, resumable, instead of learning from the rest.
     """
@@ -49,7 +49,7 @@ class EvolutionConfig(FrozenModel):
 
 @dataclass(frozen=True)
 class EvolutionContext:
-    """The live objects of one evolution."""
+    """Live objects of one evolution."""
 
     run: str
     config: EvolutionConfig
@@ -63,7 +63,7 @@ class EvolutionContext:
 
     @property
     def ground(self) -> RolloutContext:
-        """Where this evolution's teams are run and graded."""
+        """Context of this evolution's rollouts."""
         return RolloutContext(
             environment=self.environment,
             journal=self.journal,

@@ -1,4 +1,4 @@
-"""The state machine of the outer evolution, and how it is run and resumed."""
+"""The graph of the outer evolution; runs and resumes it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
@@ -11,11 +11,11 @@ from selfwire.graphs.evolution.config import EvolutionContext
 from selfwire.graphs.evolution.nodes import EvolutionNodes, EvolutionState
 
 Event = dict[str, Any]
-"""Progress: phase, iteration, spend, and where they are known done, total, score, accepted, why."""
+"""Progress: phase, iteration and spend; done, total, score, accepted and why where they are known."""
 
 
 def build(parts: EvolutionContext) -> StateGraph[EvolutionState]:
-    """The outer evolution over its live parts, ready to compile with a checkpointer."""
+    """The graph of an evolution, ready to compile with a checkpointer."""
     phases = EvolutionNodes(parts)
 
     def more(state: EvolutionState) -> Literal["rollout", "test", "__end__"]:
@@ -43,10 +43,9 @@ def build(parts: EvolutionContext) -> StateGraph[EvolutionState]:
 async def run_evolution(
     parts: EvolutionContext, saver: BaseCheckpointSaver[Any], on_event: Callable[[Event], None] = lambda event: None
 ) -> EvolutionState:
-    """Start the evolution of `parts`, or go on where its last finished superstep left it.
+    """Start an evolution, or resume it after its last finished superstep.
 
-    Of a finished one, test tasks that ended as errors are tried again, and nothing else: what was learned or decided
-    without a task stays.
+    Of a finished one only test tasks that ended as errors are run again; nothing is learned or decided anew.
 
     Raises:
         BudgetError, OutageError, ModelError: the run stopped early and can be resumed by calling this again.
@@ -69,6 +68,6 @@ async def run_evolution(
 
 
 def count_failed_tests(state: Mapping[str, Any]) -> int:
-    """How many test tasks of a finished evolution ended as errors, before or after it."""
+    """Number of test tasks of a finished evolution that ended as errors, with the seed or the evolved workflow."""
     sides = [side["scores"] for side in (state.get("test") or {}).values()]
     return sum(any(score is None for score in scores) for scores in zip(*sides, strict=True))

@@ -19,7 +19,7 @@ from selfwire.graphs.evolution.config import EvolutionContext
 from selfwire.graphs.rollouts import RolloutFn, collect_rollouts, compute_spent, grade_trajectory, to_rollout_fn
 
 ELAPSED = "elapsed"
-"""Name of the journal's note that says how many seconds of wall time the run has had."""
+"""Name of the journal's note with the run's seconds of wall time."""
 
 
 class EvolutionState(TypedDict, total=False):
@@ -31,7 +31,7 @@ class EvolutionState(TypedDict, total=False):
         trajectories: bodies of this iteration's train trajectories, by hash.
         evolved: applied and refused rewirings and notes of this iteration, by hash.
         verdict: the gate's decision.
-        equals: how often in a row a candidate of equal score and more calls was accepted.
+        equals: candidates in a row that were accepted with an equal score and more calls.
         train: mean train score of this iteration, None if every task ended as an error.
         test: the final report.
     """
@@ -49,7 +49,7 @@ class EvolutionState(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class EvolutionNodes:
-    """The nodes of the graph, over the live parts."""
+    """Nodes of the graph."""
 
     parts: EvolutionContext
 
@@ -63,7 +63,7 @@ class EvolutionNodes:
         """Run the incumbent on the next train batch."""
         workflow = await self._workflow(state["incumbent"])
         tasks = self.train_batch(state["iteration"])
-        found = await self._run(workflow, tasks, self._scope("rollout", state["iteration"]), self._explored)
+        found = await self._run(workflow, tasks, self._scope("rollout", state["iteration"]), self._explore)
         kept = await self.parts.journal.get_note(get_trajectories_note(state["iteration"], "rollout"))
         return {"trajectories": [kept[get_sample_name(t)] for t in found], "train": compute_mean_score(found)}
 
@@ -72,7 +72,7 @@ class EvolutionNodes:
         workflow = await self._workflow(state["incumbent"])
         bodies = [await self.parts.journal.get_body(found) for found in state["trajectories"]]
         trajectories = [Trajectory.model_validate(body) for body in bodies]
-        self._tell("evolve", state["iteration"])
+        self._report("evolve", state["iteration"])
         scope = self._scope("evolve", state["iteration"])
         tasks = {task.id: task for task in self.train_batch(state["iteration"])}
 
@@ -93,14 +93,14 @@ class EvolutionNodes:
         elif self.parts.config.gate == "off":
             verdict = _accept_without_gate("the gate is off", state["equals"])
         else:
-            return await self._compared(incumbent, candidate, state)
-        return await self._ruled(verdict, candidate)
+            return await self._compare(incumbent, candidate, state)
+        return await self._conclude(verdict, candidate)
 
     async def save(self, state: EvolutionState) -> EvolutionState:
-        """Save what the iteration left as a version, with what was tried and why."""
+        """Save the incumbent as a version, with the iteration's verdict and rewirings."""
         workflow = await self._workflow(state["incumbent"])
         evolved = await self.parts.journal.get_body(state["evolved"])
-        # what is saved is what was kept, so the head always moves; `gate` says what became of the candidate
+        # the incumbent is saved even where the candidate was rejected, so the head always moves; see `gate`
         facts = {
             "gate": state["verdict"],
             "why": state["verdict"]["why"],
@@ -109,14 +109,14 @@ class EvolutionNodes:
             **{name: evolved[name] for name in ("applied", "refused", "notes")},
         }
         await self._save(workflow, step=state["iteration"] + 1, facts=facts)
-        told = {name: state["verdict"][name] for name in ("accepted", "why")}
-        self._tell("save", state["iteration"], score=state["train"], **told)
+        verdict = {name: state["verdict"][name] for name in ("accepted", "why")}
+        self._report("save", state["iteration"], score=state["train"], **verdict)
         return {"iteration": state["iteration"] + 1}
 
     async def test(self, state: EvolutionState) -> EvolutionState:
-        """Open the test split, once: the seed workflow and what became of it, on the same tasks.
+        """Open the test split, once: the seed workflow and the evolved one, on the same tasks.
 
-        Tasks that have been graded stay as they are, so that a run which is taken up again asks only the others.
+        Graded tasks are kept, so a resumed run asks only the others.
         """
         report: dict[str, Any] = {}
         for label, workflow in (
@@ -124,7 +124,7 @@ class EvolutionNodes:
             ("after", await self._workflow(state["incumbent"])),
         ):
             scope = self._scope("test", 0, of=label)
-            found = await self._run(workflow, self.parts.splits.test, scope, had=await self._graded(scope))
+            found = await self._run(workflow, self.parts.splits.test, scope, had=await self._load_graded(scope))
             report[label] = {
                 "workflow": workflow.fingerprint,
                 "scores": [t.feedback.score if t.feedback else None for t in found],
@@ -134,20 +134,20 @@ class EvolutionNodes:
 
     def train_batch(self, iteration: int) -> tuple[Task, ...]:
         """The batch of an iteration: the train split in seeded order, reshuffled at every pass."""
-        return _drawn(self.parts.splits.train, self.parts.config.batch, iteration, self._scope("draw train", 0))
+        return _draw_batch(self.parts.splits.train, self.parts.config.batch, iteration, self._scope("draw train", 0))
 
     def gate_batch(self, iteration: int) -> tuple[Task, ...]:
         """The gate tasks of an iteration: fresh ones until the split is used up, then a new shuffle."""
-        return _drawn(self.parts.splits.gate, self.parts.config.gate_tasks, iteration, self._scope("draw gate", 0))
+        return _draw_batch(self.parts.splits.gate, self.parts.config.gate_tasks, iteration, self._scope("draw gate", 0))
 
-    async def _compared(self, incumbent: Workflow, candidate: Workflow, state: EvolutionState) -> EvolutionState:
+    async def _compare(self, incumbent: Workflow, candidate: Workflow, state: EvolutionState) -> EvolutionState:
         tasks = self.gate_batch(state["iteration"])
         before = await self._run(incumbent, tasks, self._scope("gate", state["iteration"], of="incumbent"))
         after = await self._run(candidate, tasks, self._scope("gate", state["iteration"], of="candidate"))
         verdict = self._decide(before, after, state["equals"])
         candidate = await self.parts.method.learn_held_out(candidate, after)
         if verdict.accepted:
-            return await self._ruled(verdict, candidate)
+            return await self._conclude(verdict, candidate)
         kept = self.parts.method.carry_over_memory(incumbent, candidate)
         removal = self.parts.method.propose_pruning(kept) if verdict.try_pruning else None
         if removal is not None:
@@ -156,20 +156,20 @@ class EvolutionNodes:
             pruned = self._decide(before, after, state["equals"])
             if pruned.accepted:
                 smaller = self.parts.method.carry_over_memory(smaller, kept).with_lineage(incumbent, [removal])
-                return await self._ruled(pruned.replace(why=f"{pruned.why}; {removal.why}"), smaller, removal)
-        return await self._ruled(verdict, kept if kept == incumbent else kept.with_lineage(incumbent, []))
+                return await self._conclude(pruned.replace(why=f"{pruned.why}; {removal.why}"), smaller, removal)
+        return await self._conclude(verdict, kept if kept == incumbent else kept.with_lineage(incumbent, []))
 
-    async def _ruled(self, verdict: GateDecision, kept: Workflow, removal: Rewiring | None = None) -> EvolutionState:
-        """What the iteration leaves; a removal in the candidate's place is what it has applied."""
-        ruled: EvolutionState = {
+    async def _conclude(self, verdict: GateDecision, kept: Workflow, removal: Rewiring | None = None) -> EvolutionState:
+        """The update of an iteration; a removal that replaced the candidate counts as its rewiring."""
+        update: EvolutionState = {
             "incumbent": await self._put(kept),
             "verdict": verdict.model_dump(mode="json"),
             "equals": verdict.patience_used,
         }
         if removal is not None:
             applied = {"applied": [removal.model_dump(mode="json")], "refused": [], "notes": {}}
-            ruled["evolved"] = await self.parts.journal.put_body(applied)
-        return ruled
+            update["evolved"] = await self.parts.journal.put_body(applied)
+        return update
 
     def _decide(self, before: Sequence[Trajectory], after: Sequence[Trajectory], equals: int) -> GateDecision:
         config = self.parts.config
@@ -184,11 +184,11 @@ class EvolutionNodes:
         )
 
     def _scope(self, phase: str, iteration: int, of: str = "") -> Scope:
-        # `of` names the side of a comparison in the journal only: both sides share their random draws
+        # `of` is the side of a comparison, in the journal only: both sides share their random draws
         run = f"{self.parts.run}/{of}" if of else self.parts.run
         return Scope(run=run, seed=self.parts.config.seed, iteration=iteration, phase=phase)
 
-    async def _explored(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+    async def _explore(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
         return await self.parts.method.explore(workflow, question, scope=scope)
 
     async def _run(
@@ -199,17 +199,17 @@ class EvolutionNodes:
         play: RolloutFn | None = None,
         had: Mapping[str, Trajectory] = FrozenMap(),
     ) -> list[Trajectory]:
-        """Trajectories in the order of the tasks; those that there are already, by task, are taken as they are."""
+        """Trajectories in the order of the tasks; finished ones, by task, are not run again."""
         done, ground = list(had.values()), self.parts.ground
 
         def progress(trajectory: Trajectory) -> None:
             done.append(trajectory)
             asked = len({one.question.id for one in done})
-            self._tell(scope.phase, scope.iteration, done=asked, total=len(tasks), score=compute_mean_score(done))
+            self._report(scope.phase, scope.iteration, done=asked, total=len(tasks), score=compute_mean_score(done))
 
         play = play or to_rollout_fn(self.parts.method)
         if had:
-            ground = replace(ground, keep_errors_below=1.0)  # a few are left, and the whole was found sound before
+            ground = replace(ground, keep_errors_below=1.0)  # a few are left, and the whole passed before
         left = [task for task in tasks if task.id not in had]
         new = await collect_rollouts(ground, play, workflow, left, scope, progress)
         at = {task.id: place for place, task in enumerate(tasks)}
@@ -217,21 +217,21 @@ class EvolutionNodes:
         await self._keep(found, scope)
         return found
 
-    async def _graded(self, scope: Scope) -> dict[str, Trajectory]:
-        """What a phase has graded before, by task."""
+    async def _load_graded(self, scope: Scope) -> dict[str, Trajectory]:
+        """Trajectories that a phase has graded before, by task."""
         side = scope.run.partition("/")[2]
         bodies = await self.parts.journal.get_note(get_trajectories_note(scope.iteration, scope.phase, side)) or {}
-        known = [Trajectory.model_validate(await self.parts.journal.get_body(body)) for body in bodies.values()]
-        return {one.question.id: one for one in known if one.feedback is not None}
+        found = [Trajectory.model_validate(await self.parts.journal.get_body(body)) for body in bodies.values()]
+        return {one.question.id: one for one in found if one.feedback is not None}
 
     async def _keep(self, found: Sequence[Trajectory], scope: Scope) -> None:
-        """Put the trajectories into the journal, and note where they are found by phase and task."""
+        """Put the trajectories into the journal, with a note of their hashes by task."""
         bodies = {get_sample_name(t): await self.parts.journal.put_body(t.model_dump(mode="json")) for t in found}
         side = scope.run.partition("/")[2]
         await self.parts.journal.put_note(get_trajectories_note(scope.iteration, scope.phase, side), bodies)
         await self.parts.journal.put_note(ELAPSED, self.parts.ledger.spent.seconds)  # for a budget after a kill
 
-    def _tell(self, phase: str, iteration: int, **event: Any) -> None:
+    def _report(self, phase: str, iteration: int, **event: Any) -> None:
         spend = self.parts.ledger.spent.model_dump(mode="json")
         get_stream_writer()({"phase": phase, "iteration": iteration, "spend": spend, **event})
 
@@ -269,22 +269,22 @@ def compute_mean_score(trajectories: Sequence[Trajectory]) -> float | None:
     return float(np.mean(scores)) if scores else None
 
 
-def _drawn(tasks: Sequence[Task], size: int, iteration: int, scope: Scope) -> tuple[Task, ...]:
+def _draw_batch(tasks: Sequence[Task], size: int, iteration: int, scope: Scope) -> tuple[Task, ...]:
     if not tasks:
         return ()
-    dealt = _iterate_shuffled(len(tasks), scope)
+    indices = _iterate_shuffled(len(tasks), scope)
     waiting: list[int] = []
     for _ in range(iteration + 1):
         batch, twice = list[int](), list[int]()
         while len(batch) < min(size, len(tasks)):
-            index = waiting.pop(0) if waiting else next(dealt)
+            index = waiting.pop(0) if waiting else next(indices)
             (twice if index in batch else batch).append(index)
-        waiting = [*twice, *waiting]  # what came twice opens the next batch
+        waiting = [*twice, *waiting]  # duplicates open the next batch
     return tuple(tasks[index] for index in batch)
 
 
 def _iterate_shuffled(size: int, scope: Scope) -> Iterator[int]:
-    """Indices without end: one shuffle of all after the other."""
+    """Endless indices: one shuffle of all after the other."""
     for epoch in count():
         yield from (int(index) for index in scope.at(iteration=epoch).random("order").permutation(size))
 

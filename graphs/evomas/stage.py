@@ -22,7 +22,6 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.pool import EARLY_EXIT
 from selfwire.evolvers.evomas.state import TaskState, format_state
 from selfwire.graphs.agent_node import TeamContext
-from selfwire.graphs.routers import route_to_all
 from selfwire.graphs.team import run_team
 
 STATE, OUTCOME = "task_state", "outcome"
@@ -106,14 +105,8 @@ class StageRun:
 
     async def play(self, layers: Sequence[Sequence[str]]) -> Trajectory:
         """Run the layers as a team; the trajectory's answer is the stage's outcome, its steps are the agents'."""
-        run = TeamContext(
-            question=self._asked(),
-            scope=self.scope,
-            agents={agent.id: agent for agent in (*self.workflow.agents, *ENDS)},
-            act=self._act,
-            router=route_to_all,
-            workflow=self.workflow.fingerprint,
-        )
+        agents = {agent.id: agent for agent in (*self.workflow.agents, *ENDS)}
+        run = TeamContext.of(self.workflow, self._asked(), self.scope, self._act, agents=agents)
         done = await run_team(make_layered_topology(layers), run)
         return done.replace(steps=tuple(step for step in done.steps if step.agent not in (STATE, OUTCOME)))
 

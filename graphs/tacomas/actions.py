@@ -16,7 +16,6 @@ from selfwire.evolvers.tacomas.initial_team import METHOD
 from selfwire.evolvers.tacomas.messages import weigh_messages
 from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.prompts import load_prompts
-from selfwire.graphs.routers import route_to_all
 from selfwire.graphs.team import run_team
 from selfwire.nodes.agent import make_agent_runner
 
@@ -60,14 +59,8 @@ class TacomasActions:
             carried: messages of earlier rounds.
             scope: coordinates of the round; `visit` is its number.
         """
-        run = TeamContext(
-            question=question,
-            scope=scope,
-            agents={agent.id: with_refinements(agent, notes.get(agent.id, ())) for agent in workflow.agents},
-            act=self._make_weighing_runner(workflow, weights),
-            router=route_to_all,
-            workflow=workflow.fingerprint,
-        )
+        agents = {agent.id: with_refinements(agent, notes.get(agent.id, ())) for agent in workflow.agents}
+        run = TeamContext.of(workflow, question, scope, self._make_weighing_runner(workflow, weights), agents=agents)
         return await run_team(workflow.topology, run, carried=carried)
 
     def list_offered_tools(self, workflow: Workflow) -> dict[str, Tool]:

@@ -1,7 +1,5 @@
 """Processes that answer one question through a compatible server and its checkpoints, and are killed on the way."""
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +7,7 @@ from typing import Any, NamedTuple
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.sync import run_sync
+from tests.forks import Process, start_module
 from tests.kills import ended
 from tests.wire.server import Fault, WireServer, hanging, served
 
@@ -73,9 +72,8 @@ def killed(module: str, beginning: str, turn: int, folder: Path) -> Killed:
         folder: for checkpoints.
     """
 
-    def started(server: WireServer, name: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", module, server.url, str(folder / name)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def started(server: WireServer, name: str, *, fresh: bool = False) -> Process:
+        return start_module(module, server.url, folder / name, fresh=fresh)
 
     with WireServer(served(make_chat_model("offline"))) as server:
         whole, _ = ended(started(server, "whole.sqlite"))
@@ -88,5 +86,5 @@ def killed(module: str, beginning: str, turn: int, folder: Path) -> Killed:
             time.sleep(0.01)
         process.kill()
         process.communicate()
-        resumed, _ = ended(started(server, "killed.sqlite"))
+        resumed, _ = ended(started(server, "killed.sqlite", fresh=True))
         return Killed(whole, resumed, requests, len(server.asked) - requests)

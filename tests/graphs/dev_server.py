@@ -19,16 +19,17 @@ PATIENCE = 120.0
 
 
 @contextmanager
-def dev_server(folder: Path, home: Path, **settings: str) -> Iterator[str]:
-    """Serve the repository's langgraph.json from another folder; gives the address.
+def dev_server(folder: Path, home: Path, served: Path = ROOT / "langgraph.json", **settings: str) -> Iterator[str]:
+    """Serve a langgraph.json from another folder; gives the address.
 
     Args:
         folder: where the server runs and leaves its files.
         home: SELFWIRE_HOME.
+        served: the langgraph.json, by default the repository's.
         settings: further environment variables.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "langgraph.json").write_text((ROOT / "langgraph.json").read_text())
+    (folder / "langgraph.json").write_text(served.read_text())
     log = folder / "server.log"
     port = _free_port()
     address = f"http://127.0.0.1:{port}"

@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import ormsgpack
 import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from selfwire.core.errors import JournalError
 from selfwire.graphs import hiva
-from selfwire.graphs.checkpoints import postgres_saver, sqlite_saver
+from selfwire.graphs.checkpoints import StrictSerializer, postgres_saver, sqlite_saver
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
@@ -43,3 +46,31 @@ async def test_deleting_a_thread_leaves_nothing_of_it(saver: BaseCheckpointSaver
     assert [found async for found in saver.alist(None)]
     await saver.adelete_thread("t")
     assert not [found async for found in saver.alist(None)]
+
+
+@pytest.mark.parametrize(("code", "as_keywords"), [(0, False), (2, True), (4, True), (5, True)])
+def test_a_foreign_type_in_a_checkpoint_is_an_error_and_runs_nothing(
+    code: int, as_keywords: bool, tmp_path: Path
+) -> None:
+    mark = tmp_path / "ran"
+    argument = {"path": str(mark)} if as_keywords else str(mark)
+    planted = ormsgpack.packb(ormsgpack.Ext(code, ormsgpack.packb(("os", "mkdir", argument))))
+    thread: RunnableConfig = {"configurable": {"thread_id": "t"}}
+    saver = sqlite_saver(tmp_path / "checkpoints.sqlite")
+    graph = hiva.build().compile(checkpointer=saver)
+    graph.invoke({"question": "Who wrote Ulysses?"}, thread)
+    with saver.lock:
+        saver.conn.execute("UPDATE checkpoints SET type = 'msgpack', checkpoint = ?", (planted,))
+        saver.conn.commit()
+    with pytest.raises(JournalError, match=r"holds os\.mkdir, which no graph of selfwire stores"):
+        graph.invoke(None, thread)
+    saver.close()
+    assert not mark.exists()
+    JsonPlusSerializer(allowed_msgpack_modules=True).loads_typed(("msgpack", planted))
+    assert mark.is_dir()  # what LangGraph's own would have done
+
+
+def test_a_checkpoint_that_is_no_msgpack_is_an_error_in_words() -> None:
+    for data in (("msgpack", b"\xc1"), ("pickle", b""), ("json", b"{"), ("msgpack", b"")):
+        with pytest.raises(JournalError, match="cannot be read"):
+            StrictSerializer().loads_typed(data)

@@ -3,8 +3,6 @@
 import asyncio
 import json
 import sqlite3
-import subprocess
-import sys
 import time
 from collections import Counter
 from contextlib import closing
@@ -21,6 +19,7 @@ from selfwire.evolvers.dytopo.initial_team import make_team
 from selfwire.graphs import dytopo
 from selfwire.graphs.dytopo import Report
 from selfwire.runtime.models import make_chat_model
+from tests.forks import Process, start_module
 from tests.graphs.rounds import MATH, SpokenChat, said_by
 from tests.wire.server import Body, Fault, WireServer
 
@@ -79,9 +78,8 @@ def test_a_worker_that_keeps_failing_is_left_out_and_named(wire_server: WireServ
     assert "injected fault" in report.rounds[0].failed["ProblemParser"]
 
 
-def run(path: Path, server: WireServer) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "tests.graphs.killed_rounds", str(path), server.url]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def run(path: Path, server: WireServer, *, fresh: bool = False) -> Process:
+    return start_module("tests.graphs.killed_rounds", path, server.url, fresh=fresh)
 
 
 def kept(path: Path) -> int:
@@ -109,7 +107,7 @@ def test_killed_in_round_three_it_goes_on_and_asks_nobody_twice_who_was_done(
     killed.kill()
     killed.communicate()
     provider.stuck = None
-    out, errors = run(path, wire_server).communicate(timeout=120)
+    out, errors = run(path, wire_server, fresh=True).communicate(timeout=120)
     assert json.loads(out) == {"answer": "7", "rounds": 3}, errors
     assert asked(wire_server) == {"ProblemParser": 3, "Solver": 3, "Verifier": 4, "Manager": 3}
 

@@ -1,10 +1,7 @@
 """The training loop: it learns, saves versions, and comes out the same after kill -9."""
 
-import os
 import random
 import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +24,7 @@ from selfwire.runtime import blobs
 from selfwire.runtime.exports import read_workflow, write_workflow
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
+from tests.forks import start_module
 from tests.graphs.trained_process import AGENTS, CONFIG, NAME, RUN, STATE, TASKS, TRAIN, Player, seed, train
 
 
@@ -67,7 +65,7 @@ def test_training_killed_with_9_resumes_to_the_same_weights_bit_for_bit(tmp_path
     for point in (draw.randint(4, 9) for _ in range(4)):  # moments of each process, of about 30 in all
         assert in_a_process(killed, point) is None
     assert 0 < read_weights(killed / STATE).card.updates < TRAIN.updates
-    in_a_process(killed)
+    in_a_process(killed, fresh=True)
     assert (killed / STATE).read_bytes() == (straight / STATE).read_bytes()
     with open_library(straight) as one, open_library(killed) as other:
         assert run_sync(one.load(NAME)) == run_sync(other.load(NAME))
@@ -75,15 +73,15 @@ def test_training_killed_with_9_resumes_to_the_same_weights_bit_for_bit(tmp_path
     assert [[v.step for v in versions] for versions in histories] == [[2, 4, 5]] * 2
 
 
-def in_a_process(folder: Path, die_at: int | None = None) -> int | None:
+def in_a_process(folder: Path, die_at: int | None = None, *, fresh: bool = False) -> int | None:
     """Train in a process of its own; None if it has killed itself, 0 if it has ended."""
-    command = [sys.executable, "-m", "tests.graphs.trained_process", str(folder)]
-    point = [] if die_at is None else [str(die_at)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([*command, *point], env=environment, timeout=300, capture_output=True, text=True)
+    point, imports = [] if die_at is None else [die_at], ("selfwire.evolvers.evomas.head", "torch._dynamo")
+    module = "tests.graphs.trained_process"
+    done = start_module(module, folder, *point, fresh=fresh, imports=imports, OMP_NUM_THREADS="1")
+    _, errors = done.communicate(timeout=300)
     if die_at is not None and done.returncode == -signal.SIGKILL:
         return None
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, errors
     return done.returncode
 
 

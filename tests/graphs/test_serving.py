@@ -1,6 +1,7 @@
 """The factories that `langgraph dev` calls, by themselves; test_langgraph_dev.py has a real server."""
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,8 @@ from selfwire.core.errors import BudgetError, ConfigError, LibraryError
 from selfwire.core.topology import make_chain
 from selfwire.core.workflow import Workflow
 from selfwire.graphs import dytopo, evomas, hera, hiva, tacomas
+from selfwire.graphs.method_names import own_methods
+from selfwire.graphs.method_registry import describe_method
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 from tests.graphs.dev_server import ROOT
 from tests.graphs.scripted import SOURCE, trio
@@ -46,6 +49,20 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("SELFWIRE_MODEL", "SELFWIRE_TOOLS"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / "home"
+
+
+def test_every_method_is_served() -> None:
+    served = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
+    assert served == {name: f"selfwire.graphs.{name}:graph" for name in own_methods()}
+    assert FACTORIES.keys() == served.keys()
+
+
+def test_the_readme_describes_every_method_as_its_descriptor_does() -> None:
+    rows = re.findall(
+        r"^\| \[(\w+)\]\(evolvers/\w+\): (.*) \| (.*) \| (.*) \|$", (ROOT / "README.md").read_text(), re.M
+    )
+    known = [describe_method(name) for name in own_methods()]
+    assert sorted(rows) == [(one.name, one.summary, one.paper, one.departures) for one in known]
 
 
 async def served(
@@ -181,7 +198,7 @@ def renamed(workflow: Workflow, old: str, new: str) -> Workflow:
 
 
 SEEDS = {
-    one.name: one.service.wired("offline", {}).method.make_initial_workflow()
+    one.name: one.service.make_factory("offline", {}).method.make_initial_workflow()
     for one in (tacomas.DESCRIPTOR, dytopo.DESCRIPTOR)
 }
 REWIRING: dict[str, tuple[str, Any]] = {"tacomas": ("searcher", tacomas.build), "dytopo": ("Researcher", dytopo.build)}

@@ -168,7 +168,7 @@ async def test_a_missing_agent_is_named() -> None:
 
 
 async def test_a_team_without_its_context_says_how_to_run_it() -> None:
-    with pytest.raises(ConfigError, match="context=TeamRun"):
+    with pytest.raises(ConfigError, match="context=TeamContext"):
         await compile_team(topology(DIAMOND)).ainvoke(team_input())
 
 

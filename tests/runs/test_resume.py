@@ -212,8 +212,8 @@ def test_a_budget_of_seconds_cuts_off_what_hangs_and_outlasts_a_stop(
     expected, requests, _ = whole
     server.faults.extend([Fault()] * (requests // 4))
     server.always = hanging(600)
-    called = stopped(tmp_path, *kills.beginning(server, kills.TINY), "--budget-seconds", "20")
-    assert "of 20.00 seconds spent" in called.stderr
+    called = stopped(tmp_path, *kills.beginning(server, kills.TINY), "--budget-seconds", "8")
+    assert "of 8.00 seconds spent" in called.stderr
     server.always = None
     asked = len(server.asked)
     stopped(tmp_path, *kills.resumption(tmp_path))

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from selfwire.runtime.journal import Journal
+from tests.forks import Process, start_module
 from tests.runtime.killed_run import STEPS, TASKS
 from tests.wire.server import Body, WireServer
 
@@ -22,12 +21,11 @@ async def _derived(body: Body) -> AIMessage:
     return AIMessage(f"{body['messages'][-1]['content']}."[-60:])
 
 
-def _start(path: Path, server: WireServer) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "tests.runtime.killed_run", str(path), server.url]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def _start(path: Path, server: WireServer, *, fresh: bool = False) -> Process:
+    return start_module("tests.runtime.killed_run", path, server.url, fresh=fresh)
 
 
-def _result(run: "subprocess.Popen[str]") -> dict[str, Any]:
+def _result(run: Process) -> dict[str, Any]:
     out, _ = run.communicate(timeout=60)
     assert run.returncode == 0
     result: dict[str, Any] = json.loads(out)
@@ -52,7 +50,7 @@ def test_killed_runs_replay_what_they_paid_for(tmp_path: Path, wire_server: Wire
         reading = Journal.open_read_only(tmp_path / "killed.sqlite")
         unknown += reading.unknown()[0]
         reading.close()
-    result = _result(_start(tmp_path / "killed.sqlite", wire_server))
+    result = _result(_start(tmp_path / "killed.sqlite", wire_server, fresh=True))
     assert result == expected
     assert 0 < unknown <= 3 * TASKS  # one call of each task was in flight at most
     assert len(wire_server.asked) <= TASKS * STEPS + unknown

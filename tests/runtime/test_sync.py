@@ -2,7 +2,6 @@ import asyncio
 import contextvars
 import signal
 import threading
-import time
 from concurrent.futures import CancelledError
 
 import pytest
@@ -75,19 +74,18 @@ def test_an_interrupt_cancels_the_coroutine_and_waits_for_its_clean_up() -> None
         signal.setitimer(signal.ITIMER_REAL, 0.01)
         try:
             await asyncio.sleep(60)
+            cleaned.append("slept to the end")
         finally:
             await asyncio.sleep(0.01)
-            cleaned.append(True)
+            cleaned.append("cleaned up")
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    started = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
             run_sync(slow())
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert cleaned == [True]
-    assert time.monotonic() - started < 50
+    assert cleaned == ["cleaned up"]

@@ -42,6 +42,7 @@ class Fault:
     content: str | None = None
     finish: str = "stop"
     cut_body: bool = False
+    changes: dict[str, Any] = field(default_factory=dict)
 
 
 def rate_limited(after: float) -> Fault:
@@ -68,6 +69,11 @@ def saying(content: str, finish: str = "stop") -> Fault:
 def cut_off() -> Fault:
     """A body that ends in the middle."""
     return Fault(cut_body=True)
+
+
+def lying(message: dict[str, Any] | None = None, **changes: Any) -> Fault:
+    """A reply with other fields than an honest one: those of its message, and those beside it, such as `usage`."""
+    return Fault(changes={"message": message or {}, **changes})
 
 
 @dataclass(frozen=True)
@@ -173,6 +179,10 @@ class WireServer:
             return JSONResponse(told, fault.status, fault.headers)
         message = AIMessage(fault.content) if fault.content is not None else await self.answer(body)
         whole = _completion(body, message, fault.finish)
+        if fault.changes:
+            changed = {**whole, **fault.changes}
+            whole["choices"][0]["message"] |= changed.pop("message")
+            return Response(json.dumps(changed), media_type="application/json")
         if fault.cut_body:
             return Response(json.dumps(whole)[:60], media_type="application/json")
         if body.get("stream"):

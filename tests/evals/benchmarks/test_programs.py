@@ -179,7 +179,8 @@ async def test_a_program_is_found_whatever_stands_around_it(answer: str) -> None
         (fenced("def add(a, b): return 3\nwhile True: print('x' * 9999)"), "it had written"),
     ],
 )
-async def test_feedback_says_what_went_wrong(answer: str, told: str) -> None:
+async def test_feedback_says_what_went_wrong(answer: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "LIMITS", Limits(seconds=30, processor=2))  # the text says what it is elsewhere
     feedback = await added(answer)
     assert (feedback.score, feedback.solved) == (0, False)
     assert told in feedback.text

@@ -33,7 +33,7 @@ def test_killed_and_resumed_it_repeats_nothing_and_ends_with_the_same_numbers(sh
         kills.killed_after(process, server, before + int(share * requests))
         in_flight = asyncio.run(kills.open_calls(home))
         run = kills.run_of(home)
-        out, _ = kills.ended(kills.start(home, "compare", "--resume", run))
+        out, _ = kills.ended(kills.start(home, "compare", "--resume", run, fresh=True))
         extra = len(server.asked) - 2 * requests
     assert 0 <= extra <= in_flight
     expected, found = (read_results(one / "runs" / kills.run_of(one) / "results.jsonl") for one in (whole, home))
@@ -55,5 +55,5 @@ def test_asked_to_end_it_writes_what_there_is_and_says_how_to_go_on(name: str, t
         run = kills.run_of(tmp_path)
         assert f"go on with: selfwire compare --resume {run}" in out
         assert not read_results(tmp_path / "runs" / run / "results.jsonl")[0].complete
-        kills.ended(kills.start(tmp_path, "compare", "--resume", run))
+        kills.ended(kills.start(tmp_path, "compare", "--resume", run, fresh=True))
     assert read_results(tmp_path / "runs" / run / "results.jsonl")[0].complete

@@ -117,7 +117,7 @@ def test_killed_beside_each_other_it_goes_on_and_ends_with_the_same_numbers(tmp_
         time.sleep(0.01)
     process.kill()
     process.communicate()
-    kills.ended(kills.start(home, "compare", "--resume", kills.run_of(home), "--workers", "2"))
+    kills.ended(kills.start(home, "compare", "--resume", kills.run_of(home), "--workers", "2", fresh=True))
     whole = tmp_path / "whole"
     kills.ended(kills.start(whole, *given[:-1], "1"))
     expected, found = (read_results(one / "runs" / kills.run_of(one) / "results.jsonl") for one in (whole, home))

@@ -1,0 +1,110 @@
+"""Replies that no honest provider sends: each is a fault of its reply, and ends neither the run nor its journal."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from selfwire.core.chat import Reply
+from selfwire.core.errors import ReplyError
+from selfwire.core.scope import Scope
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.messages import BROKEN
+from selfwire.runtime.structured import LONGEST_REPAIR, parse_reply
+from tests.runtime.wired import ASKED, Verdict, metered
+from tests.wire.server import WireServer, lying, saying, text
+
+HOPELESS = {
+    "deep list": "[" * 1000,
+    "deep object": '{"good":' * 1000,
+    "open braces": "{" * 60_000,
+    "comments without end": '1{"a":1}\n*/' + "a}null{*/" * 2000,
+    "stars": "[…" + "]*/{" * 4000,
+    "a megabyte": "{" * 1_000_000,
+    "whole but deep": '{"good": ' + "[" * 900 + "]" * 900 + "}",
+}
+
+
+@pytest.mark.parametrize("content", HOPELESS.values(), ids=HOPELESS)
+async def test_hopeless_text_is_asked_again_and_then_a_reply_error_also_out_of_the_journal(
+    content: str, wire_server: WireServer, tmp_path: Path
+) -> None:
+    wire_server.always = saying(content)
+    for asked in (2, 2):  # a resumed run replays both replies
+        journal = (
+            Journal.create(tmp_path / "j", run="r") if not (tmp_path / "j").exists() else Journal.open(tmp_path / "j")
+        )
+        with pytest.raises(ReplyError, match="nor when asked again"):
+            await metered(wire_server, journal=journal).generate_structured(Verdict, ASKED, scope=Scope())
+        journal.close()
+        assert len(wire_server.asked) == asked
+
+
+@pytest.mark.parametrize("content", HOPELESS.values(), ids=HOPELESS)
+async def test_a_repair_is_bounded_and_leaves_the_event_loop_free(content: str) -> None:
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.005)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    since = time.process_time()
+    with pytest.raises(ValueError, match="JSON"):
+        await parse_reply(Verdict, Reply(content=content))
+    spent = time.process_time() - since
+    ticking.cancel()
+    assert spent < 2  # seconds of this process; without a bound it is minutes
+    assert ticks or spent < 0.1
+
+
+async def test_a_reply_that_was_cut_off_is_not_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("json_repair.loads", lambda text: pytest.fail("it was repaired"))
+    with pytest.raises(ValueError, match="JSON"):
+        await parse_reply(Verdict, Reply(content='{"good": true', finish="length"))
+    with pytest.raises(ValueError, match="too long to be repaired"):
+        await parse_reply(Verdict, Reply(content="x" * (LONGEST_REPAIR + 1)))
+
+
+def calling(arguments: str, name: str = "search") -> dict[str, Any]:
+    call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}}
+    return {"content": None, "tool_calls": [call]}
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"q": NaN}', '{"q": 1e999}', '{"q": ' + "[" * 300 + "]" * 300 + "}", '{"q": "\\ud83d"}', "{"]
+)
+async def test_arguments_that_are_no_json_reach_the_tool_as_text(arguments: str, wire_server: WireServer) -> None:
+    wire_server.faults.append(lying(calling(arguments)))
+    reply = await metered(wire_server).generate(ASKED, scope=Scope())
+    (call,) = reply.tool_calls
+    assert call.name == "search"
+    assert BROKEN in call.arguments or call.arguments["q"] == "\ufffd" or arguments.count("[") == 300
+    assert Reply.model_validate_json(reply.model_dump_json()) == reply
+
+
+async def test_half_a_character_in_a_name_is_replaced(wire_server: WireServer) -> None:
+    wire_server.faults.append(lying(calling("{}", name="se\ud83darch")))
+    reply = await metered(wire_server).generate(ASKED, scope=Scope())
+    assert reply.tool_calls[0].name == "se\ufffdarch"
+
+
+async def test_half_a_character_in_text_without_usage_is_counted(wire_server: WireServer) -> None:
+    wire_server.faults.append(lying({"content": "half of \ud83d"}, usage=None))
+    reply = await metered(wire_server).generate(ASKED, scope=Scope())
+    assert reply.content == "half of \ufffd"
+    assert reply.usage.output_tokens > 0
+
+
+@pytest.mark.parametrize("count", [-1, -(10**12), 10**9, 10**30])
+async def test_absurd_counts_of_tokens_are_estimated(count: int, wire_server: WireServer) -> None:
+    wire_server.answer = text("hello")
+    wire_server.faults.append(lying(usage={"prompt_tokens": count, "completion_tokens": count, "total_tokens": count}))
+    model = metered(wire_server)
+    reply = await model.generate(ASKED, scope=Scope())
+    assert 0 < reply.usage.tokens < 1000
+    assert model.ledger.spent.tokens == reply.usage.tokens

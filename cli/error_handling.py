@@ -52,7 +52,7 @@ def print_before_exit(say: Callable[[bool], None], *, on_any_error: bool = False
 
 
 def format_in_one_line(error: Exception) -> str:
-    """What an error says, without line breaks; a ValidationError as its fields and what is wrong with them."""
+    """An error's message in one line; of a ValidationError the fields and their faults."""
     said = str(error)
     if isinstance(error, ValidationError):
         said = "; ".join(

@@ -105,7 +105,7 @@ def parse_entry(target: str, config: Mapping[str, Any], without: list[str]) -> S
 
 
 def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: str, **more: Any) -> None:
-    """Start or resume what the options ask for, show how it goes, and print the table."""
+    """Start or resume an evaluation, show its progress, and print the table."""
     given = ctx.params
     folder = to_local_folder(given["home"])
     if markdown := given.get("markdown"):
@@ -156,13 +156,13 @@ def parse_request(
 
 
 def choose_task_count(asked: int | None, benchmark: str, command: str, *, evolves: bool) -> int:
-    """The number of tasks: what was asked for, else the command's own number, or all of a shorter file.
+    """The number of tasks: the given one, else the command's default, or all of a shorter file.
 
     Args:
-        asked: None if nothing was.
+        asked: the given number; None for the default.
         benchmark: a name or a file.
         command: eval or compare.
-        evolves: whether other tasks of the benchmark are needed to evolve somebody first.
+        evolves: whether evolutions need other tasks of the benchmark.
 
     Raises:
         ConfigError: the file cannot be read.
@@ -198,20 +198,20 @@ def _format_evolved_names(evolving: Evolving) -> str:
 
 
 def _measured(run: Evaluation) -> tuple[SystemSummary, ...]:
-    """One contestant after another."""
+    """One system after another."""
     _evolve(run)
     with EvaluationProgress(output.make_console()) as progress:
         return run_sync(run.execute(progress))
 
 
 def _measure_in_processes(run: Evaluation, home: Path | None, workers: int) -> tuple[SystemSummary, ...]:
-    """So many contestants at a time, in processes of their own."""
+    """Several systems at a time, in worker processes."""
     with ContestProgress(len(run.request.entries), len(run.tasks), output.make_console()) as progress:
         return run_in_processes(run, home, workers, progress)
 
 
 def _evolve(run: Evaluation) -> None:
-    """Evolve who is to be evolved first, with the progress of an evolution."""
+    """Evolve the systems that are evolved first, and show the progress."""
     out = output.make_console()
     shown: dict[str, EvolutionProgress] = {}
     with contextlib.ExitStack() as stack:
@@ -229,7 +229,7 @@ def _evolve(run: Evaluation) -> None:
 
 
 def _write_partial_results(run: Evaluation) -> None:
-    """Write the rows so far; that they cannot be written is printed below what stopped the run."""
+    """Write the rows so far; if that fails, print why."""
     try:
         run_sync(run.write_results(complete=False))
     except ConfigError as error:

@@ -31,7 +31,7 @@ from selfwire.runtime.versions import Version
 from selfwire.runtime.workflow_library import WorkflowLibrary
 
 FORMAT = "selfwire-insights-1"
-"""Says what an exported file is."""
+"""Format of an exported file."""
 
 
 def register(app: typer.Typer) -> None:
@@ -128,7 +128,7 @@ def read_insights(file: Path) -> tuple[tuple[Insight, ...], str]:
 
 
 async def get_origin(library: WorkflowLibrary, ref: str) -> str | None:
-    """What tells a library of insights from all others, however it grows: its name and its first run."""
+    """Identifies a library of insights while it grows: its name and its first run."""
     if ref.endswith(".json"):
         return None
     version = await library.find(ref)

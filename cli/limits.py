@@ -1,4 +1,4 @@
-"""The limits of a run: those that it is started with, and those that a resumed run may change."""
+"""The limits of a run, at its start and where it is resumed."""
 
 from dataclasses import dataclass
 

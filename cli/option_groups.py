@@ -14,7 +14,7 @@ from selfwire.runs.requests import ModelNames
 
 @dataclass(frozen=True)
 class Models:
-    """Who plays which role, and how they are reached."""
+    """Which model plays which role, and how they are reached."""
 
     model: options.AgentModel = "offline"
     meta_model: options.MetaModel = None
@@ -55,7 +55,7 @@ class Grading:
 
 @dataclass(frozen=True)
 class Results:
-    """Where results go; nowhere, where only the cost is estimated."""
+    """Where results go, unless only the cost is estimated."""
 
     langsmith: options.LangSmith = False
     upload_references: options.UploadReferences = False
@@ -64,7 +64,7 @@ class Results:
 
     @property
     def langsmith_setting(self) -> str:
-        """What LangSmith is told.
+        """What is uploaded to LangSmith.
 
         Raises:
             ConfigError: references are to be uploaded, and nothing else is.

@@ -37,14 +37,14 @@ def get_command_line() -> str:
 
 
 def format_home_option(home: str | Path | None) -> str:
-    """What a command to type next needs so that it looks into the same folder: nothing where that is the usual one."""
+    """The option that makes another command use the same folder; "" where that is the default one."""
     if not home or os.environ.get("SELFWIRE_HOME") == str(home):
         return ""
     return f" --home {shlex.quote(str(home))}"
 
 
 def show_workflow(workflow: Workflow, version: Version | None) -> None:
-    """A workflow with its drawing, agents, lineage and what is known of its score."""
+    """Print a workflow with its drawing, agents, lineage and score."""
     out = make_console()
     title = version.ref if version else "workflow"
     out.print(f"{title}  {workflow.method}  {workflow.fingerprint}", style="bold")
@@ -72,7 +72,7 @@ def show_workflow(workflow: Workflow, version: Version | None) -> None:
 
 
 def show_lineage(workflow: Workflow) -> None:
-    """Parent and rewirings, with their reasons."""
+    """Print parent and rewirings, with their reasons."""
     out = make_console()
     if workflow.lineage.parent is None:
         out.print("\na seed: no parent")
@@ -165,13 +165,13 @@ def show_history(history: History) -> None:
 
 
 def format_reasons(version: Version) -> str:
-    """Why a version came to be: what was recorded, else the reasons of its rewirings."""
+    """The reason of a version: the recorded one, else those of its rewirings."""
     recorded = [str(version.facts["why"])] if "why" in version.facts else list(version.facts.get("reasons", ()))
     return "; ".join(recorded or [rewiring.why for rewiring in version.lineage.rewirings])
 
 
 def _ruling(facts: Mapping[str, Any]) -> str:
-    """What the gate said of the iteration's candidate."""
+    """The gate's decision on the iteration's candidate."""
     gate = facts.get("gate")
     return "" if gate is None else "accepted" if gate["accepted"] else "rejected"
 
@@ -201,7 +201,7 @@ _TOLD: Mapping[str, Callable[[Any], str]] = {
     "spend": _format_spend,
     "notes": lambda notes: "",
 }
-"""Facts of an evolution that would fill the screen; `selfwire diff` and `show RUN` tell them whole."""
+"""Formatters of facts that would fill the screen; `selfwire diff` and `show RUN` print them whole."""
 
 
 def format_time(iso: str) -> str:

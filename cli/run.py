@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True)
 class Bench:
-    """What a question is put to."""
+    """The team that answers a question."""
 
     method: Method
     workflow: Workflow
@@ -101,7 +101,7 @@ def run(
 
 
 def _show(method: str, done: Trajectory, wanted: bool) -> None:
-    """What happened on the way to the answer, if that is wanted."""
+    """Print the steps to the answer, with --show."""
     if wanted:
         show_plan(done)
         show_trajectory(done)
@@ -111,7 +111,7 @@ def _show(method: str, done: Trajectory, wanted: bool) -> None:
 
 @dataclass(frozen=True)
 class RunTools:
-    """Tools that there are, and the names of those that a seed team's agents hold."""
+    """The tools of a run, and the names of those that the agents of an initial team hold."""
 
     toolbox: Toolbox
     held: tuple[str, ...]

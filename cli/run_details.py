@@ -1,4 +1,4 @@
-"""What a method notes of a run, and the topology that ran."""
+"""Details of a run: its plan, the method's notes, and the topology that ran."""
 
 from selfwire.cli import output
 from selfwire.core import drawing
@@ -9,7 +9,7 @@ from selfwire.graphs.method_registry import describe_method
 
 
 def show_notes(method: str, done: Trajectory) -> None:
-    """Print what a method says of a trajectory's notes, such as its rounds."""
+    """Print a trajectory's notes as the method formats them, such as its rounds."""
     for block in describe_method(method).format_notes(to_plain_json(done.notes)):
         output.make_console().print(f"\n{block}")
 
@@ -23,7 +23,7 @@ def show_topology(done: Trajectory) -> None:
 
 
 def show_plan(done: Trajectory) -> None:
-    """Print what a trajectory notes of its planning; nothing for methods that do not plan."""
+    """Print the notes on how a team was planned; nothing for methods that do not plan."""
     notes = to_plain_json(done.notes)
     if "topology" not in notes or "profile" not in notes:
         return

@@ -1,4 +1,4 @@
-"""What every command prints where its run ends: the cost, and how to resume a run that stopped."""
+"""The end of a run, printed: the cost, and how to resume a run that stopped."""
 
 from pathlib import Path
 

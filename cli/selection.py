@@ -1,4 +1,4 @@
-"""The command that shows who a trained router chooses: selection."""
+"""The command that shows which agents a trained router chooses: selection."""
 
 import json
 from collections.abc import Mapping, Sequence

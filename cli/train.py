@@ -46,7 +46,7 @@ FAMILY = "errands"
 STUDY_ONLY = ("seeds", "sparse", "workers")
 """Parameters of the learning test alone."""
 SHARED = ("method", "family", "updates", "batch", "embedder")
-"""Parameters that it shares with a training on a benchmark."""
+"""Parameters that the learning test and a training on a benchmark share."""
 
 
 def register(app: typer.Typer) -> None:

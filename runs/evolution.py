@@ -36,7 +36,7 @@ from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 
 SEED = "seed"
-"""Name of the journal's note that holds the body of the workflow that it starts from."""
+"""Name of the journal's note that holds the body of the initial workflow."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class EvolutionRun:
     """An evolution that can be run now.
 
     Attributes:
-        request: what was asked.
+        request: what the run is asked to do.
         benchmark: its tasks and tools.
         parts: what the outer evolution needs.
         model: all models, metered.
@@ -148,7 +148,7 @@ class ValidatedEvolution(EvolutionPlan):
 
     Attributes:
         method: on a journal in memory.
-        seed: the workflow that it starts from.
+        seed: the initial workflow.
     """
 
     method: Method

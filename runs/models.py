@@ -58,7 +58,7 @@ def make_metered_model(
 
 
 def refuse_no_address(url: str) -> None:
-    """Refuse what no request could be sent to, before anything waits for its answer.
+    """Refuse an address that no request can be sent to, before anything waits for an answer.
 
     Raises:
         ConfigError: it is no http or https address with a host and, if any, a port.
@@ -88,6 +88,6 @@ def find_price_file(names: ModelNames, home: Path | None) -> Path | None:
 
 
 def load_models_embedder(names: ModelNames) -> tuple[Embedder, tuple[str, ...]]:
-    """The embedder that a request means, and what the user should know of it; `auto` is hashing offline."""
+    """The embedder of a request, and notices for the user; `auto` is hashing with the offline model."""
     embedder, notice = load_embedder("hashing" if names.embedder == "auto" and names.is_offline else names.embedder)
     return embedder, (notice,) if notice else ()

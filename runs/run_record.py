@@ -1,4 +1,4 @@
-"""What every journalled run shares: how its request is kept, found again and changed, and what must stay the same."""
+"""The record of a run: its request, and the hashes that must stay the same when it is resumed."""
 
 import hashlib
 import re
@@ -21,19 +21,19 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync
 
 REQUEST = "request"
-"""Name of the journal's note that holds what was asked."""
+"""Name of the journal's note that holds the request."""
 ROOMS = ("bench", "cli", "core", "evals", "evolvers", "graphs", "nodes", "runs", "runtime", "tools")
 
 AnyRequest = TypeVar("AnyRequest", bound=Request)
 
 
 def load_request(path: Path, schema: type[AnyRequest], command: str | None = None) -> AnyRequest:
-    """What a run was asked to do; nothing is written.
+    """The request of a run; nothing is written.
 
     Args:
         path: of its journal.
-        schema: of what is asked of such runs.
-        command: that begins them, where others are asked the same.
+        schema: of the request.
+        command: that starts such runs; None if the schema says it.
 
     Raises:
         JournalError: it is no run of this kind, or ended before it had begun.
@@ -66,10 +66,10 @@ def with_limits(request: AnyRequest, limits: Mapping[str, float]) -> AnyRequest:
 
 
 def compute_run_hashes(request: Request, corpus: object, embedder: str) -> dict[str, str]:
-    """Hashes of what a resumed run must share with its beginning.
+    """Hashes that must be the same when a run is resumed.
 
     Args:
-        request: what was asked; its budget may be raised.
+        request: of the run; its budget may change.
         corpus: the tasks, in any JSON form.
         embedder: name of the embedder.
     """

@@ -40,7 +40,7 @@ NAME = "subject"
 
 @dataclass(frozen=True)
 class Subject:
-    """What a test puts questions to.
+    """A team under test.
 
     Attributes:
         system: the workflow, and how a question is put to it.
@@ -64,7 +64,7 @@ class Subject:
         return run_sync(self.aanswer(question))
 
     async def aanswer(self, question: Question) -> Trajectory:
-        """Put a question to the workflow and have the answer graded; under the mark, LangSmith is told.
+        """Put a question to the workflow and grade the answer; under the mark, both are logged to LangSmith.
 
         Returns:
             What the team did, with the environment's `feedback`; `error` says why there is none.
@@ -134,7 +134,7 @@ def make_system_under_test(
 
 
 def _tell(done: Trajectory) -> None:
-    """Log the outcome to the marked test that runs, if one does and is tracked."""
+    """Log the outcome to the test that runs, if it has the mark and is tracked."""
     if get_current_run_tree() is None:
         return
     with suppress(ValueError):  # traced by something else than the mark

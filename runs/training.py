@@ -32,7 +32,7 @@ class OpenTraining:
     """A training that can be run now.
 
     Attributes:
-        run: the opened run that it uses the parts of.
+        run: the evolution whose parts it uses.
         plan: how the router draws and learns.
         state: file of the weights after the last update.
     """
@@ -55,7 +55,7 @@ class OpenTraining:
         on_update: Callable[[Update], None] = lambda update: None,
         on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
     ) -> Workflow:
-        """Train, or go on; see `Training.execute`.
+        """Train, or resume the training; see `Training.execute`.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped and can be resumed.
@@ -83,7 +83,7 @@ class OpenTraining:
         """Held-out tasks with the trained router, with the one that training began with, untrained, and by chance.
 
         Raises:
-            BudgetError, OutageError, ModelError: as `go`.
+            BudgetError, OutageError, ModelError: as `execute`.
         """
         parts = self.run.parts
         found = []

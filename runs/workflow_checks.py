@@ -26,9 +26,9 @@ def refuse_missing_tools(workflow: Workflow, tools: Collection[str], what: str, 
 
     Args:
         workflow: that was saved.
-        tools: names of those that are here.
+        tools: names of the tools that are here.
         what: the workflow in the message.
-        advice: what lacks them, and what to do.
+        advice: ends the message: what lacks the tools, and what to do.
 
     Raises:
         ConfigError: its agents hold others.

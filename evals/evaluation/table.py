@@ -60,7 +60,7 @@ class SystemSummary:
 
     @property
     def name(self) -> str:
-        """In tables: of a rule without a team, what it does."""
+        """Its name in tables; of a rule without a team, the rule."""
         return self.contestant.name if self.contestant.method else self.contestant.target
 
     @property
@@ -219,7 +219,7 @@ def list_columns(against: SystemSummary) -> tuple[Column[SystemSummary], ...]:
     """The columns of an evaluation.
 
     Args:
-        against: whom the others are compared with.
+        against: the system that the others are compared with.
     """
 
     def difference(line: SystemSummary) -> str:

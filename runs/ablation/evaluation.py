@@ -1,4 +1,4 @@
-"""One evaluation of a study, and what it came to."""
+"""One evaluation of a study."""
 
 import tempfile
 import time
@@ -17,7 +17,7 @@ def evaluation(study: Study, key: str, name: str, seed: int) -> EvaluationRow:
     """Run one evaluation in a home folder that is removed afterwards.
 
     Args:
-        study: what it belongs to.
+        study: that it belongs to.
         key: `study.key`, as it was when the study began.
         name, seed: which one.
 

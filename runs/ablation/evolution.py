@@ -1,4 +1,4 @@
-"""One evolution of a study, and what it came to."""
+"""One evolution of a study."""
 
 import tempfile
 import time
@@ -41,7 +41,7 @@ def evolution(study: Study, key: str, name: str, seed: int, edits: tuple[int, ..
     """Run one evolution in a home folder that is removed afterwards.
 
     Args:
-        study: what the evolution belongs to.
+        study: that the evolution belongs to.
         key: `study.key`, as it was when the study began.
         name, seed: which one.
         edits: for the random control, rewirings per iteration.
@@ -102,7 +102,7 @@ def _evolution_cost(spend: Usage, tested: Usage) -> dict[str, Any]:
 
 
 async def _paths(run: EvolutionRun) -> dict[str, str]:
-    """Fingerprints of which agents said what to whom with which tools, by iteration and phase."""
+    """Fingerprints of the teams' steps, by iteration and phase."""
     journal, found = run.parts.journal, {}
     for iteration, (phase, side) in product(range(max(run.parts.config.iterations, 1)), SIDES):
         bodies = await journal.get_note(get_trajectories_note(iteration, phase, side))
@@ -114,7 +114,7 @@ async def _paths(run: EvolutionRun) -> dict[str, str]:
 
 
 def path(trajectory: Trajectory) -> list[Any]:
-    """What a team did, without what it cost and how the router felt about it."""
+    """The steps of a team, without costs and routing scores."""
     return [
         [step.node, step.agent, step.output, [one.target for one in step.sent], [use.name for use in step.tools]]
         for step in trajectory.steps

@@ -1,4 +1,4 @@
-"""What a study compares: a method, its ablations and controls, over seeds.
+"""A study: a method, its ablations and controls, over seeds.
 
 The seed decides the tasks, the splits and every draw. Methods that learn between runs: every (variant, seed) is one
 evolution from the same seed workflow, measured afterwards. Methods that rewire themselves while they answer: every
@@ -27,7 +27,7 @@ NAME = "study"
 
 
 class Study(FrozenModel):
-    """What is compared, at which sizes.
+    """What a study compares, and its sizes.
 
     Args:
         method, benchmark, models, sizes, budget: as in `EvolveRequest`, of each evolution or evaluation.
@@ -65,7 +65,7 @@ class Study(FrozenModel):
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """Names of the variants to run; `random` brings `full`, whose edits it counts.
+        """Names of the variants to run; with `random` also `full`, whose edits it counts.
 
         Raises:
             ConfigError: a name is unknown.

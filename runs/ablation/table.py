@@ -78,12 +78,12 @@ EVALUATION_COLUMNS = (
 
 
 def build_table(study: Study, rows: Sequence[Row], command: str = "") -> str:
-    """Markdown: how it was made, a line per variant, and what must be known to read it.
+    """Markdown: the sizes and the command, a line per variant, and notes.
 
     Intervals are Student's, over seeds, paired by seed.
 
     Args:
-        study: what was run.
+        study: that was run.
         rows: its results.
         command: that made them.
     """
@@ -132,7 +132,7 @@ def compute_gain(rows: Sequence[EvolutionRow]) -> IntervalEstimate | None:
 
 
 def _versus(study: Study, name: str, by_variant: Mapping[str, Sequence[Row]]) -> str:
-    """What the variant lacks beside the one that it is a part of; that one is named where it is not `full`."""
+    """The difference to the variant that it lacks a part of, which is named unless it is `full`."""
     against = study.known[name].against
     if name == against:
         return format_difference(None)
@@ -141,7 +141,7 @@ def _versus(study: Study, name: str, by_variant: Mapping[str, Sequence[Row]]) ->
 
 
 def _seed_cells(rows: Sequence[EvolutionRow]) -> tuple[str, ...]:
-    """The seed workflow: one score per seed, as the full method's runs and the others' measured it."""
+    """The seed workflow: one score per seed, from the runs of the full method or else of the others."""
     first = {row.seed: row for row in rows if row.variant == FULL} or {row.seed: row for row in rows}
     before, calls = [row.before for row in first.values()], [row.calls_before for row in first.values()]
     per_hundred = compute_mean([100 * row.before / max(row.calls_before, 1) for row in first.values()])

@@ -50,7 +50,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
         benchmark: its tools and environment.
         tasks: that are measured.
         workflows: of the systems, by name.
-        known: what these have learned from.
+        known: the tasks that these have learned from.
         out: file of results; one in the run's folder if None.
     """
 
@@ -67,7 +67,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
         return to_corpus_json(self.tasks)
 
     async def note_start(self, journal: Journal) -> None:
-        """Note where the results go, the workflows of the start and what they have learned from."""
+        """Note the file of results, the workflows of the start and the tasks that they have learned from."""
         await journal.put_note(OUT, None if self.out is None else str(self.out))
         await journal.put_note(SEEN, [sorted(self.known.marks), self.known.tasks])
         await note_workflows(journal, self.workflows)
@@ -117,7 +117,7 @@ def start_evaluation(
     """A new run; nothing is written unless every part of the request can be used.
 
     Args:
-        request: what to do.
+        request: what the run is asked to do.
         home: folder of runs and library.
         run: its name.
         out: file of results; one in the run's folder if None.
@@ -135,7 +135,7 @@ def start_evaluation(
 def resume_evaluation(
     run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None
 ) -> AbstractContextManager[Evaluation]:
-    """A run that stopped early, with everything that it has paid for; tasks that ended as errors are tried again.
+    """A run that stopped early, with everything that it has paid for; it repeats tasks that ended as errors.
 
     Args:
         run: name of the run.
@@ -172,7 +172,7 @@ def open_shard(shard: Shard) -> Iterator[Evaluation]:
 
 
 def _load_plan(path: Path, home: Path | None, limits: Mapping[str, float]) -> EvaluationPlan:
-    """What a run's journal says that it is to do."""
+    """The plan that a run's journal holds."""
     request = with_limits(load_request(path, EvaluationRequest), limits)
     embedder, notices = load_models_embedder(request.models)
     workflows, known = get_start_notes(path)
@@ -241,7 +241,7 @@ def _tasks(request: EvaluationRequest, known: ContaminatedTasks, more: int) -> t
 
 
 def get_start_notes(path: Path) -> tuple[dict[str, LoadedWorkflow], ContaminatedTasks]:
-    """The workflows of the start, as a name in the library may mean another by now, and what they had learned from.
+    """The workflows of the start, which the library may not have any more, and the tasks that they have learned from.
 
     Raises:
         JournalError: there are none.

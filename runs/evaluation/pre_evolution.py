@@ -1,4 +1,4 @@
-"""Evolutions inside an evaluation: in homes of their own below its folder, paid out of its budget, resumed with it."""
+"""Evolutions inside an evaluation: each has a home below its folder; they share its budget and are resumed with it."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
@@ -25,18 +25,18 @@ from selfwire.runtime.versions import Version
 from selfwire.runtime.workflow_library import open_library
 
 FOLDER = "evolved"
-"""Folder below a run's that holds a home per contestant who is evolved."""
+"""Folder in a run's folder with a home per system that is evolved."""
 RUN = "evolution"
 """Name of the run in such a home."""
 
 
 @dataclass(frozen=True)
 class Evolution:
-    """One contestant's evolution.
+    """The evolution of one system.
 
     Attributes:
-        request: the evaluation that it belongs to.
-        entry: who is evolved.
+        request: of the evaluation.
+        entry: the system that is evolved.
         home: folder of its own.
         users: home of the user, where the result is saved and a file of prices may lie.
     """
@@ -48,7 +48,7 @@ class Evolution:
 
     @property
     def evolve_request(self) -> EvolveRequest:
-        """The evolution as a request; its test tasks are those that the evaluation measures on."""
+        """The request of the evolution; its test tasks are the tasks of the evaluation."""
         asked, sizes = self.request, get_evolving(self.request)
         prices = find_price_file(asked.models, self.users)
         return EvolveRequest(
@@ -105,11 +105,11 @@ class Evolution:
             return (run_sync(journal.get_note(SUMMARY)) or {}).get("status") == "finished"
 
     def run(self, budget: Budget, on_event: Callable[[Event], None]) -> None:
-        """Evolve, or go on with it.
+        """Evolve, or resume the evolution.
 
         Args:
-            budget: what is left for it, beyond what it has cost.
-            on_event: hears of progress.
+            budget: the limits of the evolution, its cost so far included.
+            on_event: gets events of progress.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
@@ -124,7 +124,7 @@ class Evolution:
         return evolution.start_evolution(self.evolve_request.replace(budget=budget), self.home, run=RUN)
 
     def result(self, run: str) -> LoadedWorkflow:
-        """The workflow that was kept, saved in the user's library too, as <run>-<name>.
+        """The workflow that the evolution kept; it is saved in the user's library too, as <run>-<name>.
 
         Args:
             run: name of the evaluation.
@@ -166,7 +166,7 @@ def get_evolving(request: EvaluationRequest) -> Evolving:
 
 
 def compute_left(budget: Budget, spent: Usage, beside: Usage) -> Budget:
-    """The limits of a part of a run: what the whole may spend, less what the other parts have spent.
+    """The limits of a part of a run: the budget of the whole, less the cost of the other parts.
 
     Args:
         budget: of the whole.

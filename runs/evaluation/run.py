@@ -39,13 +39,13 @@ PHASE = "eval"
 DEFAULT_SHARE = 60
 """Calls that are set aside for a task under a budget of calls, where there is no cap."""
 BESIDE = 4
-"""Tasks of the benchmark's own rule at once, beside those of a contestant."""
+"""Tasks of the benchmark's own rule that run at once, in addition to those of a system."""
 READ_AT_ONCE = 100
 """Rows, so that not all are in memory."""
 NOTED_EVERY = 5.0
 """Seconds between two notes of the time that was used up."""
 TOLD_EVERY = 0.1
-"""Seconds between two events of progress, whose spend has to be added up; the last one is told at once."""
+"""Seconds between two events of progress, as each adds up the spend; the last one comes at once."""
 
 Event = dict[str, Any]
 """Progress: target, number, targets, done, total, score, errors, spend."""
@@ -56,9 +56,9 @@ class Evaluation:
     """An evaluation that can be run now.
 
     Attributes:
-        request: what was asked.
+        request: what the run is asked to do.
         benchmark: its tasks, tools and environment.
-        workflows: of the contestants, by name; `evolve` replaces those that evolve.
+        workflows: of the systems, by name; `evolve` replaces those that evolve.
         build_system: makes a contestant of its entry and workflow.
         evolutions: of contestants that are evolved first.
         tasks: in order.
@@ -67,7 +67,7 @@ class Evaluation:
         embedder: its name.
         out: where the results go.
         notices: what the user should know.
-        get_rollout_runner: what puts the tasks to a contestant; `experiments.attached` lends one that tells LangSmith.
+        get_rollout_runner: puts the tasks to a system; `runs.langsmith` sets one that reports to LangSmith.
     """
 
     request: EvaluationRequest
@@ -133,7 +133,7 @@ class Evaluation:
         )
 
     def evolve(self, on_event: Callable[[Evolution, Event], None] = lambda evolution, event: None) -> None:
-        """Evolve who is to be evolved and has not been, one after another; blocks.
+        """Evolve the systems that are evolved first, one after another; blocks.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
@@ -149,10 +149,10 @@ class Evaluation:
         run_sync(note_workflows(self.journal, self.workflows))
 
     async def execute(self, on_event: Callable[[Event], None] = lambda event: None) -> tuple[SystemSummary, ...]:
-        """Run what has no row yet, or ended as an error; write the file of results; return the table's lines.
+        """Run tasks without a row or with an error; write the file of results; return the table's lines.
 
         Raises:
-            BudgetError, OutageError: it stopped early and can be resumed; what there is has been written.
+            BudgetError, OutageError: it stopped early and can be resumed; the rows so far are written.
         """
         with self.journal.on_this_loop():
             async with track_status(self):
@@ -162,7 +162,7 @@ class Evaluation:
             return lines
 
     async def write_results(self, *, complete: bool) -> tuple[SystemSummary, ...]:
-        """Write what there is to the file of results; return the table's lines."""
+        """Write the rows so far to the file of results; return the table's lines."""
         lines = tuple(SystemSummary(one.contestant) for one in self.systems)
         file, oracle = ResultsFile(self.out), False
         for line in lines:
@@ -190,7 +190,7 @@ class Evaluation:
             yield texts, [TaskRow.model_validate_json(text) for text in texts]
 
     async def _run_all(self, on_event: Callable[[Event], None]) -> None:
-        """The contestants one after another; beside them the rule, which ends whatever stops them.
+        """The systems one after another, and the rule at the same time, which finishes even if they stop.
 
         It goes first where a model grades, whose calls may be refused, and where `concurrency` is 1, as there the
         grader may bear no more.

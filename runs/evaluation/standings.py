@@ -1,4 +1,4 @@
-"""The contestants beside each other, with what must be known to read the table."""
+"""The table of an evaluation, with notes that explain it."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import shorten
@@ -13,10 +13,10 @@ FAULT = 160
 
 
 def build_results_table(run: Evaluation, lines: Sequence[SystemSummary]) -> Table:
-    """The table of an evaluation: without what the offline model takes, and the share of solved where it is the score.
+    """The table of an evaluation; offline without time and price, and without the share of solved tasks if it is the score.
 
     Args:
-        run: what was measured.
+        run: the evaluation.
         lines: the benchmark's own rule and the contestants.
     """
     against = choose_comparison(lines, run.request.against)

@@ -1,4 +1,4 @@
-"""From names to what can be put questions to: methods, baselines, saved workflows, and the benchmark's own rule."""
+"""Systems that answer questions: methods, baselines, saved workflows, and the benchmark's own rule."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,12 +32,12 @@ TRIVIAL = "trivial"
 
 
 class LoadedWorkflow(FrozenModel):
-    """A contestant's workflow and what is known of where it comes from.
+    """A system's workflow and its origin.
 
     Args:
-        workflow: that is put the questions.
+        workflow: answers the questions.
         learned: whether it was evolved on graded tasks.
-        evolution: what that cost; None if it was not, or nobody knows.
+        evolution: the cost of its evolution; None without one, or where it is not known.
         run: that evolved it; "" if none did.
     """
 
@@ -49,11 +49,11 @@ class LoadedWorkflow(FrozenModel):
 
 @dataclass(frozen=True)
 class System:
-    """A contestant that can be put questions to.
+    """A system that can answer questions.
 
     Attributes:
-        contestant: who it is, for the header.
-        workflow: that is put the questions.
+        contestant: its entry in the header.
+        workflow: answers the questions.
         play: puts one.
     """
 
@@ -69,7 +69,7 @@ class System:
 
 @dataclass(frozen=True)
 class SolverFactory:
-    """What solvers are made of."""
+    """Makes solvers."""
 
     model: Model
     toolbox: Toolbox

@@ -1,4 +1,4 @@
-"""Contestants in processes of their own: each has a journal below the run's folder, which the run's own takes over.
+"""Systems in worker processes: each has a journal below the run's folder, which is merged into the run's own.
 
 A contestant's numbers follow from the request, its workflow and its tasks, and its calls carry the run's name as they
 do in one process; so the rows are the same however many processes there are, and a run can be resumed with another
@@ -33,21 +33,21 @@ from selfwire.runtime.ledger import ResourceAmount
 from selfwire.runtime.sync import run_sync
 
 MANY = 4
-"""Contestants from which on processes of their own are worth their start."""
+"""Number of systems from which worker processes are faster."""
 WORKERS = 2
-"""Processes where nobody says how many."""
+"""Processes by default."""
 PAUSE = 0.2
-"""Seconds between two events of a contestant, and between two looks at what has been heard."""
+"""Seconds between two events of a system, and between two checks for events."""
 
 EventQueue = SimpleQueue[Event]
 
 
 def choose_worker_count(request: EvaluationRequest, wanted: int | None) -> int:
-    """Processes for an evaluation; one where a limit or a provider's rate binds, as one process counts these.
+    """Processes for an evaluation; one where there is a budget or a provider's rate, which one process must count.
 
     Args:
-        request: what is to be done.
-        wanted: by the user; None for as many as fit.
+        request: what the run is asked to do.
+        wanted: number that the user gave; None for as many as fit.
 
     Raises:
         ConfigError: more than one cannot be had.
@@ -69,13 +69,13 @@ def choose_worker_count(request: EvaluationRequest, wanted: int | None) -> int:
 def run_in_processes(
     run: Evaluation, home: Path | None, workers: int, on_event: Callable[[Event], None] = lambda event: None
 ) -> tuple[SystemSummary, ...]:
-    """Evolve and measure every contestant, so many at a time, as `run.evolve` and `run.go` do one after another.
+    """Evolve and measure several systems at a time, as `run.evolve` and `run.execute` do one after another.
 
     Args:
         run: that was started or resumed.
         home: of runs and library.
         workers: processes.
-        on_event: hears of progress: events as of `run.go`, and of evolutions, with the contestant as `target`.
+        on_event: gets the events of `run.execute`, and those of evolutions with the system as `target`.
 
     Raises:
         OutageError, ModelError: a contestant stopped; what all have done is kept, and the run can be resumed.
@@ -114,7 +114,7 @@ def _calls(one: Evolution, run: Evaluation) -> float:
 def _run_shards(
     todo: Sequence[Shard], workers: int, on_event: Callable[[Event], None]
 ) -> Generator[tuple[Shard, Usage], None, None]:
-    """Parts as they end, with what they have spent; after a fault those that run end, and no others begin."""
+    """Shards as they end, with their cost; after an error the running ones end, and no others start."""
     context = multiprocessing.get_context("spawn")
     events: EventQueue = context.SimpleQueue()
     faults: list[BaseException] = []
@@ -138,7 +138,7 @@ def _run_shards(
 
 @contextmanager
 def _pool(workers: int, events: EventQueue) -> Iterator[ProcessPoolExecutor]:
-    """Processes that end with this block; at once, if it is left by an error: journals survive that."""
+    """Processes that end with this block; an error ends them at once, which journals survive."""
     before = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(events,)) as pool:
@@ -152,11 +152,11 @@ def _pool(workers: int, events: EventQueue) -> Iterator[ProcessPoolExecutor]:
 
 
 _listeners: list[EventQueue] = []
-"""In a process of a contestant: who hears of progress; a queue reaches a process only when that begins."""
+"""Queues for events, in a worker process; a process can only inherit a queue when it starts."""
 
 
 def _begin(events: EventQueue) -> None:
-    """What a process does first: leave Ctrl-C to its parent, and end with it."""
+    """Leave Ctrl-C to the parent process, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _listeners.append(events)
 
@@ -169,7 +169,7 @@ def _begin(events: EventQueue) -> None:
 
 
 def run_alone(shard: Shard) -> Usage:
-    """Evolve and measure a contestant in the process that this is called in; returns what that has cost.
+    """Evolve and measure a system in this process; returns the cost.
 
     Raises:
         OutageError, ModelError: it stopped; what it has done is in its journal.
@@ -184,7 +184,7 @@ def run_alone(shard: Shard) -> Usage:
 
 @dataclass
 class _ProgressForwarder:
-    """Passes events on, not more of them than anybody looks at."""
+    """Passes on as many events as a person can follow."""
 
     name: str
     listeners: Sequence[EventQueue]

@@ -5,6 +5,7 @@ everything below is for what can go wrong while selfwire runs. Messages say what
 the values seen and the way out.
 """
 
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from selfwire.core.trajectory import Trajectory
@@ -99,3 +100,15 @@ def format_error(error: BaseException) -> str:
 def format_validation_error(found: ErrorDetails) -> str:
     """One of a ValidationError's complaints: the field, what is wrong with it, and the value."""
     return f"{'.'.join(map(str, found['loc']))}: {found['msg']}, not {found['input']!r}"
+
+
+def format_first_fault(error: ValidationError, whole: str = "") -> str:
+    """The first complaint of a ValidationError: the field and what is wrong with it.
+
+    Args:
+        error: of the value.
+        whole: stands for the field where the complaint is about the whole value.
+    """
+    first = error.errors()[0]
+    field = ".".join(map(str, first["loc"])) or whole
+    return f"{field}: {first['msg']}" if field else first["msg"]

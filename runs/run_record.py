@@ -12,7 +12,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import JournalError
+from selfwire.core.errors import JournalError, format_first_fault
 from selfwire.core.task import Task
 from selfwire.core.values import fingerprint
 from selfwire.runs.folders import SUMMARY
@@ -48,15 +48,11 @@ def load_request(path: Path, schema: type[AnyRequest], command: str | None = Non
         try:
             return schema.model_validate(found)
         except ValidationError as error:
-            why = "it ended before it had begun" if found is None else _told(error)
+            wrong = f"{format_first_fault(error)}; is it a run of another command?"
+            why = "it ended before it had begun" if found is None else wrong
             raise JournalError(
                 f"run {journal.run!r} holds no request that can be resumed ({why}); start a new run"
             ) from None
-
-
-def _told(error: ValidationError) -> str:
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}; is it a run of another command?"
 
 
 def with_limits(request: AnyRequest, limits: Mapping[str, float]) -> AnyRequest:

@@ -13,7 +13,7 @@ FAULT = 160
 
 
 def build_results_table(run: Evaluation, lines: Sequence[SystemSummary]) -> Table:
-    """The table of an evaluation; offline without time and price, and without the share of solved tasks if it is the score.
+    """The table of an evaluation; offline without time and price, and without the share solved where it is the score.
 
     Args:
         run: the evaluation.

@@ -136,7 +136,7 @@ def _make_evaluation(tasks: int, delay: float, journal: Journal, out: Path) -> T
                 workflow=make_baseline("direct", model=model, toolbox={}).make_initial_workflow(())
             )
         },
-        entered=lambda entry, one: make_system(entry, one, wiring),
+        build_system=lambda entry, one: make_system(entry, one, wiring),
         evolutions=(),
         tasks=[Task(id=f"t{number}", input=f"What is {number}?", reference="4") for number in range(tasks)],
         journal=journal,

@@ -160,3 +160,10 @@ def format_edit(edit: Edit) -> str:
 def _short(value: object) -> str:
     text = value.id if isinstance(value, Agent) else " ".join(str(value).split())
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def format_rewiring(rewiring: Rewiring) -> str:
+    """A rewiring in one line: operation, who asked, edits and reason."""
+    operation = f"{rewiring.operation} " if rewiring.operation else ""
+    by = f" by {rewiring.by}" if rewiring.by else ""
+    return f"{operation}{', '.join(map(format_edit, rewiring.edits))}{by}: {rewiring.why}"

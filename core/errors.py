@@ -4,6 +4,7 @@
 while selfwire runs. Messages say what happened, the values seen and the way out.
 """
 
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from selfwire.core.trajectory import Trajectory
@@ -98,3 +99,15 @@ def format_error(error: BaseException) -> str:
 def format_validation_error(details: ErrorDetails) -> str:
     """One error of a ValidationError: the field, the reason and the value."""
     return f"{'.'.join(map(str, details['loc']))}: {details['msg']}, not {details['input']!r}"
+
+
+def format_first_fault(error: ValidationError, whole: str = "") -> str:
+    """The first complaint of a ValidationError: the field and what is wrong with it.
+
+    Args:
+        error: of the value.
+        whole: stands for the field where the complaint is about the whole value.
+    """
+    first = error.errors()[0]
+    field = ".".join(map(str, first["loc"])) or whole
+    return f"{field}: {first['msg']}" if field else first["msg"]

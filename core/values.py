@@ -100,6 +100,13 @@ def to_canonical_json(value: Any) -> str:
     return _ENCODER.encode(_numbers(plain))
 
 
+def format_value(value: object) -> str:
+    """A JSON value for people: numbers to four digits, texts as they are, the rest as JSON."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return value if isinstance(value, str) else to_canonical_json(to_plain_json(value))
+
+
 def replace_surrogates(text: str) -> str:
     """The text with surrogates, which no file can hold, joined to characters or replaced by U+FFFD."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

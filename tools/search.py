@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from selfwire.core.chat import ToolSpec
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, format_first_fault
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.values import FrozenModel, fingerprint
@@ -130,10 +130,8 @@ def _document(path: Path, number: int, line: str) -> Document:
     try:
         parsed = _Line.model_validate_json(line)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = f"{first['loc'][0]}: " if first["loc"] else ""
         raise ConfigError(
-            f"{path}, line {number} is no document ({where}{first['msg']}); "
+            f"{path}, line {number} is no document ({format_first_fault(error)}); "
             'write an object such as {"title": "...", "text": "..."} on each line'
         ) from None
     return Document(title=parsed.title, text=parsed.text)

@@ -1,7 +1,7 @@
 """TacoMAS through the real client of a compatible server with a worker that keeps failing."""
 
-from selfwire.cli.run_details import format_tacomas_round
 from selfwire.evolvers.tacomas.config import TacomasConfig
+from selfwire.evolvers.tacomas.report import format_round
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.graphs import tacomas
 from selfwire.runtime.models import make_chat_model
@@ -21,6 +21,4 @@ async def test_a_worker_that_keeps_failing_is_left_out_and_told() -> None:
     assert all("calculator" not in {score.agent for score in one.contributions} for one in rounds)
     assert all([*one.silent] == ["calculator"] for one in rounds)
     assert all("401" in one.silent["calculator"] for one in rounds)
-    assert all(
-        "calculator failed, and the round went on without it" in "\n".join(format_tacomas_round(one)) for one in rounds
-    )
+    assert all("calculator failed, and the round went on without it" in format_round(one) for one in rounds)

@@ -17,7 +17,7 @@ from selfwire.runs.ablation.evolution import evolution
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, append_row, read_rows
 from selfwire.runs.ablation.table import build_table, compute_difference, compute_gain
-from selfwire.runs.estimates.ablation import estimate_cost
+from selfwire.runs.estimates import estimate_ablation
 from selfwire.runs.requests import Sizes
 
 SMALL = Study(sizes=Sizes(train=12, gate=18, test=2), iterations=3, batch=4, gate_tasks=6, seeds=1)
@@ -273,8 +273,8 @@ def test_a_dry_run_adds_up_all_runs_and_writes_nothing(
     one = TINY.replace(method=method, variants=(FULL,))
     other = one.replace(variants=(next(name for name in one.known if name not in (FULL, RANDOM)),))
     both = one.replace(variants=(*one.variants, *other.variants), seeds=3)
-    whole = estimate_cost(both)
-    assert whole.high.calls == 3 * (estimate_cost(one).high.calls + estimate_cost(other).high.calls) > 0
+    whole = estimate_ablation(both)
+    assert whole.high.calls == 3 * (estimate_ablation(one).high.calls + estimate_ablation(other).high.calls) > 0
     assert whole.low.calls < whole.high.calls
     result = CliRunner().invoke(build(), ["ablate", method, "--seeds", "3", "--dry-run"])
     assert result.exit_code == 0, result.output

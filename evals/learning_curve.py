@@ -15,7 +15,6 @@ class Point(FrozenModel):
 
     Args:
         query: its place, from 1.
-        question: its id.
         trajectories: their number, including errors, which count for no mean.
         score: mean over its graded trajectories; None if there is none.
         tokens: mean over them, planning included.
@@ -32,12 +31,7 @@ class Point(FrozenModel):
 
 
 def compute_learning_curve(trajectories: Sequence[Trajectory], window: int) -> tuple[Point, ...]:
-    """A point per query.
-
-    Args:
-        trajectories: in the order of training; those of one query stand side by side.
-        window: queries of a window, at least 1.
-    """
+    """A point per query of trajectories in the order of training; a window has at least 1 query."""
     if window < 1:
         raise ValueError(f"a window has at least 1 query, not {window}")
     queries = split_by_query(trajectories)

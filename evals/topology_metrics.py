@@ -43,15 +43,10 @@ class TrajectoryMetrics(FrozenModel):
 
     Args:
         question: id of the question.
-        kind: sort of the question, see `kind_of`.
-        transitions: all messages, as pairs of agents, in order.
-        agents: agents that acted, |V|.
-        steps: agent calls.
-        self_loops: transitions of an agent to itself.
-        cycles: closed paths through at least two agents, at most `MOST_CYCLES`.
-        diameter: longest shortest path in edges; 0 if no agent reaches another.
+        kind: sort of the question, see `get_query_kind`.
+        cycles: at most `MOST_CYCLES`.
+        diameter: 0 if no agent reaches another.
         f1: the environment's F1, or its score where it has no F1; None if the trajectory ended as an error.
-        tokens: its cost.
     """
 
     question: str
@@ -75,12 +70,9 @@ class MetricsRow(FrozenModel):
     """Means over the trajectories of a phase of training or a sort of question; None where nothing can be averaged.
 
     Args:
-        name: of the phase or sort.
         queries: number of questions; each may have several trajectories.
-        trajectories: their number.
-        entropy: transition entropy: for a phase the mean over the windows that end in it, if a window ends in every
-            phase; else over all transitions of the group.
-        agents, efficiency, self_loops, cycles, diameter, f1, tokens: means.
+        entropy: for a phase the mean over the windows that end in it, if a window ends in every phase; else over all
+            transitions of the group.
     """
 
     name: str
@@ -97,14 +89,11 @@ class MetricsRow(FrozenModel):
 
 
 class RunMetrics(FrozenModel):
-    """A run's metrics.
+    """A run's metrics: by quarter of training (empty ones are left out), by sort of question, and as a whole.
 
     Args:
         window: queries of a window.
         entropies: transition entropy of each full window, by the query that ends it; one value if none is full.
-        phases: quarters of training, in order; empty ones are left out.
-        kinds: sorts of questions, by name.
-        whole: all trajectories.
     """
 
     window: int
@@ -191,11 +180,7 @@ def compute_run_metrics(
 
 
 def split_by_query(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
-    """Trajectories by query: a new query starts with another question, or where the sample number does not rise.
-
-    Args:
-        trajectories: in the order of training; those of a group stand side by side, in the order of their samples.
-    """
+    """Trajectories by query, in order: a new one starts with another question, or where the sample does not rise."""
     found: list[list[Trajectory]] = []
     for one in trajectories:
         last = found[-1][-1] if found else None

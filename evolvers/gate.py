@@ -14,7 +14,6 @@ class GateDecision(FrozenModel):
     """The gate's decision.
 
     Args:
-        accepted: whether the candidate replaces the incumbent.
         why: the reason, with the figures.
         difference: mean of candidate - incumbent over the compared tasks; None if none could be compared.
         compared: tasks that both finished.

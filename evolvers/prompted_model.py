@@ -15,13 +15,7 @@ Default = TypeVar("Default")
 
 @dataclass(frozen=True)
 class PromptedModel:
-    """Asks the meta model and the judge.
-
-    Attributes:
-        model: the models behind one wrapper.
-        prompts: the method's prompts by name.
-        temperature: of every ask.
-    """
+    """Asks the meta model and the judge with a method's prompts, every time at the same temperature."""
 
     model: Model
     prompts: Prompts
@@ -61,12 +55,10 @@ class PromptedModel:
     ) -> tuple[Schema | Default, Usage]:
         """As `ask`, with a default where no valid reply came; its cost counts either way.
 
-        Args:
-            default: takes the place of the reply.
-            catch: `ModelError` has the default take the place of a call that failed as well.
+        `catch=ModelError` has the default take the place of a call that failed as well.
 
         Raises:
-            ModelError, BudgetError: as `ask`; `catch` is answered with the default.
+            ModelError, BudgetError: as `ask`, except `catch`.
         """
         try:
             return await self.ask(schema, name, scope=scope, by=by, **sections)

@@ -33,17 +33,11 @@ def get_edit_count(counts: Sequence[int], scope: Scope) -> int:
 def edit_at_random(
     workflow: Workflow, count: int, instructions: Sequence[str], *, scope: Scope
 ) -> tuple[Workflow, tuple[Rewiring, ...]]:
-    """Apply `count` random legal rewirings.
+    """Apply `count` random legal rewirings; `scope.random` is the only randomness.
 
     A node is drawn, then one of the operations that are legal there, or a rewrite of its prompt. Nodes that a removed
     edge leaves dangling are removed with it. The sink keeps its prompt, which holds the answer's format, so that the
     control differs by its edits alone.
-
-    Args:
-        workflow: the team; its topology may run.
-        count: rewirings to apply, >= 0.
-        instructions: prompts for rewrites and newcomers; at least one.
-        scope: of the step; its `random` is the only randomness.
 
     Returns:
         The workflow, whose lineage lists the rewirings, and the rewirings.
@@ -60,20 +54,10 @@ def edit_at_random(
 def edit_pool_at_random(
     workflow: Workflow, count: int, instructions: Sequence[str], *, most: int, scope: Scope
 ) -> tuple[Workflow, tuple[Rewiring, ...]]:
-    """Apply `count` random rewirings to a pool of agents, where topologies are planned for each question.
+    """As `edit_at_random`, for a pool of agents where topologies are planned for each question.
 
-    An agent other than the sink's is drawn; then its prompt is rewritten or, while the pool has room, a newcomer with
-    its tools joins.
-
-    Args:
-        workflow: the pool; its topology stays.
-        count: rewirings to apply, >= 0.
-        instructions: prompts for rewrites and newcomers; at least one.
-        most: agents of a full pool.
-        scope: of the step; its `random` is the only randomness.
-
-    Returns:
-        The workflow, whose lineage lists the rewirings, and the rewirings.
+    An agent other than the sink's is drawn; then its prompt is rewritten or, while the pool has fewer than `most`
+    agents, a newcomer with its tools joins.
 
     Raises:
         ValueError: no instructions, or a negative count.

@@ -48,9 +48,7 @@ class Source(FrozenModel):
     """A trajectory that an insight came from.
 
     Args:
-        question: its id.
         sample: which of the group.
-        iteration: of the evolution.
         run: where it ran, for insights from another library; "" for the run that saved this one.
     """
 
@@ -209,15 +207,8 @@ def import_insights(
 ) -> tuple[ExperienceLibrary, UsageCounts]:
     """Import one library into another; insights in both get the evidence of both, each counted once.
 
-    Args:
-        library: imports.
-        others: the other library as it is now.
-        size: most insights.
-        taken: counts that were imported from there before; an insight without new evidence is left out, even if this
-            library has merged or pruned it.
-
-    Returns:
-        The library, and the counts of all that is imported now.
+    `taken` are the counts that were imported from there before: an insight without new evidence is left out, even if
+    this library has merged or pruned it. Returns the library, and the counts of all that is imported now.
     """
     now = dict(taken)
     for one in others:

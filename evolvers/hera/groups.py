@@ -15,9 +15,7 @@ class Group(FrozenModel):
     """The graded trajectories of one question.
 
     Args:
-        question: its id.
         order: places of the trajectories in the batch, the best first.
-        outcome: kind of the group.
         failed: place of the best-ranked failed trajectory; None if all succeeded.
     """
 
@@ -28,12 +26,7 @@ class Group(FrozenModel):
 
 
 def rank_trajectories(trajectories: Sequence[Trajectory], places: Sequence[int]) -> tuple[int, ...]:
-    """Places by score, then by fewer tokens; ties by sample.
-
-    Args:
-        trajectories: of the batch.
-        places: of the graded ones of a group.
-    """
+    """Places of the graded trajectories of a group, by score, then by fewer tokens; ties by sample."""
 
     def key(place: int) -> tuple[float, int, int]:
         done = trajectories[place]

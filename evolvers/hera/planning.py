@@ -30,7 +30,6 @@ class Plan(FrozenModel):
     """A plan that can run.
 
     Args:
-        topology: Gamma.
         repairs: for people; empty where the plan was sound.
         default: whether the default chain replaced it.
         profile: of the question, in the orchestrator's words.
@@ -55,16 +54,12 @@ async def sample_topology(
     """SampleTopology: Gamma ~ pi(. | q, E_rel, N); the default chain where the reply is invalid.
 
     Args:
-        question: q.
-        workflow: whose agents are N, and whose topology is the default chain.
-        profile: c.
         insights: E_rel, best first.
-        orchestrator: pi, at its temperature.
         steps: most steps of a plan.
         scope: of the question; `sample` tells the samples of a group apart.
 
     Raises:
-        ModelError, BudgetError: the call failed.
+        ModelError: the call failed.
     """
     try:
         reply, usage = await orchestrator.ask(
@@ -125,7 +120,6 @@ def _topology(steps: Sequence[Draft], workflow: Workflow, repairs: list[str]) ->
 
 
 def _name_nodes(agents: Sequence[str]) -> list[str]:
-    """A node's id per step: the agent's, with a number where the agent has a node already."""
     names: list[str] = []
     for agent in agents:
         names.append(find_free_name(agent, names))

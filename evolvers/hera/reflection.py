@@ -39,7 +39,6 @@ class Change(FrozenModel):
 
     Args:
         operation: that was applied.
-        insight: the new insight's text.
         targets: ids of the entries that were affected.
         why: the model's reason, or why another operation was applied.
     """
@@ -64,11 +63,7 @@ def get_topology(done: Trajectory) -> Topology | None:
 async def reflect(
     group: Group, trajectories: Sequence[Trajectory], orchestrator: PromptedModel, *, iteration: int, scope: Scope
 ) -> tuple[tuple[Insight, ...], Usage]:
-    """The insights of a mixed group; none without a valid reply.
-
-    Raises:
-        BudgetError: the run must stop.
-    """
+    """The insights of a mixed group; none without a valid reply."""
     best = trajectories[group.order[0]]
     profile = get_profile(best)
     reply, usage = await orchestrator.ask_or(
@@ -114,11 +109,7 @@ async def consolidate_insights(
     *,
     scope: Scope,
 ) -> tuple[ExperienceLibrary, tuple[Change, ...], Usage]:
-    """ExperienceLibraryUpdate: ADD insights without matches; the model decides about the others.
-
-    Raises:
-        BudgetError: the run must stop.
-    """
+    """ExperienceLibraryUpdate: ADD insights without matches; the model decides about the others."""
     matches = {one.id: await find_matching(library, one, embedder, config) for one in new}
     met = [one for one in new if matches[one.id]]
     wanted, usage = await _ask_operations(met, matches, orchestrator, scope) if met else ({}, Usage())
@@ -165,7 +156,6 @@ def apply_operation(
 
 
 def _add(library: ExperienceLibrary, new: Insight, why: str, config: LibraryConfig) -> tuple[ExperienceLibrary, Change]:
-    """ADD; a library full of better insights stays as it is, and the change says so."""
     more = add_insight(library, new, config.size)
     if any(one.id == new.id for one in more):
         return more, Change(operation="ADD", insight=new.text, why=why)
@@ -188,7 +178,6 @@ def _prune(
 async def _ask_operations(
     new: Sequence[Insight], matches: dict[str, ExperienceLibrary], orchestrator: PromptedModel, scope: Scope
 ) -> tuple[dict[str, LibraryOperation], Usage]:
-    """Operations by the text of the new insight."""
     entries = {one.id: one for found in matches.values() for one in found}
     reply, usage = await orchestrator.ask_or(
         LibraryOperations(operations=[]),

@@ -34,13 +34,7 @@ AXES: dict[Axis, str] = {
 
 
 class Variant(FrozenModel):
-    """One prompt variant.
-
-    Args:
-        axis: along which the prompt is varied.
-        instructions: that it adds.
-        prompt: the whole prompt.
-    """
+    """One prompt variant: the instructions that it adds along an axis, and the whole prompt."""
 
     axis: Axis
     instructions: tuple[str, ...]
@@ -48,11 +42,9 @@ class Variant(FrozenModel):
 
 
 class Lesson(FrozenModel):
-    """Delta rho of one agent: operational rules and behavioural principles.
+    """Delta rho of one agent: rules are short-term corrections, principles long-term strategies.
 
     Args:
-        rules: short-term corrections.
-        principles: long-term strategies.
         derived_from: the basis of each, in the model's words, in the same order.
     """
 
@@ -65,12 +57,9 @@ class Rope(FrozenModel):
     """The results of one agent's prompt variants.
 
     Args:
-        blame: the failure that was replayed.
         failures: the agent's buffer.
-        variants: by axis.
-        scores: of their replays, in the same order; None where a replay ended as an error.
+        scores: of the variants' replays, in the same order; None where a replay ended as an error.
         control: score of the replay with the original prompt; None as well.
-        lesson: of the contrast.
     """
 
     blame: Blame
@@ -84,11 +73,7 @@ class Rope(FrozenModel):
 async def generate_variant(
     agent: Agent, axis: Axis, failures: Sequence[Failure], orchestrator: PromptedModel, *, scope: Scope
 ) -> tuple[Variant | None, Usage]:
-    """GenerateVariant: the prompt with a few more instructions; None where no valid reply comes.
-
-    Raises:
-        BudgetError: the run must stop.
-    """
+    """GenerateVariant: the prompt with a few more instructions; None where no valid reply comes."""
     reply, usage = await orchestrator.ask_or(
         PromptVariant(instructions=[]),
         PromptVariant,
@@ -121,16 +106,10 @@ async def extract_lesson(
     """ExtractOperationalRules and ExtractBehavioralPrinciples; nothing where no replay was graded.
 
     Args:
-        agent: whose prompt was varied.
         original: the failed trajectory.
         control: its replay with the original prompt (D12).
         replays: of the variants; those with an infrastructure error teach nothing.
-        failures: its buffer.
-        orchestrator: compares.
-        scope: of the step.
-
-    Raises:
-        BudgetError: the run must stop.
+        failures: the agent's buffer.
     """
     graded = [(varied, done) for varied, done in replays if get_score(done) is not None]
     if not graded:
@@ -170,9 +149,6 @@ async def integrate_lesson(
     """Prompt consolidation: the model integrates the lesson, Pi_C enforces the limits; None where nothing changes.
 
     Without a valid reply the proposals are added as they are.
-
-    Raises:
-        BudgetError: the run must stop.
     """
     if not (lesson.rules or lesson.principles):
         return None, PromptChange(), Usage()

@@ -12,12 +12,7 @@ from selfwire.evolvers.trace_text import to_plain_name
 
 @dataclass(frozen=True)
 class Draft:
-    """A step on its way to a node.
-
-    Attributes:
-        agent: an agent of the pool.
-        after: places of the steps whose outputs it reads.
-    """
+    """A step on its way to a node; `after` are places of the steps whose outputs it reads."""
 
     agent: str
     after: frozenset[int] = frozenset()
@@ -97,14 +92,12 @@ def sort_steps(steps: Sequence[Draft], repairs: list[str]) -> list[Draft]:
 def connect_ends(
     steps: Sequence[Draft], first: str, last: str, answering: Collection[str], repairs: list[str]
 ) -> list[Draft]:
-    """The steps with one entry, the first, and one sink, the last, which answers.
+    """Acyclic steps with one entry, the first, and one sink, the last, which answers.
 
     Args:
-        steps: acyclic.
         first: agent that is put first where several steps would be.
         last: agent that answers where no step does.
         answering: agents that a plan may end with.
-        repairs: descriptions of repairs; extended.
     """
     steps = _connect_starts(list(steps), first, repairs)
     return _connect_sink(steps, last, answering, repairs)
@@ -142,7 +135,6 @@ def _connect_sink(steps: list[Draft], last: str, answering: Collection[str], rep
 
 
 def _reorder(steps: Sequence[Draft], order: Sequence[int]) -> list[Draft]:
-    """The steps in another order; dependencies follow."""
     place_of = {old: new for new, old in enumerate(order)}
     return [replace(steps[old], after=frozenset(place_of[one] for one in steps[old].after)) for old in order]
 

@@ -45,7 +45,7 @@ async def characterize_task(
     0.5. Required tools that are not offered are dropped.
 
     Raises:
-        ModelError, BudgetError: as `Model.generate_structured`.
+        ModelError: as `Model.generate_structured`.
     """
     profile, usage = await coach.ask_or(
         None,

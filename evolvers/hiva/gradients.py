@@ -20,7 +20,6 @@ class Gradient(FrozenModel):
     """The textual gradient dL/dv at one node for one task.
 
     Args:
-        task, node, agent: that it is about.
         system_prompt: how the agent's role or prompt should change; "" if it should not.
         tool: how its use of tools should change; "" if it should not.
         overall: what its predecessors and the team around it should change.
@@ -55,7 +54,6 @@ class Loss(FrozenModel):
     Args:
         solved: whether nothing must change; None where the trajectory teaches nothing.
         gradient: the global gradient at the aggregator; None if solved, or if there is no loss.
-        usage: cost of the judgement.
         error: why the trajectory teaches nothing; None if it does.
     """
 
@@ -68,10 +66,7 @@ class Loss(FrozenModel):
 class Backward(FrozenModel):
     """The gradients of one trajectory, aggregator first, then in reverse topological order.
 
-    Args:
-        gradients: one per node that ran and has an executed successor with a gradient.
-        usage: cost of the pass.
-        error: the infrastructure error that ended it, which leaves no gradients.
+    A node that ran has one if an executed successor has one. An infrastructure `error` leaves no gradients.
     """
 
     gradients: tuple[Gradient, ...] = ()
@@ -84,15 +79,8 @@ async def compute_loss(
 ) -> Loss:
     """L(E_env(y)) as text, and its gradient at the aggregator; a solved task needs no ask.
 
-    Args:
-        trajectory: a finished run, with feedback if there is an environment.
-        workflow: the workflow that ran.
-        coach: the model that reflects.
-        environment: False in "w/o Env", where the aggregator criticises its own answer.
-        scope: run, seed and iteration.
-
-    Raises:
-        BudgetError: the run must stop. Other failures of the model make the trajectory teach nothing.
+    Without `environment` ("w/o Env") the aggregator criticises its own answer. A trajectory teaches nothing where the
+    model fails.
     """
     error = get_fault(trajectory)
     if error is None and environment and trajectory.feedback is None:
@@ -174,9 +162,6 @@ async def propagate_gradients(
 
     A node without a valid reply has no gradient: it is neither rewritten nor rewarded, and passes nothing on to its
     predecessors.
-
-    Raises:
-        BudgetError: the run must stop.
     """
     topology = workflow.topology
     steps = {step.node: step for step in trajectory.steps}

@@ -18,10 +18,7 @@ SOURCE, AGGREGATOR = "source", "aggregator"
 def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = (), config: HivaConfig = HivaConfig()) -> Workflow:
     """One agent that works and an aggregator that answers.
 
-    Args:
-        prompts: with the texts `source` and `aggregator`.
-        tools: of the source, and of its newcomers later; none without `config.tools` (w/o Tool).
-        config: caps of the topology.
+    The tools are the source's, and later its newcomers'; without `config.tools` (w/o Tool) there are none.
     """
     held = tuple(tools) if config.tools else ()
     workflow = Workflow(

@@ -23,7 +23,6 @@ class TaskMatch(FrozenModel):
     """How a task matches the team's agents; computed once per task, before the team runs.
 
     Args:
-        concepts: of the task.
         depth: d_I >= 1 (D8).
         indicators: Psi_1 to Psi_4 by agent.
         matches: KM by agent, in [0, 1].

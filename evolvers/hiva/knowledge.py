@@ -27,7 +27,6 @@ class TaskConcepts(FrozenModel):
         main: its primary concept; "" if nothing is known.
         broader: concepts above the main one, nearest first.
         skills: further concepts that it needs.
-        tools: tools that it requires.
         parallelizability: 0 for strictly serial to 1 for fully parallel.
     """
 

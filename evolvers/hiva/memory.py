@@ -59,8 +59,7 @@ class TrajectoryLesson(FrozenModel):
     """What one trajectory teaches; infrastructure errors teach nothing (D13).
 
     Args:
-        task: the task's id.
-        solved: whether it was solved (without an environment: in the aggregator's own opinion).
+        solved: whether the task was solved (without an environment: in the aggregator's own opinion).
         rewards: r in {0, 1} of each agent that ran and was judged.
         edges: the (source, target) pairs of nodes that were used.
         receivers: agent by node, for the nodes that ran.
@@ -93,7 +92,6 @@ class HivaMemory(FrozenModel):
         iteration: number of updates, less one; -1 before the first.
         beliefs: by agent; an agent without an entry has the prior.
         edges: by `source->target`, nodes.
-        knowledge: the graph of concepts, agents and tools.
         weights: omega on the simplex.
         history: past tasks, for Psi_3.
         evidence: held-out tasks, for the fit of the weights.

@@ -21,9 +21,7 @@ class RepairResult(FrozenModel):
 def repair(workflow: Workflow, config: HivaConfig = HivaConfig()) -> RepairResult:
     """Revert what closes a cycle, prune dead nodes and failing edges, restore source -> sink; idempotent.
 
-    Args:
-        workflow: any workflow; the edits of its lineage say which edges are newest.
-        config: thresholds of the pruning.
+    The edits of the workflow's lineage say which edges are newest.
     """
     learned = HivaMemory.of(workflow)
     now, done = workflow, list[Rewiring]()

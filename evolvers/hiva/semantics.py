@@ -21,13 +21,7 @@ GRADIENTS_LENGTH = 8_000
 
 
 class RewriteResult(FrozenModel):
-    """Result of f_P.
-
-    Args:
-        rewirings: one RewritePrompt per agent, in order of the agents' ids.
-        declined: proposals that the guard refused.
-        usage: cost of the calls.
-    """
+    """Result of f_P: one RewritePrompt per agent, in order of the agents' ids, and proposals that the guard refused."""
 
     rewirings: tuple[Rewiring, ...] = ()
     declined: tuple[DeclinedProposal, ...] = ()
@@ -46,9 +40,6 @@ async def evolve_semantics(
 
     Feedback on the role weighs 0.7, on tools 0.3; the prompt says so. Tools stay as they are. An agent keeps its
     prompt where no valid rewrite comes back.
-
-    Raises:
-        BudgetError: the run must stop.
     """
     if not config.semantic_evolution:
         return RewriteResult()

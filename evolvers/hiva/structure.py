@@ -31,14 +31,7 @@ Traffic = Mapping[tuple[Id, Id], int]
 
 
 class StructureResult(FrozenModel):
-    """Result of f_G.
-
-    Args:
-        workflow: after the rewirings; its lineage starts at the given workflow.
-        applied: in the order of application.
-        declined: decisions that became no rewiring, and rewirings that no longer fit.
-        usage: cost of the calls.
-    """
+    """Result of f_G; `declined` are decisions that became no rewiring, and rewirings that no longer fit."""
 
     workflow: Workflow
     applied: tuple[Rewiring, ...] = ()
@@ -64,16 +57,10 @@ async def evolve_topology(
     """f_G: ask for one decision per node over all its gradients on topology (D11), then apply them (D12).
 
     Args:
-        workflow: the team; it holds the nodes of the gradients.
         gradients: of the whole batch, in task order.
-        coach: the model that reflects.
         config: without `topology_evolution` nothing is asked (w/o TEV).
         used: R of the batch.
         parallelizability: of each task, by task id, in [0, 1].
-        scope: run, seed and iteration.
-
-    Raises:
-        BudgetError: the run must stop.
     """
     if not config.topology_evolution:
         return StructureResult(workflow=workflow)

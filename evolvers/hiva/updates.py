@@ -22,14 +22,8 @@ def make_lesson(
 ) -> TrajectoryLesson | None:
     """A trajectory's lesson on agents and edges; None after an infrastructure error (D13).
 
-    On success every agent that ran has r = 1 (D2); else r is the sentiment of its own gradient, and an
-    agent at several nodes has the lowest.
-
-    Args:
-        trajectory: the run.
-        judged: its loss.
-        passed: its backward pass; None if it was solved.
-        match: of the task with the agents; None where it was not characterised.
+    On success every agent that ran has r = 1 (D2); else r is the sentiment of its own gradient, and an agent at several
+    nodes has the lowest.
     """
     if judged.solved is None or get_fault(trajectory) is not None or (passed is not None and passed.error is not None):
         return None
@@ -52,13 +46,7 @@ def make_lesson(
 
 
 def update_beliefs(workflow: Workflow, outcomes: Sequence[TrajectoryLesson | None], *, config: KabbConfig) -> Workflow:
-    """One update per iteration, then the memory is fitted to the topology as it is now.
-
-    Args:
-        workflow: after repair; lessons on removed agents and edges are set aside (D19).
-        outcomes: lessons of the batch, in task order; None teaches nothing.
-        config: decay and rates.
-    """
+    """One update per iteration; lessons on agents and edges that the workflow has lost are set aside (D19)."""
     lessons = [o for o in outcomes if o is not None]
     return HivaMemory.of(workflow).update(lessons, config=config).adapt_to(workflow).save_to(workflow)
 

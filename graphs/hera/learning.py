@@ -45,8 +45,6 @@ class LearningNodes:
     """The nodes that learn.
 
     Attributes:
-        hera: models, tools, embedder and config.
-        start: what a run starts with.
         ledger: pays for the nodes; None where somebody else counts.
         grader: grades further runs; None has the environment of `start` do so.
     """
@@ -242,7 +240,6 @@ class LearningNodes:
     async def _replay(
         self, name: str, agent: Agent, failed: Trajectory, pool: Mapping[str, Agent], state: HeraState
     ) -> Trajectory:
-        """ReExecute: the whole trajectory's topology with one prompt varied and the others frozen."""
         topology = get_topology(failed) or state.workflow.topology
         phase = f"{state.scope.phase}/rope {agent.id} {name}"
         place = state.scope.at(phase=phase, task=failed.question.id, sample=failed.sample)

@@ -90,11 +90,6 @@ class HeraNodes(LearningNodes):
 
 
 def _answer(state: HeraState, update: Update) -> Update:
-    """The update with the best-ranked answer; labels were used to rank.
-
-    Raises:
-        TaskError: no run of the group has an answer.
-    """
     done = state.after(update).trajectories
     graded = [place for place, one in enumerate(done) if get_score(one) is not None]
     if not graded:

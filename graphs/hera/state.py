@@ -27,16 +27,7 @@ class HeraContext(RunContext):
 
 
 class PlannedQuestion(FrozenModel):
-    """A planned run.
-
-    Args:
-        question: the question to answer.
-        topology: the team.
-        sample: its number among the runs on the question.
-        notes: of its trajectory.
-        overhead: cost of planning it.
-        candidate: the mutation that it tries; None for what the orchestrator sampled.
-    """
+    """A planned run; `candidate` is the mutation that it tries, None for what the orchestrator sampled."""
 
     question: Question
     topology: Topology
@@ -47,12 +38,7 @@ class PlannedQuestion(FrozenModel):
 
 
 class TriedMutation(FrozenModel):
-    """A mutation that was tried.
-
-    Args:
-        place: of its trajectory in the batch.
-        candidate: the mutation.
-    """
+    """A mutation that was tried, and the place of its trajectory in the batch."""
 
     place: int = Field(ge=0)
     candidate: Candidate

@@ -25,13 +25,7 @@ from selfwire.runtime.ledger import Ledger
 
 @dataclass(frozen=True)
 class HivaNodes:
-    """The graph's nodes.
-
-    Attributes:
-        hiva: models, tools, embedder and config.
-        start: what a run starts with.
-        ledger: pays for the nodes; None where somebody else counts.
-    """
+    """The graph's nodes; `ledger` pays for them, None where somebody else counts."""
 
     hiva: HivaActions
     start: RunStart

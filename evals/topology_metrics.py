@@ -34,6 +34,7 @@ MOST_CYCLES = 1000
 PHASES = ("initial", "exploration", "refinement", "optimization")
 """Quarters of training, as the paper names them."""
 
+_MEANS = ("agents", "efficiency", "self_loops", "cycles", "diameter", "f1", "tokens")
 Transition = tuple[str, str]
 """The agents that sent and received a message."""
 
@@ -167,7 +168,10 @@ def compute_run_metrics(
     queries = [tuple(map(compute_metrics, some)) for some in split_by_query(trajectories)]
     every = [one for some in queries for one in some]
     windows = sliding_entropies(queries, window)
-    kinds = [_group(name, _of_kind(queries, kind, name)) for name in sorted({kind(one) for one in every})]
+    kinds = []
+    for name in sorted({kind(one) for one in every}):
+        found = [[one for one in some if kind(one) == name] for some in queries]
+        kinds.append(_group(name, [some for some in found if some]))
     entropies = tuple(value for value in windows.values() if value is not None)
     whole = _group("all", queries)
     return RunMetrics(
@@ -230,21 +234,8 @@ def _group(name: str, queries: Sequence[Sequence[TrajectoryMetrics]], windowed: 
         queries=len(queries),
         trajectories=len(every),
         entropy=entropy(_transitions(queries)) if windowed is None else windowed,
-        agents=compute_known_mean([one.agents for one in every]),
-        efficiency=compute_known_mean([one.efficiency for one in every]),
-        self_loops=compute_known_mean([one.self_loops for one in every]),
-        cycles=compute_known_mean([one.cycles for one in every]),
-        diameter=compute_known_mean([one.diameter for one in every]),
-        f1=compute_known_mean([one.f1 for one in every]),
-        tokens=compute_known_mean([one.tokens for one in every]),
+        **{name: compute_known_mean([getattr(one, name) for one in every]) for name in _MEANS},
     )
-
-
-def _of_kind(
-    queries: Sequence[Sequence[TrajectoryMetrics]], kind: Callable[[TrajectoryMetrics], str], name: str
-) -> list[list[TrajectoryMetrics]]:
-    found = [[one for one in some if kind(one) == name] for some in queries]
-    return [some for some in found if some]
 
 
 def _transitions(queries: Iterable[Sequence[TrajectoryMetrics]]) -> list[Transition]:
@@ -264,8 +255,10 @@ def _f1(trajectory: Trajectory) -> float | None:
 
 
 def _row(group: MetricsRow) -> tuple[str, ...]:
-    means = (
-        group.entropy, group.agents, group.efficiency, group.self_loops, group.cycles, group.diameter, group.f1,
-    )  # fmt: skip
-    tokens = "-" if group.tokens is None else f"{group.tokens:,.0f}"
-    return (group.name, str(group.queries), *("-" if one is None else f"{one:.3f}" for one in means), tokens)
+    *means, tokens = (getattr(group, name) for name in ("entropy", *_MEANS))
+    return (group.name, str(group.queries), *(format_known(one, ".3f") for one in means), format_known(tokens, ",.0f"))
+
+
+def format_known(value: float | None, form: str) -> str:
+    """A value for a table, by a format specification; "-" where it is unknown."""
+    return "-" if value is None else format(value, form)

@@ -49,7 +49,7 @@ async def find_similar(
 async def find_matching(
     library: ExperienceLibrary, new: Insight, embedder: Embedder, config: LibraryConfig
 ) -> ExperienceLibrary:
-    """The closest insights from similar questions, which the new one may complement or contradict; at most `shown` or 1."""
+    """The closest insights from similar questions, which the new one may complement or contradict."""
     found = await find_similar(library, new.profile, embedder, config)
     if not found:
         return ()

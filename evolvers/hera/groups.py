@@ -37,7 +37,7 @@ def rank_trajectories(trajectories: Sequence[Trajectory], places: Sequence[int])
 
 def classify_group(scores: Sequence[float], success_at: float) -> GroupKind:
     """The kind of a group with these scores."""
-    if any(one >= success_at for one in scores) and any(one < success_at for one in scores):
+    if len({one >= success_at for one in scores}) == 2:
         return "mixed"
     return "zero" if scores and all(one == 0 for one in scores) else "other"
 
@@ -62,8 +62,8 @@ def count_uses(trajectories: Sequence[Trajectory], success_at: float) -> Mapping
     """(uses, successes) of every insight that graded rollouts were shown, by its id."""
     counted: dict[str, tuple[int, int]] = {}
     for done in trajectories:
-        score = get_score(done)
-        for one in done.notes.get("insights", ()) if score is not None else ():
-            n, s = counted.get(one["id"], (0, 0))
-            counted[one["id"]] = n + 1, s + ((score or 0.0) >= success_at)
+        if (score := get_score(done)) is not None:
+            for one in done.notes.get("insights", ()):
+                n, s = counted.get(one["id"], (0, 0))
+                counted[one["id"]] = n + 1, s + (score >= success_at)
     return counted

@@ -76,10 +76,8 @@ async def reflect(
         profile=profile.text,
         group="\n\n".join(render_trajectory(trajectories[at], rank) for rank, at in enumerate(group.order, 1)),
     )
-    sources = [
-        Source(question=group.question, sample=trajectories[at].sample, iteration=iteration)
-        for at in sorted(group.order)
-    ]
+    samples = [trajectories[at].sample for at in sorted(group.order)]
+    sources = [Source(question=group.question, sample=sample, iteration=iteration) for sample in samples]
     insights = []
     for one in reply.insights[:INSIGHTS]:
         kind = parse_query_type(one.query_type) or profile.type
@@ -141,9 +139,8 @@ def apply_operation(
     why = " ".join(wanted.rationale.split())[:300] if wanted else "no valid operation came; added"
     operation = wanted.operation if wanted else "ADD"
     if any(one.id == new.id for one in library):
-        return add_insight(library, new, config.size), Change(
-            operation="KEEP", insight=new.text, why="it is there already"
-        )
+        change = Change(operation="KEEP", insight=new.text, why="it is there already")
+        return add_insight(library, new, config.size), change
     if operation == "MERGE" and targets:
         text = " ".join(((wanted.merged_insight if wanted else "") or targets[0].text).split())[:TEXT_LENGTH]
         whole = merge_insights(library, new, ids, text or targets[0].text, config.size)
@@ -185,12 +182,13 @@ async def _ask_operations(
         "consolidate",
         scope=scope.at(node="consolidate"),
         catch=ModelError,
-        library=render_lines([_render_entry(one) for one in entries.values()]),
+        library=render_lines(
+            [
+                f"[{id}] ({one.profile.type}, utility {one.utility:.2f} over {one.uses} uses) {one.text}"
+                for id, one in entries.items()
+            ]
+        ),
         new=render_lines([f"- ({one.profile.type}) {one.text}" for one in new]),
     )
     by_text = {" ".join(one.new_insight.split()): one for one in reply.operations}
     return {one.text: by_text[one.text] for one in new if one.text in by_text}, usage
-
-
-def _render_entry(one: Insight) -> str:
-    return f"[{one.id}] ({one.profile.type}, utility {one.utility:.2f} over {one.uses} uses) {one.text}"

@@ -17,10 +17,8 @@ from selfwire.evolvers.outcomes import count_agent_tokens, get_score
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trace_text import format_step, render_lines, shorten
 
-ADDED = 3
-"""Most instructions that a variant adds."""
-PROPOSED = 4
-"""Most rules, and most principles, that one contrast may propose."""
+ADDED = 3  # most instructions of a variant
+PROPOSED = 4  # most rules, and most principles, of one contrast
 STEP_LENGTH = 500
 
 AXES: dict[Axis, str] = {
@@ -87,10 +85,9 @@ async def generate_variant(
         failures="\n\n".join(one.text for one in failures),
     )
     new = tuple(text for text in map(to_plain_line, reply.instructions[:ADDED]) if text)
-    if not new:
-        return None, usage
     prompt = Prompt.of(agent.prompt)
-    return Variant(axis=axis, instructions=new, prompt=prompt.replace(rules=(*prompt.rules, *new)).text), usage
+    text = prompt.replace(rules=(*prompt.rules, *new)).text
+    return Variant(axis=axis, instructions=new, prompt=text) if new else None, usage
 
 
 async def extract_lesson(
@@ -133,13 +130,11 @@ async def extract_lesson(
         failures="\n\n".join(one.text for one in failures),
     )
     rules, principles = reply.operational_rules[:PROPOSED], reply.behavioral_principles[:PROPOSED]
+    derived = [*(one.derived_from for one in rules), *(one.derived_from for one in principles)]
     return Lesson(
         rules=tuple(to_plain_line(one.rule) for one in rules),
         principles=tuple(to_plain_line(one.principle) for one in principles),
-        derived_from=(
-            *(to_plain_line(one.derived_from) for one in rules),
-            *(to_plain_line(one.derived_from) for one in principles),
-        ),
+        derived_from=tuple(map(to_plain_line, derived)),
     ), usage
 
 

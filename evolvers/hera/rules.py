@@ -31,7 +31,7 @@ class Prompt(FrozenModel):
     def text(self) -> str:
         """The prompt as the agent reads it."""
         parts = [(PRINCIPLES, self.principles), (RULES, self.rules)]
-        return "\n\n".join([self.core, *(f"{head}\n{_bullets(some)}" for head, some in parts if some)])
+        return "\n\n".join([self.core, *("\n- ".join([head, *some]) for head, some in parts if some)])
 
 
 class PromptChange(FrozenModel):
@@ -139,7 +139,3 @@ def _cut(text: str, heading: str) -> tuple[str, tuple[str, ...]]:
     if not before or not all(line.startswith("- ") for line in listed):
         return text, ()
     return before, tuple(line.removeprefix("- ") for line in listed)
-
-
-def _bullets(texts: Sequence[str]) -> str:
-    return "\n".join(f"- {text}" for text in texts)

@@ -32,12 +32,7 @@ INPUT_LENGTH = 6_000
 
 
 async def characterize_task(
-    question: Question,
-    workflow: Workflow,
-    coach: PromptedModel,
-    *,
-    tools: Sequence[ToolSpec] = (),
-    scope: Scope,
+    question: Question, workflow: Workflow, coach: PromptedModel, *, tools: Sequence[ToolSpec] = (), scope: Scope
 ) -> tuple[TaskConcepts, Usage]:
     """Characterise a task by concepts, required tools and parallelizability.
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from pydantic import Field
 
-from selfwire.core.topology import Topology
 from selfwire.core.values import FrozenModel, Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.beliefs import Belief, Observation, team_synergy, update_belief, update_synergy
@@ -192,13 +191,12 @@ class HivaMemory(FrozenModel):
 
     def restrict_to(self, workflow: Workflow) -> "HivaMemory":
         """The memory for a rewired workflow: entries of removed agents and edges go, newcomers get their start (D5)."""
-        edges = {key: record for key, record in self.edges.items() if key in _keys(workflow.topology)}
+        edges = {}
         for edge in workflow.topology.edges:
-            if edge_key(edge.source, edge.target) not in self.edges:
-                siblings = [self.edges.get(edge_key(edge.source, t)) for t in workflow.topology.successors[edge.source]]
-                known = [record.synergy for record in siblings if record is not None]
-                start = sum(known) / len(known) if known else 1.0
-                edges[edge_key(edge.source, edge.target)] = EdgeRecord(synergy=start)
+            key = edge_key(edge.source, edge.target)
+            siblings = [self.edges.get(edge_key(edge.source, t)) for t in workflow.topology.successors[edge.source]]
+            known = [record.synergy for record in siblings if record is not None]
+            edges[key] = self.edges.get(key) or EdgeRecord(synergy=sum(known) / len(known) if known else 1.0)
         return self.replace(
             beliefs={agent.id: self.belief(agent.id) for agent in workflow.agents},
             edges=dict(sorted(edges.items())),
@@ -228,10 +226,6 @@ def edge_key(source: Id, target: Id) -> str:
     return f"{source}->{target}"
 
 
-def _keys(topology: Topology) -> set[str]:
-    return {edge_key(edge.source, edge.target) for edge in topology.edges}
-
-
 def _edge_after(record: EdgeRecord, target: Id, runs: Sequence[TrajectoryLesson], config: KabbConfig) -> EdgeRecord:
     judged = [o.rewards.get(o.receivers.get(target, target)) for o in runs]
     seen = [Observation(reward=reward, match=0.0) for reward in judged if reward is not None]
@@ -244,10 +238,9 @@ def _edge_after(record: EdgeRecord, target: Id, runs: Sequence[TrajectoryLesson]
 
 
 def _similar(past: PastTask, task: TaskConcepts) -> bool:
-    if past.main and past.main == task.main:
-        return True
     union = task.all | set(past.concepts)
-    return bool(union) and len(task.all & set(past.concepts)) / len(union) >= SIMILAR
+    overlap = len(task.all & set(past.concepts)) / len(union) if union else 0.0
+    return (bool(past.main) and past.main == task.main) or overlap >= SIMILAR
 
 
 def _to_past_task(outcome: TrajectoryLesson) -> PastTask:

@@ -1,7 +1,5 @@
 """RepairTopology: the graph stays an efficient DAG from source to sink (App. G.1)."""
 
-from collections.abc import Iterator
-
 from selfwire.core.edits import AddEdge, Edit, RemoveAgent, RemoveEdge, RemoveNode, Rewiring
 from selfwire.core.topology import Edge, Topology, cuts_sink, find_cycle, find_dead_nodes, find_reachable
 from selfwire.core.values import FrozenModel
@@ -31,10 +29,8 @@ def repair(workflow: Workflow, config: HivaConfig = HivaConfig()) -> RepairResul
     if not done:
         return RepairResult(workflow=workflow)
     history = (*workflow.lineage.rewirings, *done)
-    return RepairResult(
-        workflow=now.replace(lineage=workflow.lineage.replace(rewirings=history)),
-        rewirings=tuple(done),
-    )
+    lineage = workflow.lineage.replace(rewirings=history)
+    return RepairResult(workflow=now.replace(lineage=lineage), rewirings=tuple(done))
 
 
 def _next_step(now: Workflow, given: Workflow, learned: HivaMemory, config: HivaConfig) -> Rewiring | None:
@@ -58,15 +54,11 @@ def _revert_edge(topology: Topology, given: Workflow) -> Rewiring | None:
     if not find_cycle(topology):
         return None
     on_cycle = [e for e in topology.edges if e.source in find_reachable(topology.successors, [e.target])]
-    added = [Edge(source=e.source, target=e.target) for e in _edits(given) if isinstance(e, AddEdge)]
+    edits = [edit for rewiring in given.lineage.rewirings for edit in rewiring.edits]
+    added = [Edge(source=e.source, target=e.target) for e in edits if isinstance(e, AddEdge)]
     newest = [edge for edge in reversed(added) if edge in on_cycle]
     edge = newest[0] if newest else next(e for e in on_cycle if e in topology.closing_edges)
     return _make_repair(f"{edge} closes a cycle", RemoveEdge(edge.source, edge.target))
-
-
-def _edits(workflow: Workflow) -> Iterator[Edit]:
-    for rewiring in workflow.lineage.rewirings:
-        yield from rewiring.edits
 
 
 def _prune_dead(now: Workflow) -> Rewiring | None:

@@ -29,12 +29,7 @@ class RewriteResult(FrozenModel):
 
 
 async def evolve_semantics(
-    workflow: Workflow,
-    gradients: Sequence[Gradient],
-    coach: PromptedModel,
-    config: HivaConfig,
-    *,
-    scope: Scope,
+    workflow: Workflow, gradients: Sequence[Gradient], coach: PromptedModel, config: HivaConfig, *, scope: Scope
 ) -> RewriteResult:
     """f_P: one call per agent, the aggregator included, over all its gradients on semantics (D11).
 
@@ -43,13 +38,9 @@ async def evolve_semantics(
     """
     if not config.semantic_evolution:
         return RewriteResult()
-    concerned = {
-        agent.id: [g for g in gradients if g.agent == agent.id and _concerns_prompt(g)] for agent in workflow.agents
-    }
-    asks = [
-        _rewrite(workflow.agents_by_id[agent], mine, coach, config, scope) for agent, mine in concerned.items() if mine
-    ]
-    found = await gather_all(asks)
+    concerns = [g for g in gradients if _concerns_prompt(g)]
+    mine = [(agent, [g for g in concerns if g.agent == agent.id]) for agent in workflow.agents]
+    found = await gather_all(_rewrite(agent, some, coach, config, scope) for agent, some in mine if some)
     return RewriteResult(
         rewirings=tuple(result for result, _ in found if isinstance(result, Rewiring)),
         declined=tuple(result for result, _ in found if isinstance(result, DeclinedProposal)),

@@ -65,9 +65,9 @@ async def evolve_topology(
     if not config.topology_evolution:
         return StructureResult(workflow=workflow)
     backwards = [node for node in reversed(workflow.topology.order()) if node != workflow.topology.sink]
-    concerned = {node: [g for g in gradients if g.node == node and _concerns_topology(g)] for node in backwards}
-    asked = {node: mine for node, mine in concerned.items() if mine}
-    parallel = {node: _mean([parallelizability.get(g.task, 0.0) for g in mine]) for node, mine in asked.items()}
+    concerns = [g for g in gradients if g.concerns in ("topology", "both") and g.text]
+    asked = {node: mine for node in backwards if (mine := [g for g in concerns if g.node == node])}
+    parallel = {node: sum(parallelizability.get(g.task, 0.0) for g in mine) / len(mine) for node, mine in asked.items()}
     found = await gather_all(
         _decide(workflow, node, mine, parallel[node], used, coach, config, scope) for node, mine in asked.items()
     )
@@ -111,19 +111,19 @@ def to_rewiring(
     config: HivaConfig,
 ) -> Rewiring | DeclinedProposal | None:
     """A decision as a rewiring; None for NO_CHANGE. Ids and descriptions from a model are checked."""
-    if isinstance(decision, DeclinedProposal) or decision.operation == "NO_CHANGE":
-        return decision if isinstance(decision, DeclinedProposal) else None
-    objection = _find_objection(workflow, node, decision, legal, config)
-    if objection:
+    if isinstance(decision, DeclinedProposal):
+        return decision
+    if decision.operation == "NO_CHANGE":
+        return None
+    if objection := _find_objection(workflow, node, decision, legal, config):
         return DeclinedProposal(by=node, operation=decision.operation, reason=objection)
     why = shorten(decision.reason.strip() or "the gradients ask for it", 300)
-    if decision.operation == "ADD_PARALLEL":
-        return add_parallel(workflow, node, make_newcomer(workflow, node, decision.description), why=why)
-    if decision.operation == "ADD_SERIAL":
-        return add_serial(workflow, node, make_newcomer(workflow, node, decision.description), why=why)
     if decision.operation == "REMOVE_SUCCESSOR":
         return remove_successor(node, decision.successor, why=why)
-    return connect_to_sink(workflow, node, why=why)
+    if decision.operation == "CONNECT_TO_AGGREGATOR":
+        return connect_to_sink(workflow, node, why=why)
+    add = add_parallel if decision.operation == "ADD_PARALLEL" else add_serial
+    return add(workflow, node, make_newcomer(workflow, node, decision.description), why=why)
 
 
 def _find_objection(
@@ -159,7 +159,7 @@ async def _decide(
         scope=scope.at(phase="decide", node=node),
         role=workflow.agent_at(node).prompt,
         gradients=render_gradients(gradients),
-        successors="\n".join(f"{t}: {_purpose(workflow, t)}" for t in targets),
+        successors="\n".join(f"{t}: {shorten(' '.join(workflow.agent_at(t).prompt.split()), 240)}" for t in targets),
         routing="\n".join(f"{t}: {used.get((node, t), 0)}" for t in targets),
         parallelizability=f"{parallel:.2f}",
         operations="\n".join(list_operations(workflow, node, parallel, config)),
@@ -167,15 +167,3 @@ async def _decide(
     if isinstance(reply, ModelError):
         return DeclinedProposal(by=node, operation="NO_CHANGE", reason=str(reply)), usage
     return reply, usage
-
-
-def _purpose(workflow: Workflow, node: Id) -> str:
-    return shorten(" ".join(workflow.agent_at(node).prompt.split()), 240)
-
-
-def _concerns_topology(gradient: Gradient) -> bool:
-    return gradient.concerns in ("topology", "both") and bool(gradient.text)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

@@ -15,10 +15,7 @@ from selfwire.evolvers.outcomes import get_fault
 
 
 def make_lesson(
-    trajectory: Trajectory,
-    judged: Loss,
-    passed: Backward | None = None,
-    match: TaskMatch | None = None,
+    trajectory: Trajectory, judged: Loss, passed: Backward | None = None, match: TaskMatch | None = None
 ) -> TrajectoryLesson | None:
     """A trajectory's lesson on agents and edges; None after an infrastructure error (D13).
 
@@ -27,17 +24,14 @@ def make_lesson(
     """
     if judged.solved is None or get_fault(trajectory) is not None or (passed is not None and passed.error is not None):
         return None
-    rewards: dict[Id, int] = {}
-    if judged.solved:
-        rewards = {step.agent: 1 for step in trajectory.steps}
+    rewards: dict[Id, int] = {step.agent: 1 for step in trajectory.steps} if judged.solved else {}
     for gradient in passed.gradients if passed is not None and not judged.solved else ():
         rewards[gradient.agent] = min(gradient.reward, rewards.get(gradient.agent, 1))
-    edges = tuple(dict.fromkeys(trajectory.edges))
     return TrajectoryLesson(
         task=trajectory.question.id,
         solved=judged.solved,
         rewards=dict(sorted(rewards.items())),
-        edges=edges,
+        edges=tuple(dict.fromkeys(trajectory.edges)),
         receivers={step.node: step.agent for step in trajectory.steps},
         matches={agent: match.matches.get(agent, 0.0) for agent in rewards} if match else {},
         concepts=match.concepts if match else None,

@@ -9,15 +9,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.blame import (
-    Blame,
-    Failure,
-    add_failure,
-    choose_blames,
-    get_buffers,
-    make_failure,
-    with_buffers,
-)
+from selfwire.evolvers.blame import Blame, Failure, add_failure, choose_blames, get_buffers, make_failure, with_buffers
 from selfwire.evolvers.experience.library import get_library, update_utilities, with_library
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.failed_agent import identify_failed_agent
@@ -34,10 +26,8 @@ from selfwire.graphs.run_start import RunStart
 from selfwire.graphs.typed_state import Update
 from selfwire.runtime.ledger import Ledger
 
-REPLAY_TEMPERATURE = 0.0
-"""Of replays with prompt variants, so that the prompt makes the difference."""
-CONTROL = "original"
-"""Names the replay with the prompt as it is, beside the axes."""
+REPLAY_TEMPERATURE = 0.0  # so that the prompt makes the difference
+CONTROL = "original"  # names the replay with the prompt as it is, beside the axes
 
 
 @dataclass(frozen=True)
@@ -297,12 +287,9 @@ def _take_in(
     workflow: Workflow, tried: Sequence[TriedMutation], done: Sequence[Trajectory], success_at: float
 ) -> tuple[Workflow, list[Rewiring], Sequence[RefusedRewiring]]:
     """The pool with the newcomers whose trajectories succeeded (D8)."""
-    wanted = []
-    for one in tried:
-        score = get_score(done[one.place])
-        if score is not None and score >= success_at and (joining := propose_joining(one.candidate, score)):
-            wanted.append(joining)
-    return _apply(workflow, wanted)
+    scored = [(one.candidate, get_score(done[one.place]) or 0.0) for one in tried]
+    joining = [propose_joining(candidate, score) for candidate, score in scored if score >= success_at]
+    return _apply(workflow, [one for one in joining if one])
 
 
 def _apply(

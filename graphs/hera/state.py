@@ -86,20 +86,6 @@ class HeraState(State):
     oracle: bool = False
 
 
-EMPTY_STEP = HeraState.update(
-    planned=(),
-    trajectories=(),
-    counted=0,
-    groups=(),
-    tried=(),
-    mutated=(),
-    blames=(),
-    insights=(),
-    changes=(),
-    ropes=(),
-    applied=(),
-    refused=(),
-    reflection=Usage(),
-    oracle=False,
-)
+_LISTS = "planned trajectories groups tried mutated blames insights changes ropes applied refused".split()
+EMPTY_STEP = HeraState.update(**dict.fromkeys(_LISTS, ()), counted=0, reflection=Usage(), oracle=False)
 """What a step of learning starts with, beside scope, workflow and trajectories."""

@@ -36,9 +36,8 @@ class Angles:
 
 
 def known(text: str, uses: int = 0, successes: int = 0, profile: Profile = BRIDGE) -> Insight:
-    return Insight(
-        profile=profile, text=text, uses=uses, successes=successes, sources=(Source(question="q", sample=len(text)),)
-    )
+    sources = (Source(question="q", sample=len(text)),)
+    return Insight(profile=profile, text=text, uses=uses, successes=successes, sources=sources)
 
 
 def pool() -> Workflow:

@@ -87,14 +87,9 @@ async def test_an_alternative_that_is_none_is_drawn_instead(name: str) -> None:
     assert "retriever" not in first.topology.agents.values()
 
 
-async def test_without_a_valid_reply_there_is_a_replacement_only() -> None:
-    [only] = await tried(ReplyError("nonsense"))
-    assert (only.kind, only.newcomer) == ("replace", None)
-
-
-@pytest.mark.parametrize("answer", [said(name="???"), said(instruction=" ")])
-async def test_a_newcomer_without_name_or_prompt_is_not_created(answer: Mutation) -> None:
-    assert [one.kind for one in await tried(answer)] == ["replace"]
+@pytest.mark.parametrize("answer", [said(name="???"), said(instruction=" "), ReplyError("nonsense")])
+async def test_a_newcomer_without_name_prompt_or_valid_reply_is_not_created(answer: Mutation | ReplyError) -> None:
+    assert [(one.kind, one.newcomer) for one in await tried(answer)] == [("replace", None)]
 
 
 async def test_a_full_pool_gets_no_newcomer_and_a_taken_name_gets_a_number() -> None:

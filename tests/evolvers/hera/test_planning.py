@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.evolvers.experience.library import Insight
 from selfwire.evolvers.hera.initial_team import CALCULATOR, CHAIN, ROLES
 from selfwire.evolvers.hera.planning import Plan, resolve_plan, sample_topology
 from selfwire.evolvers.hera.schemas import TopologyPlan
@@ -19,7 +20,6 @@ D, R, E, A, C = "query_decomposer", "retriever", "evidence_selector", "answer_ge
 
 
 def plan(*steps: tuple[Any, ...], limit: int = 12) -> Plan:
-    """`plan((agent, [depends_on], mode))`, numbered from 1."""
     order = [
         {"step": number, "agent": agent, "depends_on": reads, **({"mode": mode[0]} if mode else {})}
         for number, (agent, reads, *mode) in enumerate(steps, 1)
@@ -125,10 +125,13 @@ def test_d9_a_calculator_is_in_the_pool() -> None:
     assert pool().topology.order() == CHAIN
 
 
-async def test_an_invalid_reply_is_answered_by_the_default_chain() -> None:
-    model = ScriptedModel(TopologyPlan=ReplyError("no JSON"))
+async def sample(model: ScriptedModel, *insights: Insight) -> Plan:
     question = Question(id="q", input="who?")
-    found, _ = await sample_topology(question, pool(), BRIDGE, (), coach(model), steps=12, scope=Scope())
+    return (await sample_topology(question, pool(), BRIDGE, insights, coach(model), steps=12, scope=Scope()))[0]
+
+
+async def test_an_invalid_reply_is_answered_by_the_default_chain() -> None:
+    found = await sample(ScriptedModel(TopologyPlan=ReplyError("no JSON")))
     assert found.default
     assert "no valid plan: no JSON" in found.repairs[0]
 
@@ -136,9 +139,7 @@ async def test_an_invalid_reply_is_answered_by_the_default_chain() -> None:
 async def test_the_orchestrator_sees_agents_profile_and_insights_with_their_utility() -> None:
     steps = [{"step": 1, "agent": A}]
     model = ScriptedModel(TopologyPlan=TopologyPlan.model_validate({"execution_order": steps}))
-    insights = (known("search twice", 10, 9),)
-    question = Question(id="q", input="who?")
-    await sample_topology(question, pool(), BRIDGE, insights, coach(model), steps=12, scope=Scope())
+    await sample(model, known("search twice", 10, 9))
     [shown] = model.shown("TopologyPlan")
     assert "- (bridge, utility 0.83) search twice" in shown
     assert BRIDGE.text in shown

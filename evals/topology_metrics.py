@@ -25,14 +25,11 @@ from pydantic import Field
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
 
-WINDOW = 20
-"""Queries of a window of the transition entropy."""
-
+WINDOW = 20  # queries of a window of the transition entropy
 MOST_CYCLES = 1000
 """Most cycles that are counted: twenty agents who all write to each other close more than 10^17."""
 
-PHASES = ("initial", "exploration", "refinement", "optimization")
-"""Quarters of training, as the paper names them."""
+PHASES = ("initial", "exploration", "refinement", "optimization")  # the paper's quarters of training
 
 _MEANS = ("agents", "efficiency", "self_loops", "cycles", "diameter", "f1", "tokens")
 Transition = tuple[str, str]

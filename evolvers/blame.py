@@ -9,8 +9,7 @@ from selfwire.core.values import FrozenModel, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.trace_text import format_step, shorten, to_plain_name
 
-MEMORY = "failures"
-"""Name of the buffers in a workflow's memory."""
+MEMORY = "failures"  # name of the buffers in a workflow's memory
 TEXT_LENGTH = 1200
 
 

@@ -6,8 +6,7 @@ from pydantic import Field
 
 from selfwire.core.values import FrozenModel
 
-TIE = 1e-9
-"""Differences of mean scores below this are ties."""
+TIE = 1e-9  # differences of mean scores below this are ties
 
 
 class GateDecision(FrozenModel):

@@ -11,6 +11,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 
 Default = TypeVar("Default")
+Role = Literal["meta", "judge"]
 
 
 @dataclass(frozen=True)
@@ -22,14 +23,7 @@ class PromptedModel:
     temperature: float = 1.0
 
     async def ask(
-        self,
-        schema: type[Schema],
-        name: str,
-        /,
-        *,
-        scope: Scope,
-        by: Literal["meta", "judge"] = "meta",
-        **sections: str,
+        self, schema: type[Schema], name: str, /, *, scope: Scope, by: Role = "meta", **sections: str
     ) -> tuple[Schema, Usage]:
         """Fill a prompt with sections and ask for an object.
 
@@ -49,7 +43,7 @@ class PromptedModel:
         /,
         *,
         scope: Scope,
-        by: Literal["meta", "judge"] = "meta",
+        by: Role = "meta",
         catch: type[ModelError] = ReplyError,
         **sections: str,
     ) -> tuple[Schema | Default, Usage]:
@@ -66,14 +60,7 @@ class PromptedModel:
             return default, get_error_cost(error)
 
     async def try_ask(
-        self,
-        schema: type[Schema],
-        name: str,
-        /,
-        *,
-        scope: Scope,
-        by: Literal["meta", "judge"] = "meta",
-        **sections: str,
+        self, schema: type[Schema], name: str, /, *, scope: Scope, by: Role = "meta", **sections: str
     ) -> tuple[Schema | ModelError, Usage]:
         """As `ask`, with the error in the place of the reply where the call failed; its cost counts either way.
 

@@ -15,15 +15,12 @@ from selfwire.core.values import FrozenModel, fingerprint, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.experience.profile import Profile
 
-MEMORY = "experience"
-"""Name of the library in a workflow's memory."""
-IMPORTS = "imports"
-"""Name of the counts of imported insights, there."""
+MEMORY = "experience"  # name of the library in a workflow's memory
+IMPORTS = "imports"  # name of the counts of imported insights, there
 UsageCounts = Mapping[str, tuple[int, int]]
 """(uses, successes) by the id of an insight."""
 TEXT_LENGTH = 400
-SOURCES = 16
-"""Most trajectories that an insight names; the oldest are dropped first."""
+SOURCES = 16  # most trajectories that an insight names; the oldest are dropped first
 
 
 class LibraryConfig(FrozenModel):

@@ -18,8 +18,7 @@ from selfwire.evolvers.operations import find_free_name
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trace_text import format_trace, render_agents, render_lines, render_topology, to_plain_name
 
-MEMORY = "mutated"
-"""Name of the list of questions that had their second group, in a workflow's memory."""
+MEMORY = "mutated"  # names the questions that had their second group, in a workflow's memory
 REMEMBERED = 500
 
 

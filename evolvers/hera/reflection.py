@@ -30,8 +30,7 @@ from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trace_text import format_step, render_lines, render_topology, shorten
 
 STEP_LENGTH = 500
-INSIGHTS = 5
-"""Most insights that one group may teach."""
+INSIGHTS = 5  # most insights that one group may teach
 
 
 class Change(FrozenModel):

@@ -37,12 +37,7 @@ def decay_belief(belief: Belief, *, decay: float, iterations: int) -> Belief:
 
 
 def update_belief(
-    belief: Belief,
-    observations: Sequence[Observation],
-    *,
-    decay: float,
-    match_weight: float,
-    iterations: int = 1,
+    belief: Belief, observations: Sequence[Observation], *, decay: float, match_weight: float, iterations: int = 1
 ) -> Belief:
     """Equation `belief`: one update per iteration, the increments of a batch summed (D1).
 

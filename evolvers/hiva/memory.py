@@ -22,8 +22,7 @@ HISTORY = 200
 CONCEPTS = 500
 """Most concepts of the graph; beyond that, a task's own concepts are used for its run only."""
 
-SIMILAR = 0.5
-"""Overlap of concepts at which two tasks count as similar."""
+SIMILAR = 0.5  # overlap of concepts at which two tasks count as similar
 
 
 class EdgeRecord(FrozenModel):

@@ -51,18 +51,13 @@ class HeraState(State):
         answer: of the single run, or of the best-ranked one of the group.
         ran: the workflow that the trajectories come from.
         workflow: the workflow with what is learned so far.
-        brief: profile and insights of the question.
         planned: runs to make.
         trajectories: of the batch, those of mutated topologies after the others.
         counted: how many of them have moved utilities.
-        groups: ranked.
-        tried: mutations with the places of their trajectories.
         mutated: questions that had their second group in this step.
-        blames: causes of failures.
         insights: new ones, per mixed group.
         changes: the fate of each in the library.
         ropes: results of variants and replays, per agent.
-        applied, refused: rewirings of this step.
         reflection: cost of learning, without the runs.
         oracle: whether labels were used on this very question.
     """

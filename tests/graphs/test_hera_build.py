@@ -2,13 +2,11 @@
 
 from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.store.memory import InMemoryStore
 
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, TaskError
@@ -20,7 +18,7 @@ from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.initial_team import CHAIN
 from selfwire.graphs import hera
 from selfwire.graphs.checkpoints import sqlite_saver
-from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
+from selfwire.runtime.workflow_library import open_library
 from tests.graphs.orchestra import LONG, SCRIPT, SHORT, OrchestraChat, by_sample, order
 from tests.graphs.scripted import trio
 
@@ -37,7 +35,6 @@ def search(query: str) -> str:
 
 
 async def assess(question: Question, answer: str, scope: Scope) -> Feedback:
-    """An answer that goes through the calculator is right."""
     right = "calculator" in answer
     return Feedback(score=float(right), solved=right, text="right" if right else "wrong")
 
@@ -82,22 +79,22 @@ async def test_with_evolution_on_a_group_is_compared_and_the_best_answer_given()
 
 
 def test_a_member_that_nobody_could_plan_for_is_left_out_of_its_group() -> None:
-    def failing(times: int) -> Any:
+    def learn(failures: int) -> Any:
         asked = count()
 
         def planned(shown: str, scope: Scope) -> Any:
-            if next(asked) < times:
+            if next(asked) < failures:
                 raise RuntimeError("the provider is down")
             return order(*LONG)
 
-        return OrchestraChat(script={**SCRIPT, "TopologyPlan": planned})
+        model = OrchestraChat(script={**SCRIPT, "TopologyPlan": planned})
+        return built(model, grader=assess, config=HeraConfig(group=3)).compile().invoke(ASKED, context=EVOLVE)
 
-    group = HeraConfig(group=3)
-    result = built(failing(1), grader=assess, config=group).compile().invoke(ASKED, context=EVOLVE)
+    result = learn(failures=1)
     assert len({one["sample"] for one in result["trajectories"]}) == len(result["trajectories"]) == 2
     assert result["answer"] == "I heard calculator"
     with pytest.raises(ModelError, match="the provider is down"):
-        built(failing(3), grader=assess, config=group).compile().invoke(ASKED, context=EVOLVE)
+        learn(failures=3)
 
 
 def test_a_group_that_scores_nothing_is_mutated_once() -> None:
@@ -185,17 +182,3 @@ def test_a_budget_binds_and_a_group_without_an_answer_says_why() -> None:
     for context in ({}, EVOLVE):
         with pytest.raises(TaskError, match="the provider is down"):
             graph.invoke(ASKED, context=context)
-
-
-async def test_the_server_draws_and_runs_what_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SELFWIRE_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("SELFWIRE_MODEL", raising=False)
-    monkeypatch.delenv("SELFWIRE_TOOLS", raising=False)
-    store = InMemoryStore()
-    runtime: Any = SimpleNamespace(store=store)
-    served = await hera.graph({"configurable": {}}, runtime)
-    assert (await served.ainvoke(ASKED))["answer"]
-    workflow = workflow_of(await served.ainvoke(ASKED)).with_memory(experience=[])
-    await WorkflowLibrary(store).save("hera", workflow, run="r", step=1)
-    again = await hera.graph({"configurable": {}}, runtime)
-    assert workflow_of(await again.ainvoke(ASKED)) == workflow

@@ -95,16 +95,14 @@ def _draw_rewiring(workflow: Workflow, instructions: Sequence[str], random: np.r
     node = _draw(nodes or [workflow.topology.sink], random)
     operation = _draw(["REWRITE_PROMPT", *list_legal_operations(workflow, node)], random)
     text = _draw(instructions, random)
-    if operation == "ADD_PARALLEL":
-        return add_parallel(workflow, node, make_newcomer(workflow, node, text), why=WHY)
-    if operation == "ADD_SERIAL":
-        return add_serial(workflow, node, make_newcomer(workflow, node, text), why=WHY)
+    if operation.startswith("ADD_"):
+        add = add_parallel if operation == "ADD_PARALLEL" else add_serial
+        return add(workflow, node, make_newcomer(workflow, node, text), why=WHY)
     if operation == "REMOVE_SUCCESSOR":
         return _remove_edge(workflow, node, random)
     if operation == "CONNECT_TO_AGGREGATOR":
         return connect_to_sink(workflow, node, why=WHY)
-    edit = RewritePrompt(workflow.agent_at(node).id, text)
-    return Rewiring(edit, why=WHY, operation="REWRITE_PROMPT", by=node)
+    return Rewiring(RewritePrompt(workflow.agent_at(node).id, text), why=WHY, operation="REWRITE_PROMPT", by=node)
 
 
 def _remove_edge(workflow: Workflow, node: Id, random: np.random.Generator) -> Rewiring:

@@ -116,10 +116,3 @@ def _topology(steps: Sequence[Draft], workflow: Workflow, repairs: list[str]) ->
         entry=nodes[0],
         sink=nodes[-1],
     )
-
-
-def _name_nodes(agents: Sequence[str]) -> list[str]:
-    names: list[str] = []
-    for agent in agents:
-        names.append(find_free_name(agent, names))
-    return names

@@ -77,12 +77,11 @@ async def reflect(
     )
     samples = [trajectories[at].sample for at in sorted(group.order)]
     sources = [Source(question=group.question, sample=sample, iteration=iteration) for sample in samples]
-    insights = []
-    for one in reply.insights[:INSIGHTS]:
-        kind = parse_query_type(one.query_type) or profile.type
-        insight = make_insight(profile.replace(type=kind), one.insight, sources)
-        insights += [insight] if insight else []
-    return tuple(insights), usage
+    insights = [
+        make_insight(profile.replace(type=parse_query_type(one.query_type) or profile.type), one.insight, sources)
+        for one in reply.insights[:INSIGHTS]
+    ]
+    return tuple(one for one in insights if one), usage
 
 
 def render_trajectory(done: Trajectory, rank: int) -> str:

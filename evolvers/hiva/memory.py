@@ -151,12 +151,17 @@ class HivaMemory(FrozenModel):
         """The memory after one batch; beliefs about agents that did not run decay (D1, D9)."""
         if not outcomes:
             return self
+        past = [
+            PastTask(main=o.concepts.main, concepts=tuple(sorted(o.concepts.all)), rewards=o.rewards)
+            for o in outcomes
+            if o.concepts
+        ]
         return self.replace(
             iteration=self.iteration + 1,
             beliefs=self._beliefs_after(outcomes, config),
             edges=self._edges_after(outcomes, config),
             knowledge=self._knowledge_after(outcomes),
-            history=(*self.history, *(_to_past_task(o) for o in outcomes if o.concepts))[-HISTORY:],
+            history=(*self.history, *past)[-HISTORY:],
             solved=self.solved + sum(o.solved for o in outcomes),
             runs=self.runs + len(outcomes),
             left_out=self.left_out + sum(o.left_out for o in outcomes),
@@ -240,11 +245,6 @@ def _similar(past: PastTask, task: TaskConcepts) -> bool:
     union = task.all | set(past.concepts)
     overlap = len(task.all & set(past.concepts)) / len(union) if union else 0.0
     return (bool(past.main) and past.main == task.main) or overlap >= SIMILAR
-
-
-def _to_past_task(outcome: TrajectoryLesson) -> PastTask:
-    concepts = outcome.concepts or TaskConcepts()
-    return PastTask(main=concepts.main, concepts=tuple(sorted(concepts.all)), rewards=outcome.rewards)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,8 @@ async def evolve_semantics(
     """
     if not config.semantic_evolution:
         return RewriteResult()
-    concerns = [g for g in gradients if _concerns_prompt(g)]
+    critical = [g for g in gradients if g.system_prompt.strip() or g.tool.strip()]
+    concerns = [g for g in critical if g.concerns in ("semantics", "both")]
     mine = [(agent, [g for g in concerns if g.agent == agent.id]) for agent in workflow.agents]
     found = await gather_all(_rewrite(agent, some, coach, config, scope) for agent, some in mine if some)
     return RewriteResult(
@@ -46,11 +47,6 @@ async def evolve_semantics(
         declined=tuple(result for result, _ in found if isinstance(result, DeclinedProposal)),
         usage=sum_usages(usage for _, usage in found),
     )
-
-
-def _concerns_prompt(gradient: Gradient) -> bool:
-    criticised = bool(gradient.system_prompt.strip() or gradient.tool.strip())
-    return criticised and gradient.concerns in ("semantics", "both")
 
 
 async def _rewrite(

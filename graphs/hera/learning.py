@@ -105,15 +105,9 @@ class LearningNodes:
         blame, usage = await identify_failed_agent(place, best, workflow, self.hera.orchestrator, scope=scope)
         if blame is None or topology is None:
             return [], blame, usage
+        tools, pool = self.hera.get_held_tools(workflow), self.hera.config.pool
         candidates, more = await propose_mutations(
-            best,
-            topology,
-            blame,
-            workflow,
-            self.hera.orchestrator,
-            tools=self.hera.get_held_tools(workflow),
-            pool=self.hera.config.pool,
-            scope=scope,
+            best, topology, blame, workflow, self.hera.orchestrator, tools=tools, pool=pool, scope=scope
         )
         sample = 1 + max(state.trajectories[at].sample for at in group.order)
         planned = [
@@ -150,13 +144,9 @@ class LearningNodes:
         """Update the library by every group's insights, one group after the other."""
         library, changes, spent = get_library(state.workflow), list(state.changes), state.reflection
         for number, new in enumerate(state.insights):
+            hera, scope = self.hera, state.scope.at(visit=number)
             library, more, usage = await consolidate_insights(
-                library,
-                new,
-                self.hera.orchestrator,
-                self.hera.embedder,
-                self.hera.config.experience,
-                scope=state.scope.at(visit=number),
+                library, new, hera.orchestrator, hera.embedder, hera.config.experience, scope=scope
             )
             changes += more
             spent += usage
@@ -166,10 +156,9 @@ class LearningNodes:
         """Find who is to blame for the best-ranked failed trajectory of each group."""
         blames = {blame.place: blame for blame in state.blames}
         places = [group.failed for group in state.groups if group.failed is not None]
+        workflow, orchestrator = state.workflow, self.hera.orchestrator
         found = await gather_all(
-            identify_failed_agent(
-                place, state.trajectories[place], state.workflow, self.hera.orchestrator, scope=state.scope
-            )
+            identify_failed_agent(place, state.trajectories[place], workflow, orchestrator, scope=state.scope)
             for place in places
             if place not in blames
         )
@@ -241,13 +230,10 @@ class LearningNodes:
 
     async def consolidate_prompt(self, state: HeraState) -> Update:
         """Pi_C: apply the lessons of the contrasts as prompt diffs."""
+        agents, hera = state.workflow.agents_by_id, self.hera
         found = await gather_all(
             integrate_lesson(
-                state.workflow.agents_by_id[rope.blame.agent],
-                rope.lesson,
-                self.hera.orchestrator,
-                self.hera.config.prompts,
-                scope=state.scope,
+                agents[rope.blame.agent], rope.lesson, hera.orchestrator, hera.config.prompts, scope=state.scope
             )
             for rope in state.ropes
         )
@@ -261,11 +247,8 @@ class LearningNodes:
 
     async def keep(self, state: HeraState) -> Update:
         """Set the lineage from the workflow that ran, and save what differs from it."""
-        graded = {
-            state.trajectories[one.place].question.id
-            for one in state.tried
-            if get_score(state.trajectories[one.place]) is not None
-        }
+        runs = [state.trajectories[one.place] for one in state.tried]
+        graded = {done.question.id for done in runs if get_score(done) is not None}
         second = [question for question in state.mutated if question in graded]  # an outage takes nobody's chance
         now = with_mutated(state.workflow, second)
         if now.fingerprint != state.ran.fingerprint:

@@ -132,9 +132,7 @@ def _make_notes(final: HeraState, given: int) -> dict[str, Any]:
                 "agent": rope["blame"]["agent"],
                 "cause": rope["blame"]["cause"],
                 "axes": [variant["axis"] for variant in rope["variants"]],
-                "scores": rope["scores"],
-                "control": rope["control"],
-                "lesson": rope["lesson"],
+                **{name: rope[name] for name in ("scores", "control", "lesson")},
             }
             for rope in final.channels["ropes"]
         ],

@@ -68,8 +68,7 @@ async def test_the_teams_of_a_group_run_at_the_same_time() -> None:
     model = Orchestra(meeting=8)  # nobody gets an answer before all eight speak
     made = hera(model, group=8)
     found = await made.explore(made.make_initial_workflow(), RIDDLE, scope=SCOPE)
-    assert model.peak == 8
-    assert len(found) == 8
+    assert (model.peak, len(found)) == (8, 8)
 
 
 async def test_a_member_whose_plan_fails_ends_as_an_error_by_itself() -> None:
@@ -121,8 +120,7 @@ async def test_groups_of_one_outcome_are_not_reflected_on() -> None:
 
 async def test_d6_a_group_that_scores_nothing_gets_one_more_group_and_is_compared_with_it() -> None:
     model, judge = Orchestra(TopologyPlan=by_sample(SHORT)), Judge("counter")
-    made = hera(model, rope=False)
-    found, _ = await evolved(made, judge)
+    found, _ = await evolved(hera(model, rope=False), judge)
     tried = [(agents(done), at.sample) for done, at in judge.graded]
     assert tried == [
         (("query_rewriter", "answer_generator"), 4), (("query_decomposer", "counter", "answer_generator"), 5)
@@ -162,8 +160,7 @@ async def test_a_newcomer_that_stays_out_of_the_pool_leaves_no_failures_behind()
     def blames(shown: str, scope: Scope) -> dict[str, str]:
         return {"agent": "counter" if "counter" in shown else "query_decomposer"}
 
-    made = hera(Orchestra(TopologyPlan=by_sample(SHORT), FailedAgent=blames))
-    found, _ = await evolved(made, Lenient())
+    found, _ = await evolved(hera(Orchestra(TopologyPlan=by_sample(SHORT), FailedAgent=blames)), Lenient())
     assert "counter" not in found.workflow.agents_by_id
     assert (get_buffers(found.workflow), found.notes["ropes"]) == ({}, ())
 

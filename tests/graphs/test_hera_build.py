@@ -20,10 +20,8 @@ from selfwire.graphs import hera
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.runtime.workflow_library import open_library
 from tests.graphs.orchestra import LONG, SCRIPT, SHORT, OrchestraChat, by_sample, order
-from tests.graphs.scripted import trio
+from tests.graphs.scripted import ASKED, EVOLVE, on, trio
 
-ASKED = {"question": "What am I?"}
-EVOLVE = {"evolve": True}
 LEARNS = ["rank", "reflect", "consolidate_experience", "identify_failed_agent", "rope", "consolidate_prompt", "keep"]
 FIRST = ["begin", "characterize", "retrieve_insights", "sample_topologies", "rollout"]
 
@@ -106,9 +104,8 @@ def test_a_group_that_scores_nothing_is_mutated_once() -> None:
 
 def test_a_thread_keeps_what_it_has_learned_for_the_next_question(tmp_path: Path) -> None:
     graph = built(grader=assess).compile(checkpointer=sqlite_saver(tmp_path / "threads.sqlite"))
-    config: Any = {"configurable": {"thread_id": "t"}}
-    first = graph.invoke(ASKED, config, context=EVOLVE)
-    after = graph.invoke({"question": "What are you?"}, config)
+    first = graph.invoke(ASKED, on("t"), context=EVOLVE)
+    after = graph.invoke({"question": "What are you?"}, on("t"))
     assert get_library(workflow_of(after)) == get_library(workflow_of(first)) != ()
     assert [step["agent"] for step in after["trajectories"][0]["steps"]] == list(LONG)
 
@@ -122,11 +119,10 @@ async def test_a_run_that_failed_goes_on_where_it_stopped() -> None:
     broken = ["once"]
     model = OrchestraChat(script={**SCRIPT, "TopologyPlan": down})
     graph = built(model).compile(checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "t"}}
     with pytest.raises(Exception, match="the provider is down"):
-        await graph.ainvoke(ASKED, config)
+        await graph.ainvoke(ASKED, on("t"))
     broken.clear()
-    assert (await graph.ainvoke(None, config))["answer"]
+    assert (await graph.ainvoke(None, on("t")))["answer"]
     assert model.objects.count("QueryProfile") == 1
 
 
@@ -140,7 +136,7 @@ def test_the_offline_model_answers_and_learns_without_a_key() -> None:
 async def test_what_a_run_learns_is_saved_and_taken_up() -> None:
     library = open_library(":memory:")
     graph = built(grader=assess, library=library).compile()
-    result = await graph.ainvoke(ASKED, {"configurable": {"thread_id": "t"}}, context=EVOLVE)
+    result = await graph.ainvoke(ASKED, on("t"), context=EVOLVE)
     saved = await library.load("hera")
     assert saved == workflow_of(result)
     again = built(library=library).compile()

@@ -20,10 +20,7 @@ from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.graphs import hiva
 from selfwire.runtime.exports import write_workflow
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
-from tests.graphs.scripted import SCRIPT, ScriptedChat, built, trio
-
-ASKED = {"question": "What am I?"}
-EVOLVE = {"evolve": True}
+from tests.graphs.scripted import ASKED, EVOLVE, SCRIPT, ScriptedChat, built, on, trio
 
 
 @tool
@@ -43,10 +40,6 @@ class Measure:
 @pytest.fixture
 def library() -> WorkflowLibrary:
     return open_library(":memory:")
-
-
-def on(thread: str) -> Any:
-    return {"configurable": {"thread_id": thread}}
 
 
 def first_workflow(graph: Any) -> Workflow:

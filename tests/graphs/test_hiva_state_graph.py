@@ -22,10 +22,8 @@ from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.hiva.method import Hiva
 from selfwire.graphs.method_factory import MethodFactory
 from tests.graphs.grading import no_grade
-from tests.graphs.scripted import AGGREGATOR, SOURCE, ScriptedChat, built, trio
+from tests.graphs.scripted import AGGREGATOR, ASKED, EVOLVE, SOURCE, ScriptedChat, built, on, trio
 
-ASKED = {"question": "What am I?"}
-EVOLVE = {"evolve": True}
 FORMS = pytest.mark.parametrize("form", ["sync", "async"])
 
 
@@ -37,10 +35,6 @@ def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseCheckp
         opened = sqlite_saver(tmp_path / "threads.sqlite")
         yield opened
         opened.conn.close()
-
-
-def on(thread: str) -> Any:
-    return {"configurable": {"thread_id": thread}}
 
 
 async def run(form: str, graph: Any, given: Any, config: Any = None, **options: Any) -> Any:
@@ -143,8 +137,7 @@ async def test_what_was_left_out_and_what_reflection_cost_is_noted() -> None:
 def test_it_stops_after_the_rounds_that_were_allowed() -> None:
     judge = Judge(satisfied_at=99)
     result = built(ScriptedChat(), grader=judge).compile().invoke(ASKED, context={**EVOLVE, "iterations": 3})
-    assert len(judge.seen) == result["iteration"] == 3
-    assert result["solved"] is False
+    assert (len(judge.seen), result["iteration"], result["solved"]) == (3, 3, False)
 
 
 @FORMS

@@ -22,7 +22,7 @@ COMPARISON = Profile(type="comparison", summary="set two values side by side")
 
 
 class Angles:
-    """Embeds texts at given angles in degrees; the cosine of two texts is that of the angle between them."""
+    """Embeds texts at given angles in degrees."""
 
     name = "angles"
 

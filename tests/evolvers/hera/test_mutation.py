@@ -2,6 +2,7 @@
 
 import pytest
 
+from selfwire.core.agent import Agent
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.topology import Edge, Node, Topology, make_chain
@@ -74,9 +75,9 @@ async def tried(answer: Mutation | ReplyError, most: int = 16) -> tuple[Candidat
 async def test_both_options_of_the_paper_are_tried() -> None:
     replace, insert = await tried(said())
     assert replace.topology == replace_agent(CHAIN, "retriever", "query_rewriter")
-    assert insert.newcomer is not None
-    assert (insert.newcomer.id, insert.newcomer.role) == ("date_finder", "finds dates")
-    assert insert.newcomer.tools == ("search",)
+    assert insert.newcomer == Agent(
+        id="date_finder", role="finds dates", prompt="You look for dates.", tools=("search",)
+    )
     assert insert.topology == insert_agent(CHAIN, "retriever", "date_finder")
 
 

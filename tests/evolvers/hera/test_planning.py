@@ -33,12 +33,12 @@ def edges(found: Plan) -> set[str]:
 
 def test_a_sound_plan_is_taken_as_it_is_with_an_agent_twice() -> None:
     found = plan((D, []), (R, [1]), (R, [1], "parallel"), (E, [2, 3]), (A, [4]))
-    assert edges(found) == {
-        f"{D}->{R}", f"{D}->{R}-2", f"{R}->{E}", f"{R}-2->{E}", f"{E}->{A}"
-    }  # fmt: skip
+    assert edges(found) == {f"{D}->{R}", f"{D}->{R}-2", f"{R}->{E}", f"{R}-2->{E}", f"{E}->{A}"}
     assert (found.repairs, found.default) == ((), False)
     assert found.topology.agents[f"{R}-2"] == R
     assert (found.topology.entry, found.topology.sink) == (D, A)
+    alone = plan((A, []))  # one step that answers is a team
+    assert (alone.topology.entry, alone.topology.sink, alone.repairs) == (A, A, ())
 
 
 def test_a_sequential_step_that_names_no_dependency_follows_the_one_before() -> None:
@@ -105,11 +105,6 @@ def test_fifty_unknown_agents_that_read_all_before_them_are_left_out_in_no_time(
     assert sum("depends on 0, which is no step" in one for one in found.repairs) == 1
 
 
-def test_one_step_that_answers_is_a_team() -> None:
-    found = plan((A, []))
-    assert (found.topology.entry, found.topology.sink, found.repairs) == (A, A, ())
-
-
 def test_what_cannot_be_repaired_is_replaced_by_the_default_chain() -> None:
     for found in (plan(), plan(("wizard", []), ("witch", [1]))):
         assert found.default
@@ -165,5 +160,4 @@ def test_no_plan_crashes_and_every_topology_can_run(order: list[dict[str, Any]],
     assert found.default or len(topology.nodes) <= limit + 2
     assert found.default <= bool(found.repairs)
     assert render_topology(topology)
-    again = resolve_plan(TopologyPlan.model_validate({"execution_order": order}), pool(), steps=limit)
-    assert again == found
+    assert resolve_plan(TopologyPlan.model_validate({"execution_order": order}), pool(), steps=limit) == found

@@ -1,4 +1,3 @@
-import asyncio
 from collections.abc import Sequence
 
 import numpy as np
@@ -142,11 +141,3 @@ async def test_d6_the_aggregator_gets_the_output_itself() -> None:
 async def test_without_a_valid_instruction_the_output_is_handed_on(answer: ReplyError | Instruction) -> None:
     instruct = make_instructor(TEAM, coach(ScriptedModel(Instruction=answer)))
     assert (await instruct(QUESTION, STEP, TEAM.agents_by_id["a"], Scope()))[0] == STEP.output
-
-
-async def test_instructions_for_several_successors_can_be_asked_at_once() -> None:
-    model = ScriptedModel(Instruction=Instruction(instruction="Go."))
-    instruct = make_instructor(TEAM, coach(model))
-    asks = (instruct(QUESTION, STEP, TEAM.agents_by_id[a], Scope(node=f"s>{a}")) for a in ("a", "s"))
-    both = await asyncio.gather(*asks)
-    assert [text for text, _ in both] == ["Go.", "Go."]

@@ -126,8 +126,7 @@ async def test_only_executed_edges_carry_gradients() -> None:
 
 
 async def test_levels_run_in_parallel() -> None:
-    waiting = 0
-    most = 0
+    waiting = most = 0
 
     class Slow(ScriptedModel):
         async def generate_structured(self, schema, messages, **where):  # type: ignore[no-untyped-def]
@@ -154,8 +153,7 @@ async def test_an_invalid_gradient_leaves_its_agent_out() -> None:
 
 async def test_d13_a_failing_model_ends_the_pass_without_gradients() -> None:
     found = await passed(ScriptedModel(AgentGradient=ModelError("down")))
-    assert found.gradients == ()
-    assert found.error == "down"
+    assert (found.gradients, found.error) == ((), "down")
 
 
 async def test_an_exhausted_budget_stops_the_run_after_its_siblings_have_settled() -> None:
@@ -206,5 +204,4 @@ def test_shortening_keeps_both_ends() -> None:
     assert shorten("abc", 3) == "abc"
     short = shorten("a" * 500 + "z" * 500, 100)
     assert len(short) <= 100
-    assert short[0] == "a"
-    assert short[-1] == "z"
+    assert (short[0], short[-1]) == ("a", "z")

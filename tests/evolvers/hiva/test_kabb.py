@@ -86,8 +86,7 @@ def test_d3_both_explorations_try_every_arm_and_prefer_the_better(exploration: s
     learned = HivaMemory(beliefs={"a": Belief(alpha=6, beta=2)})
     found = counts(learned, KabbConfig.model_validate({"exploration": exploration, "k": 1}))
     assert min(found[arm] for arm in "abc") > 10
-    assert found["a"] > found["b"]
-    assert found["a"] > found["c"]
+    assert found["a"] > max(found["b"], found["c"])
 
 
 def test_a_lower_distance_is_chosen_more_often() -> None:
@@ -115,8 +114,7 @@ def test_d7_far_candidates_are_left_out_unless_none_would_remain() -> None:
 
 
 def test_without_kabb_every_successor_is_activated() -> None:
-    router = make_router(FORK, TaskMatch(), HivaConfig(kabb=False))
-    routing = router("s", ARMS, known("s"))
+    routing = make_router(FORK, TaskMatch(), HivaConfig(kabb=False))("s", ARMS, known("s"))
     assert routing.chosen == ARMS
     assert count_left_out(routing) == 0
 

@@ -88,13 +88,10 @@ def test_the_most_familiar_concepts_come_first() -> None:
 
 
 def test_history_and_concepts_are_bounded() -> None:
-    lessons = [
-        lesson(f"t{i}").replace(concepts=TaskConcepts(main=f"kind {i}", skills=(f"skill {i}",)))
-        for i in range(CONCEPTS // 2 + 20)
-    ]
-    learned = taught(*lessons)
+    concepts = [TaskConcepts(main=f"kind {i}", skills=(f"skill {i}",)) for i in range(CONCEPTS // 2 + 20)]
+    learned = taught(*(lesson(one.main).replace(concepts=one) for one in concepts))
     assert len(learned.history) == HISTORY
-    assert learned.history[-1].main == lessons[-1].concepts.main if lessons[-1].concepts else ""
+    assert learned.history[-1].main == concepts[-1].main
     assert len(learned.knowledge.concepts) == CONCEPTS
 
 

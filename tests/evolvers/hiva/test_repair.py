@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, RemoveEdge, Rewiring
-from selfwire.core.topology import Edge, Node, Topology, find_cycle
+from selfwire.core.topology import Edge, Node, find_cycle
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.beliefs import Belief
 from selfwire.evolvers.hiva.config import HivaConfig
@@ -67,14 +67,9 @@ def test_d16_dead_nodes_and_their_agents_go_and_the_source_is_joined_to_the_sink
 
 
 def test_an_agent_with_another_node_and_one_that_never_had_a_node_stay() -> None:
-    topology = Topology(
-        nodes=(Node(id="s", agent="s"), Node(id="x", agent="s"), Node(id="end", agent="end")),
-        edges=(Edge(source="s", target="end"),),
-        entry="s",
-        sink="end",
-    )
-    agents = tuple(Agent(id=name, prompt=name) for name in ("s", "end", "spare"))
-    done = repair(Workflow(method="hiva", agents=agents, topology=topology))
+    short = team(("s", "end"))
+    second = short.topology.replace(nodes=(*short.topology.nodes, Node(id="x", agent="s")))
+    done = repair(short.replace(topology=second, agents=(*short.agents, Agent(id="spare", prompt="spare"))))
     assert set(done.workflow.topology.agents) == {"s", "end"}
     assert set(done.workflow.agents_by_id) == {"s", "end", "spare"}
 

@@ -143,9 +143,8 @@ def test_the_seed_is_a_singleton() -> None:
     workflow = make_initial_workflow(PROMPTS, tools=["search"])
     assert workflow.topology.order() == ("source", "aggregator")
     assert workflow.topology.problems() == ()
-    assert workflow.agents_by_id["source"].tools == ("search",)
-    assert workflow.agents_by_id["aggregator"].kind == "aggregator"
-    assert workflow.agents_by_id["aggregator"].tools == ()
+    source, aggregator = workflow.agents
+    assert (source.tools, aggregator.tools, aggregator.kind) == (("search",), (), "aggregator")
     assert workflow.topology.caps.successors == 5
     assert make_initial_workflow(PROMPTS, tools=["search"]).fingerprint == workflow.fingerprint
     assert HivaMemory.of(workflow).edge("source", "aggregator").synergy == 1

@@ -155,10 +155,7 @@ def compute_run_metrics(
 ) -> RunMetrics:
     """A run's metrics, by quarter of training and by sort of question.
 
-    Args:
-        trajectories: in the order of training; those of one query, such as a group, stand side by side.
-        window: queries of a window of the transition entropy, at least 1.
-        kind: sorts trajectories.
+    The trajectories come in the order of training, those of one query side by side; a window has at least 1 query.
     """
     if window < 1:
         raise ValueError(f"a window has at least 1 query, not {window}")

@@ -22,13 +22,7 @@ class Blame(FrozenModel):
 
 
 class Failure(FrozenModel):
-    """A failed trajectory in an agent's buffer.
-
-    Args:
-        asked: the question's text.
-        did: the agent's work, and who else ran.
-        cause: why the agent is to blame.
-    """
+    """A failed trajectory in an agent's buffer; `asked` is the question, `cause` is why the agent is to blame."""
 
     question: str
     asked: str

@@ -61,14 +61,9 @@ class Source(FrozenModel):
 
 
 class Insight(FrozenModel):
-    """An entry (c, z, u) of the library.
+    """An entry of the library: profile c of the question that taught it, text z, n uses of which s succeeded.
 
-    Args:
-        profile: c, of the question that taught it.
-        text: z.
-        uses: n, rollouts whose orchestrator read it.
-        successes: s, those of them that succeeded.
-        sources: trajectories that taught it, oldest first.
+    Its sources are the trajectories that taught it, oldest first.
     """
 
     profile: Profile

@@ -24,13 +24,7 @@ from selfwire.evolvers.trace_text import render_agents, render_lines
 
 
 class Plan(FrozenModel):
-    """A plan that can run.
-
-    Args:
-        repairs: for people; empty where the plan was sound.
-        default: whether the default chain replaced it.
-        profile: of the question, in the orchestrator's words.
-    """
+    """A plan that can run, with repairs for people, and the profile of the question in the orchestrator's words."""
 
     topology: Topology
     repairs: tuple[str, ...] = ()
@@ -50,10 +44,7 @@ async def sample_topology(
 ) -> tuple[Plan, Usage]:
     """SampleTopology: Gamma ~ pi(. | q, E_rel, N); the default chain where the reply is invalid.
 
-    Args:
-        insights: E_rel, best first.
-        steps: most steps of a plan.
-        scope: of the question; `sample` tells the samples of a group apart.
+    `scope.sample` tells the samples of a group apart.
 
     Raises:
         ModelError: the call failed.

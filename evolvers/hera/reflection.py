@@ -34,13 +34,7 @@ INSIGHTS = 5  # most insights that one group may teach
 
 
 class Change(FrozenModel):
-    """The fate of one new insight.
-
-    Args:
-        operation: that was applied.
-        targets: ids of the entries that were affected.
-        why: the model's reason, or why another operation was applied.
-    """
+    """The fate of one new insight; `targets` are ids of entries, `why` may say why another operation was applied."""
 
     operation: Operation
     insight: str

@@ -143,7 +143,7 @@ def test_the_seed_is_a_singleton() -> None:
     workflow = make_initial_workflow(PROMPTS, tools=["search"])
     assert workflow.topology.order() == ("source", "aggregator")
     assert workflow.topology.problems() == ()
-    source, aggregator = workflow.agents
+    aggregator, source = workflow.agents
     assert (source.tools, aggregator.tools, aggregator.kind) == (("search",), (), "aggregator")
     assert workflow.topology.caps.successors == 5
     assert make_initial_workflow(PROMPTS, tools=["search"]).fingerprint == workflow.fingerprint

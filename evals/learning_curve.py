@@ -6,7 +6,7 @@ from pydantic import Field
 
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
-from selfwire.evals.topology_metrics import compute_known_mean, split_by_query
+from selfwire.evals.topology_metrics import compute_known_mean, format_known, split_by_query
 from selfwire.evolvers.outcomes import get_score
 
 
@@ -15,7 +15,6 @@ class Point(FrozenModel):
 
     Args:
         query: its place, from 1.
-        question: its id.
         trajectories: their number, including errors, which count for no mean.
         score: mean over its graded trajectories; None if there is none.
         tokens: mean over them, planning included.
@@ -32,12 +31,7 @@ class Point(FrozenModel):
 
 
 def compute_learning_curve(trajectories: Sequence[Trajectory], window: int) -> tuple[Point, ...]:
-    """A point per query.
-
-    Args:
-        trajectories: in the order of training; those of one query stand side by side.
-        window: queries of a window, at least 1.
-    """
+    """A point per query of trajectories in the order of training; a window has at least 1 query."""
     if window < 1:
         raise ValueError(f"a window has at least 1 query, not {window}")
     queries = split_by_query(trajectories)
@@ -61,8 +55,8 @@ def compute_learning_curve(trajectories: Sequence[Trajectory], window: int) -> t
 def format_curve(curve: Sequence[Point], window: int) -> list[str]:
     """The curve as a table for people, one line per query."""
     rows = [
-        f"{one.query:>5}  {_cell(one.score, 3):>7}  {_cell(one.tokens, 0):>8}  {_cell(one.window_score, 3):>12}  "
-        f"{_cell(one.window_tokens, 0):>13}  {one.question}"
+        f"{one.query:>5}  {format_known(one.score, ',.3f'):>7}  {format_known(one.tokens, ',.0f'):>8}  "
+        f"{format_known(one.window_score, ',.3f'):>12}  {format_known(one.window_tokens, ',.0f'):>13}  {one.question}"
         for one in curve
     ]
     return [
@@ -70,7 +64,3 @@ def format_curve(curve: Sequence[Point], window: int) -> list[str]:
         *rows,
         f"score and tokens: means over a query's trajectories; so far: over the last {window} queries",
     ]
-
-
-def _cell(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:,.{digits}f}"

@@ -25,15 +25,13 @@ from pydantic import Field
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import FrozenModel
 
-WINDOW = 20
-"""Queries of a window of the transition entropy."""
-
+WINDOW = 20  # queries of a window of the transition entropy
 MOST_CYCLES = 1000
 """Most cycles that are counted: twenty agents who all write to each other close more than 10^17."""
 
-PHASES = ("initial", "exploration", "refinement", "optimization")
-"""Quarters of training, as the paper names them."""
+PHASES = ("initial", "exploration", "refinement", "optimization")  # the paper's quarters of training
 
+_MEANS = ("agents", "efficiency", "self_loops", "cycles", "diameter", "f1", "tokens")
 Transition = tuple[str, str]
 """The agents that sent and received a message."""
 
@@ -43,15 +41,10 @@ class TrajectoryMetrics(FrozenModel):
 
     Args:
         question: id of the question.
-        kind: sort of the question, see `kind_of`.
-        transitions: all messages, as pairs of agents, in order.
-        agents: agents that acted, |V|.
-        steps: agent calls.
-        self_loops: transitions of an agent to itself.
-        cycles: closed paths through at least two agents, at most `MOST_CYCLES`.
-        diameter: longest shortest path in edges; 0 if no agent reaches another.
+        kind: sort of the question, see `get_query_kind`.
+        cycles: at most `MOST_CYCLES`.
+        diameter: 0 if no agent reaches another.
         f1: the environment's F1, or its score where it has no F1; None if the trajectory ended as an error.
-        tokens: its cost.
     """
 
     question: str
@@ -75,12 +68,9 @@ class MetricsRow(FrozenModel):
     """Means over the trajectories of a phase of training or a sort of question; None where nothing can be averaged.
 
     Args:
-        name: of the phase or sort.
         queries: number of questions; each may have several trajectories.
-        trajectories: their number.
-        entropy: transition entropy: for a phase the mean over the windows that end in it, if a window ends in every
-            phase; else over all transitions of the group.
-        agents, efficiency, self_loops, cycles, diameter, f1, tokens: means.
+        entropy: for a phase the mean over the windows that end in it, if a window ends in every phase; else over all
+            transitions of the group.
     """
 
     name: str
@@ -97,14 +87,11 @@ class MetricsRow(FrozenModel):
 
 
 class RunMetrics(FrozenModel):
-    """A run's metrics.
+    """A run's metrics: by quarter of training (empty ones are left out), by sort of question, and as a whole.
 
     Args:
         window: queries of a window.
         entropies: transition entropy of each full window, by the query that ends it; one value if none is full.
-        phases: quarters of training, in order; empty ones are left out.
-        kinds: sorts of questions, by name.
-        whole: all trajectories.
     """
 
     window: int
@@ -168,17 +155,17 @@ def compute_run_metrics(
 ) -> RunMetrics:
     """A run's metrics, by quarter of training and by sort of question.
 
-    Args:
-        trajectories: in the order of training; those of one query, such as a group, stand side by side.
-        window: queries of a window of the transition entropy, at least 1.
-        kind: sorts trajectories.
+    The trajectories come in the order of training, those of one query side by side; a window has at least 1 query.
     """
     if window < 1:
         raise ValueError(f"a window has at least 1 query, not {window}")
     queries = [tuple(map(compute_metrics, some)) for some in split_by_query(trajectories)]
     every = [one for some in queries for one in some]
     windows = sliding_entropies(queries, window)
-    kinds = [_group(name, _of_kind(queries, kind, name)) for name in sorted({kind(one) for one in every})]
+    kinds = []
+    for name in sorted({kind(one) for one in every}):
+        found = [[one for one in some if kind(one) == name] for some in queries]
+        kinds.append(_group(name, [some for some in found if some]))
     entropies = tuple(value for value in windows.values() if value is not None)
     whole = _group("all", queries)
     return RunMetrics(
@@ -191,11 +178,7 @@ def compute_run_metrics(
 
 
 def split_by_query(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
-    """Trajectories by query: a new query starts with another question, or where the sample number does not rise.
-
-    Args:
-        trajectories: in the order of training; those of a group stand side by side, in the order of their samples.
-    """
+    """Trajectories by query, in order: a new one starts with another question, or where the sample does not rise."""
     found: list[list[Trajectory]] = []
     for one in trajectories:
         last = found[-1][-1] if found else None
@@ -245,21 +228,8 @@ def _group(name: str, queries: Sequence[Sequence[TrajectoryMetrics]], windowed: 
         queries=len(queries),
         trajectories=len(every),
         entropy=entropy(_transitions(queries)) if windowed is None else windowed,
-        agents=compute_known_mean([one.agents for one in every]),
-        efficiency=compute_known_mean([one.efficiency for one in every]),
-        self_loops=compute_known_mean([one.self_loops for one in every]),
-        cycles=compute_known_mean([one.cycles for one in every]),
-        diameter=compute_known_mean([one.diameter for one in every]),
-        f1=compute_known_mean([one.f1 for one in every]),
-        tokens=compute_known_mean([one.tokens for one in every]),
+        **{name: compute_known_mean([getattr(one, name) for one in every]) for name in _MEANS},
     )
-
-
-def _of_kind(
-    queries: Sequence[Sequence[TrajectoryMetrics]], kind: Callable[[TrajectoryMetrics], str], name: str
-) -> list[list[TrajectoryMetrics]]:
-    found = [[one for one in some if kind(one) == name] for some in queries]
-    return [some for some in found if some]
 
 
 def _transitions(queries: Iterable[Sequence[TrajectoryMetrics]]) -> list[Transition]:
@@ -279,8 +249,10 @@ def _f1(trajectory: Trajectory) -> float | None:
 
 
 def _row(group: MetricsRow) -> tuple[str, ...]:
-    means = (
-        group.entropy, group.agents, group.efficiency, group.self_loops, group.cycles, group.diameter, group.f1,
-    )  # fmt: skip
-    tokens = "-" if group.tokens is None else f"{group.tokens:,.0f}"
-    return (group.name, str(group.queries), *("-" if one is None else f"{one:.3f}" for one in means), tokens)
+    *means, tokens = (getattr(group, name) for name in ("entropy", *_MEANS))
+    return (group.name, str(group.queries), *(format_known(one, ".3f") for one in means), format_known(tokens, ",.0f"))
+
+
+def format_known(value: float | None, form: str) -> str:
+    """A value for a table, by a format specification; "-" where it is unknown."""
+    return "-" if value is None else format(value, form)

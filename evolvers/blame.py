@@ -9,19 +9,12 @@ from selfwire.core.values import FrozenModel, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.trace_text import format_step, shorten, to_plain_name
 
-MEMORY = "failures"
-"""Name of the buffers in a workflow's memory."""
+MEMORY = "failures"  # name of the buffers in a workflow's memory
 TEXT_LENGTH = 1200
 
 
 class Blame(FrozenModel):
-    """The primary cause of a failure.
-
-    Args:
-        agent: who ran and is to blame.
-        cause: why, in the model's words.
-        place: of the trajectory in the batch.
-    """
+    """The primary cause of a failure; `place` is that of the trajectory in the batch."""
 
     agent: str
     cause: str = ""
@@ -29,15 +22,7 @@ class Blame(FrozenModel):
 
 
 class Failure(FrozenModel):
-    """A failed trajectory in an agent's buffer.
-
-    Args:
-        question: id of the question.
-        asked: its text.
-        did: the agent's work, and who else ran.
-        feedback: the environment's.
-        cause: why the agent is to blame.
-    """
+    """A failed trajectory in an agent's buffer; `asked` is the question, `cause` is why the agent is to blame."""
 
     question: str
     asked: str
@@ -52,14 +37,7 @@ class Failure(FrozenModel):
 
 
 def resolve_blame(place: int, done: Trajectory, name: str, cause: str) -> Blame | None:
-    """The blame for a failed trajectory; None where no agent that ran, and no node of one, has that name.
-
-    Args:
-        place: of the trajectory in the batch.
-        done: the trajectory.
-        name: the agent's or node's, as a model spells it.
-        cause: why, in the model's words.
-    """
+    """The blame for a failed trajectory; None where no agent that ran, and no node of one, has that name."""
     nodes = {to_plain_name(step.node): step.agent for step in done.steps}
     agents = {to_plain_name(step.agent): step.agent for step in done.steps}
     agent = {**nodes, **agents}.get(to_plain_name(name))

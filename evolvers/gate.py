@@ -6,15 +6,13 @@ from pydantic import Field
 
 from selfwire.core.values import FrozenModel
 
-TIE = 1e-9
-"""Differences of mean scores below this are ties."""
+TIE = 1e-9  # differences of mean scores below this are ties
 
 
 class GateDecision(FrozenModel):
     """The gate's decision.
 
     Args:
-        accepted: whether the candidate replaces the incumbent.
         why: the reason, with the figures.
         difference: mean of candidate - incumbent over the compared tasks; None if none could be compared.
         compared: tasks that both finished.
@@ -64,11 +62,20 @@ def decide(
     left_out = len(incumbent_scores) - len(pairs)
     if not pairs:
         why = f"no task could be compared: all {left_out} ended as an error"
-        return _make_decision(False, why, None, 0, left_out, patience_used)
+        return GateDecision(
+            accepted=False, why=why, difference=None, compared=0, left_out=left_out, patience_used=patience_used
+        )
     difference, extra = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
     accepted, why, used = _rule(difference, extra, patience_used, margin, patience)
-    decision = _make_decision(accepted, f"{why} over {len(pairs)} tasks", difference, len(pairs), left_out, used)
-    return decision.replace(try_pruning=not accepted and abs(difference) < TIE and margin < TIE)
+    return GateDecision(
+        accepted=accepted,
+        why=f"{why} over {len(pairs)} tasks",
+        difference=difference,
+        compared=len(pairs),
+        left_out=left_out,
+        patience_used=used,
+        try_pruning=not accepted and abs(difference) < TIE and margin < TIE,
+    )
 
 
 def _rule(difference: float, extra: float, used: int, margin: float, patience: int) -> tuple[bool, str, int]:
@@ -79,11 +86,3 @@ def _rule(difference: float, extra: float, used: int, margin: float, patience: i
     if used < patience:
         return True, f"a tie at {extra:+.2f} calls per task, {used + 1} of {patience} in a row", used + 1
     return False, f"a tie at {extra:+.2f} calls per task, and {patience} such ties in a row were accepted", used
-
-
-def _make_decision(
-    accepted: bool, why: str, difference: float | None, compared: int, left_out: int, used: int
-) -> GateDecision:
-    return GateDecision(
-        accepted=accepted, why=why, difference=difference, compared=compared, left_out=left_out, patience_used=used
-    )

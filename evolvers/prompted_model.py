@@ -11,31 +11,19 @@ from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 
 Default = TypeVar("Default")
+Role = Literal["meta", "judge"]
 
 
 @dataclass(frozen=True)
 class PromptedModel:
-    """Asks the meta model and the judge.
-
-    Attributes:
-        model: the models behind one wrapper.
-        prompts: the method's prompts by name.
-        temperature: of every ask.
-    """
+    """Asks the meta model and the judge with a method's prompts, every time at the same temperature."""
 
     model: Model
     prompts: Prompts
     temperature: float = 1.0
 
     async def ask(
-        self,
-        schema: type[Schema],
-        name: str,
-        /,
-        *,
-        scope: Scope,
-        by: Literal["meta", "judge"] = "meta",
-        **sections: str,
+        self, schema: type[Schema], name: str, /, *, scope: Scope, by: Role = "meta", **sections: str
     ) -> tuple[Schema, Usage]:
         """Fill a prompt with sections and ask for an object.
 
@@ -55,18 +43,16 @@ class PromptedModel:
         /,
         *,
         scope: Scope,
-        by: Literal["meta", "judge"] = "meta",
+        by: Role = "meta",
         catch: type[ModelError] = ReplyError,
         **sections: str,
     ) -> tuple[Schema | Default, Usage]:
         """As `ask`, with a default where no valid reply came; its cost counts either way.
 
-        Args:
-            default: takes the place of the reply.
-            catch: `ModelError` has the default take the place of a call that failed as well.
+        `catch=ModelError` has the default take the place of a call that failed as well.
 
         Raises:
-            ModelError, BudgetError: as `ask`; `catch` is answered with the default.
+            ModelError, BudgetError: as `ask`, except `catch`.
         """
         try:
             return await self.ask(schema, name, scope=scope, by=by, **sections)
@@ -74,14 +60,7 @@ class PromptedModel:
             return default, get_error_cost(error)
 
     async def try_ask(
-        self,
-        schema: type[Schema],
-        name: str,
-        /,
-        *,
-        scope: Scope,
-        by: Literal["meta", "judge"] = "meta",
-        **sections: str,
+        self, schema: type[Schema], name: str, /, *, scope: Scope, by: Role = "meta", **sections: str
     ) -> tuple[Schema | ModelError, Usage]:
         """As `ask`, with the error in the place of the reply where the call failed; its cost counts either way.
 

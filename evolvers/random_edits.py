@@ -33,17 +33,11 @@ def get_edit_count(counts: Sequence[int], scope: Scope) -> int:
 def edit_at_random(
     workflow: Workflow, count: int, instructions: Sequence[str], *, scope: Scope
 ) -> tuple[Workflow, tuple[Rewiring, ...]]:
-    """Apply `count` random legal rewirings.
+    """Apply `count` random legal rewirings; `scope.random` is the only randomness.
 
     A node is drawn, then one of the operations that are legal there, or a rewrite of its prompt. Nodes that a removed
     edge leaves dangling are removed with it. The sink keeps its prompt, which holds the answer's format, so that the
     control differs by its edits alone.
-
-    Args:
-        workflow: the team; its topology may run.
-        count: rewirings to apply, >= 0.
-        instructions: prompts for rewrites and newcomers; at least one.
-        scope: of the step; its `random` is the only randomness.
 
     Returns:
         The workflow, whose lineage lists the rewirings, and the rewirings.
@@ -60,20 +54,10 @@ def edit_at_random(
 def edit_pool_at_random(
     workflow: Workflow, count: int, instructions: Sequence[str], *, most: int, scope: Scope
 ) -> tuple[Workflow, tuple[Rewiring, ...]]:
-    """Apply `count` random rewirings to a pool of agents, where topologies are planned for each question.
+    """As `edit_at_random`, for a pool of agents where topologies are planned for each question.
 
-    An agent other than the sink's is drawn; then its prompt is rewritten or, while the pool has room, a newcomer with
-    its tools joins.
-
-    Args:
-        workflow: the pool; its topology stays.
-        count: rewirings to apply, >= 0.
-        instructions: prompts for rewrites and newcomers; at least one.
-        most: agents of a full pool.
-        scope: of the step; its `random` is the only randomness.
-
-    Returns:
-        The workflow, whose lineage lists the rewirings, and the rewirings.
+    An agent other than the sink's is drawn; then its prompt is rewritten or, while the pool has fewer than `most`
+    agents, a newcomer with its tools joins.
 
     Raises:
         ValueError: no instructions, or a negative count.
@@ -111,16 +95,14 @@ def _draw_rewiring(workflow: Workflow, instructions: Sequence[str], random: np.r
     node = _draw(nodes or [workflow.topology.sink], random)
     operation = _draw(["REWRITE_PROMPT", *list_legal_operations(workflow, node)], random)
     text = _draw(instructions, random)
-    if operation == "ADD_PARALLEL":
-        return add_parallel(workflow, node, make_newcomer(workflow, node, text), why=WHY)
-    if operation == "ADD_SERIAL":
-        return add_serial(workflow, node, make_newcomer(workflow, node, text), why=WHY)
+    if operation.startswith("ADD_"):
+        add = add_parallel if operation == "ADD_PARALLEL" else add_serial
+        return add(workflow, node, make_newcomer(workflow, node, text), why=WHY)
     if operation == "REMOVE_SUCCESSOR":
         return _remove_edge(workflow, node, random)
     if operation == "CONNECT_TO_AGGREGATOR":
         return connect_to_sink(workflow, node, why=WHY)
-    edit = RewritePrompt(workflow.agent_at(node).id, text)
-    return Rewiring(edit, why=WHY, operation="REWRITE_PROMPT", by=node)
+    return Rewiring(RewritePrompt(workflow.agent_at(node).id, text), why=WHY, operation="REWRITE_PROMPT", by=node)
 
 
 def _remove_edge(workflow: Workflow, node: Id, random: np.random.Generator) -> Rewiring:

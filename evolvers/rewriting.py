@@ -22,14 +22,7 @@ class DeclinedProposal(FrozenModel):
 
 
 def propose_rewrite(agent: Agent, prompt: str, *, length: int, why: str) -> Rewiring | DeclinedProposal:
-    """The rewiring that gives an agent a new prompt; declined if that is blank, too long or the old one.
-
-    Args:
-        agent: whose prompt is rewritten.
-        prompt: the whole new prompt, as a model wrote it.
-        length: most characters of a prompt.
-        why: for people; shortened.
-    """
+    """The rewiring that gives an agent a new prompt; declined if that is blank, too long or the old one."""
     prompt = prompt.strip()
     if reason := _find_objection(prompt, agent, length):
         return DeclinedProposal(by=agent.id, operation="REWRITE_PROMPT", reason=reason)

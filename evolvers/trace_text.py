@@ -84,7 +84,6 @@ async def gather_all(asks: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
 
 
 def _get_cost(result: object) -> Usage:
-    """Cost of a failure, of a trajectory, or of an ask whose result comes with its usage last."""
     if isinstance(result, ModelError):
         return get_error_cost(result)
     if isinstance(result, Trajectory):

@@ -15,15 +15,12 @@ from selfwire.core.values import FrozenModel, fingerprint, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.experience.profile import Profile
 
-MEMORY = "experience"
-"""Name of the library in a workflow's memory."""
-IMPORTS = "imports"
-"""Name of the counts of imported insights, there."""
+MEMORY = "experience"  # name of the library in a workflow's memory
+IMPORTS = "imports"  # name of the counts of imported insights, there
 UsageCounts = Mapping[str, tuple[int, int]]
 """(uses, successes) by the id of an insight."""
 TEXT_LENGTH = 400
-SOURCES = 16
-"""Most trajectories that an insight names; the oldest are dropped first."""
+SOURCES = 16  # most trajectories that an insight names; the oldest are dropped first
 
 
 class LibraryConfig(FrozenModel):
@@ -48,9 +45,7 @@ class Source(FrozenModel):
     """A trajectory that an insight came from.
 
     Args:
-        question: its id.
         sample: which of the group.
-        iteration: of the evolution.
         run: where it ran, for insights from another library; "" for the run that saved this one.
     """
 
@@ -66,14 +61,9 @@ class Source(FrozenModel):
 
 
 class Insight(FrozenModel):
-    """An entry (c, z, u) of the library.
+    """An entry of the library: profile c of the question that taught it, text z, n uses of which s succeeded.
 
-    Args:
-        profile: c, of the question that taught it.
-        text: z.
-        uses: n, rollouts whose orchestrator read it.
-        successes: s, those of them that succeeded.
-        sources: trajectories that taught it, oldest first.
+    Its sources are the trajectories that taught it, oldest first.
     """
 
     profile: Profile
@@ -209,15 +199,8 @@ def import_insights(
 ) -> tuple[ExperienceLibrary, UsageCounts]:
     """Import one library into another; insights in both get the evidence of both, each counted once.
 
-    Args:
-        library: imports.
-        others: the other library as it is now.
-        size: most insights.
-        taken: counts that were imported from there before; an insight without new evidence is left out, even if this
-            library has merged or pruned it.
-
-    Returns:
-        The library, and the counts of all that is imported now.
+    `taken` are the counts that were imported from there before: an insight without new evidence is left out, even if
+    this library has merged or pruned it. Returns the library, and the counts of all that is imported now.
     """
     now = dict(taken)
     for one in others:

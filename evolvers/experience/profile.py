@@ -10,13 +10,7 @@ Difficulty = Literal["easy", "medium", "hard"]
 
 
 class Profile(FrozenModel):
-    """A query's characteristics c.
-
-    Args:
-        type: one of the paper's types of question; other where none fits.
-        difficulty: easy, medium or hard.
-        summary: what such a question takes, in a sentence.
-    """
+    """A query's characteristics c; `summary` is what such a question takes, in a sentence."""
 
     type: QueryType = "other"
     difficulty: Difficulty = "medium"

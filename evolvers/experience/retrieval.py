@@ -18,14 +18,7 @@ def rank_insights(library: ExperienceLibrary) -> ExperienceLibrary:
 async def retrieve_insights(
     library: ExperienceLibrary, profile: Profile, embedder: Embedder, config: LibraryConfig
 ) -> ExperienceLibrary:
-    """The best insights that are similar to c, without redundant ones.
-
-    Args:
-        library: E.
-        profile: c, of the question.
-        embedder: compares profiles and insights.
-        config: how many, and the thresholds.
-    """
+    """The best insights that are similar to c, without redundant ones."""
     found = await find_similar(library, profile, embedder, config)
     order = rank_insights(found)
     cosines = await _cosines([one.text for one in order], embedder)
@@ -56,14 +49,7 @@ async def find_similar(
 async def find_matching(
     library: ExperienceLibrary, new: Insight, embedder: Embedder, config: LibraryConfig
 ) -> ExperienceLibrary:
-    """The closest insights from similar questions; the new one may complement or contradict them.
-
-    Args:
-        library: E.
-        new: z with its profile.
-        embedder: compares insights.
-        config: `shown` is the most, but at least one.
-    """
+    """The closest insights from similar questions, which the new one may complement or contradict."""
     found = await find_similar(library, new.profile, embedder, config)
     if not found:
         return ()

@@ -1,7 +1,7 @@
 """HERA: orchestration that learns from experience, and role-aware prompt evolution.
 
-Li and Ramakrishnan, "Experience as a Compass: Multi-agent RAG with Evolving Orchestration and Agent Prompts". In the
-order of the paper:
+Li and Ramakrishnan, "Experience as a Compass: Multi-agent RAG with Evolving Orchestration and Agent Prompts".
+Whatever asks a model raises BudgetError where the run must stop. In the order of the paper:
 
     agents     the eight and a default chain                               seed             (Sec. 4)
     group      G topologies ~ pi(. | q, E, N), executed, ranked            planning, groups (Sec. 3.1, Alg. 2)

@@ -15,11 +15,7 @@ from selfwire.evolvers.trace_text import format_trace, render_agents, render_top
 async def identify_failed_agent(
     place: int, done: Trajectory, workflow: Workflow, orchestrator: PromptedModel, *, scope: Scope
 ) -> tuple[Blame | None, Usage]:
-    """The blame for a failed trajectory; None where the reply names no agent that ran.
-
-    Raises:
-        BudgetError: the run must stop.
-    """
+    """The blame for a failed trajectory; None where the reply names no agent that ran."""
     ran = list(dict.fromkeys(step.agent for step in done.steps))
     topology = get_topology(done)
     reply, usage = await orchestrator.ask_or(

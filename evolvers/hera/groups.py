@@ -15,9 +15,7 @@ class Group(FrozenModel):
     """The graded trajectories of one question.
 
     Args:
-        question: its id.
         order: places of the trajectories in the batch, the best first.
-        outcome: kind of the group.
         failed: place of the best-ranked failed trajectory; None if all succeeded.
     """
 
@@ -28,12 +26,7 @@ class Group(FrozenModel):
 
 
 def rank_trajectories(trajectories: Sequence[Trajectory], places: Sequence[int]) -> tuple[int, ...]:
-    """Places by score, then by fewer tokens; ties by sample.
-
-    Args:
-        trajectories: of the batch.
-        places: of the graded ones of a group.
-    """
+    """Places of the graded trajectories of a group, by score, then by fewer tokens; ties by sample."""
 
     def key(place: int) -> tuple[float, int, int]:
         done = trajectories[place]
@@ -44,7 +37,7 @@ def rank_trajectories(trajectories: Sequence[Trajectory], places: Sequence[int])
 
 def classify_group(scores: Sequence[float], success_at: float) -> GroupKind:
     """The kind of a group with these scores."""
-    if any(one >= success_at for one in scores) and any(one < success_at for one in scores):
+    if len({one >= success_at for one in scores}) == 2:
         return "mixed"
     return "zero" if scores and all(one == 0 for one in scores) else "other"
 
@@ -69,8 +62,8 @@ def count_uses(trajectories: Sequence[Trajectory], success_at: float) -> Mapping
     """(uses, successes) of every insight that graded rollouts were shown, by its id."""
     counted: dict[str, tuple[int, int]] = {}
     for done in trajectories:
-        score = get_score(done)
-        for one in done.notes.get("insights", ()) if score is not None else ():
-            n, s = counted.get(one["id"], (0, 0))
-            counted[one["id"]] = n + 1, s + ((score or 0.0) >= success_at)
+        if (score := get_score(done)) is not None:
+            for one in done.notes.get("insights", ()):
+                n, s = counted.get(one["id"], (0, 0))
+                counted[one["id"]] = n + 1, s + (score >= success_at)
     return counted

@@ -30,9 +30,7 @@ CHAIN = ("query_decomposer", "retriever", "evidence_selector", "answer_generator
 def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = ()) -> Workflow:
     """The pool of eight and the calculator, around the default chain.
 
-    Args:
-        prompts: with a text per agent.
-        tools: of the retriever; a calculator among them goes to the calculator.
+    The retriever holds the tools, except a calculator, which goes to the calculator.
     """
     computing = tuple(tool for tool in tools if tool == CALCULATOR)
     finding = tuple(tool for tool in tools if tool != CALCULATOR)

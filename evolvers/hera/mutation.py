@@ -18,20 +18,12 @@ from selfwire.evolvers.operations import find_free_name
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trace_text import format_trace, render_agents, render_lines, render_topology, to_plain_name
 
-MEMORY = "mutated"
-"""Name of the list of questions that had their second group, in a workflow's memory."""
+MEMORY = "mutated"  # names the questions that had their second group, in a workflow's memory
 REMEMBERED = 500
 
 
 class Candidate(FrozenModel):
-    """A mutated topology.
-
-    Args:
-        kind: replace, or insert.
-        topology: Gamma'.
-        newcomer: the agent of an insertion; it joins the pool only after it has helped.
-        why: for people.
-    """
+    """A mutated topology; the `newcomer` of an insertion joins the pool only after it has helped."""
 
     kind: str
     topology: Topology
@@ -52,18 +44,12 @@ async def propose_mutations(
 ) -> tuple[tuple[Candidate, ...], Usage]:
     """Two candidates: the failed agent replaced by an alternative, and a new agent inserted after it.
 
+    Without a valid reply a seeded draw selects, and no agent is created.
+
     Args:
         done: the best-ranked trajectory of the group, which failed.
-        topology: Gamma, the one that ran.
-        blame: whose failure it is.
-        workflow: whose agents are N.
-        orchestrator: selects and creates; without a valid reply a seeded draw selects, and no agent is created.
         tools: what a new agent may hold.
         pool: most agents.
-        scope: of the question.
-
-    Raises:
-        BudgetError: the run must stop.
     """
     others = [agent.id for agent in workflow.agents if agent.id != blame.agent]
     reply, usage = await orchestrator.ask_or(
@@ -147,7 +133,6 @@ def with_mutated(workflow: Workflow, questions: Sequence[str]) -> Workflow:
 
 
 def _create_agent(reply: Mutation, workflow: Workflow, tools: Sequence[str]) -> Agent | None:
-    """CreateNewAgent; None where the name or prompt cannot be used."""
     base = "_".join("".join(c if c.isalnum() and c.isascii() else " " for c in reply.name.lower()).split())[:40]
     name = find_free_name(base, set(workflow.agents_by_id)) if base else ""
     if not is_id(name) or not reply.instruction.strip():

@@ -22,19 +22,9 @@ from selfwire.evolvers.operations import find_free_name
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trace_text import render_agents, render_lines
 
-ANSWERS = "aggregator"
-"""Kind of the agents that a plan may end with, beside the last agent of the default chain."""
-
 
 class Plan(FrozenModel):
-    """A plan that can run.
-
-    Args:
-        topology: Gamma.
-        repairs: for people; empty where the plan was sound.
-        default: whether the default chain replaced it.
-        profile: of the question, in the orchestrator's words.
-    """
+    """A plan that can run, with repairs for people, and the profile of the question in the orchestrator's words."""
 
     topology: Topology
     repairs: tuple[str, ...] = ()
@@ -54,17 +44,10 @@ async def sample_topology(
 ) -> tuple[Plan, Usage]:
     """SampleTopology: Gamma ~ pi(. | q, E_rel, N); the default chain where the reply is invalid.
 
-    Args:
-        question: q.
-        workflow: whose agents are N, and whose topology is the default chain.
-        profile: c.
-        insights: E_rel, best first.
-        orchestrator: pi, at its temperature.
-        steps: most steps of a plan.
-        scope: of the question; `sample` tells the samples of a group apart.
+    `scope.sample` tells the samples of a group apart.
 
     Raises:
-        ModelError, BudgetError: the call failed.
+        ModelError: the call failed.
     """
     try:
         reply, usage = await orchestrator.ask(
@@ -74,7 +57,7 @@ async def sample_topology(
             task=question.input,
             profile=profile.text,
             agents=render_agents(workflow.agents),
-            insights=render_insights(insights),
+            insights=render_lines([f"- ({i.profile.type}, utility {i.utility:.2f}) {i.text}" for i in insights]),
             limits=f"at most {steps} steps",
         )
     except ReplyError as error:
@@ -109,9 +92,11 @@ def _topology(steps: Sequence[Draft], workflow: Workflow, repairs: list[str]) ->
     """Nodes and edges with one entry and one sink (D5)."""
     default = workflow.topology
     first, last = default.agents[default.entry], default.agents[default.sink]
-    answering = {last, *(agent.id for agent in workflow.agents if agent.kind == ANSWERS)}
+    answering = {last, *(agent.id for agent in workflow.agents if agent.kind == "aggregator")}
     steps = connect_ends(sort_steps(steps, repairs), first, last, answering, repairs)
-    nodes = _name_nodes([step.agent for step in steps])
+    nodes: list[str] = []
+    for step in steps:
+        nodes.append(find_free_name(step.agent, nodes))
     return Topology(
         nodes=tuple(Node(id=node, agent=step.agent) for node, step in zip(nodes, steps, strict=True)),
         edges=tuple(
@@ -122,16 +107,3 @@ def _topology(steps: Sequence[Draft], workflow: Workflow, repairs: list[str]) ->
         entry=nodes[0],
         sink=nodes[-1],
     )
-
-
-def _name_nodes(agents: Sequence[str]) -> list[str]:
-    """A node's id per step: the agent's, with a number where the agent has a node already."""
-    names: list[str] = []
-    for agent in agents:
-        names.append(find_free_name(agent, names))
-    return names
-
-
-def render_insights(insights: ExperienceLibrary) -> str:
-    """Insights as the orchestrator sees them (App. B)."""
-    return render_lines([f"- ({one.profile.type}, utility {one.utility:.2f}) {one.text}" for one in insights])

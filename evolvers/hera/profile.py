@@ -13,13 +13,7 @@ SUMMARY_LENGTH = 300
 
 
 class Brief(FrozenModel):
-    """What is known of a question before it is planned for.
-
-    Args:
-        profile: c.
-        insights: E_rel, as the orchestrator sees them.
-        usage: cost of finding both.
-    """
+    """What is known of a question before it is planned for: c, E_rel, and the cost of finding both."""
 
     profile: Profile = Profile()
     insights: ExperienceLibrary = ()
@@ -30,7 +24,7 @@ async def characterize_query(question: Question, orchestrator: PromptedModel, *,
     """CharacterizeQuery; a question without a valid profile gets the default one.
 
     Raises:
-        ModelError, BudgetError: the call failed.
+        ModelError: the call failed.
     """
     place = scope.at(task=question.id, node="characterize")
     reply, usage = await orchestrator.ask_or(None, QueryProfile, "characterize", scope=place, task=question.input)

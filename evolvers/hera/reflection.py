@@ -30,19 +30,11 @@ from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trace_text import format_step, render_lines, render_topology, shorten
 
 STEP_LENGTH = 500
-INSIGHTS = 5
-"""Most insights that one group may teach."""
+INSIGHTS = 5  # most insights that one group may teach
 
 
 class Change(FrozenModel):
-    """The fate of one new insight.
-
-    Args:
-        operation: that was applied.
-        insight: the new insight's text.
-        targets: ids of the entries that were affected.
-        why: the model's reason, or why another operation was applied.
-    """
+    """The fate of one new insight; `targets` are ids of entries, `why` may say why another operation was applied."""
 
     operation: Operation
     insight: str
@@ -64,11 +56,7 @@ def get_topology(done: Trajectory) -> Topology | None:
 async def reflect(
     group: Group, trajectories: Sequence[Trajectory], orchestrator: PromptedModel, *, iteration: int, scope: Scope
 ) -> tuple[tuple[Insight, ...], Usage]:
-    """The insights of a mixed group; none without a valid reply.
-
-    Raises:
-        BudgetError: the run must stop.
-    """
+    """The insights of a mixed group; none without a valid reply."""
     best = trajectories[group.order[0]]
     profile = get_profile(best)
     reply, usage = await orchestrator.ask_or(
@@ -81,16 +69,13 @@ async def reflect(
         profile=profile.text,
         group="\n\n".join(render_trajectory(trajectories[at], rank) for rank, at in enumerate(group.order, 1)),
     )
-    sources = [
-        Source(question=group.question, sample=trajectories[at].sample, iteration=iteration)
-        for at in sorted(group.order)
+    samples = [trajectories[at].sample for at in sorted(group.order)]
+    sources = [Source(question=group.question, sample=sample, iteration=iteration) for sample in samples]
+    insights = [
+        make_insight(profile.replace(type=parse_query_type(one.query_type) or profile.type), one.insight, sources)
+        for one in reply.insights[:INSIGHTS]
     ]
-    insights = []
-    for one in reply.insights[:INSIGHTS]:
-        kind = parse_query_type(one.query_type) or profile.type
-        insight = make_insight(profile.replace(type=kind), one.insight, sources)
-        insights += [insight] if insight else []
-    return tuple(insights), usage
+    return tuple(one for one in insights if one), usage
 
 
 def render_trajectory(done: Trajectory, rank: int) -> str:
@@ -114,11 +99,7 @@ async def consolidate_insights(
     *,
     scope: Scope,
 ) -> tuple[ExperienceLibrary, tuple[Change, ...], Usage]:
-    """ExperienceLibraryUpdate: ADD insights without matches; the model decides about the others.
-
-    Raises:
-        BudgetError: the run must stop.
-    """
+    """ExperienceLibraryUpdate: ADD insights without matches; the model decides about the others."""
     matches = {one.id: await find_matching(library, one, embedder, config) for one in new}
     met = [one for one in new if matches[one.id]]
     wanted, usage = await _ask_operations(met, matches, orchestrator, scope) if met else ({}, Usage())
@@ -150,9 +131,8 @@ def apply_operation(
     why = " ".join(wanted.rationale.split())[:300] if wanted else "no valid operation came; added"
     operation = wanted.operation if wanted else "ADD"
     if any(one.id == new.id for one in library):
-        return add_insight(library, new, config.size), Change(
-            operation="KEEP", insight=new.text, why="it is there already"
-        )
+        change = Change(operation="KEEP", insight=new.text, why="it is there already")
+        return add_insight(library, new, config.size), change
     if operation == "MERGE" and targets:
         text = " ".join(((wanted.merged_insight if wanted else "") or targets[0].text).split())[:TEXT_LENGTH]
         whole = merge_insights(library, new, ids, text or targets[0].text, config.size)
@@ -165,7 +145,6 @@ def apply_operation(
 
 
 def _add(library: ExperienceLibrary, new: Insight, why: str, config: LibraryConfig) -> tuple[ExperienceLibrary, Change]:
-    """ADD; a library full of better insights stays as it is, and the change says so."""
     more = add_insight(library, new, config.size)
     if any(one.id == new.id for one in more):
         return more, Change(operation="ADD", insight=new.text, why=why)
@@ -188,7 +167,6 @@ def _prune(
 async def _ask_operations(
     new: Sequence[Insight], matches: dict[str, ExperienceLibrary], orchestrator: PromptedModel, scope: Scope
 ) -> tuple[dict[str, LibraryOperation], Usage]:
-    """Operations by the text of the new insight."""
     entries = {one.id: one for found in matches.values() for one in found}
     reply, usage = await orchestrator.ask_or(
         LibraryOperations(operations=[]),
@@ -196,12 +174,13 @@ async def _ask_operations(
         "consolidate",
         scope=scope.at(node="consolidate"),
         catch=ModelError,
-        library=render_lines([_render_entry(one) for one in entries.values()]),
+        library=render_lines(
+            [
+                f"[{id}] ({one.profile.type}, utility {one.utility:.2f} over {one.uses} uses) {one.text}"
+                for id, one in entries.items()
+            ]
+        ),
         new=render_lines([f"- ({one.profile.type}) {one.text}" for one in new]),
     )
     by_text = {" ".join(one.new_insight.split()): one for one in reply.operations}
     return {one.text: by_text[one.text] for one in new if one.text in by_text}, usage
-
-
-def _render_entry(one: Insight) -> str:
-    return f"[{one.id}] ({one.profile.type}, utility {one.utility:.2f} over {one.uses} uses) {one.text}"

@@ -17,10 +17,8 @@ from selfwire.evolvers.outcomes import count_agent_tokens, get_score
 from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trace_text import format_step, render_lines, shorten
 
-ADDED = 3
-"""Most instructions that a variant adds."""
-PROPOSED = 4
-"""Most rules, and most principles, that one contrast may propose."""
+ADDED = 3  # most instructions of a variant
+PROPOSED = 4  # most rules, and most principles, of one contrast
 STEP_LENGTH = 500
 
 AXES: dict[Axis, str] = {
@@ -34,13 +32,7 @@ AXES: dict[Axis, str] = {
 
 
 class Variant(FrozenModel):
-    """One prompt variant.
-
-    Args:
-        axis: along which the prompt is varied.
-        instructions: that it adds.
-        prompt: the whole prompt.
-    """
+    """One prompt variant: the instructions that it adds along an axis, and the whole prompt."""
 
     axis: Axis
     instructions: tuple[str, ...]
@@ -48,11 +40,9 @@ class Variant(FrozenModel):
 
 
 class Lesson(FrozenModel):
-    """Delta rho of one agent: operational rules and behavioural principles.
+    """Delta rho of one agent: rules are short-term corrections, principles long-term strategies.
 
     Args:
-        rules: short-term corrections.
-        principles: long-term strategies.
         derived_from: the basis of each, in the model's words, in the same order.
     """
 
@@ -65,12 +55,9 @@ class Rope(FrozenModel):
     """The results of one agent's prompt variants.
 
     Args:
-        blame: the failure that was replayed.
         failures: the agent's buffer.
-        variants: by axis.
-        scores: of their replays, in the same order; None where a replay ended as an error.
+        scores: of the variants' replays, in the same order; None where a replay ended as an error.
         control: score of the replay with the original prompt; None as well.
-        lesson: of the contrast.
     """
 
     blame: Blame
@@ -84,11 +71,7 @@ class Rope(FrozenModel):
 async def generate_variant(
     agent: Agent, axis: Axis, failures: Sequence[Failure], orchestrator: PromptedModel, *, scope: Scope
 ) -> tuple[Variant | None, Usage]:
-    """GenerateVariant: the prompt with a few more instructions; None where no valid reply comes.
-
-    Raises:
-        BudgetError: the run must stop.
-    """
+    """GenerateVariant: the prompt with a few more instructions; None where no valid reply comes."""
     reply, usage = await orchestrator.ask_or(
         PromptVariant(instructions=[]),
         PromptVariant,
@@ -102,10 +85,9 @@ async def generate_variant(
         failures="\n\n".join(one.text for one in failures),
     )
     new = tuple(text for text in map(to_plain_line, reply.instructions[:ADDED]) if text)
-    if not new:
-        return None, usage
     prompt = Prompt.of(agent.prompt)
-    return Variant(axis=axis, instructions=new, prompt=prompt.replace(rules=(*prompt.rules, *new)).text), usage
+    text = prompt.replace(rules=(*prompt.rules, *new)).text
+    return Variant(axis=axis, instructions=new, prompt=text) if new else None, usage
 
 
 async def extract_lesson(
@@ -121,16 +103,10 @@ async def extract_lesson(
     """ExtractOperationalRules and ExtractBehavioralPrinciples; nothing where no replay was graded.
 
     Args:
-        agent: whose prompt was varied.
         original: the failed trajectory.
         control: its replay with the original prompt (D12).
         replays: of the variants; those with an infrastructure error teach nothing.
-        failures: its buffer.
-        orchestrator: compares.
-        scope: of the step.
-
-    Raises:
-        BudgetError: the run must stop.
+        failures: the agent's buffer.
     """
     graded = [(varied, done) for varied, done in replays if get_score(done) is not None]
     if not graded:
@@ -154,13 +130,11 @@ async def extract_lesson(
         failures="\n\n".join(one.text for one in failures),
     )
     rules, principles = reply.operational_rules[:PROPOSED], reply.behavioral_principles[:PROPOSED]
+    derived = [*(one.derived_from for one in rules), *(one.derived_from for one in principles)]
     return Lesson(
         rules=tuple(to_plain_line(one.rule) for one in rules),
         principles=tuple(to_plain_line(one.principle) for one in principles),
-        derived_from=(
-            *(to_plain_line(one.derived_from) for one in rules),
-            *(to_plain_line(one.derived_from) for one in principles),
-        ),
+        derived_from=tuple(map(to_plain_line, derived)),
     ), usage
 
 
@@ -170,9 +144,6 @@ async def integrate_lesson(
     """Prompt consolidation: the model integrates the lesson, Pi_C enforces the limits; None where nothing changes.
 
     Without a valid reply the proposals are added as they are.
-
-    Raises:
-        BudgetError: the run must stop.
     """
     if not (lesson.rules or lesson.principles):
         return None, PromptChange(), Usage()

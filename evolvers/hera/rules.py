@@ -14,13 +14,7 @@ LINE_LENGTH = 300
 
 
 class Prompt(FrozenModel):
-    """A prompt in its parts.
-
-    Args:
-        core: role and tool instructions.
-        principles: long-term strategies, oldest first.
-        rules: short-term corrections, oldest first.
-    """
+    """A prompt in its parts; rules and principles are oldest first."""
 
     core: str
     principles: tuple[str, ...] = ()
@@ -37,17 +31,11 @@ class Prompt(FrozenModel):
     def text(self) -> str:
         """The prompt as the agent reads it."""
         parts = [(PRINCIPLES, self.principles), (RULES, self.rules)]
-        return "\n\n".join([self.core, *(f"{head}\n{_bullets(some)}" for head, some in parts if some)])
+        return "\n\n".join([self.core, *("\n- ".join([head, *some]) for head, some in parts if some)])
 
 
 class PromptChange(FrozenModel):
-    """The difference between two prompts, as instructions.
-
-    Args:
-        added, deleted: instructions.
-        replaced: (old, new) pairs.
-        left_out: proposals that were not taken, with reasons.
-    """
+    """The difference between two prompts, as instructions; `replaced` holds (old, new) pairs."""
 
     added: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
@@ -72,14 +60,9 @@ def to_plain_line(text: str) -> str:
 def apply_prompt_diff(prompt: Prompt, wanted: PromptDiff, *, rules: int, length: int) -> tuple[Prompt, PromptChange]:
     """Rho' = Pi_C(rho + delta rho): the wanted diff as far as C allows it.
 
-    The core stays. Principles may be reworded within `length`, but are never removed for a rule. The oldest rules are
-    removed where there are more than `rules` or the prompt exceeds `length`; what does not fit even then is left out.
-
-    Args:
-        prompt: rho.
-        wanted: delta rho, as the model integrates it.
-        rules: most operational rules.
-        length: most characters.
+    The core stays. Principles may be reworded within `length` characters, but are never removed for a rule. The oldest
+    rules are removed where there are more than `rules` or the prompt is too long; what does not fit even then is left
+    out.
     """
     left_out: list[str] = []
     found = _reword(prompt, wanted, length, left_out)
@@ -94,7 +77,6 @@ def apply_prompt_diff(prompt: Prompt, wanted: PromptDiff, *, rules: int, length:
 
 
 def _reword(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[str]) -> Prompt:
-    """Apply replacements and deletions; core and principles stay within `length`."""
     rules, principles = list(prompt.rules), list(prompt.principles)
     for one in wanted.replaced:
         old, new = to_plain_line(one.old), to_plain_line(one.new)
@@ -129,7 +111,6 @@ def _extend(prompt: Prompt, wanted: PromptDiff, length: int, left_out: list[str]
 
 
 def _measure_without_rules(prompt: Prompt, principles: Sequence[str]) -> int:
-    """Characters of the prompt without its rules, with these principles."""
     return len(prompt.replace(principles=tuple(principles), rules=()).text)
 
 
@@ -158,7 +139,3 @@ def _cut(text: str, heading: str) -> tuple[str, tuple[str, ...]]:
     if not before or not all(line.startswith("- ") for line in listed):
         return text, ()
     return before, tuple(line.removeprefix("- ") for line in listed)
-
-
-def _bullets(texts: Sequence[str]) -> str:
-    return "\n".join(f"- {text}" for text in texts)

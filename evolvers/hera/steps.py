@@ -12,12 +12,7 @@ from selfwire.evolvers.trace_text import to_plain_name
 
 @dataclass(frozen=True)
 class Draft:
-    """A step on its way to a node.
-
-    Attributes:
-        agent: an agent of the pool.
-        after: places of the steps whose outputs it reads.
-    """
+    """A step on its way to a node; `after` are places of the steps whose outputs it reads."""
 
     agent: str
     after: frozenset[int] = frozenset()
@@ -64,10 +59,10 @@ def draft_steps(steps: Sequence[ResolvedStep], repairs: list[str]) -> list[Draft
         numbers.setdefault(step.number, place)
     found = []
     for place, step in enumerate(steps):
-        after = {_place(one, place, steps, numbers) for one in step.depends_on}
-        if missing := [str(one) for one in step.depends_on if _place(one, place, steps, numbers) is None]:
+        after = [(one, _place(one, place, steps, numbers)) for one in step.depends_on]
+        if missing := [str(one) for one, at in after if at is None]:
             repairs.append(f"step {step.number} ({step.agent}) depends on {', '.join(missing)[:80]}, which is no step")
-        places = {one for one in after if one is not None}
+        places = {at for _, at in after if at is not None}
         if place in places:
             repairs.append(f"step {step.number} ({step.agent}) depends on itself")
         places -= {place}
@@ -97,17 +92,14 @@ def sort_steps(steps: Sequence[Draft], repairs: list[str]) -> list[Draft]:
 def connect_ends(
     steps: Sequence[Draft], first: str, last: str, answering: Collection[str], repairs: list[str]
 ) -> list[Draft]:
-    """The steps with one entry, the first, and one sink, the last, which answers.
+    """Acyclic steps with one entry, the first, and one sink, the last, which answers.
 
     Args:
-        steps: acyclic.
         first: agent that is put first where several steps would be.
         last: agent that answers where no step does.
         answering: agents that a plan may end with.
-        repairs: descriptions of repairs; extended.
     """
-    steps = _connect_starts(list(steps), first, repairs)
-    return _connect_sink(steps, last, answering, repairs)
+    return _connect_sink(_connect_starts(list(steps), first, repairs), last, answering, repairs)
 
 
 def _connect_starts(steps: list[Draft], first: str, repairs: list[str]) -> list[Draft]:
@@ -122,8 +114,9 @@ def _connect_starts(steps: list[Draft], first: str, repairs: list[str]) -> list[
         for place in starts:
             if place != entry:
                 steps[place] = replace(steps[place], after=frozenset({entry}))
-        return _reorder(steps, [entry, *(place for place in range(len(steps)) if place != entry)])
-    return _reorder(steps, [starts[0], *(place for place in range(len(steps)) if place != starts[0])])
+    else:
+        [entry] = starts
+    return _reorder(steps, [entry, *(place for place in range(len(steps)) if place != entry)])
 
 
 def _connect_sink(steps: list[Draft], last: str, answering: Collection[str], repairs: list[str]) -> list[Draft]:
@@ -142,7 +135,6 @@ def _connect_sink(steps: list[Draft], last: str, answering: Collection[str], rep
 
 
 def _reorder(steps: Sequence[Draft], order: Sequence[int]) -> list[Draft]:
-    """The steps in another order; dependencies follow."""
     place_of = {old: new for new, old in enumerate(order)}
     return [replace(steps[old], after=frozenset(place_of[one] for one in steps[old].after)) for old in order]
 

@@ -1,7 +1,7 @@
 """HiVA: semantic-topological evolution with knowledge-aware bandit routing.
 
 Tang et al., "HiVA: Self-organized Hierarchical Variable Agent via Goal-driven Semantic-Topological
-Evolution". In the order of the paper:
+Evolution". Whatever asks a model raises BudgetError where the run must stop. In the order of the paper:
 
     update     s' = s + ds, ds = (f_P, f_G) of the textual gradients     semantics, structure   (Sec. 3.1, J.1)
     loss       L_t = L(E_env(y)), its gradient at v_a from LLM(y, L_t)   gradients.compute_loss (Sec. 3.2, Alg. 1)

@@ -24,12 +24,7 @@ class Belief(FrozenModel):
 
 
 class Observation(FrozenModel):
-    """One run of an agent that was selected.
-
-    Args:
-        reward: r in {0, 1}.
-        match: KM in [0, 1], the overlap of the agent's concepts with the task's.
-    """
+    """One run of a selected agent: the reward r, and KM, the overlap of its concepts with the task's."""
 
     reward: int = Field(ge=0, le=1)
     match: float = Field(default=0.0, ge=0, le=1)
@@ -42,17 +37,11 @@ def decay_belief(belief: Belief, *, decay: float, iterations: int) -> Belief:
 
 
 def update_belief(
-    belief: Belief,
-    observations: Sequence[Observation],
-    *,
-    decay: float,
-    match_weight: float,
-    iterations: int = 1,
+    belief: Belief, observations: Sequence[Observation], *, decay: float, match_weight: float, iterations: int = 1
 ) -> Belief:
     """Equation `belief`: one update per iteration, the increments of a batch summed (D1).
 
     Args:
-        belief: alpha and beta after the last update.
         observations: one per run of the batch that selected the agent; none if it was never selected.
         decay: gamma in (0, 1].
         match_weight: delta >= 0.
@@ -69,8 +58,7 @@ def update_synergy(synergy: float, edge: Belief, *, traffic: int, rate: float) -
     """Equation `synergy`: C' = C + gamma' * mean(edge) * R, kept within the bounds (D5).
 
     Args:
-        synergy: C of the edge before the batch, in [1, 2].
-        edge: the edge's belief before the batch.
+        synergy, edge: C in [1, 2] and the edge's belief before the batch.
         traffic: R, runs of the batch that used the edge.
         rate: gamma' >= 0.
     """
@@ -79,11 +67,6 @@ def update_synergy(synergy: float, edge: Belief, *, traffic: int, rate: float) -
 
 
 def team_synergy(members: Sequence[str], synergy: Callable[[str, str], float]) -> float:
-    """Equation `zeta`: mean synergy over the ordered pairs of distinct members; 1 for fewer than two.
-
-    Args:
-        members: S, the agents selected so far and the candidate.
-        synergy: C of an ordered pair; 1 where nothing is known.
-    """
+    """Equation `zeta`: mean synergy over the ordered pairs of distinct members; 1 for fewer than two."""
     pairs = list(permutations(dict.fromkeys(members), 2))
     return sum(synergy(a, b) for a, b in pairs) / len(pairs) if pairs else 1.0

@@ -20,25 +20,14 @@ NOISE = 2.5
 
 
 class WeightSample(FrozenModel):
-    """Evidence of one held-out task on the weights.
-
-    Args:
-        terms: log(1 + d_I) * Psi_k, averaged over the agents that ran.
-        solved: whether the task was solved.
-    """
+    """Evidence of one held-out task: log(1 + d_I) * Psi_k, averaged over the agents that ran."""
 
     terms: Indicators
     solved: bool
 
 
 def semantic_mismatch(agent: Iterable[str], task: Iterable[str], cosine: float) -> float:
-    """Psi_1: mean of the Jaccard distance of two concept sets and the cosine distance of embeddings.
-
-    Args:
-        agent: concepts(A).
-        task: concepts(I).
-        cosine: of the two embeddings, in [-1, 1].
-    """
+    """Psi_1: mean of the Jaccard distance of concepts(A) and concepts(I) and the cosine distance of embeddings."""
     ours, theirs = set(agent), set(task)
     union = ours | theirs
     jaccard = 1 - len(ours & theirs) / len(union) if union else 1.0
@@ -89,10 +78,6 @@ def fit_weights(evidence: Sequence[WeightSample], weights: Indicators = UNIFORM)
 
     An indicator that is equal in all tasks keeps its share. The best of many weights correlates with pure noise too, so
     it counts only from 2.5/sqrt(n) on, and only if it beats the weights so far (D20).
-
-    Args:
-        evidence: one entry per held-out task.
-        weights: the weights so far, one of the starting points.
 
     Returns:
         None with fewer than 20 tasks or with equal outcomes (D14), and where the weights should stay.

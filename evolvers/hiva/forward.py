@@ -32,12 +32,7 @@ INPUT_LENGTH = 6_000
 
 
 async def characterize_task(
-    question: Question,
-    workflow: Workflow,
-    coach: PromptedModel,
-    *,
-    tools: Sequence[ToolSpec] = (),
-    scope: Scope,
+    question: Question, workflow: Workflow, coach: PromptedModel, *, tools: Sequence[ToolSpec] = (), scope: Scope
 ) -> tuple[TaskConcepts, Usage]:
     """Characterise a task by concepts, required tools and parallelizability.
 
@@ -45,7 +40,7 @@ async def characterize_task(
     0.5. Required tools that are not offered are dropped.
 
     Raises:
-        ModelError, BudgetError: as `Model.generate_structured`.
+        ModelError: as `Model.generate_structured`.
     """
     profile, usage = await coach.ask_or(
         None,

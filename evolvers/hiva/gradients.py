@@ -1,6 +1,6 @@
 """The textual loss, its gradient at the aggregator, and the backward pass (Sec. 3.1-3.3, Alg. 1, App. D.4)."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Literal
 
 from selfwire.core.budget import add_cost_on_error, get_error_cost
@@ -20,7 +20,6 @@ class Gradient(FrozenModel):
     """The textual gradient dL/dv at one node for one task.
 
     Args:
-        task, node, agent: that it is about.
         system_prompt: how the agent's role or prompt should change; "" if it should not.
         tool: how its use of tools should change; "" if it should not.
         overall: what its predecessors and the team around it should change.
@@ -55,7 +54,6 @@ class Loss(FrozenModel):
     Args:
         solved: whether nothing must change; None where the trajectory teaches nothing.
         gradient: the global gradient at the aggregator; None if solved, or if there is no loss.
-        usage: cost of the judgement.
         error: why the trajectory teaches nothing; None if it does.
     """
 
@@ -68,10 +66,7 @@ class Loss(FrozenModel):
 class Backward(FrozenModel):
     """The gradients of one trajectory, aggregator first, then in reverse topological order.
 
-    Args:
-        gradients: one per node that ran and has an executed successor with a gradient.
-        usage: cost of the pass.
-        error: the infrastructure error that ended it, which leaves no gradients.
+    A node that ran has one if an executed successor has one. An infrastructure `error` leaves no gradients.
     """
 
     gradients: tuple[Gradient, ...] = ()
@@ -84,21 +79,13 @@ async def compute_loss(
 ) -> Loss:
     """L(E_env(y)) as text, and its gradient at the aggregator; a solved task needs no ask.
 
-    Args:
-        trajectory: a finished run, with feedback if there is an environment.
-        workflow: the workflow that ran.
-        coach: the model that reflects.
-        environment: False in "w/o Env", where the aggregator criticises its own answer.
-        scope: run, seed and iteration.
-
-    Raises:
-        BudgetError: the run must stop. Other failures of the model make the trajectory teach nothing.
+    Without `environment` ("w/o Env") the aggregator criticises its own answer. A trajectory teaches nothing where the
+    model fails.
     """
-    error = get_fault(trajectory)
-    if error is None and environment and trajectory.feedback is None:
-        error = "the environment gave no feedback"
-    if error is not None:
+    if (error := get_fault(trajectory)) is not None:
         return Loss(solved=None, error=error)
+    if environment and trajectory.feedback is None:
+        return Loss(solved=None, error="the environment gave no feedback")
     if environment and trajectory.feedback is not None and trajectory.feedback.solved:
         return Loss(solved=True)
     place = _place(scope, trajectory, "loss").at(node=workflow.topology.sink)
@@ -122,10 +109,7 @@ async def _diagnose(trajectory: Trajectory, workflow: Workflow, coach: PromptedM
         feedback=f"score {feedback.score:.2f} of 1\n{feedback.text}" if feedback else "",
         role=workflow.agent_at(workflow.topology.sink).prompt,
     )
-    found = _make_sink_gradient(trajectory, workflow, asked.feedback, asked.sentiment)
-    with add_cost_on_error(usage):
-        gradient, more = await _parse(found, coach, scope)
-    return Loss(solved=False, gradient=gradient, usage=usage + more)
+    return await _make_loss(trajectory, workflow, asked.feedback, asked.sentiment, usage, coach, scope)
 
 
 async def _criticise(trajectory: Trajectory, workflow: Workflow, coach: PromptedModel, scope: Scope) -> Loss:
@@ -140,14 +124,20 @@ async def _criticise(trajectory: Trajectory, workflow: Workflow, coach: Prompted
     if asked.good_enough:
         return Loss(solved=True, usage=usage)
     criticism = asked.criticism.strip() or "The answer was not good enough."
-    with add_cost_on_error(usage):
-        gradient, more = await _parse(_make_sink_gradient(trajectory, workflow, criticism, "critical"), coach, scope)
-    return Loss(solved=False, gradient=gradient, usage=usage + more)
+    return await _make_loss(trajectory, workflow, criticism, "critical", usage, coach, scope)
 
 
-def _make_sink_gradient(trajectory: Trajectory, workflow: Workflow, feedback: str, sentiment: Sentiment) -> Gradient:
+async def _make_loss(
+    trajectory: Trajectory,
+    workflow: Workflow,
+    feedback: str,
+    sentiment: Sentiment,
+    spent: Usage,
+    coach: PromptedModel,
+    scope: Scope,
+) -> Loss:
     sink = workflow.topology.sink
-    return Gradient(
+    found = Gradient(
         task=trajectory.question.id,
         node=sink,
         agent=workflow.agent_at(sink).id,
@@ -155,6 +145,9 @@ def _make_sink_gradient(trajectory: Trajectory, workflow: Workflow, feedback: st
         overall=feedback,
         sentiment=sentiment,
     )
+    with add_cost_on_error(spent):
+        gradient, usage = await _parse(found, coach, scope)
+    return Loss(solved=False, gradient=gradient, usage=spent + usage)
 
 
 def count_agreement(trajectories: Sequence[Trajectory], losses: Sequence[Loss]) -> dict[str, int]:
@@ -174,9 +167,6 @@ async def propagate_gradients(
 
     A node without a valid reply has no gradient: it is neither rewritten nor rewarded, and passes nothing on to its
     predecessors.
-
-    Raises:
-        BudgetError: the run must stop.
     """
     topology = workflow.topology
     steps = {step.node: step for step in trajectory.steps}
@@ -185,7 +175,8 @@ async def propagate_gradients(
     for level in reversed(topology.levels()):
         ready = [n for n in level if n in steps and n not in gradients and _get_received(steps[n], gradients)]
         found = await gather_all(
-            _localise(trajectory, steps[n], workflow, _get_received(steps[n], gradients), coach, scope) for n in ready
+            _settle(_localise(trajectory, steps[n], workflow, _get_received(steps[n], gradients), coach, scope))
+            for n in ready
         )
         spent += (usage for _, usage in found)
         for gradient, _ in found:
@@ -200,24 +191,15 @@ def _get_received(step: Step, gradients: dict[Id, Gradient]) -> list[Gradient]:
     return [gradients[m.target] for m in step.sent if m.target in gradients]
 
 
-async def _localise(
-    trajectory: Trajectory,
-    step: Step,
-    workflow: Workflow,
-    received: Sequence[Gradient],
-    coach: PromptedModel,
-    scope: Scope,
-) -> tuple[Gradient | ModelError | None, Usage]:
+async def _settle(asked: Awaitable[tuple[Gradient, Usage]]) -> tuple[Gradient | ModelError | None, Usage]:
     """The gradient, None where no valid reply came, or the model's error; with the cost in each case."""
     try:
-        return await _gradient(trajectory, step, workflow, received, coach, scope)
-    except ReplyError as error:
-        return None, get_error_cost(error)
+        return await asked
     except ModelError as error:
-        return error, get_error_cost(error)
+        return None if isinstance(error, ReplyError) else error, get_error_cost(error)
 
 
-async def _gradient(
+async def _localise(
     trajectory: Trajectory,
     step: Step,
     workflow: Workflow,

@@ -18,22 +18,15 @@ SOURCE, AGGREGATOR = "source", "aggregator"
 def make_initial_workflow(prompts: Prompts, *, tools: Sequence[Id] = (), config: HivaConfig = HivaConfig()) -> Workflow:
     """One agent that works and an aggregator that answers.
 
-    Args:
-        prompts: with the texts `source` and `aggregator`.
-        tools: of the source, and of its newcomers later; none without `config.tools` (w/o Tool).
-        config: caps of the topology.
+    The tools are the source's, and later its newcomers'; without `config.tools` (w/o Tool) there are none.
     """
     held = tuple(tools) if config.tools else ()
+    source, aggregator = (prompts.text(name).strip() for name in (SOURCE, AGGREGATOR))
     workflow = Workflow(
         method=METHOD,
         agents=(
-            Agent(id=SOURCE, role="Works on the task.", prompt=prompts.text(SOURCE).strip(), tools=held),
-            Agent(
-                id=AGGREGATOR,
-                role="Gives the team's answer.",
-                prompt=prompts.text(AGGREGATOR).strip(),
-                kind="aggregator",
-            ),
+            Agent(id=SOURCE, role="Works on the task.", prompt=source, tools=held),
+            Agent(id=AGGREGATOR, role="Gives the team's answer.", prompt=aggregator, kind="aggregator"),
         ),
         topology=make_chain(SOURCE, AGGREGATOR, caps=_caps(config)),
     )
@@ -53,16 +46,12 @@ def adopt_workflow(workflow: Workflow, config: HivaConfig) -> Workflow:
             f"nodes={config.nodes} and successors={config.successors}; raise these, or start from a smaller team"
         )
     capped = workflow.replace(topology=workflow.topology.replace(caps=_caps(config)))
-    return capped if config.tools else _without_tools(capped)
+    bare = capped.replace(agents=tuple(agent.replace(tools=()) for agent in capped.agents))
+    if config.tools or bare == capped or MEMORY_KEY not in capped.memory:
+        return capped if config.tools else bare
+    learned = HivaMemory.of(capped)
+    return learned.replace(knowledge=learned.knowledge.with_agents(bare.agents)).save_to(bare)
 
 
 def _caps(config: HivaConfig) -> TopologyLimits:
     return TopologyLimits(nodes=config.nodes, successors=config.successors)
-
-
-def _without_tools(workflow: Workflow) -> Workflow:
-    bare = workflow.replace(agents=tuple(agent.replace(tools=()) for agent in workflow.agents))
-    if bare == workflow or MEMORY_KEY not in workflow.memory:
-        return bare
-    learned = HivaMemory.of(workflow)
-    return learned.replace(knowledge=learned.knowledge.with_agents(bare.agents)).save_to(bare)

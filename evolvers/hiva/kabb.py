@@ -23,7 +23,6 @@ class TaskMatch(FrozenModel):
     """How a task matches the team's agents; computed once per task, before the team runs.
 
     Args:
-        concepts: of the task.
         depth: d_I >= 1 (D8).
         indicators: Psi_1 to Psi_4 by agent.
         matches: KM by agent, in [0, 1].
@@ -50,14 +49,13 @@ def make_kabb_router(workflow: Workflow, learned: HivaMemory, match: TaskMatch, 
     Its draws are keyed by node and candidate, so that decisions do not depend on each other. The sink is never an
     arm: it always receives the output (D6).
     """
-    sink = workflow.topology.sink
+    sink, agents = workflow.topology.sink, workflow.topology.agents
 
     def weigh(arm: Id, node: Id, known: RouterInput) -> float:
-        agent = workflow.topology.agents[arm]
         members = [member for member in (*known.selected, node, arm) if member != sink]
         return score(
-            _theta(learned, agent, known.scope.at(node=node), arm, config),
-            distance(match.depth, match.of(agent), learned.weights),
+            _theta(learned, agents[arm], known.scope.at(node=node), arm, config),
+            distance(match.depth, match.of(agents[arm]), learned.weights),
             learned.zeta(members),
             distance_weight=config.distance_weight,
             synergy_weight=config.synergy_weight,
@@ -65,10 +63,12 @@ def make_kabb_router(workflow: Workflow, learned: HivaMemory, match: TaskMatch, 
 
     def route(node: Id, successors: tuple[Id, ...], known: RouterInput) -> Routing:
         arms = [successor for successor in successors if successor != sink]
-        fit = _fit_arms(arms, workflow, learned, match, config)
+        limit = config.mismatch_limit + 1e-9
+        fit = [arm for arm in arms if mismatch(match.of(agents[arm]), learned.weights) <= limit] or arms
         scores = {arm: weigh(arm, node, known) for arm in fit}
         if config.exploration == "gumbel":
-            scores = _perturb(scores, known.scope.at(node=node))
+            draw = known.scope.at(node=node).random
+            scores = {arm: log(max(p, 1e-300)) + float(draw(f"kabb/{arm}").gumbel()) for arm, p in scores.items()}
         best = set(sorted(fit, key=lambda arm: (-scores[arm], arm))[: config.k])
         return Routing(
             chosen=tuple(s for s in successors if s in best or s == sink),
@@ -86,9 +86,7 @@ def route_to_all(node: Id, successors: tuple[Id, ...], known: RouterInput) -> Ro
 
 def make_router(workflow: Workflow, match: TaskMatch, config: HivaConfig) -> Router:
     """The router of a run: KABB over what the workflow has learned, or every successor without it."""
-    if not config.kabb:
-        return route_to_all
-    return make_kabb_router(workflow, HivaMemory.of(workflow), match, config.routing)
+    return make_kabb_router(workflow, HivaMemory.of(workflow), match, config.routing) if config.kabb else route_to_all
 
 
 def count_left_out(routing: Routing) -> int:
@@ -104,23 +102,10 @@ def _theta(learned: HivaMemory, agent: Id, scope: Scope, arm: Id, config: KabbCo
     return float(scope.random(f"kabb/{arm}").beta(belief.alpha, belief.beta))
 
 
-def _perturb(scores: Mapping[Id, float], scope: Scope) -> dict[Id, float]:
-    return {arm: log(max(p, 1e-300)) + float(scope.random(f"kabb/{arm}").gumbel()) for arm, p in scores.items()}
-
-
-def _fit_arms(
-    arms: list[Id], workflow: Workflow, learned: HivaMemory, match: TaskMatch, config: KabbConfig
-) -> list[Id]:
-    agents = workflow.topology.agents
-    near = [arm for arm in arms if mismatch(match.of(agents[arm]), learned.weights) <= config.mismatch_limit + 1e-9]
-    return near or arms
-
-
 def _round_scores(scores: Mapping[Id, float], config: KabbConfig) -> dict[Id, float]:
     together = sum(scores.values())
-    if config.exploration == "gumbel" or together <= 0:
-        return {arm: round(value, 6) for arm, value in scores.items()}
-    return {arm: round(value / together, 6) for arm, value in scores.items()}
+    whole = 1.0 if config.exploration == "gumbel" or together <= 0 else together
+    return {arm: round(value / whole, 6) for arm, value in scores.items()}
 
 
 def _format_reason(arms: int, fit: int, config: KabbConfig) -> str:

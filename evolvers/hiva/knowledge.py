@@ -27,7 +27,6 @@ class TaskConcepts(FrozenModel):
         main: its primary concept; "" if nothing is known.
         broader: concepts above the main one, nearest first.
         skills: further concepts that it needs.
-        tools: tools that it requires.
         parallelizability: 0 for strictly serial to 1 for fully parallel.
     """
 
@@ -73,7 +72,7 @@ class Knowledge(FrozenModel):
     @cached_property
     def concepts(self) -> tuple[str, ...]:
         """Names of all concepts, sorted."""
-        return tuple(sorted(_name(node) for node in self.parent))
+        return tuple(sorted(node.partition(":")[2] for node in self.parent))
 
     def with_task(self, task: TaskConcepts) -> "Knowledge":
         """The graph with a task's concepts; known concepts keep their place in the tree."""
@@ -85,16 +84,18 @@ class Knowledge(FrozenModel):
         for skill in task.skills:
             parent.setdefault(_concept(skill), ROOT)
         needs = [(_concept(task.main), _concept(skill)) for skill in task.skills if task.main and skill != task.main]
-        return self.replace(is_a=_sorted(parent.items()), requires_skill=_sorted({*self.requires_skill, *needs}))
+        return self.replace(
+            is_a=tuple(sorted(parent.items())), requires_skill=tuple(sorted({*self.requires_skill, *needs}))
+        )
 
     def with_agents(self, agents: Iterable[Agent]) -> "Knowledge":
         """The graph with exactly these agents, joined to the concepts that they name and the tools that they hold."""
         skills = [pair for pair in self.requires_skill if not pair[0].startswith("agent:")]
         tools: list[_Pair] = []
         for agent in agents:
-            skills += [(_agent(agent.id), _concept(name)) for name in self.find_named(expertise(agent))]
-            tools += [(_agent(agent.id), f"tool:{tool}") for tool in agent.tools]
-        return self.replace(requires_skill=_sorted(set(skills)), has_tool=_sorted(set(tools)))
+            skills += [(f"agent:{agent.id}", _concept(name)) for name in self.find_named(expertise(agent))]
+            tools += [(f"agent:{agent.id}", f"tool:{tool}") for tool in agent.tools]
+        return self.replace(requires_skill=tuple(sorted(set(skills))), has_tool=tuple(sorted(set(tools))))
 
     def find_named(self, text: str) -> tuple[str, ...]:
         """Known concepts all of whose words occur in a text."""
@@ -107,7 +108,9 @@ class Knowledge(FrozenModel):
 
     def get_concepts(self, agent: Id) -> frozenset[str]:
         """concepts(A): the concepts that the agent is joined to."""
-        return frozenset(_name(concept) for owner, concept in self.requires_skill if owner == _agent(agent))
+        return frozenset(
+            concept.partition(":")[2] for owner, concept in self.requires_skill if owner == f"agent:{agent}"
+        )
 
     def depth(self, main: str) -> int:
         """d_I: steps from the root to a task's main concept; 1 where it is unknown (D8)."""
@@ -156,15 +159,3 @@ def _words(text: str) -> list[str]:
 
 def _concept(name: str) -> str:
     return f"concept:{name}"
-
-
-def _agent(name: str) -> str:
-    return f"agent:{name}"
-
-
-def _name(node: str) -> str:
-    return node.partition(":")[2]
-
-
-def _sorted(pairs: Iterable[_Pair]) -> tuple[_Pair, ...]:
-    return tuple(sorted(pairs))

@@ -8,7 +8,6 @@ from typing import Any
 
 from pydantic import Field
 
-from selfwire.core.topology import Topology
 from selfwire.core.values import FrozenModel, Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.beliefs import Belief, Observation, team_synergy, update_belief, update_synergy
@@ -23,8 +22,7 @@ HISTORY = 200
 CONCEPTS = 500
 """Most concepts of the graph; beyond that, a task's own concepts are used for its run only."""
 
-SIMILAR = 0.5
-"""Overlap of concepts at which two tasks count as similar."""
+SIMILAR = 0.5  # overlap of concepts at which two tasks count as similar
 
 
 class EdgeRecord(FrozenModel):
@@ -59,8 +57,7 @@ class TrajectoryLesson(FrozenModel):
     """What one trajectory teaches; infrastructure errors teach nothing (D13).
 
     Args:
-        task: the task's id.
-        solved: whether it was solved (without an environment: in the aggregator's own opinion).
+        solved: whether the task was solved (without an environment: in the aggregator's own opinion).
         rewards: r in {0, 1} of each agent that ran and was judged.
         edges: the (source, target) pairs of nodes that were used.
         receivers: agent by node, for the nodes that ran.
@@ -93,7 +90,6 @@ class HivaMemory(FrozenModel):
         iteration: number of updates, less one; -1 before the first.
         beliefs: by agent; an agent without an entry has the prior.
         edges: by `source->target`, nodes.
-        knowledge: the graph of concepts, agents and tools.
         weights: omega on the simplex.
         history: past tasks, for Psi_3.
         evidence: held-out tasks, for the fit of the weights.
@@ -155,12 +151,17 @@ class HivaMemory(FrozenModel):
         """The memory after one batch; beliefs about agents that did not run decay (D1, D9)."""
         if not outcomes:
             return self
+        past = [
+            PastTask(main=o.concepts.main, concepts=tuple(sorted(o.concepts.all)), rewards=o.rewards)
+            for o in outcomes
+            if o.concepts
+        ]
         return self.replace(
             iteration=self.iteration + 1,
             beliefs=self._beliefs_after(outcomes, config),
             edges=self._edges_after(outcomes, config),
             knowledge=self._knowledge_after(outcomes),
-            history=(*self.history, *(_to_past_task(o) for o in outcomes if o.concepts))[-HISTORY:],
+            history=(*self.history, *past)[-HISTORY:],
             solved=self.solved + sum(o.solved for o in outcomes),
             runs=self.runs + len(outcomes),
             left_out=self.left_out + sum(o.left_out for o in outcomes),
@@ -194,13 +195,12 @@ class HivaMemory(FrozenModel):
 
     def restrict_to(self, workflow: Workflow) -> "HivaMemory":
         """The memory for a rewired workflow: entries of removed agents and edges go, newcomers get their start (D5)."""
-        edges = {key: record for key, record in self.edges.items() if key in _keys(workflow.topology)}
+        edges = {}
         for edge in workflow.topology.edges:
-            if edge_key(edge.source, edge.target) not in self.edges:
-                siblings = [self.edges.get(edge_key(edge.source, t)) for t in workflow.topology.successors[edge.source]]
-                known = [record.synergy for record in siblings if record is not None]
-                start = sum(known) / len(known) if known else 1.0
-                edges[edge_key(edge.source, edge.target)] = EdgeRecord(synergy=start)
+            key = edge_key(edge.source, edge.target)
+            siblings = [self.edges.get(edge_key(edge.source, t)) for t in workflow.topology.successors[edge.source]]
+            known = [record.synergy for record in siblings if record is not None]
+            edges[key] = self.edges.get(key) or EdgeRecord(synergy=sum(known) / len(known) if known else 1.0)
         return self.replace(
             beliefs={agent.id: self.belief(agent.id) for agent in workflow.agents},
             edges=dict(sorted(edges.items())),
@@ -230,10 +230,6 @@ def edge_key(source: Id, target: Id) -> str:
     return f"{source}->{target}"
 
 
-def _keys(topology: Topology) -> set[str]:
-    return {edge_key(edge.source, edge.target) for edge in topology.edges}
-
-
 def _edge_after(record: EdgeRecord, target: Id, runs: Sequence[TrajectoryLesson], config: KabbConfig) -> EdgeRecord:
     judged = [o.rewards.get(o.receivers.get(target, target)) for o in runs]
     seen = [Observation(reward=reward, match=0.0) for reward in judged if reward is not None]
@@ -246,15 +242,9 @@ def _edge_after(record: EdgeRecord, target: Id, runs: Sequence[TrajectoryLesson]
 
 
 def _similar(past: PastTask, task: TaskConcepts) -> bool:
-    if past.main and past.main == task.main:
-        return True
     union = task.all | set(past.concepts)
-    return bool(union) and len(task.all & set(past.concepts)) / len(union) >= SIMILAR
-
-
-def _to_past_task(outcome: TrajectoryLesson) -> PastTask:
-    concepts = outcome.concepts or TaskConcepts()
-    return PastTask(main=concepts.main, concepts=tuple(sorted(concepts.all)), rewards=outcome.rewards)
+    overlap = len(task.all & set(past.concepts)) / len(union) if union else 0.0
+    return (bool(past.main) and past.main == task.main) or overlap >= SIMILAR
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """RepairTopology: the graph stays an efficient DAG from source to sink (App. G.1)."""
 
-from collections.abc import Iterator
-
 from selfwire.core.edits import AddEdge, Edit, RemoveAgent, RemoveEdge, RemoveNode, Rewiring
 from selfwire.core.topology import Edge, Topology, cuts_sink, find_cycle, find_dead_nodes, find_reachable
 from selfwire.core.values import FrozenModel
@@ -21,9 +19,7 @@ class RepairResult(FrozenModel):
 def repair(workflow: Workflow, config: HivaConfig = HivaConfig()) -> RepairResult:
     """Revert what closes a cycle, prune dead nodes and failing edges, restore source -> sink; idempotent.
 
-    Args:
-        workflow: any workflow; the edits of its lineage say which edges are newest.
-        config: thresholds of the pruning.
+    The edits of the workflow's lineage say which edges are newest.
     """
     learned = HivaMemory.of(workflow)
     now, done = workflow, list[Rewiring]()
@@ -33,52 +29,33 @@ def repair(workflow: Workflow, config: HivaConfig = HivaConfig()) -> RepairResul
     if not done:
         return RepairResult(workflow=workflow)
     history = (*workflow.lineage.rewirings, *done)
-    return RepairResult(
-        workflow=now.replace(lineage=workflow.lineage.replace(rewirings=history)),
-        rewirings=tuple(done),
-    )
+    lineage = workflow.lineage.replace(rewirings=history)
+    return RepairResult(workflow=now.replace(lineage=lineage), rewirings=tuple(done))
 
 
 def _next_step(now: Workflow, given: Workflow, learned: HivaMemory, config: HivaConfig) -> Rewiring | None:
-    return (
-        _free_ends(now.topology)
-        or _revert_edge(now.topology, given)
-        or _prune_dead(now)
-        or _restore_source(now.topology)
-        or _prune_failing(now.topology, learned, config)
-    )
-
-
-def _free_ends(topology: Topology) -> Rewiring | None:
+    topology = now.topology
     wrong = [e for e in topology.edges if e.target == topology.entry or e.source == topology.sink]
-    edits = [RemoveEdge(edge.source, edge.target) for edge in wrong]
-    return _make_repair("nothing leads into the source or out of the sink", *edits) if edits else None
+    if wrong:
+        edits = [RemoveEdge(edge.source, edge.target) for edge in wrong]
+        return _make_repair("nothing leads into the source or out of the sink", *edits)
+    if find_cycle(topology):
+        return _revert_edge(topology, given)
+    if dead := remove_dead(now):
+        return _make_repair(f"nothing leads to or from {', '.join(find_dead_nodes(topology))}", *dead)
+    if joined := rejoin_source(topology):
+        return _make_repair("the source lost its last successor", *joined)
+    return _prune_failing(topology, learned, config)
 
 
-def _revert_edge(topology: Topology, given: Workflow) -> Rewiring | None:
+def _revert_edge(topology: Topology, given: Workflow) -> Rewiring:
     """Remove the newest edge on a cycle; in a cycle that no known edit made, an edge against the order (D17)."""
-    if not find_cycle(topology):
-        return None
     on_cycle = [e for e in topology.edges if e.source in find_reachable(topology.successors, [e.target])]
-    added = [Edge(source=e.source, target=e.target) for e in _edits(given) if isinstance(e, AddEdge)]
+    edits = [edit for rewiring in given.lineage.rewirings for edit in rewiring.edits]
+    added = [Edge(source=e.source, target=e.target) for e in edits if isinstance(e, AddEdge)]
     newest = [edge for edge in reversed(added) if edge in on_cycle]
     edge = newest[0] if newest else next(e for e in on_cycle if e in topology.closing_edges)
     return _make_repair(f"{edge} closes a cycle", RemoveEdge(edge.source, edge.target))
-
-
-def _edits(workflow: Workflow) -> Iterator[Edit]:
-    for rewiring in workflow.lineage.rewirings:
-        yield from rewiring.edits
-
-
-def _prune_dead(now: Workflow) -> Rewiring | None:
-    edits, names = remove_dead(now), ", ".join(find_dead_nodes(now.topology))
-    return _make_repair(f"nothing leads to or from {names}", *edits) if edits else None
-
-
-def _restore_source(topology: Topology) -> Rewiring | None:
-    edits = rejoin_source(topology)
-    return _make_repair("the source lost its last successor", *edits) if edits else None
 
 
 def _prune_failing(topology: Topology, learned: HivaMemory, config: HivaConfig) -> Rewiring | None:

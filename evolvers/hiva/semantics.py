@@ -21,13 +21,7 @@ GRADIENTS_LENGTH = 8_000
 
 
 class RewriteResult(FrozenModel):
-    """Result of f_P.
-
-    Args:
-        rewirings: one RewritePrompt per agent, in order of the agents' ids.
-        declined: proposals that the guard refused.
-        usage: cost of the calls.
-    """
+    """Result of f_P: one RewritePrompt per agent, in order of the agents' ids, and proposals that the guard refused."""
 
     rewirings: tuple[Rewiring, ...] = ()
     declined: tuple[DeclinedProposal, ...] = ()
@@ -35,40 +29,24 @@ class RewriteResult(FrozenModel):
 
 
 async def evolve_semantics(
-    workflow: Workflow,
-    gradients: Sequence[Gradient],
-    coach: PromptedModel,
-    config: HivaConfig,
-    *,
-    scope: Scope,
+    workflow: Workflow, gradients: Sequence[Gradient], coach: PromptedModel, config: HivaConfig, *, scope: Scope
 ) -> RewriteResult:
     """f_P: one call per agent, the aggregator included, over all its gradients on semantics (D11).
 
     Feedback on the role weighs 0.7, on tools 0.3; the prompt says so. Tools stay as they are. An agent keeps its
     prompt where no valid rewrite comes back.
-
-    Raises:
-        BudgetError: the run must stop.
     """
     if not config.semantic_evolution:
         return RewriteResult()
-    concerned = {
-        agent.id: [g for g in gradients if g.agent == agent.id and _concerns_prompt(g)] for agent in workflow.agents
-    }
-    asks = [
-        _rewrite(workflow.agents_by_id[agent], mine, coach, config, scope) for agent, mine in concerned.items() if mine
-    ]
-    found = await gather_all(asks)
+    critical = [g for g in gradients if g.system_prompt.strip() or g.tool.strip()]
+    concerns = [g for g in critical if g.concerns in ("semantics", "both")]
+    mine = [(agent, [g for g in concerns if g.agent == agent.id]) for agent in workflow.agents]
+    found = await gather_all(_rewrite(agent, some, coach, config, scope) for agent, some in mine if some)
     return RewriteResult(
         rewirings=tuple(result for result, _ in found if isinstance(result, Rewiring)),
         declined=tuple(result for result, _ in found if isinstance(result, DeclinedProposal)),
         usage=sum_usages(usage for _, usage in found),
     )
-
-
-def _concerns_prompt(gradient: Gradient) -> bool:
-    criticised = bool(gradient.system_prompt.strip() or gradient.tool.strip())
-    return criticised and gradient.concerns in ("semantics", "both")
 
 
 async def _rewrite(

@@ -31,14 +31,7 @@ Traffic = Mapping[tuple[Id, Id], int]
 
 
 class StructureResult(FrozenModel):
-    """Result of f_G.
-
-    Args:
-        workflow: after the rewirings; its lineage starts at the given workflow.
-        applied: in the order of application.
-        declined: decisions that became no rewiring, and rewirings that no longer fit.
-        usage: cost of the calls.
-    """
+    """Result of f_G; `declined` are decisions that became no rewiring, and rewirings that no longer fit."""
 
     workflow: Workflow
     applied: tuple[Rewiring, ...] = ()
@@ -64,23 +57,17 @@ async def evolve_topology(
     """f_G: ask for one decision per node over all its gradients on topology (D11), then apply them (D12).
 
     Args:
-        workflow: the team; it holds the nodes of the gradients.
         gradients: of the whole batch, in task order.
-        coach: the model that reflects.
         config: without `topology_evolution` nothing is asked (w/o TEV).
         used: R of the batch.
         parallelizability: of each task, by task id, in [0, 1].
-        scope: run, seed and iteration.
-
-    Raises:
-        BudgetError: the run must stop.
     """
     if not config.topology_evolution:
         return StructureResult(workflow=workflow)
     backwards = [node for node in reversed(workflow.topology.order()) if node != workflow.topology.sink]
-    concerned = {node: [g for g in gradients if g.node == node and _concerns_topology(g)] for node in backwards}
-    asked = {node: mine for node, mine in concerned.items() if mine}
-    parallel = {node: _mean([parallelizability.get(g.task, 0.0) for g in mine]) for node, mine in asked.items()}
+    concerns = [g for g in gradients if g.concerns in ("topology", "both") and g.text]
+    asked = {node: mine for node in backwards if (mine := [g for g in concerns if g.node == node])}
+    parallel = {node: sum(parallelizability.get(g.task, 0.0) for g in mine) / len(mine) for node, mine in asked.items()}
     found = await gather_all(
         _decide(workflow, node, mine, parallel[node], used, coach, config, scope) for node, mine in asked.items()
     )
@@ -124,19 +111,19 @@ def to_rewiring(
     config: HivaConfig,
 ) -> Rewiring | DeclinedProposal | None:
     """A decision as a rewiring; None for NO_CHANGE. Ids and descriptions from a model are checked."""
-    if isinstance(decision, DeclinedProposal) or decision.operation == "NO_CHANGE":
-        return decision if isinstance(decision, DeclinedProposal) else None
-    objection = _find_objection(workflow, node, decision, legal, config)
-    if objection:
+    if isinstance(decision, DeclinedProposal):
+        return decision
+    if decision.operation == "NO_CHANGE":
+        return None
+    if objection := _find_objection(workflow, node, decision, legal, config):
         return DeclinedProposal(by=node, operation=decision.operation, reason=objection)
     why = shorten(decision.reason.strip() or "the gradients ask for it", 300)
-    if decision.operation == "ADD_PARALLEL":
-        return add_parallel(workflow, node, make_newcomer(workflow, node, decision.description), why=why)
-    if decision.operation == "ADD_SERIAL":
-        return add_serial(workflow, node, make_newcomer(workflow, node, decision.description), why=why)
     if decision.operation == "REMOVE_SUCCESSOR":
         return remove_successor(node, decision.successor, why=why)
-    return connect_to_sink(workflow, node, why=why)
+    if decision.operation == "CONNECT_TO_AGGREGATOR":
+        return connect_to_sink(workflow, node, why=why)
+    add = add_parallel if decision.operation == "ADD_PARALLEL" else add_serial
+    return add(workflow, node, make_newcomer(workflow, node, decision.description), why=why)
 
 
 def _find_objection(
@@ -172,7 +159,7 @@ async def _decide(
         scope=scope.at(phase="decide", node=node),
         role=workflow.agent_at(node).prompt,
         gradients=render_gradients(gradients),
-        successors="\n".join(f"{t}: {_purpose(workflow, t)}" for t in targets),
+        successors="\n".join(f"{t}: {shorten(' '.join(workflow.agent_at(t).prompt.split()), 240)}" for t in targets),
         routing="\n".join(f"{t}: {used.get((node, t), 0)}" for t in targets),
         parallelizability=f"{parallel:.2f}",
         operations="\n".join(list_operations(workflow, node, parallel, config)),
@@ -180,15 +167,3 @@ async def _decide(
     if isinstance(reply, ModelError):
         return DeclinedProposal(by=node, operation="NO_CHANGE", reason=str(reply)), usage
     return reply, usage
-
-
-def _purpose(workflow: Workflow, node: Id) -> str:
-    return shorten(" ".join(workflow.agent_at(node).prompt.split()), 240)
-
-
-def _concerns_topology(gradient: Gradient) -> bool:
-    return gradient.concerns in ("topology", "both") and bool(gradient.text)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

@@ -15,35 +15,23 @@ from selfwire.evolvers.outcomes import get_fault
 
 
 def make_lesson(
-    trajectory: Trajectory,
-    judged: Loss,
-    passed: Backward | None = None,
-    match: TaskMatch | None = None,
+    trajectory: Trajectory, judged: Loss, passed: Backward | None = None, match: TaskMatch | None = None
 ) -> TrajectoryLesson | None:
     """A trajectory's lesson on agents and edges; None after an infrastructure error (D13).
 
-    On success every agent that ran has r = 1 (D2); else r is the sentiment of its own gradient, and an
-    agent at several nodes has the lowest.
-
-    Args:
-        trajectory: the run.
-        judged: its loss.
-        passed: its backward pass; None if it was solved.
-        match: of the task with the agents; None where it was not characterised.
+    On success every agent that ran has r = 1 (D2); else r is the sentiment of its own gradient, and an agent at several
+    nodes has the lowest.
     """
     if judged.solved is None or get_fault(trajectory) is not None or (passed is not None and passed.error is not None):
         return None
-    rewards: dict[Id, int] = {}
-    if judged.solved:
-        rewards = {step.agent: 1 for step in trajectory.steps}
+    rewards: dict[Id, int] = {step.agent: 1 for step in trajectory.steps} if judged.solved else {}
     for gradient in passed.gradients if passed is not None and not judged.solved else ():
         rewards[gradient.agent] = min(gradient.reward, rewards.get(gradient.agent, 1))
-    edges = tuple(dict.fromkeys(trajectory.edges))
     return TrajectoryLesson(
         task=trajectory.question.id,
         solved=judged.solved,
         rewards=dict(sorted(rewards.items())),
-        edges=edges,
+        edges=tuple(dict.fromkeys(trajectory.edges)),
         receivers={step.node: step.agent for step in trajectory.steps},
         matches={agent: match.matches.get(agent, 0.0) for agent in rewards} if match else {},
         concepts=match.concepts if match else None,
@@ -52,13 +40,7 @@ def make_lesson(
 
 
 def update_beliefs(workflow: Workflow, outcomes: Sequence[TrajectoryLesson | None], *, config: KabbConfig) -> Workflow:
-    """One update per iteration, then the memory is fitted to the topology as it is now.
-
-    Args:
-        workflow: after repair; lessons on removed agents and edges are set aside (D19).
-        outcomes: lessons of the batch, in task order; None teaches nothing.
-        config: decay and rates.
-    """
+    """One update per iteration; lessons on agents and edges that the workflow has lost are set aside (D19)."""
     lessons = [o for o in outcomes if o is not None]
     return HivaMemory.of(workflow).update(lessons, config=config).adapt_to(workflow).save_to(workflow)
 

@@ -32,14 +32,7 @@ from selfwire.nodes.agent import make_agent_runner
 
 @dataclass(frozen=True)
 class HeraActions:
-    """HERA wired to models, tools and an embedder.
-
-    Attributes:
-        model: plays the roles agent and meta.
-        toolbox: tools by the name that agents hold.
-        embedder: of profiles and insights.
-        config: the method's config.
-    """
+    """HERA wired to models in the roles agent and meta, tools by the name that agents hold, and an embedder."""
 
     model: Model
     toolbox: Toolbox
@@ -89,11 +82,7 @@ class HeraActions:
         """Execute(Gamma, q, D): run a topology of the pool's agents once.
 
         Args:
-            workflow: whose agents act.
-            question: q.
-            topology: Gamma.
             temperature: of agents that state none.
-            scope: of the run; `sample` tells runs on one question apart.
             agents: instead of the workflow's, for prompt variants and newcomers.
             within: config of the team's graph; None makes it part of the running graph.
         """

@@ -9,15 +9,7 @@ from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, sum_usages
 from selfwire.core.workflow import Workflow
-from selfwire.evolvers.blame import (
-    Blame,
-    Failure,
-    add_failure,
-    choose_blames,
-    get_buffers,
-    make_failure,
-    with_buffers,
-)
+from selfwire.evolvers.blame import Blame, Failure, add_failure, choose_blames, get_buffers, make_failure, with_buffers
 from selfwire.evolvers.experience.library import get_library, update_utilities, with_library
 from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.failed_agent import identify_failed_agent
@@ -34,10 +26,8 @@ from selfwire.graphs.run_start import RunStart
 from selfwire.graphs.typed_state import Update
 from selfwire.runtime.ledger import Ledger
 
-REPLAY_TEMPERATURE = 0.0
-"""Of replays with prompt variants, so that the prompt makes the difference."""
-CONTROL = "original"
-"""Names the replay with the prompt as it is, beside the axes."""
+REPLAY_TEMPERATURE = 0.0  # so that the prompt makes the difference
+CONTROL = "original"  # names the replay with the prompt as it is, beside the axes
 
 
 @dataclass(frozen=True)
@@ -45,8 +35,6 @@ class LearningNodes:
     """The nodes that learn.
 
     Attributes:
-        hera: models, tools, embedder and config.
-        start: what a run starts with.
         ledger: pays for the nodes; None where somebody else counts.
         grader: grades further runs; None has the environment of `start` do so.
     """
@@ -117,15 +105,9 @@ class LearningNodes:
         blame, usage = await identify_failed_agent(place, best, workflow, self.hera.orchestrator, scope=scope)
         if blame is None or topology is None:
             return [], blame, usage
+        tools, pool = self.hera.get_held_tools(workflow), self.hera.config.pool
         candidates, more = await propose_mutations(
-            best,
-            topology,
-            blame,
-            workflow,
-            self.hera.orchestrator,
-            tools=self.hera.get_held_tools(workflow),
-            pool=self.hera.config.pool,
-            scope=scope,
+            best, topology, blame, workflow, self.hera.orchestrator, tools=tools, pool=pool, scope=scope
         )
         sample = 1 + max(state.trajectories[at].sample for at in group.order)
         planned = [
@@ -162,13 +144,9 @@ class LearningNodes:
         """Update the library by every group's insights, one group after the other."""
         library, changes, spent = get_library(state.workflow), list(state.changes), state.reflection
         for number, new in enumerate(state.insights):
+            hera, scope = self.hera, state.scope.at(visit=number)
             library, more, usage = await consolidate_insights(
-                library,
-                new,
-                self.hera.orchestrator,
-                self.hera.embedder,
-                self.hera.config.experience,
-                scope=state.scope.at(visit=number),
+                library, new, hera.orchestrator, hera.embedder, hera.config.experience, scope=scope
             )
             changes += more
             spent += usage
@@ -178,10 +156,9 @@ class LearningNodes:
         """Find who is to blame for the best-ranked failed trajectory of each group."""
         blames = {blame.place: blame for blame in state.blames}
         places = [group.failed for group in state.groups if group.failed is not None]
+        workflow, orchestrator = state.workflow, self.hera.orchestrator
         found = await gather_all(
-            identify_failed_agent(
-                place, state.trajectories[place], state.workflow, self.hera.orchestrator, scope=state.scope
-            )
+            identify_failed_agent(place, state.trajectories[place], workflow, orchestrator, scope=state.scope)
             for place in places
             if place not in blames
         )
@@ -242,7 +219,6 @@ class LearningNodes:
     async def _replay(
         self, name: str, agent: Agent, failed: Trajectory, pool: Mapping[str, Agent], state: HeraState
     ) -> Trajectory:
-        """ReExecute: the whole trajectory's topology with one prompt varied and the others frozen."""
         topology = get_topology(failed) or state.workflow.topology
         phase = f"{state.scope.phase}/rope {agent.id} {name}"
         place = state.scope.at(phase=phase, task=failed.question.id, sample=failed.sample)
@@ -254,13 +230,10 @@ class LearningNodes:
 
     async def consolidate_prompt(self, state: HeraState) -> Update:
         """Pi_C: apply the lessons of the contrasts as prompt diffs."""
+        agents, hera = state.workflow.agents_by_id, self.hera
         found = await gather_all(
             integrate_lesson(
-                state.workflow.agents_by_id[rope.blame.agent],
-                rope.lesson,
-                self.hera.orchestrator,
-                self.hera.config.prompts,
-                scope=state.scope,
+                agents[rope.blame.agent], rope.lesson, hera.orchestrator, hera.config.prompts, scope=state.scope
             )
             for rope in state.ropes
         )
@@ -274,11 +247,8 @@ class LearningNodes:
 
     async def keep(self, state: HeraState) -> Update:
         """Set the lineage from the workflow that ran, and save what differs from it."""
-        graded = {
-            state.trajectories[one.place].question.id
-            for one in state.tried
-            if get_score(state.trajectories[one.place]) is not None
-        }
+        runs = [state.trajectories[one.place] for one in state.tried]
+        graded = {done.question.id for done in runs if get_score(done) is not None}
         second = [question for question in state.mutated if question in graded]  # an outage takes nobody's chance
         now = with_mutated(state.workflow, second)
         if now.fingerprint != state.ran.fingerprint:
@@ -300,12 +270,9 @@ def _take_in(
     workflow: Workflow, tried: Sequence[TriedMutation], done: Sequence[Trajectory], success_at: float
 ) -> tuple[Workflow, list[Rewiring], Sequence[RefusedRewiring]]:
     """The pool with the newcomers whose trajectories succeeded (D8)."""
-    wanted = []
-    for one in tried:
-        score = get_score(done[one.place])
-        if score is not None and score >= success_at and (joining := propose_joining(one.candidate, score)):
-            wanted.append(joining)
-    return _apply(workflow, wanted)
+    scored = [(one.candidate, get_score(done[one.place]) or 0.0) for one in tried]
+    joining = [propose_joining(candidate, score) for candidate, score in scored if score >= success_at]
+    return _apply(workflow, [one for one in joining if one])
 
 
 def _apply(

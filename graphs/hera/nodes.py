@@ -44,11 +44,7 @@ class HeraNodes(LearningNodes):
         return state.update(brief=state.brief.replace(insights=insights))
 
     async def sample_topologies(self, state: HeraState) -> Update:
-        """Plan one topology, or G where the team learns; members whose plan fails are left out.
-
-        Raises:
-            ModelError: nothing could be planned.
-        """
+        """Plan one topology, or G where the team learns; skip members whose plan fails, raise ModelError if all do."""
         evolve, question, brief = get_run_context(HeraContext).evolve, state.get_question(), state.brief
         orchestrator = self.hera.explorer if evolve else self.hera.orchestrator
 
@@ -90,11 +86,6 @@ class HeraNodes(LearningNodes):
 
 
 def _answer(state: HeraState, update: Update) -> Update:
-    """The update with the best-ranked answer; labels were used to rank.
-
-    Raises:
-        TaskError: no run of the group has an answer.
-    """
     done = state.after(update).trajectories
     graded = [place for place, one in enumerate(done) if get_score(one) is not None]
     if not graded:

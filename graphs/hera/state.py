@@ -27,16 +27,7 @@ class HeraContext(RunContext):
 
 
 class PlannedQuestion(FrozenModel):
-    """A planned run.
-
-    Args:
-        question: the question to answer.
-        topology: the team.
-        sample: its number among the runs on the question.
-        notes: of its trajectory.
-        overhead: cost of planning it.
-        candidate: the mutation that it tries; None for what the orchestrator sampled.
-    """
+    """A planned run; `candidate` is the mutation that it tries, None for what the orchestrator sampled."""
 
     question: Question
     topology: Topology
@@ -47,12 +38,7 @@ class PlannedQuestion(FrozenModel):
 
 
 class TriedMutation(FrozenModel):
-    """A mutation that was tried.
-
-    Args:
-        place: of its trajectory in the batch.
-        candidate: the mutation.
-    """
+    """A mutation that was tried, and the place of its trajectory in the batch."""
 
     place: int = Field(ge=0)
     candidate: Candidate
@@ -65,18 +51,13 @@ class HeraState(State):
         answer: of the single run, or of the best-ranked one of the group.
         ran: the workflow that the trajectories come from.
         workflow: the workflow with what is learned so far.
-        brief: profile and insights of the question.
         planned: runs to make.
         trajectories: of the batch, those of mutated topologies after the others.
         counted: how many of them have moved utilities.
-        groups: ranked.
-        tried: mutations with the places of their trajectories.
         mutated: questions that had their second group in this step.
-        blames: causes of failures.
         insights: new ones, per mixed group.
         changes: the fate of each in the library.
         ropes: results of variants and replays, per agent.
-        applied, refused: rewirings of this step.
         reflection: cost of learning, without the runs.
         oracle: whether labels were used on this very question.
     """
@@ -100,20 +81,6 @@ class HeraState(State):
     oracle: bool = False
 
 
-EMPTY_STEP = HeraState.update(
-    planned=(),
-    trajectories=(),
-    counted=0,
-    groups=(),
-    tried=(),
-    mutated=(),
-    blames=(),
-    insights=(),
-    changes=(),
-    ropes=(),
-    applied=(),
-    refused=(),
-    reflection=Usage(),
-    oracle=False,
-)
+_LISTS = "planned trajectories groups tried mutated blames insights changes ropes applied refused".split()
+EMPTY_STEP = HeraState.update(**dict.fromkeys(_LISTS, ()), counted=0, reflection=Usage(), oracle=False)
 """What a step of learning starts with, beside scope, workflow and trajectories."""

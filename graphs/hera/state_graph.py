@@ -44,13 +44,7 @@ from selfwire.graphs.run_start import RunStart
 
 
 def build_state_graph(config: HeraConfig, start: RunStart, provide: MethodFactory[Any, HeraConfig]) -> Graph:
-    """The whole graph, ready to compile.
-
-    Args:
-        config: the method's.
-        start: what a run starts with.
-        provide: makes the method of a run, paid by its ledger.
-    """
+    """The whole graph, ready to compile; `provide` makes the method of a run, paid by its ledger."""
 
     async def make_nodes(spent: Usage) -> HeraNodes:
         hera, ledger = await provide(get_run_context(HeraContext), spent)
@@ -138,9 +132,7 @@ def _make_notes(final: HeraState, given: int) -> dict[str, Any]:
                 "agent": rope["blame"]["agent"],
                 "cause": rope["blame"]["cause"],
                 "axes": [variant["axis"] for variant in rope["variants"]],
-                "scores": rope["scores"],
-                "control": rope["control"],
-                "lesson": rope["lesson"],
+                **{name: rope[name] for name in ("scores", "control", "lesson")},
             }
             for rope in final.channels["ropes"]
         ],

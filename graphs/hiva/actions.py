@@ -38,14 +38,7 @@ def has_learned_router(workflow: Workflow, config: HivaConfig) -> bool:
 
 @dataclass(frozen=True)
 class HivaActions:
-    """HiVA wired to models, tools and an embedder.
-
-    Attributes:
-        model: plays the roles agent and meta.
-        toolbox: tools by the name that agents hold.
-        embedder: of concepts and agents.
-        config: the method's config.
-    """
+    """HiVA wired to models in the roles agent and meta, tools by the name that agents hold, and an embedder."""
 
     model: Model
     toolbox: Toolbox
@@ -62,11 +55,7 @@ class HivaActions:
     ) -> Trajectory:
         """Characterise the task, match it with the agents, and run the team once (Alg. 2).
 
-        Args:
-            workflow: the team that runs.
-            question: the question to answer.
-            scope: coordinates of the run.
-            within: config of the team's graph; None makes it part of the running graph, checkpoints included.
+        `within` is the config of the team's graph; None makes it part of the running graph, checkpoints included.
 
         Raises:
             ModelError: the task could not be characterised.

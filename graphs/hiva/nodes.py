@@ -25,13 +25,7 @@ from selfwire.runtime.ledger import Ledger
 
 @dataclass(frozen=True)
 class HivaNodes:
-    """The graph's nodes.
-
-    Attributes:
-        hiva: models, tools, embedder and config.
-        start: what a run starts with.
-        ledger: pays for the nodes; None where somebody else counts.
-    """
+    """The graph's nodes; `ledger` pays for them, None where somebody else counts."""
 
     hiva: HivaActions
     start: RunStart
@@ -70,15 +64,9 @@ class HivaNodes:
 
     async def loss(self, state: HivaState) -> Update:
         """The textual loss of every trajectory, and its gradient at the aggregator."""
-        coach, environment = self.hiva.coach, self.hiva.config.environment
+        coach, graded, place = self.hiva.coach, self.hiva.config.environment, state.place
         losses = await gather_all(
-            compute_loss(
-                done,
-                state.workflow,
-                coach,
-                environment=environment and done.feedback is not None,
-                scope=state.place,
-            )
+            compute_loss(done, state.workflow, coach, environment=graded and done.feedback is not None, scope=place)
             for done in state.trajectories
         )
         judged = [loss.solved for loss in losses if loss.solved is not None]
@@ -102,9 +90,8 @@ class HivaNodes:
 
         pairs = zip(state.trajectories, state.losses, strict=True)
         passes = await gather_all(propagate(done, loss) for done, loss in pairs)
-        return state.update(
-            passes=passes, reflection=sum_usages([state.reflection, *(one.usage for one in passes if one)])
-        )
+        usage = sum_usages([state.reflection, *(one.usage for one in passes if one)])
+        return state.update(passes=passes, reflection=usage)
 
     async def evolve_semantics(self, state: HivaState) -> Update:
         """f_P: one rewrite per agent over all its gradients."""
@@ -122,17 +109,11 @@ class HivaNodes:
 
     async def evolve_topology(self, state: HivaState) -> Update:
         """f_G: one decision per node, applied in reverse topological order."""
-        parallelizability, usage = await self.hiva.get_parallelizability(
-            state.trajectories, state.workflow, state.place
-        )
+        hiva, done, scope = self.hiva, state.trajectories, state.place
+        shares, usage = await hiva.get_parallelizability(done, state.workflow, scope)
+        used, workflow = count_traffic(done), state.workflow
         found = await evolve_topology(
-            state.workflow,
-            state.gradients,
-            self.hiva.coach,
-            self.hiva.config,
-            used=count_traffic(state.trajectories),
-            parallelizability=parallelizability,
-            scope=state.place,
+            workflow, state.gradients, hiva.coach, hiva.config, used=used, parallelizability=shares, scope=scope
         )
         return state.update(
             workflow=found.workflow,

@@ -25,9 +25,7 @@ class HivaState(State):
     """What flows through the graph, beside what every state has.
 
     Attributes:
-        workflow: the current workflow.
         ran: the workflow that made this round's trajectories; set as learning begins.
-        trajectories: of this round.
         reflection: cost of loss to evolve_topology in this round.
         losses, passes: per trajectory; a pass is None where nothing is propagated.
         applied, declined: rewirings of this round, and proposals that were not applied.

@@ -32,13 +32,7 @@ from selfwire.graphs.run_start import RunStart
 
 
 def build_state_graph(config: HivaConfig, start: RunStart, provide: MethodFactory[Any, HivaConfig]) -> Graph:
-    """The whole graph, ready to compile.
-
-    Args:
-        config: the method's.
-        start: what a run starts with.
-        provide: makes the method of a run, paid by its ledger.
-    """
+    """The whole graph, ready to compile; `provide` makes the method of a run, paid by its ledger."""
 
     async def make_nodes(spent: Usage) -> HivaNodes:
         hiva, ledger = await provide(get_run_context(HivaContext), spent)

@@ -50,27 +50,21 @@ def test_all_kinds_of_edits_are_drawn_and_the_sink_keeps_its_prompt() -> None:
     }  # fmt: skip
 
 
-def test_caps_are_kept() -> None:
+def test_caps_are_kept_and_the_sink_has_no_operations() -> None:
     for seed in range(20):
         changed, _ = edit_at_random(line(nodes=4, successors=2), 12, TEXTS, scope=Scope(seed=seed))
         assert len(changed.topology.nodes) <= 4
+    assert list_legal_operations(line(), "end") == ()
 
 
-def test_misuse_is_refused() -> None:
+def test_misuse_and_a_team_that_cannot_run_are_refused() -> None:
     with pytest.raises(ValueError, match="instructions"):
         edit_at_random(line(), 1, [], scope=Scope())
     with pytest.raises(ValueError, match="count"):
         edit_at_random(line(), -1, TEXTS, scope=Scope())
-
-
-def test_a_team_that_cannot_run_is_refused() -> None:
     cut = line().apply(Rewiring(RemoveEdge("a", "end"), why="cut"))
     with pytest.raises(ValueError, match="sink unreachable"):
         edit_at_random(cut, 1, TEXTS, scope=Scope())
-
-
-def test_the_sink_has_no_operations() -> None:
-    assert list_legal_operations(line(), "end") == ()
 
 
 def test_ids_come_from_descriptions() -> None:

@@ -115,6 +115,12 @@ def built(model: ScriptedChat, **options: Any) -> Graph:
     return hiva.build(model, embedder="hashing", **options)
 
 
+def on(thread: str) -> Any:
+    return {"configurable": {"thread_id": thread}}
+
+
+ASKED = {"question": "What am I?"}
+EVOLVE = {"evolve": True}
 SOURCE = "You are a member of a team"
 AGGREGATOR = "You give the team's final answer"
 

@@ -31,9 +31,9 @@ def agents(done: Trajectory) -> tuple[str, ...]:
 
 
 async def evolved(
-    made: Hera, workflow: Workflow, judge: Judge, questions: Sequence[Question] = (RIDDLE,)
+    made: Hera, judge: Judge, questions: Sequence[Question] = (RIDDLE,), workflow: Workflow | None = None
 ) -> tuple[EvolveResult, list[Trajectory]]:
-    batch: list[Trajectory] = []
+    workflow, batch = workflow or made.make_initial_workflow(), list[Trajectory]()
     for question in questions:
         batch += await grown(judge, await made.explore(workflow, question, scope=SCOPE))
     return await made.evolve(workflow, batch, scope=EVOLVE, grade=judge), batch
@@ -68,8 +68,7 @@ async def test_the_teams_of_a_group_run_at_the_same_time() -> None:
     model = Orchestra(meeting=8)  # nobody gets an answer before all eight speak
     made = hera(model, group=8)
     found = await made.explore(made.make_initial_workflow(), RIDDLE, scope=SCOPE)
-    assert model.peak == 8
-    assert len(found) == 8
+    assert (model.peak, len(found)) == (8, 8)
 
 
 async def test_a_member_whose_plan_fails_ends_as_an_error_by_itself() -> None:
@@ -85,7 +84,7 @@ async def test_a_mixed_group_teaches_and_the_next_similar_question_is_planned_ot
     made, judge = hera(rope=False), Judge()
     workflow = made.make_initial_workflow()
     before = await made.solve(workflow, RIDDLE, scope=SCOPE)
-    found, _ = await evolved(made, workflow, judge)
+    found, _ = await evolved(made, judge, workflow=workflow)
     [insight] = get_library(found.workflow)
     assert (insight.text, insight.uses) == ("take the calculator", 0)
     assert [str(source) for source in insight.sources] == [f"0/q1#{sample}" for sample in range(4)]
@@ -102,7 +101,7 @@ async def test_d1_utility_follows_what_became_of_those_who_were_shown_the_insigh
 ) -> None:
     made, judge = hera(rope=False, mutation=False), Judge(wanted)
     workflow = with_library(made.make_initial_workflow(), (known("take the calculator"),))
-    found, batch = await evolved(made, workflow, judge)
+    found, batch = await evolved(made, judge, workflow=workflow)
     [insight] = get_library(found.workflow)
     assert (insight.uses, insight.successes) == (uses, successes)
     assert (insight.utility > 0.5) == (wanted == "calculator")
@@ -113,8 +112,7 @@ async def test_d1_utility_follows_what_became_of_those_who_were_shown_the_insigh
 
 async def test_groups_of_one_outcome_are_not_reflected_on() -> None:
     model = Orchestra(TopologyPlan=by_sample(LONG))
-    made = hera(model)
-    found, _ = await evolved(made, made.make_initial_workflow(), Judge())
+    found, _ = await evolved(made := hera(model), Judge())
     assert "Reflection" not in model.names()
     assert found.workflow == made.make_initial_workflow()
     assert (found.applied, get_library(found.workflow)) == ((), ())
@@ -122,8 +120,7 @@ async def test_groups_of_one_outcome_are_not_reflected_on() -> None:
 
 async def test_d6_a_group_that_scores_nothing_gets_one_more_group_and_is_compared_with_it() -> None:
     model, judge = Orchestra(TopologyPlan=by_sample(SHORT)), Judge("counter")
-    made = hera(model, rope=False)
-    found, _ = await evolved(made, made.make_initial_workflow(), judge)
+    found, _ = await evolved(hera(model, rope=False), judge)
     tried = [(agents(done), at.sample) for done, at in judge.graded]
     assert tried == [
         (("query_rewriter", "answer_generator"), 4), (("query_decomposer", "counter", "answer_generator"), 5)
@@ -137,7 +134,7 @@ async def test_d6_a_group_that_scores_nothing_gets_one_more_group_and_is_compare
 async def test_d6_there_is_one_second_group_per_question() -> None:
     judge = Judge("nobody")
     made = hera(Orchestra(TopologyPlan=by_sample(SHORT)), rope=False)
-    found, batch = await evolved(made, made.make_initial_workflow(), judge)
+    found, batch = await evolved(made, judge)
     assert len(judge.graded) == 2
     again = await made.evolve(found.workflow, batch, scope=EVOLVE, grade=no_grade)
     assert again.notes["mutated"] == ()
@@ -147,7 +144,7 @@ async def test_d6_there_is_one_second_group_per_question() -> None:
 @pytest.mark.parametrize("outage", [{"FailedAgent": ModelError("down")}, {"failing": "evolve"}])
 async def test_d11_an_outage_takes_no_questions_second_group(outage: dict[str, Any]) -> None:
     made = hera(Orchestra(TopologyPlan=by_sample(SHORT), **outage), rope=False)
-    found, batch = await evolved(made, made.make_initial_workflow(), Judge("nobody"))
+    found, batch = await evolved(made, Judge("nobody"))
     assert get_mutated(found.workflow) == ()
     recovered = hera(Orchestra(TopologyPlan=by_sample(SHORT)), rope=False)
     again = await recovered.evolve(found.workflow, batch, scope=EVOLVE, grade=Judge("nobody"))
@@ -163,26 +160,25 @@ async def test_a_newcomer_that_stays_out_of_the_pool_leaves_no_failures_behind()
     def blames(shown: str, scope: Scope) -> dict[str, str]:
         return {"agent": "counter" if "counter" in shown else "query_decomposer"}
 
-    made = hera(Orchestra(TopologyPlan=by_sample(SHORT), FailedAgent=blames))
-    found, _ = await evolved(made, made.make_initial_workflow(), Lenient())
+    found, _ = await evolved(hera(Orchestra(TopologyPlan=by_sample(SHORT), FailedAgent=blames)), Lenient())
     assert "counter" not in found.workflow.agents_by_id
     assert (get_buffers(found.workflow), found.notes["ropes"]) == ({}, ())
 
 
 async def test_d8_a_newcomer_that_helped_joins_the_pool() -> None:
     made = hera(Orchestra(TopologyPlan=by_sample(SHORT)), rope=False)
-    found, _ = await evolved(made, made.make_initial_workflow(), Judge("counter"))
+    found, _ = await evolved(made, Judge("counter"))
     assert found.workflow.agents_by_id["counter"].prompt == "You count."
     [joined] = found.applied
     assert (joined.operation, found.workflow.lineage.rewirings) == ("MUTATE", (joined,))
-    other, _ = await evolved(made, made.make_initial_workflow(), Judge("query_rewriter"))
+    other, _ = await evolved(made, Judge("query_rewriter"))
     assert "counter" not in other.workflow.agents_by_id
 
 
 async def test_the_prompt_of_the_failed_agent_is_varied_and_the_whole_trajectory_replayed() -> None:
     model, judge = Orchestra(), Judge()
     made = hera(model, library=False)
-    found, _ = await evolved(made, made.make_initial_workflow(), judge)
+    found, _ = await evolved(made, judge)
     replays = [(scope, system) for scope, system, heat in model.spoke if "rope" in scope.phase]
     names = ("original", "efficiency", "thoroughness", "risk_sensitivity")
     assert {scope.phase for scope, _ in replays} == {f"evolve/rope query_decomposer {name}" for name in names}
@@ -194,20 +190,17 @@ async def test_the_prompt_of_the_failed_agent_is_varied_and_the_whole_trajectory
     assert len({at for _, at in judge.graded}) == 4
     [rewriting] = found.applied
     assert (rewriting.operation, rewriting.by) == ("ROPE", "query_decomposer")
+    core = made.make_initial_workflow().agents_by_id["query_decomposer"].prompt
     prompt = Prompt.of(found.workflow.agents_by_id["query_decomposer"].prompt)
-    assert (prompt.core, prompt.rules) == (
-        made.make_initial_workflow().agents_by_id["query_decomposer"].prompt,
-        ("Wake up.",),
-    )
+    assert (prompt.core, prompt.rules) == (core, ("Wake up.",))
     assert [one.cause for one in get_buffers(found.workflow)["query_decomposer"]] == ["it slept"]
     assert found.workflow.lineage.parent == made.make_initial_workflow().fingerprint
 
 
 async def test_d7_an_agent_that_fails_on_several_questions_evolves_once() -> None:
     model = Orchestra()
-    made = hera(model, library=False)
     questions = [Question(id=f"q{n}", input=f"Riddle {n}?") for n in range(3)]
-    found, _ = await evolved(made, made.make_initial_workflow(), Judge(), questions)
+    found, _ = await evolved(hera(model, library=False), Judge(), questions)
     assert model.names().count("FailedAgent") == 3
     assert model.names().count("PromptVariant") == 3  # one per axis
     assert [one.question for one in get_buffers(found.workflow)["query_decomposer"]] == ["q0", "q1", "q2"]
@@ -216,16 +209,14 @@ async def test_d7_an_agent_that_fails_on_several_questions_evolves_once() -> Non
 
 async def test_d11_replays_that_fail_teach_nothing() -> None:
     model = Orchestra(failing="rope")
-    made = hera(model, library=False)
-    found, _ = await evolved(made, made.make_initial_workflow(), Judge())
+    found, _ = await evolved(hera(model, library=False), Judge())
     assert "Contrast" not in model.names()
     assert found.applied == ()
 
 
 async def test_d11_rollouts_with_infrastructure_errors_teach_nothing() -> None:
-    model = Orchestra(failing="query_decomposer")
-    made = hera(model)
-    found, batch = await evolved(made, made.make_initial_workflow(), Judge())
+    made = hera(Orchestra(failing="query_decomposer"))
+    found, batch = await evolved(made, Judge())
     assert all(done.error for done in batch)
     assert found.workflow == made.make_initial_workflow()
     assert found.notes["groups"] == {"mixed": 0, "zero": 0, "other": 0}
@@ -237,7 +228,7 @@ async def test_without_the_library_nothing_is_retrieved_or_learned() -> None:
     workflow = with_library(made.make_initial_workflow(), (known("take the calculator"),))
     done = await made.solve(workflow, RIDDLE, scope=SCOPE)
     assert (agents(done), done.notes["insights"]) == (SHORT, ())
-    found, _ = await evolved(made, workflow, Judge())
+    found, _ = await evolved(made, Judge(), workflow=workflow)
     assert found.workflow == workflow
     assert "Reflection" not in model.names()
     shown = await hera(Orchestra()).solve(workflow, RIDDLE, scope=SCOPE)
@@ -247,11 +238,11 @@ async def test_without_the_library_nothing_is_retrieved_or_learned() -> None:
 async def test_without_rope_no_prompt_changes() -> None:
     model = Orchestra()
     without = hera(model, rope=False)
-    found, _ = await evolved(without, without.make_initial_workflow(), Judge())
+    found, _ = await evolved(without, Judge())
     assert not {"FailedAgent", "PromptVariant", "Contrast", "PromptDiff"} & set(model.names())
     after = await without.solve(found.workflow, RIDDLE, scope=SCOPE)
     full = hera()
-    found, _ = await evolved(full, full.make_initial_workflow(), Judge())
+    found, _ = await evolved(full, Judge())
     other = await full.solve(found.workflow, RIDDLE, scope=SCOPE)
     assert (after.steps[0].output, other.steps[0].output) == (
         "query_decomposer heard ", "query_decomposer awake heard "
@@ -259,17 +250,15 @@ async def test_without_rope_no_prompt_changes() -> None:
 
 
 async def test_without_mutation_there_is_no_second_group() -> None:
-    for mutation in (True, False):
-        judge = Judge("nobody")
-        made = hera(Orchestra(TopologyPlan=by_sample(SHORT)), rope=False, mutation=mutation)
-        await evolved(made, made.make_initial_workflow(), judge)
-        assert len(judge.graded) == (2 if mutation else 0)
+    judge = Judge("nobody")
+    await evolved(hera(Orchestra(TopologyPlan=by_sample(SHORT)), rope=False, mutation=False), judge)
+    assert judge.graded == []
 
 
 async def test_when_prompts_are_rejected_the_experience_stays() -> None:
     made = hera()
     seed = made.make_initial_workflow()
-    found, _ = await evolved(made, seed, Judge())
+    found, _ = await evolved(made, Judge())
     kept = made.carry_over_memory(seed, found.workflow)
     assert kept.agents == seed.agents != found.workflow.agents
     assert get_library(kept) == get_library(found.workflow) != ()
@@ -279,12 +268,9 @@ async def test_when_prompts_are_rejected_the_experience_stays() -> None:
 
 async def test_results_do_not_depend_on_who_finishes_first() -> None:
     questions = [Question(id=f"q{n}", input=f"Riddle {n}?") for n in range(3)]
-    results = []
-    for delays in (None, lambda scope: 0.003 * (scope.sample % 3), lambda scope: 0.003 * ((5 - scope.sample) % 4)):
-        made = hera(Orchestra(delay=delays))
-        found, batch = await evolved(made, made.make_initial_workflow(), Judge(), questions)
-        results.append((found, batch))
-    assert results[0] == results[1] == results[2]
+    delays = (None, lambda scope: 0.003 * (scope.sample % 3), lambda scope: 0.003 * ((5 - scope.sample) % 4))
+    first, *others = [await evolved(hera(Orchestra(delay=one)), Judge(), questions) for one in delays]
+    assert others == [first, first]
 
 
 async def test_malformed_plans_are_repaired_and_recorded_in_the_notes() -> None:

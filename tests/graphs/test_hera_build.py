@@ -2,13 +2,11 @@
 
 from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.store.memory import InMemoryStore
 
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, ConfigError, ModelError, TaskError
@@ -20,12 +18,10 @@ from selfwire.evolvers.hera.config import HeraConfig
 from selfwire.evolvers.hera.initial_team import CHAIN
 from selfwire.graphs import hera
 from selfwire.graphs.checkpoints import sqlite_saver
-from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
+from selfwire.runtime.workflow_library import open_library
 from tests.graphs.orchestra import LONG, SCRIPT, SHORT, OrchestraChat, by_sample, order
-from tests.graphs.scripted import trio
+from tests.graphs.scripted import ASKED, EVOLVE, on, trio
 
-ASKED = {"question": "What am I?"}
-EVOLVE = {"evolve": True}
 LEARNS = ["rank", "reflect", "consolidate_experience", "identify_failed_agent", "rope", "consolidate_prompt", "keep"]
 FIRST = ["begin", "characterize", "retrieve_insights", "sample_topologies", "rollout"]
 
@@ -37,7 +33,6 @@ def search(query: str) -> str:
 
 
 async def assess(question: Question, answer: str, scope: Scope) -> Feedback:
-    """An answer that goes through the calculator is right."""
     right = "calculator" in answer
     return Feedback(score=float(right), solved=right, text="right" if right else "wrong")
 
@@ -82,22 +77,22 @@ async def test_with_evolution_on_a_group_is_compared_and_the_best_answer_given()
 
 
 def test_a_member_that_nobody_could_plan_for_is_left_out_of_its_group() -> None:
-    def failing(times: int) -> Any:
+    def learn(failures: int) -> Any:
         asked = count()
 
         def planned(shown: str, scope: Scope) -> Any:
-            if next(asked) < times:
+            if next(asked) < failures:
                 raise RuntimeError("the provider is down")
             return order(*LONG)
 
-        return OrchestraChat(script={**SCRIPT, "TopologyPlan": planned})
+        model = OrchestraChat(script={**SCRIPT, "TopologyPlan": planned})
+        return built(model, grader=assess, config=HeraConfig(group=3)).compile().invoke(ASKED, context=EVOLVE)
 
-    group = HeraConfig(group=3)
-    result = built(failing(1), grader=assess, config=group).compile().invoke(ASKED, context=EVOLVE)
+    result = learn(failures=1)
     assert len({one["sample"] for one in result["trajectories"]}) == len(result["trajectories"]) == 2
     assert result["answer"] == "I heard calculator"
     with pytest.raises(ModelError, match="the provider is down"):
-        built(failing(3), grader=assess, config=group).compile().invoke(ASKED, context=EVOLVE)
+        learn(failures=3)
 
 
 def test_a_group_that_scores_nothing_is_mutated_once() -> None:
@@ -109,9 +104,8 @@ def test_a_group_that_scores_nothing_is_mutated_once() -> None:
 
 def test_a_thread_keeps_what_it_has_learned_for_the_next_question(tmp_path: Path) -> None:
     graph = built(grader=assess).compile(checkpointer=sqlite_saver(tmp_path / "threads.sqlite"))
-    config: Any = {"configurable": {"thread_id": "t"}}
-    first = graph.invoke(ASKED, config, context=EVOLVE)
-    after = graph.invoke({"question": "What are you?"}, config)
+    first = graph.invoke(ASKED, on("t"), context=EVOLVE)
+    after = graph.invoke({"question": "What are you?"}, on("t"))
     assert get_library(workflow_of(after)) == get_library(workflow_of(first)) != ()
     assert [step["agent"] for step in after["trajectories"][0]["steps"]] == list(LONG)
 
@@ -125,11 +119,10 @@ async def test_a_run_that_failed_goes_on_where_it_stopped() -> None:
     broken = ["once"]
     model = OrchestraChat(script={**SCRIPT, "TopologyPlan": down})
     graph = built(model).compile(checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "t"}}
     with pytest.raises(Exception, match="the provider is down"):
-        await graph.ainvoke(ASKED, config)
+        await graph.ainvoke(ASKED, on("t"))
     broken.clear()
-    assert (await graph.ainvoke(None, config))["answer"]
+    assert (await graph.ainvoke(None, on("t")))["answer"]
     assert model.objects.count("QueryProfile") == 1
 
 
@@ -143,7 +136,7 @@ def test_the_offline_model_answers_and_learns_without_a_key() -> None:
 async def test_what_a_run_learns_is_saved_and_taken_up() -> None:
     library = open_library(":memory:")
     graph = built(grader=assess, library=library).compile()
-    result = await graph.ainvoke(ASKED, {"configurable": {"thread_id": "t"}}, context=EVOLVE)
+    result = await graph.ainvoke(ASKED, on("t"), context=EVOLVE)
     saved = await library.load("hera")
     assert saved == workflow_of(result)
     again = built(library=library).compile()
@@ -185,17 +178,3 @@ def test_a_budget_binds_and_a_group_without_an_answer_says_why() -> None:
     for context in ({}, EVOLVE):
         with pytest.raises(TaskError, match="the provider is down"):
             graph.invoke(ASKED, context=context)
-
-
-async def test_the_server_draws_and_runs_what_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SELFWIRE_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("SELFWIRE_MODEL", raising=False)
-    monkeypatch.delenv("SELFWIRE_TOOLS", raising=False)
-    store = InMemoryStore()
-    runtime: Any = SimpleNamespace(store=store)
-    served = await hera.graph({"configurable": {}}, runtime)
-    assert (await served.ainvoke(ASKED))["answer"]
-    workflow = workflow_of(await served.ainvoke(ASKED)).with_memory(experience=[])
-    await WorkflowLibrary(store).save("hera", workflow, run="r", step=1)
-    again = await hera.graph({"configurable": {}}, runtime)
-    assert workflow_of(await again.ainvoke(ASKED)) == workflow

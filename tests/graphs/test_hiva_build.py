@@ -20,10 +20,7 @@ from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.graphs import hiva
 from selfwire.runtime.exports import write_workflow
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
-from tests.graphs.scripted import SCRIPT, ScriptedChat, built, trio
-
-ASKED = {"question": "What am I?"}
-EVOLVE = {"evolve": True}
+from tests.graphs.scripted import ASKED, EVOLVE, SCRIPT, ScriptedChat, built, on, trio
 
 
 @tool
@@ -33,8 +30,6 @@ def weigh(thing: str) -> str:
 
 
 class Measure:
-    """A tool of selfwire's own protocol."""
-
     def __init__(self, name: str = "measure") -> None:
         self.spec = ToolSpec(name=name, description="Measure a thing.", parameters={"type": "object"})
 
@@ -45,10 +40,6 @@ class Measure:
 @pytest.fixture
 def library() -> WorkflowLibrary:
     return open_library(":memory:")
-
-
-def on(thread: str) -> Any:
-    return {"configurable": {"thread_id": thread}}
 
 
 def first_workflow(graph: Any) -> Workflow:
@@ -98,12 +89,6 @@ def test_what_cannot_be_used_is_refused_while_building(options: dict[str, Any], 
         hiva.build(**options)
 
 
-def test_a_seed_is_a_workflow_or_a_file(tmp_path: Path) -> None:
-    write_workflow(trio(), tmp_path / "trio.json")
-    for seed in (trio(), tmp_path / "trio.json", str(tmp_path / "trio.json")):
-        assert first_workflow(built(ScriptedChat(), initial=seed)) == trio()
-
-
 def test_a_seed_team_obeys_the_switches_and_caps_of_the_config() -> None:
     holding = trio().replace(agents=[agent.replace(tools=["weigh"]) for agent in trio().agents])
     options: dict[str, Any] = {"initial": holding, "tools": [weigh]}
@@ -116,9 +101,13 @@ def test_a_seed_team_obeys_the_switches_and_caps_of_the_config() -> None:
         built(model, config=HivaConfig(nodes=2), **options)
 
 
-async def test_a_seed_is_a_reference_in_the_library(library: WorkflowLibrary) -> None:
+async def test_a_seed_is_a_workflow_a_file_or_a_reference_in_the_library(
+    library: WorkflowLibrary, tmp_path: Path
+) -> None:
     await library.save("three", trio(), run="r", step=1)
-    for seed in ("three", "three@r.1", trio().fingerprint):
+    path = tmp_path / "trio.json"
+    write_workflow(trio(), path)
+    for seed in (trio(), path, str(path), "three", "three@r.1", trio().fingerprint):
         assert first_workflow(built(ScriptedChat(), initial=seed, library=library)) == trio()
     with pytest.raises(LibraryError, match="there is no workflow 'four'"):
         built(ScriptedChat(), initial="four", library=library)

@@ -86,18 +86,13 @@ def test_an_operation_on_what_does_not_match_or_exist_adds_instead() -> None:
     assert apply_operation(library, library[0], library, operation("PRUNE", library[0]), CONFIG)[1].operation == "KEEP"
 
 
-async def test_what_matches_nothing_is_added_without_asking() -> None:
-    model = ScriptedModel()
-    new = known("new")
-    found, [change], _ = await consolidate_insights((), [new], coach(model), Angles(), CONFIG, scope=Scope())
-    assert (found, change.operation, model.asked) == ((new,), "ADD", [])
-
-
-async def test_without_a_valid_decision_nothing_is_lost() -> None:
-    model = ScriptedModel(LibraryOperations=ReplyError("nonsense"))
-    old, new = known("old", 5, 5), known("new")
-    found, [change], _ = await consolidate_insights((old,), [new], coach(model), Angles(), CONFIG, scope=Scope())
-    assert (found, change.operation) == ((old, new), "ADD")
+@pytest.mark.parametrize("old", [(), (known("old", 5, 5),)])
+async def test_what_matches_nothing_is_added_without_asking_and_without_a_decision_nothing_is_lost(
+    old: tuple[Insight, ...],
+) -> None:
+    model, new = ScriptedModel(LibraryOperations=ReplyError("nonsense")), known("new")
+    found, [change], _ = await consolidate_insights(old, [new], coach(model), Angles(), CONFIG, scope=Scope())
+    assert (found, change.operation, len(model.asked)) == ((*old, new), "ADD", len(old))
 
 
 async def test_the_model_decides_on_what_it_is_shown() -> None:

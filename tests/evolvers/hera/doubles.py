@@ -22,7 +22,7 @@ COMPARISON = Profile(type="comparison", summary="set two values side by side")
 
 
 class Angles:
-    """Embeds texts at given angles in degrees; the cosine of two texts is that of the angle between them."""
+    """Embeds texts at given angles in degrees."""
 
     name = "angles"
 
@@ -36,9 +36,8 @@ class Angles:
 
 
 def known(text: str, uses: int = 0, successes: int = 0, profile: Profile = BRIDGE) -> Insight:
-    return Insight(
-        profile=profile, text=text, uses=uses, successes=successes, sources=(Source(question="q", sample=len(text)),)
-    )
+    sources = (Source(question="q", sample=len(text)),)
+    return Insight(profile=profile, text=text, uses=uses, successes=successes, sources=sources)
 
 
 def pool() -> Workflow:

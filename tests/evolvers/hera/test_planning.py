@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from selfwire.core.errors import ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.evolvers.experience.library import Insight
 from selfwire.evolvers.hera.initial_team import CALCULATOR, CHAIN, ROLES
 from selfwire.evolvers.hera.planning import Plan, resolve_plan, sample_topology
 from selfwire.evolvers.hera.schemas import TopologyPlan
@@ -19,7 +20,6 @@ D, R, E, A, C = "query_decomposer", "retriever", "evidence_selector", "answer_ge
 
 
 def plan(*steps: tuple[Any, ...], limit: int = 12) -> Plan:
-    """`plan((agent, [depends_on], mode))`, numbered from 1."""
     order = [
         {"step": number, "agent": agent, "depends_on": reads, **({"mode": mode[0]} if mode else {})}
         for number, (agent, reads, *mode) in enumerate(steps, 1)
@@ -33,12 +33,12 @@ def edges(found: Plan) -> set[str]:
 
 def test_a_sound_plan_is_taken_as_it_is_with_an_agent_twice() -> None:
     found = plan((D, []), (R, [1]), (R, [1], "parallel"), (E, [2, 3]), (A, [4]))
-    assert edges(found) == {
-        f"{D}->{R}", f"{D}->{R}-2", f"{R}->{E}", f"{R}-2->{E}", f"{E}->{A}"
-    }  # fmt: skip
+    assert edges(found) == {f"{D}->{R}", f"{D}->{R}-2", f"{R}->{E}", f"{R}-2->{E}", f"{E}->{A}"}
     assert (found.repairs, found.default) == ((), False)
     assert found.topology.agents[f"{R}-2"] == R
     assert (found.topology.entry, found.topology.sink) == (D, A)
+    alone = plan((A, []))  # one step that answers is a team
+    assert (alone.topology.entry, alone.topology.sink, alone.repairs) == (A, A, ())
 
 
 def test_a_sequential_step_that_names_no_dependency_follows_the_one_before() -> None:
@@ -105,11 +105,6 @@ def test_fifty_unknown_agents_that_read_all_before_them_are_left_out_in_no_time(
     assert sum("depends on 0, which is no step" in one for one in found.repairs) == 1
 
 
-def test_one_step_that_answers_is_a_team() -> None:
-    found = plan((A, []))
-    assert (found.topology.entry, found.topology.sink, found.repairs) == (A, A, ())
-
-
 def test_what_cannot_be_repaired_is_replaced_by_the_default_chain() -> None:
     for found in (plan(), plan(("wizard", []), ("witch", [1]))):
         assert found.default
@@ -125,10 +120,13 @@ def test_d9_a_calculator_is_in_the_pool() -> None:
     assert pool().topology.order() == CHAIN
 
 
-async def test_an_invalid_reply_is_answered_by_the_default_chain() -> None:
-    model = ScriptedModel(TopologyPlan=ReplyError("no JSON"))
+async def sample(model: ScriptedModel, *insights: Insight) -> Plan:
     question = Question(id="q", input="who?")
-    found, _ = await sample_topology(question, pool(), BRIDGE, (), coach(model), steps=12, scope=Scope())
+    return (await sample_topology(question, pool(), BRIDGE, insights, coach(model), steps=12, scope=Scope()))[0]
+
+
+async def test_an_invalid_reply_is_answered_by_the_default_chain() -> None:
+    found = await sample(ScriptedModel(TopologyPlan=ReplyError("no JSON")))
     assert found.default
     assert "no valid plan: no JSON" in found.repairs[0]
 
@@ -136,9 +134,7 @@ async def test_an_invalid_reply_is_answered_by_the_default_chain() -> None:
 async def test_the_orchestrator_sees_agents_profile_and_insights_with_their_utility() -> None:
     steps = [{"step": 1, "agent": A}]
     model = ScriptedModel(TopologyPlan=TopologyPlan.model_validate({"execution_order": steps}))
-    insights = (known("search twice", 10, 9),)
-    question = Question(id="q", input="who?")
-    await sample_topology(question, pool(), BRIDGE, insights, coach(model), steps=12, scope=Scope())
+    await sample(model, known("search twice", 10, 9))
     [shown] = model.shown("TopologyPlan")
     assert "- (bridge, utility 0.83) search twice" in shown
     assert BRIDGE.text in shown
@@ -164,5 +160,4 @@ def test_no_plan_crashes_and_every_topology_can_run(order: list[dict[str, Any]],
     assert found.default or len(topology.nodes) <= limit + 2
     assert found.default <= bool(found.repairs)
     assert render_topology(topology)
-    again = resolve_plan(TopologyPlan.model_validate({"execution_order": order}), pool(), steps=limit)
-    assert again == found
+    assert resolve_plan(TopologyPlan.model_validate({"execution_order": order}), pool(), steps=limit) == found

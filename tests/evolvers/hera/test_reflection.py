@@ -5,6 +5,7 @@ import pytest
 from selfwire.core.errors import ModelError, ReplyError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
+from selfwire.evolvers.experience.library import Insight
 from selfwire.evolvers.experience.profile import Profile, parse_query_type
 from selfwire.evolvers.hera.config import HeraConfig, PromptConfig
 from selfwire.evolvers.hera.groups import make_groups
@@ -33,14 +34,17 @@ async def test_without_a_valid_profile_it_is_of_no_particular_type_and_faults_ar
 
 
 def reflection(*insights: tuple[str, str]) -> Reflection:
-    told = [{"query_type": kind, "insight": text} for kind, text in insights]
-    return Reflection.model_validate({"insights": told})
+    return Reflection.model_validate({"insights": [{"query_type": kind, "insight": text} for kind, text in insights]})
+
+
+async def learn(model: ScriptedModel) -> tuple[Insight, ...]:
+    [group] = make_groups(BATCH, 0.6)
+    return (await reflect(group, BATCH, coach(model), iteration=4, scope=Scope()))[0]
 
 
 async def test_insights_name_the_trajectories_that_they_came_from() -> None:
-    [group] = make_groups(BATCH, 0.6)
-    model = ScriptedModel(Reflection=reflection(("Multi-hop Bridge", "search  twice"), ("gibberish", "read")))
-    found, _ = await reflect(group, BATCH, coach(model), iteration=4, scope=Scope())
+    taught = reflection(("Multi-hop Bridge", "search  twice"), ("gibberish", "read"))
+    found = await learn(ScriptedModel(Reflection=taught))
     assert [(one.profile.type, one.text, one.utility) for one in found] == [
         ("bridge", "search twice", 0.5), ("bridge", "read", 0.5)
     ]  # fmt: skip
@@ -49,9 +53,8 @@ async def test_insights_name_the_trajectories_that_they_came_from() -> None:
 
 
 async def test_the_group_is_shown_ranked_with_topologies_scores_and_tokens() -> None:
-    [group] = make_groups(BATCH, 0.6)
     model = ScriptedModel(Reflection=reflection())
-    await reflect(group, BATCH, coach(model), iteration=0, scope=Scope())
+    await learn(model)
     [shown] = model.shown("Reflection")
     places = [shown.index(f"trajectory {rank}: score {told}") for rank, told in
               enumerate(("1.00, 30 tokens", "1.00, 40 tokens", "0.00, 100 tokens"), 1)]  # fmt: skip
@@ -60,12 +63,9 @@ async def test_the_group_is_shown_ranked_with_topologies_scores_and_tokens() -> 
 
 
 async def test_a_group_teaches_a_bounded_number_and_nothing_without_a_valid_reply() -> None:
-    [group] = make_groups(BATCH, 0.6)
     many = reflection(*(("bridge", f"insight {n}") for n in range(20)))
-    found, _ = await reflect(group, BATCH, coach(ScriptedModel(Reflection=many)), iteration=0, scope=Scope())
-    assert len(found) == INSIGHTS
-    none, _ = await reflect(group, BATCH, coach(ScriptedModel(Reflection=ReplyError("?"))), iteration=0, scope=Scope())
-    assert none == ()
+    assert len(await learn(ScriptedModel(Reflection=many))) == INSIGHTS
+    assert await learn(ScriptedModel(Reflection=ReplyError("?"))) == ()
 
 
 def test_types_are_read_out_of_words() -> None:

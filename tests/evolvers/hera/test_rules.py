@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfwire.evolvers.hera.rules import PRINCIPLES, RULES, Prompt, apply_prompt_diff
+from selfwire.evolvers.hera.rules import PRINCIPLES, RULES, Prompt, PromptChange, apply_prompt_diff
 from selfwire.evolvers.hera.schemas import PromptDiff
 
 CORE = "You are the retriever. Search with the search tool."
@@ -13,8 +13,8 @@ def adding(*rules: str, principles: tuple[str, ...] = (), **more: object) -> Pro
     return PromptDiff.model_validate({"added_rules": list(rules), "added_principles": list(principles), **more})
 
 
-def after(prompt: Prompt, diff: PromptDiff, *, rules: int = 8, length: int = 4000) -> Prompt:
-    return apply_prompt_diff(prompt, diff, rules=rules, length=length)[0]
+def project(prompt: Prompt, wanted: PromptDiff, length: int = 4000) -> tuple[Prompt, PromptChange]:
+    return apply_prompt_diff(prompt, wanted, rules=8, length=length)
 
 
 def test_a_prompt_reads_as_core_principles_and_rules() -> None:
@@ -31,7 +31,7 @@ def test_text_that_people_wrote_below_the_rules_stays_core() -> None:
 
 def test_at_most_eight_rules_the_oldest_go_first() -> None:
     full = Prompt(core=CORE, rules=tuple(f"rule {n}" for n in range(8)))
-    found, diff = apply_prompt_diff(full, adding("new one", "new two"), rules=8, length=4000)
+    found, diff = project(full, adding("new one", "new two"))
     assert found.rules == (*(f"rule {n}" for n in range(2, 8)), "new one", "new two")
     assert (diff.added, diff.deleted) == (("new one", "new two"), ("rule 0", "rule 1"))
     assert str(diff) == "+ new one; + new two; - rule 0; - rule 1"
@@ -40,34 +40,25 @@ def test_at_most_eight_rules_the_oldest_go_first() -> None:
 def test_d10_no_principle_goes_for_a_rule() -> None:
     prompt = Prompt(core=CORE, principles=("Be sure.",), rules=("old",))
     room = len(prompt.text)
-    found, diff = apply_prompt_diff(prompt, adding("a rule that needs much room", "short"), rules=8, length=room)
+    found, diff = project(prompt, adding("a rule that needs much room", "short"), room)
     assert found.principles == ("Be sure.",)
     assert found.rules == ("old",)  # nothing that is new fits, so it goes for nothing
     assert any("no room" in one for one in diff.left_out)
-    kept = after(prompt, PromptDiff(deleted=["Be sure."]))
-    assert kept.principles == ("Be sure.",)
+    assert project(prompt, PromptDiff(deleted=["Be sure."]))[0].principles == ("Be sure.",)
 
 
 def test_d10_role_and_tool_instructions_are_out_of_reach() -> None:
-    wanted = PromptDiff.model_validate(
-        {"deleted": [CORE, "Search with the search tool."], "replaced": [{"old": CORE, "new": "You are a poet."}]}
-    )
-    found, diff = apply_prompt_diff(Prompt(core=CORE), wanted, rules=8, length=4000)
+    reworded = [{"old": CORE, "new": "You are a poet."}]
+    wanted = adding(deleted=[CORE, "Search with the search tool."], replaced=reworded)
+    found, diff = project(Prompt(core=CORE), wanted)
     assert (found, bool(diff), len(diff.left_out)) == (Prompt(core=CORE), False, 3)
 
 
 def test_lines_are_replaced_and_deleted() -> None:
     prompt = Prompt(core=CORE, principles=("Be sure.",), rules=("Search once.", "Be quick."))
-    wanted = PromptDiff.model_validate(
-        {
-            "replaced": [
-                {"old": "Search once.", "new": "Search once per name."},
-                {"old": "- Be sure.", "new": "Be very sure."},
-            ],
-            "deleted": ["Be quick."],
-        }
-    )
-    found, diff = apply_prompt_diff(prompt, wanted, rules=8, length=4000)
+    pairs = [("Search once.", "Search once per name."), ("- Be sure.", "Be very sure.")]
+    wanted = adding(replaced=[{"old": old, "new": new} for old, new in pairs], deleted=["Be quick."])
+    found, diff = project(prompt, wanted)
     assert found == Prompt(core=CORE, principles=("Be very sure.",), rules=("Search once per name.",))
     assert set(diff.replaced) == {("Search once.", "Search once per name."), ("Be sure.", "Be very sure.")}
     assert (diff.deleted, diff.added) == (("Be quick.",), ())
@@ -75,28 +66,26 @@ def test_lines_are_replaced_and_deleted() -> None:
 
 def test_what_is_there_already_is_not_added() -> None:
     prompt = Prompt(core=CORE, principles=("Be sure.",), rules=("Search twice.",))
-    found, diff = apply_prompt_diff(
-        prompt, adding("search twice.", "BE SURE.", "  - Search   twice.\n"), rules=8, length=4000
-    )
+    found, diff = project(prompt, adding("search twice.", "BE SURE.", "  - Search   twice.\n"))
     assert (found, bool(diff)) == (prompt, False)
 
 
 def test_a_principle_that_does_not_fit_is_left_out() -> None:
-    found, diff = apply_prompt_diff(Prompt(core=CORE), adding(principles=("x" * 300,)), rules=8, length=len(CORE) + 50)
+    found, diff = project(Prompt(core=CORE), adding(principles=("x" * 300,)), len(CORE) + 50)
     assert (found.principles, len(diff.left_out)) == ((), 1)
 
 
 def test_a_principle_is_reworded_no_further_than_it_fits() -> None:
     prompt = Prompt(core=CORE, principles=("Be sure.",))
-    wanted = PromptDiff.model_validate({"replaced": [{"old": "Be sure.", "new": "x" * 300}]})
-    found, diff = apply_prompt_diff(prompt, wanted, rules=8, length=len(prompt.text) + 50)
+    wanted = adding(replaced=[{"old": "Be sure.", "new": "x" * 300}])
+    found, diff = project(prompt, wanted, len(prompt.text) + 50)
     assert (found, bool(diff), len(diff.left_out)) == (prompt, False, 1)
-    assert after(prompt, wanted).principles == ("x" * 300,)
+    assert project(prompt, wanted)[0].principles == ("x" * 300,)
 
 
 def test_a_rule_that_can_never_fit_takes_no_other_rule_with_it() -> None:
     prompt = Prompt(core=CORE, rules=("Search twice.", "One name per query."))
-    found, diff = apply_prompt_diff(prompt, adding("x" * 300), rules=8, length=len(prompt.text) + 50)
+    found, diff = project(prompt, adding("x" * 300), len(prompt.text) + 50)
     assert (found, bool(diff), diff.left_out) == (prompt, False, ("x" * 300 + ": no room for it",))
 
 

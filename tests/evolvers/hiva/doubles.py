@@ -1,7 +1,6 @@
 """Doubles for HiVA's tests: a scripted model, teams and trajectories by hand."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from selfwire.core.agent import Agent
 from selfwire.core.protocols import RouterInput
@@ -10,6 +9,7 @@ from selfwire.core.task import Feedback, Question
 from selfwire.core.topology import Edge, Node, Topology, TopologyLimits
 from selfwire.core.trajectory import Message, Routing, Step, Trajectory
 from selfwire.core.workflow import Workflow
+from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.prompted_model import PromptedModel
 from tests.scripted import ScriptedModel, prompts
 
@@ -38,7 +38,19 @@ def team(
     )
 
 
-def run(workflow: Workflow, *, solved: bool = False, task: str = "t1", **fields: Any) -> Trajectory:
+LINE = team(("s", "a"), ("a", "end"))
+FORK = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
+
+
+def edges(workflow: Workflow) -> set[str]:
+    return {str(edge) for edge in workflow.topology.edges}
+
+
+def gradient(node: str = "a", task: str = "t1", **fields: str) -> Gradient:
+    return Gradient.model_validate({"task": task, "node": node, "agent": node, "sentiment": "critical", **fields})
+
+
+def run(workflow: Workflow, *, solved: bool = False, task: str = "t1") -> Trajectory:
     """A run in which every node acted and every edge was used."""
     topology = workflow.topology
     steps = tuple(
@@ -52,14 +64,13 @@ def run(workflow: Workflow, *, solved: bool = False, task: str = "t1", **fields:
         for level in topology.levels()
         for node in level
     )
-    given: dict[str, Any] = {
-        "question": Question(id=task, input="Which year?"),
-        "workflow": workflow.fingerprint,
-        "steps": steps,
-        "answer": "1990",
-        "feedback": Feedback(score=float(solved), solved=solved, text="as told"),
-    }
-    return Trajectory(**{**given, **fields})
+    return Trajectory(
+        question=Question(id=task, input="Which year?"),
+        workflow=workflow.fingerprint,
+        steps=steps,
+        answer="1990",
+        feedback=Feedback(score=float(solved), solved=solved, text="as told"),
+    )
 
 
 def known(

@@ -23,11 +23,8 @@ def parts(belief: Belief) -> tuple[float, float]:
     return belief.alpha, belief.beta
 
 
-def test_a_success_moves_the_prior() -> None:
+def test_a_success_and_a_failure_move_the_prior_opposite_ways() -> None:
     assert parts(update(Belief(), Observation(reward=1, match=0.5))) == pytest.approx((2.05, 1.05))
-
-
-def test_a_failure_moves_the_prior_the_other_way() -> None:
     assert parts(update(Belief(), Observation(reward=0, match=0.2))) == pytest.approx((1.02, 2.08))
 
 
@@ -80,12 +77,9 @@ def test_a_belief_never_falls_below_the_prior(
     assert min(parts(after)) >= 1 - 1e-12
 
 
-def test_zeta_is_the_mean_over_ordered_pairs() -> None:
+def test_zeta_is_the_mean_over_ordered_pairs_and_one_for_a_single_agent() -> None:
     synergy = {("s", "i"): 1.6, ("i", "j"): 1.3}
     assert team_synergy(["s", "i", "j"], lambda a, b: synergy.get((a, b), 1.0)) == pytest.approx(1.15)
-
-
-def test_zeta_of_a_single_agent_is_one() -> None:
     assert team_synergy(["s"], lambda a, b: 9.0) == 1
     assert team_synergy(["s", "s"], lambda a, b: 9.0) == 1
 

@@ -49,15 +49,9 @@ def test_semantic_mismatch(agent: set[str], task: set[str], cosine: float, expec
     assert semantic_mismatch(agent, task, cosine) == pytest.approx(expected)
 
 
-def test_dependency_mismatch_is_a_sixth_per_step() -> None:
+def test_dependencies_count_a_sixth_per_step_history_is_smoothed_and_tools_count_by_the_missing_share() -> None:
     assert [dependency_mismatch(path) for path in (1, 3, 6, 40, None)] == pytest.approx([1 / 6, 0.5, 1, 1, 1])
-
-
-def test_history_mismatch_is_smoothed() -> None:
     assert [history_mismatch(s, n) for s, n in ((0, 0), (3, 4), (0, 8))] == pytest.approx([0.5, 1 / 3, 0.9])
-
-
-def test_tool_mismatch_is_the_share_that_is_missing() -> None:
     assert tool_mismatch(["search"], ["search", "calculator"]) == 0.5
     assert tool_mismatch([], []) == 0
     assert tool_mismatch([], ["search"]) == 1
@@ -75,13 +69,8 @@ def test_d4_the_knowledge_match_is_the_share_of_the_task_s_concepts() -> None:
 
 
 def held_out(n: int, telling: int) -> list[WeightSample]:
-    """Tasks of which one indicator decides the outcome and the others are noise."""
-    draws = np.random.default_rng(3)
-    found = []
-    for _ in range(n):
-        terms = draws.random(4)
-        found.append(WeightSample(terms=tuple(float(x) for x in terms), solved=bool(terms[telling] < 0.5)))
-    return found
+    drawn = np.random.default_rng(3).random((n, 4))
+    return [WeightSample(terms=tuple(map(float, row)), solved=bool(row[telling] < 0.5)) for row in drawn]
 
 
 @pytest.mark.parametrize("telling", range(4))

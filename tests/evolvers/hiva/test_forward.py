@@ -1,4 +1,3 @@
-import asyncio
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,11 +22,10 @@ TEAM = team(("s", "a"), ("a", "end"), a="You do entity lookup.")
 QUESTION = Question(id="t1", input="Which year?", kind="bridge")
 SEARCH = ToolSpec(name="search", description="Finds documents.", parameters={})
 CONCEPTS = TaskConcepts(main="bridge question", skills=("entity lookup",), tools=("search",))
+BLANK = TaskProfile(main_concept="x", broader=[], concepts=[], required_tools=[], parallelizability=0)
 
 
 class Letters:
-    """Embeds a text by how often it has the letters a and e."""
-
     name = "letters"
 
     def __init__(self) -> None:
@@ -49,16 +47,12 @@ async def test_a_profile_is_normalised_and_its_unknown_tools_are_dropped() -> No
         parallelizability=0.3,
     )
     model = ScriptedModel(TaskProfile=asked)
-    found, usage = await characterize_task(
-        QUESTION, TEAM, coach(model), tools=[SEARCH], scope=Scope(iteration=2, phase="rollout")
-    )
+    scope = Scope(iteration=2, phase="rollout")
+    found, usage = await characterize_task(QUESTION, TEAM, coach(model), tools=[SEARCH], scope=scope)
     assert found == TaskConcepts(
-        main="bridge question",
-        broader=("question",),
-        skills=("entity look up",),
-        tools=("search",),
+        main="bridge question", broader=("question",), skills=("entity look up",), tools=("search",),
         parallelizability=0.3,
-    )
+    )  # fmt: skip
     assert usage == ONE_CALL
     assert "search: Finds documents." in model.shown("TaskProfile")[0]
     # the phase is the caller's: the task's share of the budget is found by iteration, phase and task
@@ -69,8 +63,7 @@ async def test_a_profile_shows_the_concepts_that_are_known() -> None:
     taught = HivaMemory().update(
         [TrajectoryLesson(task="t", solved=True, rewards={}, concepts=CONCEPTS)], config=KabbConfig()
     )
-    asked = TaskProfile(main_concept="x", broader=[], concepts=[], required_tools=[], parallelizability=0)
-    model = ScriptedModel(TaskProfile=asked)
+    model = ScriptedModel(TaskProfile=BLANK)
     await characterize_task(QUESTION, taught.save_to(TEAM), coach(model), scope=Scope())
     assert "bridge question\nentity lookup" in model.shown("TaskProfile")[0]
 
@@ -79,8 +72,7 @@ async def test_of_many_known_concepts_a_profile_shows_the_familiar_ones() -> Non
     many = tuple(f"concept {i:03}" for i in range(2 * SHOWN_CONCEPTS))
     once, often = CONCEPTS.replace(skills=many), CONCEPTS.replace(skills=many[-3:])
     lessons = [TrajectoryLesson(task="t", solved=True, rewards={}, concepts=concepts) for concepts in (once, often)]
-    asked = TaskProfile(main_concept="x", broader=[], concepts=[], required_tools=[], parallelizability=0)
-    model = ScriptedModel(TaskProfile=asked)
+    model = ScriptedModel(TaskProfile=BLANK)
     taught = HivaMemory().update(lessons, config=KabbConfig()).save_to(TEAM)
     await characterize_task(QUESTION, taught, coach(model), scope=Scope())
     shown = model.shown("TaskProfile")[0]
@@ -88,15 +80,12 @@ async def test_of_many_known_concepts_a_profile_shows_the_familiar_ones() -> Non
     assert shown.count("concept 0") + shown.count("concept 1") == SHOWN_CONCEPTS - 1
 
 
-async def test_without_a_valid_profile_the_kind_of_question_serves() -> None:
-    found, usage = await characterize_task(
-        QUESTION, TEAM, coach(ScriptedModel(TaskProfile=ReplyError("bad"))), scope=Scope()
+async def test_without_a_valid_profile_the_kind_of_question_serves_but_not_where_the_model_fails() -> None:
+    model = ScriptedModel(TaskProfile=ReplyError("bad"))
+    assert await characterize_task(QUESTION, TEAM, coach(model), scope=Scope()) == (
+        TaskConcepts(main="bridge"),
+        Usage(),
     )
-    assert found == TaskConcepts(main="bridge")
-    assert usage == Usage()
-
-
-async def test_a_failing_model_is_no_profile() -> None:
     with pytest.raises(ModelError):
         await characterize_task(QUESTION, TEAM, coach(ScriptedModel(TaskProfile=ModelError("down"))), scope=Scope())
 
@@ -116,10 +105,6 @@ async def test_a_match_embeds_once_and_knows_every_agent() -> None:
     assert (three, four) == (0.5, 1.0)
     assert found.of("s")[1] == 1.0
     assert found.of("a")[0] < found.of("s")[0]
-
-
-async def test_a_match_is_json() -> None:
-    found = await match_task(CONCEPTS, TEAM, Letters())
     assert type(found).model_validate_json(found.model_dump_json()) == found
 
 
@@ -156,12 +141,3 @@ async def test_d6_the_aggregator_gets_the_output_itself() -> None:
 async def test_without_a_valid_instruction_the_output_is_handed_on(answer: ReplyError | Instruction) -> None:
     instruct = make_instructor(TEAM, coach(ScriptedModel(Instruction=answer)))
     assert (await instruct(QUESTION, STEP, TEAM.agents_by_id["a"], Scope()))[0] == STEP.output
-
-
-async def test_instructions_for_several_successors_can_be_asked_at_once() -> None:
-    model = ScriptedModel(Instruction=Instruction(instruction="Go."))
-    instruct = make_instructor(TEAM, coach(model))
-    both = await asyncio.gather(
-        *(instruct(QUESTION, STEP, TEAM.agents_by_id[a], Scope(node=f"s>{a}")) for a in ("a", "s"))
-    )
-    assert [text for text, _ in both] == ["Go.", "Go."]

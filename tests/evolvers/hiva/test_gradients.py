@@ -10,10 +10,9 @@ from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss, compute_l
 from selfwire.evolvers.hiva.schemas import AgentGradient, GlobalGradient, ParsedGradient, SelfCriticism
 from selfwire.evolvers.outcomes import get_fault
 from selfwire.evolvers.trace_text import format_trace, shorten
-from tests.evolvers.hiva.doubles import PROMPTS, coach, run, team
+from tests.evolvers.hiva.doubles import FORK, PROMPTS, coach, gradient, run
 from tests.scripted import ONE_CALL, ScriptedModel
 
-DIAMOND = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
 BLAME = GlobalGradient(feedback="Nobody read the page.", sentiment="critical")
 SHARE = AgentGradient(
     system_prompt_feedback="Read pages.", tool_feedback="", overall_feedback="Add a reader.", sentiment="critical"
@@ -24,11 +23,11 @@ SCOPE = Scope(run="r", iteration=2)
 
 
 async def diagnosed(model: ScriptedModel, *, environment: bool = True, solved: bool = False) -> Loss:
-    return await compute_loss(run(DIAMOND, solved=solved), DIAMOND, coach(model), environment=environment, scope=SCOPE)
+    return await compute_loss(run(FORK, solved=solved), FORK, coach(model), environment=environment, scope=SCOPE)
 
 
 async def passed(model: ScriptedModel) -> Backward:
-    return await propagate_gradients(run(DIAMOND), DIAMOND, AT_SINK, coach(model), scope=SCOPE)
+    return await propagate_gradients(run(FORK), FORK, AT_SINK, coach(model), scope=SCOPE)
 
 
 async def test_the_global_gradient_stands_at_the_aggregator() -> None:
@@ -83,20 +82,15 @@ async def test_without_a_global_gradient_the_trajectory_teaches_nothing(failure:
 
 async def test_d13_a_trajectory_with_an_infrastructure_error_is_not_judged() -> None:
     model = ScriptedModel()
-    whole = run(DIAMOND)
+    whole = run(FORK)
     broken = whole.steps[1].replace(output="", error="ModelError: down")
-    cases = [
-        whole.as_failed("no sink"),
-        whole.replace(answer=None),
-        whole.replace(steps=(whole.steps[0], broken, *whole.steps[2:])),
-    ]
-    for trajectory in cases:
-        found = await compute_loss(trajectory, DIAMOND, coach(model), environment=True, scope=SCOPE)
+    step_failed = whole.replace(steps=(whole.steps[0], broken, *whole.steps[2:]))
+    ungraded = whole.replace(feedback=None)
+    for trajectory in (whole.as_failed("no sink"), whole.replace(answer=None), step_failed, ungraded):
+        found = await compute_loss(trajectory, FORK, coach(model), environment=True, scope=SCOPE)
         assert found.solved is None
-        assert get_fault(trajectory)
-        assert found.error == get_fault(trajectory)
-    ungraded = await compute_loss(whole.replace(feedback=None), DIAMOND, coach(model), environment=True, scope=SCOPE)
-    assert ungraded.solved is None
+        assert found.error
+        assert trajectory is ungraded or found.error == get_fault(trajectory)
     assert not model.asked
     assert get_fault(whole) is None
 
@@ -122,18 +116,17 @@ async def test_an_agent_s_successors_tell_it_all_where_they_have_nothing_for_the
 
 async def test_only_executed_edges_carry_gradients() -> None:
     model = ScriptedModel(AgentGradient=SHARE, ParsedGradient=PARSED)
-    whole = run(DIAMOND)
+    whole = run(FORK)
     steps = {step.node: step for step in whole.steps}
     source = steps["s"].replace(sent=steps["s"].sent[:1])
     routed = whole.replace(steps=(source, steps["a"], steps["end"]))
-    found = await propagate_gradients(routed, DIAMOND, AT_SINK, coach(model), scope=SCOPE)
+    found = await propagate_gradients(routed, FORK, AT_SINK, coach(model), scope=SCOPE)
     assert [g.node for g in found.gradients] == ["end", "a", "s"]
     assert "[b]" not in model.shown("AgentGradient")[-1]
 
 
 async def test_levels_run_in_parallel() -> None:
-    waiting = 0
-    most = 0
+    waiting = most = 0
 
     class Slow(ScriptedModel):
         async def generate_structured(self, schema, messages, **where):  # type: ignore[no-untyped-def]
@@ -160,8 +153,7 @@ async def test_an_invalid_gradient_leaves_its_agent_out() -> None:
 
 async def test_d13_a_failing_model_ends_the_pass_without_gradients() -> None:
     found = await passed(ScriptedModel(AgentGradient=ModelError("down")))
-    assert found.gradients == ()
-    assert found.error == "down"
+    assert (found.gradients, found.error) == ((), "down")
 
 
 async def test_an_exhausted_budget_stops_the_run_after_its_siblings_have_settled() -> None:
@@ -174,23 +166,18 @@ async def test_an_exhausted_budget_stops_the_run_after_its_siblings_have_settled
     assert model.names().count("ParsedGradient") == 1
 
 
-async def test_d18_the_parser_is_not_asked_about_praise() -> None:
-    praise = SHARE.model_copy(update={"sentiment": "positive"})
-    model = ScriptedModel(AgentGradient=praise)
+@pytest.mark.parametrize("praised", [True, False])
+async def test_d18_praise_is_not_parsed_and_concerns_nothing_as_does_an_invalid_verdict(praised: bool) -> None:
+    share = SHARE.model_copy(update={"sentiment": "positive"}) if praised else SHARE
+    model = ScriptedModel(AgentGradient=share, ParsedGradient=ReplyError("bad"))
     found = await passed(model)
     assert {g.concerns for g in found.gradients} == {"none"}
-    assert "ParsedGradient" not in model.names()
-
-
-async def test_an_invalid_verdict_of_the_parser_concerns_nothing() -> None:
-    found = await passed(ScriptedModel(AgentGradient=SHARE, ParsedGradient=ReplyError("bad")))
-    assert {g.concerns for g in found.gradients} == {"none"}
+    assert ("ParsedGradient" not in model.names()) is praised
 
 
 @pytest.mark.parametrize(("sentiment", "reward"), [("positive", 1), ("neutral", 1), ("critical", 0)])
 def test_the_reward_is_the_sentiment(sentiment: str, reward: int) -> None:
-    gradient = Gradient.model_validate({"task": "t", "node": "a", "agent": "a", "sentiment": sentiment})
-    assert gradient.reward == reward
+    assert gradient(sentiment=sentiment).reward == reward
 
 
 def test_every_prompt_has_both_parts_and_says_that_texts_are_no_orders() -> None:
@@ -207,7 +194,7 @@ def test_every_prompt_has_both_parts_and_says_that_texts_are_no_orders() -> None
 def test_a_trace_is_bounded_and_shows_tool_uses() -> None:
     use = ToolUse(name="search", arguments={"q": "x"}, result="r" * 9000, error=True)
     steps = [Step(node=f"n{i}", agent="a", output="o" * 9000, tools=(use,)) for i in range(10)]
-    shown = format_trace(run(DIAMOND).replace(steps=steps))
+    shown = format_trace(run(FORK).replace(steps=steps))
     assert shown.count("tool search({'q': 'x'}) -> error: rr") == 10
     assert "[n9] tool search" in shown
     assert len(shown) < 20_000
@@ -217,5 +204,4 @@ def test_shortening_keeps_both_ends() -> None:
     assert shorten("abc", 3) == "abc"
     short = shorten("a" * 500 + "z" * 500, 100)
     assert len(short) <= 100
-    assert short[0] == "a"
-    assert short[-1] == "z"
+    assert (short[0], short[-1]) == ("a", "z")

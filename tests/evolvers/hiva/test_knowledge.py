@@ -11,15 +11,13 @@ BRIDGE = TaskConcepts(main="bridge question", broader=("multi hop question", "qu
 
 def test_concepts_hang_below_each_other_up_to_the_root() -> None:
     known = Knowledge().with_task(BRIDGE)
-    assert known.depth("bridge question") == 3
-    assert known.depth("question") == 1
+    assert (known.depth("bridge question"), known.depth("question")) == (3, 1)
     assert nx.shortest_path(known.graph, "concept:bridge question", ROOT)[-1] == ROOT
 
 
 def test_d8_every_concept_has_a_depth_of_at_least_one() -> None:
     known = Knowledge().with_task(TaskConcepts(main="sum"))
-    assert known.depth("sum") == 1
-    assert known.depth("never heard of") == 1
+    assert known.depth("sum") == known.depth("never heard of") == 1
 
 
 def test_a_known_concept_keeps_its_place_and_new_ones_join_it() -> None:
@@ -49,10 +47,8 @@ def test_paths_count_steps_over_concepts() -> None:
     named = Agent(id="expert", prompt="You solve a bridge question.")
     skilled = Agent(id="finder", prompt="You do entity lookup.")
     known = Knowledge().with_task(BRIDGE).with_agents([named, skilled])
-    assert known.path("expert", "bridge question") == 1
-    assert known.path("finder", "bridge question") == 2
+    assert [known.path(name, "bridge question") for name in ("expert", "finder", "nobody")] == [1, 2, None]
     assert known.path("finder", "unheard of") is None
-    assert known.path("nobody", "bridge question") is None
 
 
 def test_d15_a_path_leads_neither_through_the_root_nor_through_other_agents() -> None:
@@ -60,8 +56,8 @@ def test_d15_a_path_leads_neither_through_the_root_nor_through_other_agents() ->
     grown = Knowledge().with_task(BRIDGE).with_task(far)
     adder = Agent(id="adder", prompt="You do arithmetic.")
     both = Agent(id="both", prompt="You do arithmetic and entity lookup.")
-    assert grown.with_agents([adder]).path("adder", "bridge question") is None
-    assert grown.with_agents([adder, both]).path("adder", "bridge question") is None
+    for agents in ([adder], [adder, both]):
+        assert grown.with_agents(agents).path("adder", "bridge question") is None
     assert grown.with_agents([adder, both]).path("both", "bridge question") == 2
 
 

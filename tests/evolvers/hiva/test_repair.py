@@ -1,34 +1,30 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selfwire.core.agent import Agent
 from selfwire.core.edits import AddEdge, RemoveEdge, Rewiring
-from selfwire.core.topology import Edge, Node, Topology, find_cycle
+from selfwire.core.topology import Edge, Node, find_cycle
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.beliefs import Belief
 from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.memory import EdgeRecord, HivaMemory
 from selfwire.evolvers.hiva.repair import is_failing, propose_least_helpful_removal, repair
-from tests.evolvers.hiva.doubles import team
+from tests.evolvers.hiva.doubles import FORK, LINE, edges, team
 
-DIAMOND = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
 CONFIG = HivaConfig()
 
 
-def edges(workflow: Workflow) -> set[str]:
-    return {str(edge) for edge in workflow.topology.edges}
-
-
 def taught(workflow: Workflow, *, solved: int = 5, runs: int = 8, **records: tuple[int, int]) -> Workflow:
-    """A workflow whose edges `a__b` have solved and runs."""
-    edges = {name.replace("__", "->"): EdgeRecord(solved=s, runs=n) for name, (s, n) in records.items()}
-    return HivaMemory(edges=edges, solved=solved, runs=runs).save_to(workflow)
+    known = {name.replace("__", "->"): EdgeRecord(solved=s, runs=n) for name, (s, n) in records.items()}
+    return HivaMemory(edges=known, solved=solved, runs=runs).save_to(workflow)
 
 
 def test_a_sound_topology_stays_the_same_object() -> None:
-    done = repair(DIAMOND)
-    assert done.workflow is DIAMOND
+    done = repair(FORK)
+    assert done.workflow is FORK
     assert done.rewirings == ()
 
 
@@ -54,58 +50,47 @@ def test_d17_only_the_newest_edge_on_the_cycle_goes() -> None:
 def test_d17_a_cycle_of_the_seed_is_cut_against_the_order() -> None:
     done = repair(team(("s", "a"), ("a", "b"), ("b", "a"), ("b", "end")))
     assert edges(done.workflow) == {"s->a", "a->b", "b->end"}
+    odd = team(("s", "a"), ("a", "s"), ("a", "end"), ("end", "a"))  # into the source, out of the sink
+    assert edges(repair(odd).workflow) == {"s->a", "a->end"}
 
 
-def test_dead_nodes_and_their_agents_go_to_a_fixed_point() -> None:
-    cut = team(("s", "a"), ("a", "b"), ("b", "c"), ("s", "end")).apply(Rewiring(RemoveEdge("b", "c"), why="cut"))
-    done = repair(cut)
+@pytest.mark.parametrize(("whole", "lost"), [
+    (team(("s", "a"), ("a", "b"), ("b", "c"), ("s", "end")), RemoveEdge("b", "c")),
+    (LINE, RemoveEdge("s", "a")),
+])  # fmt: skip
+def test_d16_dead_nodes_and_their_agents_go_and_the_source_is_joined_to_the_sink(
+    whole: Workflow, lost: RemoveEdge
+) -> None:
+    done = repair(whole.apply(Rewiring(lost, why="cut")))
     assert edges(done.workflow) == {"s->end"}
     assert set(done.workflow.agents_by_id) == {"s", "end"}
 
 
 def test_an_agent_with_another_node_and_one_that_never_had_a_node_stay() -> None:
-    topology = Topology(
-        nodes=(Node(id="s", agent="s"), Node(id="x", agent="s"), Node(id="end", agent="end")),
-        edges=(Edge(source="s", target="end"),),
-        entry="s",
-        sink="end",
-    )
-    agents = tuple(Agent(id=name, prompt=name) for name in ("s", "end", "spare"))
-    done = repair(Workflow(method="hiva", agents=agents, topology=topology))
+    short = team(("s", "end"))
+    second = short.topology.replace(nodes=(*short.topology.nodes, Node(id="x", agent="s")))
+    done = repair(short.replace(topology=second, agents=(*short.agents, Agent(id="spare", prompt="spare"))))
     assert set(done.workflow.topology.agents) == {"s", "end"}
     assert set(done.workflow.agents_by_id) == {"s", "end", "spare"}
 
 
-def test_d16_a_source_without_successors_is_joined_to_the_sink() -> None:
-    cut = team(("s", "a"), ("a", "end")).apply(Rewiring(RemoveEdge("s", "a"), why="cut"))
-    done = repair(cut)
-    assert edges(done.workflow) == {"s->end"}
-    assert set(done.workflow.agents_by_id) == {"s", "end"}
-
-
 @pytest.mark.parametrize(("solved", "runs", "pruned"), [(1, 8, True), (2, 8, False), (0, 7, False), (0, 8, True)])
 def test_d10_pruning_is_smoothed_and_waits_for_eight_runs(solved: int, runs: int, pruned: bool) -> None:
-    done = repair(taught(DIAMOND, s__a=(solved, runs)))
+    done = repair(taught(FORK, s__a=(solved, runs)))
     assert ("s->a" not in edges(done.workflow)) is pruned
     assert ("a" not in done.workflow.agents_by_id) is pruned
 
 
 def test_d10_an_edge_at_the_team_s_own_rate_is_not_pruned() -> None:
-    assert repair(taught(DIAMOND, solved=1, runs=8, s__a=(1, 8))).rewirings == ()
+    assert repair(taught(FORK, solved=1, runs=8, s__a=(1, 8))).rewirings == ()
     assert is_failing(EdgeRecord(solved=1, runs=8), HivaMemory(solved=4, runs=8), CONFIG)
     assert not is_failing(EdgeRecord(solved=1, runs=8), HivaMemory(solved=1, runs=8), CONFIG)
 
 
 def test_d10_the_last_path_is_never_cut() -> None:
-    line = team(("s", "a"), ("a", "end"))
-    assert repair(taught(line, s__a=(0, 20), a__end=(0, 20))).rewirings == ()
-    both = repair(taught(DIAMOND, s__a=(0, 20), s__b=(1, 20)))
+    assert repair(taught(LINE, s__a=(0, 20), a__end=(0, 20))).rewirings == ()
+    both = repair(taught(FORK, s__a=(0, 20), s__b=(1, 20)))
     assert edges(both.workflow) == {"s->b", "b->end"}
-
-
-def test_edges_into_the_source_and_out_of_the_sink_go() -> None:
-    odd = team(("s", "a"), ("a", "s"), ("a", "end"), ("end", "a"))
-    assert edges(repair(odd).workflow) == {"s->a", "a->end"}
 
 
 names = ("s", "a", "b", "c", "d", "end")
@@ -113,20 +98,11 @@ names = ("s", "a", "b", "c", "d", "end")
 
 @st.composite
 def workflows(draw: st.DrawFn) -> Workflow:
-    """Any topology over six nodes, with edges added by known edits and records of all sorts."""
     pairs = [(a, b) for a in names for b in names if a != b]
     chosen = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=14))
     seeded = draw(st.integers(0, len(chosen)))
-    first = Workflow(
-        method="hiva",
-        agents=tuple(Agent(id=name, prompt=name) for name in names),
-        topology=Topology(
-            nodes=tuple(Node(id=name, agent=name) for name in names),
-            edges=tuple(Edge(source=a, target=b) for a, b in chosen[:seeded]),
-            entry="s",
-            sink="end",
-        ),
-    )
+    first = team(*pairwise(names))
+    first = first.replace(topology=first.topology.replace(edges=[Edge(source=a, target=b) for a, b in chosen[:seeded]]))
     records = {
         f"{a}->{b}": EdgeRecord(solved=min(s, n), runs=n)
         for (a, b), (s, n) in draw(
@@ -149,7 +125,7 @@ def test_repair_leaves_a_valid_topology_and_is_idempotent(workflow: Workflow) ->
 
 
 def test_the_least_helpful_agent_is_the_one_of_the_lowest_belief() -> None:
-    workflow = HivaMemory(beliefs={"a": Belief(alpha=1, beta=4), "b": Belief(alpha=4, beta=1)}).save_to(DIAMOND)
+    workflow = HivaMemory(beliefs={"a": Belief(alpha=1, beta=4), "b": Belief(alpha=4, beta=1)}).save_to(FORK)
     rewiring = propose_least_helpful_removal(workflow)
     assert rewiring is not None
     assert edges(workflow.apply(rewiring)) == {"s->b", "b->end"}

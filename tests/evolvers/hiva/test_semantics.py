@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 
 from selfwire.core.edits import RewritePrompt
@@ -7,16 +9,11 @@ from selfwire.evolvers.hiva.config import HivaConfig
 from selfwire.evolvers.hiva.gradients import Gradient
 from selfwire.evolvers.hiva.schemas import PromptRewrite
 from selfwire.evolvers.hiva.semantics import RewriteResult, evolve_semantics, render_gradients
-from tests.evolvers.hiva.doubles import coach, team
+from tests.evolvers.hiva.doubles import LINE, coach, gradient
 from tests.scripted import ScriptedModel
 
-LINE = team(("s", "a"), ("a", "end"))
+faulty = partial(gradient, system_prompt="Read pages.", concerns="semantics")
 NEW = PromptRewrite(prompt="  You read pages.  ")
-
-
-def gradient(agent: str = "a", task: str = "t1", **fields: str) -> Gradient:
-    told = {"system_prompt": "Read pages.", "sentiment": "critical", "concerns": "semantics", **fields}
-    return Gradient.model_validate({"task": task, "node": agent, "agent": agent, **told})
 
 
 async def rewritten(model: ScriptedModel, *gradients: Gradient, config: HivaConfig = HivaConfig()) -> RewriteResult:
@@ -25,7 +22,7 @@ async def rewritten(model: ScriptedModel, *gradients: Gradient, config: HivaConf
 
 async def test_d11_an_agent_gets_one_call_over_all_its_gradients() -> None:
     model = ScriptedModel(PromptRewrite=NEW)
-    found = await rewritten(model, gradient(), gradient(task="t2", tool="Search less."), gradient("end"))
+    found = await rewritten(model, faulty(), faulty(task="t2", tool="Search less."), faulty("end"))
     assert model.names() == ["PromptRewrite", "PromptRewrite"]
     assert [r.edits for r in found.rewirings] == [
         (RewritePrompt("a", "You read pages."),),
@@ -41,20 +38,19 @@ async def test_d11_an_agent_gets_one_call_over_all_its_gradients() -> None:
     assert LINE.apply(found.rewirings[0]).agents_by_id["a"].prompt == "You read pages."
 
 
-@pytest.mark.parametrize("concerns", ["topology", "none"])
-async def test_the_parser_gates_the_rewrite(concerns: str) -> None:
+@pytest.mark.parametrize(
+    ("found", "on"),
+    [
+        (faulty(concerns="topology"), True),
+        (faulty(concerns="none"), True),
+        (faulty(system_prompt=" ", overall="Add an agent."), True),
+        (faulty(), False),
+    ],
+)
+async def test_without_concern_feedback_or_switch_nothing_is_rewritten(found: Gradient, on: bool) -> None:
     model = ScriptedModel()
-    assert await rewritten(model, gradient(concerns=concerns)) == RewriteResult()
+    assert await rewritten(model, found, config=HivaConfig(semantic_evolution=on)) == RewriteResult()
     assert not model.asked
-
-
-async def test_nothing_is_rewritten_without_feedback_on_role_or_tools() -> None:
-    assert await rewritten(ScriptedModel(), gradient(system_prompt=" ", overall="Add an agent.")) == RewriteResult()
-
-
-async def test_without_semantic_evolution_nothing_is_asked() -> None:
-    config = HivaConfig(semantic_evolution=False)
-    assert await rewritten(ScriptedModel(), gradient(), config=config) == RewriteResult()
 
 
 @pytest.mark.parametrize(
@@ -68,7 +64,7 @@ async def test_without_semantic_evolution_nothing_is_asked() -> None:
     ],
 )
 async def test_a_rewrite_that_breaks_a_guard_is_declined(answer: PromptRewrite | ModelError, reason: str) -> None:
-    found = await rewritten(ScriptedModel(PromptRewrite=answer), gradient(), config=HivaConfig(prompt_length=100))
+    found = await rewritten(ScriptedModel(PromptRewrite=answer), faulty(), config=HivaConfig(prompt_length=100))
     assert found.rewirings == ()
     assert [(d.by, d.operation) for d in found.declined] == [("a", "REWRITE_PROMPT")]
     assert reason in found.declined[0].reason
@@ -76,10 +72,10 @@ async def test_a_rewrite_that_breaks_a_guard_is_declined(answer: PromptRewrite |
 
 async def test_an_exhausted_budget_stops_the_run() -> None:
     with pytest.raises(BudgetError):
-        await rewritten(ScriptedModel(PromptRewrite=BudgetError("spent")), gradient())
+        await rewritten(ScriptedModel(PromptRewrite=BudgetError("spent")), faulty())
 
 
 def test_many_gradients_share_the_room() -> None:
-    shown = render_gradients(gradient(task=f"t{i}", system_prompt="x" * 5000) for i in range(10))
+    shown = render_gradients(faulty(task=f"t{i}", system_prompt="x" * 5000) for i in range(10))
     assert len(shown) < 9_000
     assert "[t9, critical]" in shown

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 
 from selfwire.core.edits import AddEdge, RemoveEdge
@@ -15,28 +17,19 @@ from selfwire.evolvers.hiva.structure import (
     evolve_topology,
     list_operations,
 )
-from tests.evolvers.hiva.doubles import coach, run, team
+from tests.evolvers.hiva.doubles import FORK, LINE, coach, edges, gradient, run, team
 from tests.scripted import ScriptedModel
 
-LINE = team(("s", "a"), ("a", "end"))
 CONFIG = HivaConfig()
 PARALLEL = TopologyDecision(operation="ADD_PARALLEL", description="You are a checker of dates.", reason="Unchecked.")
 SERIAL = TopologyDecision(operation="ADD_SERIAL", description="Checks the dates.")
 CONNECT = TopologyDecision(operation="CONNECT_TO_AGGREGATOR")
 NOTHING = TopologyDecision(operation="NO_CHANGE")
+lacking = partial(gradient, overall="Nobody checks.", concerns="topology")
 
 
 def removal(successor: str) -> TopologyDecision:
     return TopologyDecision(operation="REMOVE_SUCCESSOR", successor=successor)
-
-
-def edges(workflow: Workflow) -> set[str]:
-    return {str(edge) for edge in workflow.topology.edges}
-
-
-def gradient(node: str, task: str = "t1", concerns: str = "topology") -> Gradient:
-    told = {"overall": "Nobody checks.", "sentiment": "critical", "concerns": concerns}
-    return Gradient.model_validate({"task": task, "node": node, "agent": node, **told})
 
 
 def applied(workflow: Workflow, *, parallel: float = 1.0, **decisions: TopologyDecision) -> Workflow:
@@ -47,16 +40,14 @@ def applied(workflow: Workflow, *, parallel: float = 1.0, **decisions: TopologyD
 
 def test_add_parallel_reports_straight_to_the_aggregator() -> None:
     fork = team(("s", "a"), ("s", "end"), ("a", "end"))
-    changed = applied(fork, s=PARALLEL)
-    assert edges(changed) == {"s->a", "a->end", "s->checker-dates", "checker-dates->end"}
-    newcomer = changed.agents_by_id["checker-dates"]
-    assert newcomer.prompt == PARALLEL.description
-    assert edges(applied(LINE, s=PARALLEL)) == {"s->a", "a->end", "s->checker-dates", "checker-dates->end"}
+    for workflow in (fork, LINE):
+        changed = applied(workflow, s=PARALLEL)
+        assert edges(changed) == {"s->a", "a->end", "s->checker-dates", "checker-dates->end"}
+        assert changed.agents_by_id["checker-dates"].prompt == PARALLEL.description
 
 
 def test_add_serial_comes_between_an_agent_and_all_its_successors() -> None:
-    fork = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
-    changed = applied(fork, s=SERIAL)
+    changed = applied(FORK, s=SERIAL)
     assert edges(changed) == {"s->checks-dates", "checks-dates->a", "checks-dates->b", "a->end", "b->end"}
 
 
@@ -67,10 +58,9 @@ def test_a_newcomer_holds_its_parent_s_tools() -> None:
 
 
 def test_remove_and_connect() -> None:
-    fork = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
-    assert edges(applied(fork, s=removal("b"))) == {"s->a", "a->end", "b->end"}
-    assert edges(applied(fork, s=CONNECT)) == edges(fork) | {"s->end"}
-    assert applied(fork, s=NOTHING) is fork
+    assert edges(applied(FORK, s=removal("b"))) == {"s->a", "a->end", "b->end"}
+    assert edges(applied(FORK, s=CONNECT)) == edges(FORK) | {"s->end"}
+    assert applied(FORK, s=NOTHING) is FORK
 
 
 def test_newcomers_of_one_iteration_have_different_ids() -> None:
@@ -98,9 +88,7 @@ def test_the_lineage_starts_at_the_workflow_that_was_given() -> None:
 )
 def test_what_a_model_gets_wrong_is_declined(decision: TopologyDecision, reason: str) -> None:
     changed, done, declined = apply_decisions(LINE, {"s": decision}, {"s": 0.4}, CONFIG)
-    assert changed is LINE
-    assert not done
-    assert [d.by for d in declined] == ["s"]
+    assert (changed, done, [d.by for d in declined]) == (LINE, (), ["s"])
     assert reason in declined[0].reason
 
 
@@ -135,7 +123,7 @@ async def evolved(model: ScriptedModel, *gradients: Gradient, config: HivaConfig
 
 async def test_d11_a_node_gets_one_decision_over_all_its_gradients() -> None:
     model = ScriptedModel(TopologyDecision=SERIAL)
-    found = await evolved(model, gradient("s"), gradient("s", task="t2"))
+    found = await evolved(model, lacking("s"), lacking("s", task="t2"))
     assert model.names() == ["TopologyDecision"]
     shown = model.shown("TopologyDecision")[0]
     assert "<routing>\na: 2\n</routing>" in shown
@@ -148,24 +136,20 @@ async def test_d11_a_node_gets_one_decision_over_all_its_gradients() -> None:
 
 async def test_d12_decisions_are_applied_in_reverse_topological_order() -> None:
     model = ScriptedModel(TopologyDecision=SERIAL)
-    found = await evolved(model, gradient("s"), gradient("a"), gradient("end"))
+    found = await evolved(model, lacking("s"), lacking("a"), lacking("end"))
     assert [r.by for r in found.applied] == ["a", "s"]
     assert model.names() == ["TopologyDecision", "TopologyDecision"]
 
 
-@pytest.mark.parametrize("concerns", ["semantics", "none"])
-async def test_the_parser_gates_the_decision(concerns: str) -> None:
-    found = await evolved(ScriptedModel(), gradient("s", concerns=concerns))
-    assert found == StructureResult(workflow=LINE)
-
-
-async def test_without_topology_evolution_nothing_is_asked() -> None:
-    found = await evolved(ScriptedModel(), gradient("s"), config=HivaConfig(topology_evolution=False))
+@pytest.mark.parametrize(("concerns", "on"), [("semantics", True), ("none", True), ("topology", False)])
+async def test_the_parser_and_the_switch_gate_the_decision(concerns: str, on: bool) -> None:
+    config = HivaConfig(topology_evolution=on)
+    found = await evolved(ScriptedModel(), lacking("s", concerns=concerns), config=config)
     assert found == StructureResult(workflow=LINE)
 
 
 async def test_an_invalid_decision_changes_nothing_and_is_recorded() -> None:
-    found = await evolved(ScriptedModel(TopologyDecision=ReplyError("bad reply")), gradient("s"))
+    found = await evolved(ScriptedModel(TopologyDecision=ReplyError("bad reply")), lacking("s"))
     assert found.workflow is LINE
     assert [d.reason for d in found.declined] == ["bad reply"]
 

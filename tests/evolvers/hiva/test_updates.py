@@ -3,9 +3,10 @@ import pytest
 from selfwire.core.edits import AddEdge, RemoveAgent, RemoveNode, Rewiring
 from selfwire.core.errors import ConfigError
 from selfwire.core.topology import TopologyLimits
+from selfwire.core.workflow import Workflow
 from selfwire.evolvers.hiva.config import HivaConfig, KabbConfig
 from selfwire.evolvers.hiva.distance import UNIFORM, WeightSample
-from selfwire.evolvers.hiva.gradients import Backward, Gradient, Loss
+from selfwire.evolvers.hiva.gradients import Backward, Loss
 from selfwire.evolvers.hiva.initial_team import adopt_workflow, make_initial_workflow
 from selfwire.evolvers.hiva.kabb import TaskMatch, make_kabb_router
 from selfwire.evolvers.hiva.knowledge import TaskConcepts
@@ -18,21 +19,23 @@ from selfwire.evolvers.hiva.updates import (
     update_beliefs,
 )
 from selfwire.evolvers.operations import add_serial, make_newcomer
-from tests.evolvers.hiva.doubles import PROMPTS, known, run, team
+from tests.evolvers.hiva.doubles import FORK, LINE, PROMPTS, gradient, known, run, team
 
-LINE = team(("s", "a"), ("a", "end"))
 MATCH = TaskMatch(
     concepts=TaskConcepts(main="bridge"), depth=2, indicators={"s": (0.2,) * 4, "a": (0.4,) * 4}, matches={"a": 0.5}
 )
+LESSON = make_lesson(run(LINE, solved=True), Loss(solved=True), match=MATCH)
+BLAMED = make_lesson(run(LINE), Loss(solved=False), Backward(gradients=(gradient("a"),)))
+KEPT = HivaMemory().restrict_to(LINE).save_to(LINE)
+GROWN = KEPT.apply(add_serial(KEPT, "s", make_newcomer(KEPT, "s", "Checks."), why="test"))
 
 
-def gradient(node: str, sentiment: str) -> Gradient:
-    return Gradient.model_validate({"task": "t1", "node": node, "agent": node, "sentiment": sentiment})
+def update(workflow: Workflow, *lessons: TrajectoryLesson | None) -> Workflow:
+    return update_beliefs(workflow, lessons, config=KabbConfig())
 
 
 def test_d2_on_success_all_that_ran_is_rewarded() -> None:
-    found = make_lesson(run(LINE, solved=True), Loss(solved=True), match=MATCH)
-    assert found == TrajectoryLesson(
+    assert LESSON == TrajectoryLesson(
         task="t1",
         solved=True,
         rewards={"a": 1, "end": 1, "s": 1},
@@ -44,59 +47,50 @@ def test_d2_on_success_all_that_ran_is_rewarded() -> None:
 
 
 def test_on_failure_the_sentiments_are_the_rewards() -> None:
-    passed = Backward(gradients=(gradient("end", "neutral"), gradient("a", "critical")))
+    passed = Backward(gradients=(gradient("end", sentiment="neutral"), gradient("a")))
     found = make_lesson(run(LINE), Loss(solved=False), passed)
     assert found is not None
     assert found.rewards == {"end": 1, "a": 0}
 
 
-@pytest.mark.parametrize(
-    ("judged", "passed"),
-    [(Loss(solved=None, error="down"), None), (Loss(solved=False), Backward(error="down"))],
-)
-def test_d13_an_infrastructure_error_teaches_nothing(judged: Loss, passed: Backward | None) -> None:
-    assert make_lesson(run(LINE), judged, passed) is None
+def test_d13_an_infrastructure_error_teaches_nothing() -> None:
+    assert make_lesson(run(LINE), Loss(solved=None, error="down")) is None
+    assert make_lesson(run(LINE), Loss(solved=False), Backward(error="down")) is None
     assert make_lesson(run(LINE, solved=True).as_failed("down"), Loss(solved=True)) is None
-    assert HivaMemory.of(update_beliefs(LINE, [None, None], config=KabbConfig())).iteration == -1
+    assert HivaMemory.of(update(LINE, None, None)).iteration == -1
 
 
 def test_d7_how_often_candidates_were_left_out_is_counted() -> None:
-    fork = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
-    whole = run(fork, solved=True)
-    router = make_kabb_router(fork, HivaMemory(), TaskMatch(indicators={"b": (0.9,) * 4}), KabbConfig())
+    whole = run(FORK, solved=True)
+    router = make_kabb_router(FORK, HivaMemory(), TaskMatch(indicators={"b": (0.9,) * 4}), KabbConfig())
     source = next(step for step in whole.steps if step.node == "s")
     routed = source.replace(routing=router("s", ("a", "b"), known("s")))
     trajectory = whole.replace(steps=(routed, *(s for s in whole.steps if s.node != "s")))
     found = make_lesson(trajectory, Loss(solved=True))
     assert found is not None
     assert found.left_out == 1
-    assert HivaMemory.of(update_beliefs(fork, [found, found], config=KabbConfig())).left_out == 2
+    assert HivaMemory.of(update(FORK, found, found)).left_out == 2
 
 
 def test_nodes_that_were_removed_since_do_no_harm() -> None:
     lesson = make_lesson(run(team(("s", "gone"), ("gone", "end")), solved=True), Loss(solved=True), match=MATCH)
-    learned = HivaMemory.of(update_beliefs(LINE, [lesson], config=KabbConfig()))
+    learned = HivaMemory.of(update(LINE, lesson))
     assert set(learned.beliefs) == {"s", "a", "end"}
     assert set(learned.edges) == {"s->a", "a->end"}
 
 
 def test_updating_fits_the_memory_to_the_rewired_topology() -> None:
-    grown = LINE.apply(add_serial(LINE, "s", make_newcomer(LINE, "s", "Checks."), why="test"))
-    lesson = make_lesson(run(LINE, solved=True), Loss(solved=True), match=MATCH)
-    learned = HivaMemory.of(update_beliefs(grown, [lesson], config=KabbConfig()))
+    learned = HivaMemory.of(update(GROWN, LESSON))
     assert set(learned.edges) == {"s->checks", "checks->a", "a->end"}
     assert set(learned.beliefs) == {"s", "a", "end", "checks"}
     assert learned.edge("a", "end").runs == 1
 
 
 def test_a_rejected_candidate_s_lessons_on_survivors_are_kept() -> None:
-    kept = HivaMemory().restrict_to(LINE).save_to(LINE)
-    grown = kept.apply(add_serial(kept, "s", make_newcomer(kept, "s", "Checks."), why="test"))
-    lesson = make_lesson(run(LINE, solved=True), Loss(solved=True), match=MATCH)
-    candidate = update_beliefs(grown, [lesson], config=KabbConfig())
-    merged = carry_over_learning(kept, candidate)
-    assert merged.topology == kept.topology
-    assert merged.agents == kept.agents
+    candidate = update(GROWN, LESSON)
+    merged = carry_over_learning(KEPT, candidate)
+    assert merged.topology == KEPT.topology
+    assert merged.agents == KEPT.agents
     learned = HivaMemory.of(merged)
     assert learned.belief("a") == HivaMemory.of(candidate).belief("a")
     assert learned.belief("a").alpha > 2
@@ -105,36 +99,26 @@ def test_a_rejected_candidate_s_lessons_on_survivors_are_kept() -> None:
 
 
 def test_d19_a_rejected_candidate_s_lessons_on_what_it_removed_are_kept() -> None:
-    kept = HivaMemory().restrict_to(LINE).save_to(LINE)
-    grown = kept.apply(add_serial(kept, "s", make_newcomer(kept, "s", "Checks."), why="test"))
-    lessons = [make_lesson(run(LINE, solved=True), Loss(solved=True)) for _ in range(5)]
-    passed = Backward(gradients=(gradient("a", "critical"),))
-    lessons += [make_lesson(run(LINE), Loss(solved=False), passed) for _ in range(5)]
-    candidate = update_beliefs(grown, lessons, config=KabbConfig())
-    edge = HivaMemory.of(carry_over_learning(kept, candidate)).edge("s", "a")
+    lessons = [*[LESSON] * 5, *[BLAMED] * 5]
+    candidate = update(GROWN, *lessons)
+    edge = HivaMemory.of(carry_over_learning(KEPT, candidate)).edge("s", "a")
     assert (edge.solved, edge.runs) == (5, 10)
     assert edge.synergy == pytest.approx(1.25)
-    assert edge == HivaMemory.of(update_beliefs(kept, lessons, config=KabbConfig())).edge("s", "a")
+    assert edge == HivaMemory.of(update(KEPT, *lessons)).edge("s", "a")
 
 
 def test_d19_the_blame_of_an_agent_whose_removal_is_rejected_is_kept() -> None:
-    kept = HivaMemory().restrict_to(LINE).save_to(LINE)
     removal = Rewiring(AddEdge("s", "end"), RemoveNode("a"), RemoveAgent("a"), why="test")
-    passed = Backward(gradients=(gradient("a", "critical"),))
-    lessons = [make_lesson(run(LINE), Loss(solved=False), passed)] * 10
-    candidate = update_beliefs(kept.apply(removal), lessons, config=KabbConfig())
-    assert HivaMemory.of(carry_over_learning(kept, candidate)).belief("a").beta == pytest.approx(12)
-    assert HivaMemory.of(carry_over_learning(kept, candidate)).retired == Retired()
+    candidate = update(KEPT.apply(removal), *[BLAMED] * 10)
+    assert HivaMemory.of(carry_over_learning(KEPT, candidate)).belief("a").beta == pytest.approx(12)
+    assert HivaMemory.of(carry_over_learning(KEPT, candidate)).retired == Retired()
 
 
 def test_d19_an_accepted_candidate_forgets_what_it_removed_at_the_next_update() -> None:
-    kept = HivaMemory().restrict_to(LINE).save_to(LINE)
-    grown = kept.apply(add_serial(kept, "s", make_newcomer(kept, "s", "Checks."), why="test"))
-    lesson = make_lesson(run(LINE, solved=True), Loss(solved=True))
-    accepted = update_beliefs(grown, [lesson], config=KabbConfig())
+    accepted = update(GROWN, LESSON)
     assert set(HivaMemory.of(accepted).retired.edges) == {"s->a"}
     assert HivaMemory.of(accepted).edge("s", "a").runs == 0
-    assert HivaMemory.of(update_beliefs(accepted, [None], config=KabbConfig())).retired == Retired()
+    assert HivaMemory.of(update(accepted, None)).retired == Retired()
 
 
 def test_held_out_runs_are_evidence_for_the_weights() -> None:
@@ -159,12 +143,13 @@ def test_the_seed_is_a_singleton() -> None:
     workflow = make_initial_workflow(PROMPTS, tools=["search"])
     assert workflow.topology.order() == ("source", "aggregator")
     assert workflow.topology.problems() == ()
-    assert workflow.agents_by_id["source"].tools == ("search",)
-    assert workflow.agents_by_id["aggregator"].kind == "aggregator"
-    assert workflow.agents_by_id["aggregator"].tools == ()
+    aggregator, source = workflow.agents
+    assert (source.tools, aggregator.tools, aggregator.kind) == (("search",), (), "aggregator")
     assert workflow.topology.caps.successors == 5
     assert make_initial_workflow(PROMPTS, tools=["search"]).fingerprint == workflow.fingerprint
     assert HivaMemory.of(workflow).edge("source", "aggregator").synergy == 1
+    bare = make_initial_workflow(PROMPTS, tools=["search"], config=HivaConfig(tools=False))
+    assert bare.agents_by_id["source"].tools == ()
 
 
 HOLDING = LINE.replace(agents=[agent.replace(tools=["search"]) for agent in LINE.agents])
@@ -189,14 +174,6 @@ def test_an_adopted_team_without_tools_holds_none_and_remembers_none() -> None:
 
 @pytest.mark.parametrize("config", [HivaConfig(nodes=2), HivaConfig(successors=1)])
 def test_a_team_beyond_the_caps_is_refused_by_name(config: HivaConfig) -> None:
-    fork = team(("s", "a"), ("s", "b"), ("a", "end"), ("b", "end"))
     told = f"4 nodes with up to 2 successors, .*nodes={config.nodes} and successors={config.successors}"
     with pytest.raises(ConfigError, match=told):
-        adopt_workflow(fork, config)
-
-
-def test_without_tools_nobody_holds_one() -> None:
-    assert (
-        make_initial_workflow(PROMPTS, tools=["search"], config=HivaConfig(tools=False)).agents_by_id["source"].tools
-        == ()
-    )
+        adopt_workflow(FORK, config)

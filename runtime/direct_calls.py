@@ -49,7 +49,6 @@ async def invoke_without_callbacks(
 
 
 def _only_binds(runnable: Runnable[Any, Any]) -> TypeGuard[RunnableBinding[Any, Any]]:
-    """Whether a runnable only adds options to another one."""
     if not isinstance(runnable, RunnableBinding) or runnable.config or runnable.config_factories:
         return False
     return type(runnable).ainvoke is RunnableBinding.ainvoke

@@ -171,7 +171,6 @@ def _load(source: str) -> Any:
 
 @contextmanager
 def _without_bars() -> Iterator[None]:
-    """Turn off the progress bars of transformers for short work."""
     bars: Any = importlib.import_module("transformers.utils.logging")
     drawn = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
@@ -183,7 +182,6 @@ def _without_bars() -> Iterator[None]:
 
 
 def _packaged_folder() -> str | None:
-    """The folder of the weights in the package that ships them."""
     if importlib.util.find_spec(PACKAGE) is None:
         return None
     package = importlib.import_module(PACKAGE)

@@ -29,11 +29,7 @@ def write_workflow(workflow: Workflow, path: Path) -> tuple[Path, ...]:
 
 
 def read_workflow(path: Path) -> Workflow:
-    """Read an exported workflow.
-
-    Raises:
-        LibraryError: the file is missing or is not a workflow.
-    """
+    """Read an exported workflow; raises LibraryError if the file is missing or is not a workflow."""
     try:
         workflow = Workflow.model_validate_json(path.read_text(encoding="utf-8"))
         for reference in find_blob_references(workflow.memory):

@@ -138,8 +138,7 @@ class Journal:
     def open_read_only(cls, path: Path | str) -> Self:
         """Open a run's journal for reading, even while another process writes it.
 
-        Raises:
-            JournalError: the file is missing, corrupt or foreign.
+        Raises JournalError if the file is missing, corrupt or foreign.
         """
         found = read_header(Path(path))
         return cls(
@@ -268,11 +267,7 @@ class Journal:
         return digest
 
     async def get_body(self, digest: str) -> Any:
-        """The body of a hash.
-
-        Raises:
-            JournalError: there is none.
-        """
+        """The body of a hash; raises JournalError if there is none."""
         found = await self._read("SELECT body FROM bodies WHERE hash = ?", digest)
         if not found:
             raise JournalError(f"journal {self._writer.name} has no body {digest!r}; it belongs to another run")

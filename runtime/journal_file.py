@@ -36,11 +36,7 @@ COMMIT;
 
 
 def create_journal(path: Path) -> None:
-    """Create an empty file with mode 0600.
-
-    Raises:
-        JournalError: it exists or cannot be created.
-    """
+    """Create an empty file with mode 0600; raises JournalError if it exists or cannot be created."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -89,8 +85,7 @@ def choose_read_mode(path: Path) -> str:
 def create_tables(path: str, facts: Mapping[str, str]) -> sqlite3.Connection:
     """Open an empty file and create its tables; the log comes later, so that the file itself has its header at once.
 
-    Raises:
-        JournalError: it cannot be written.
+    Raises JournalError if it cannot be written.
     """
     with explain_unwritable(path):
         connection = open_connection(path)
@@ -103,11 +98,7 @@ def create_tables(path: str, facts: Mapping[str, str]) -> sqlite3.Connection:
 
 
 def open_as_holder(path: str) -> sqlite3.Connection:
-    """Open a journal for writing and note this process as its holder.
-
-    Raises:
-        JournalError: it cannot be written.
-    """
+    """Open a journal for writing and note this process as its holder; raises JournalError if it cannot be written."""
     with explain_unwritable(path):
         connection = open_connection(path)
         _sign(connection)
@@ -117,8 +108,7 @@ def open_as_holder(path: str) -> sqlite3.Connection:
 def read_header(path: Path) -> JournalHeader:
     """Read the header of a file without writing to it.
 
-    Raises:
-        JournalError: it is missing, foreign, of another schema, or corrupt.
+    Raises JournalError if it is missing, foreign, of another schema, or corrupt.
     """
     if not path.is_file():
         raise JournalError(f"there is no run file {path}; `selfwire runs` lists runs")
@@ -193,6 +183,5 @@ def refuse_other_facts(path: Path, found: JournalHeader, facts: Mapping[str, str
 
 
 def _sign(connection: sqlite3.Connection) -> None:
-    """Note who holds the run, for the error of a second process."""
     holder = f"process {os.getpid()} since {time.strftime('%Y-%m-%d %H:%M:%S')}"
     connection.execute("INSERT OR REPLACE INTO notes VALUES ('holder', ?)", (json.dumps(holder),))

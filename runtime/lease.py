@@ -16,8 +16,7 @@ from selfwire.runtime.journal_file import explain_unwritable
 class Lease:
     """Holds `<path>.lease` until it is released or the process ends.
 
-    Raises:
-        JournalError: it is held already, in this process or another, or cannot be created.
+    Raises JournalError if it is held already, in this process or another, or cannot be created.
     """
 
     def __init__(self, path: Path, holder: str = "another process") -> None:

@@ -49,8 +49,7 @@ class ResourceAmount(NamedTuple):
 async def enforce_deadline(ledger: "Ledger") -> AsyncIterator[None]:
     """Cancel the block when the ledger's seconds are over, as a provider may hang for longer.
 
-    Raises:
-        BudgetError: the seconds are over.
+    Raises BudgetError if the seconds are over.
     """
     limit = ledger.budget.seconds
     left = None if limit is None else max(0.0, limit - ledger.spent.seconds)
@@ -75,11 +74,7 @@ class Reservation:
         self._wanted = wanted
 
     def settle(self, cost: Usage) -> None:
-        """Replace the reserved amount by the cost.
-
-        Raises:
-            ValueError: it was settled before.
-        """
+        """Replace the reserved amount by the cost; raises ValueError if it was settled before."""
         ledger, self._ledger = self._ledger, None
         if ledger is None:
             raise ValueError("this reservation was settled before; make another one for another call")

@@ -193,7 +193,6 @@ class MeteredModel:
             raise invalid from None
 
     async def _send(self, request: _Request) -> Reply:
-        """Make or replay a call, through the journal and the ledger."""
         player = self._player(request.role)
         messages, cuts = truncate_messages(request.messages, request.tools, self.policy.max_input_tokens)
         at_most = self._estimate_most(player, messages, request)
@@ -292,7 +291,6 @@ class MeteredModel:
         return player.bounds[key]
 
     def _make_config(self, request: _Request) -> RunnableConfig:
-        """The config of the running graph with its callbacks, and tags for tracing added."""
         current = ensure_config()
         around = current.get("metadata") or {}
         here = make_trace_config(request.scope, {**self.labels, "role": request.role}, around=around)
@@ -335,7 +333,6 @@ def _where(scope: Scope) -> str:
 
 
 def _make_request_key(who: Identity, request: _Request) -> dict[str, Any]:
-    """Everything on which the reply depends."""
     return {
         "model": who.name,
         "role": request.role,  # roles may play the same model with other options
@@ -352,7 +349,6 @@ def _plain(message: ChatMessage) -> list[Any]:
 
 
 def _options(player: _RoleModel, request: _Request) -> dict[str, Any]:
-    """Temperature, seed and sample, as far as the model takes them."""
     scope, fields = request.scope, type(player.model).model_fields
     options: dict[str, Any] = {} if request.temperature is None else {"temperature": request.temperature}
     if player.who.provider == "offline":

@@ -63,7 +63,6 @@ class Prices(FrozenModel):
 
 
 def _fault(error: OSError | ValidationError) -> str:
-    """The fault of a file of prices, in a few words and with the value."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
     first = error.errors()[0]

@@ -83,8 +83,7 @@ class Bubblewrap:
     async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
         """Run a program; at most two per processor run at once, as half of a start is waiting for the kernel.
 
-        Raises:
-            SandboxError: bubblewrap failed before the program started, or the machine is too busy to run it.
+        Raises SandboxError if bubblewrap failed before the program started, or the machine is too busy to run it.
         """
         async with _slots():
             with _handles(code, stdin) as handles:
@@ -114,7 +113,6 @@ class Bubblewrap:
 
 
 def _system_mounts() -> Iterator[str]:
-    """The system's libraries, read-only."""
     yield from ("--ro-bind", "/usr", "/usr")
     for name in _MOUNTED:
         place = Path("/", name)
@@ -144,7 +142,6 @@ def _handles(code: str, stdin: str) -> Iterator[_Handles]:
 
 
 def _file(text: str) -> int:
-    """A file in memory that holds a text."""
     handle = os.memfd_create("text")
     with open(handle, "wb", closefd=False) as file:
         file.write(text.encode("utf-8", "replace"))
@@ -153,7 +150,6 @@ def _file(text: str) -> int:
 
 
 async def _watch(process: asyncio.subprocess.Process, limits: Limits) -> Execution:
-    """Wait until the program ends or exceeds a limit, and kill the rest of it."""
     streams = (process.stdout, process.stderr)
     kept, full = (bytearray(), bytearray()), asyncio.Event()
     reading = [
@@ -183,8 +179,7 @@ async def _watch(process: asyncio.subprocess.Process, limits: Limits) -> Executi
 async def _wait_for_end(process: int, ends: Sequence[asyncio.Future[Any]], seconds: float) -> None:
     """Wait for one of the ends, or until the process and its descendants have used up their seconds.
 
-    Raises:
-        SandboxError: the processors were busy with other work for too long to tell.
+    Raises SandboxError if the processors were busy with other work for too long to tell.
     """
     timer, began = ProcessTimer(process), time.monotonic()
     while not any(end.done() for end in ends):
@@ -207,7 +202,6 @@ async def _collect(stream: asyncio.StreamReader, kept: bytearray, most: int, ful
 
 
 def _check_started(done: Execution, ready: int) -> Execution:
-    """The execution of a program, if it has started at all."""
     with suppress(BlockingIOError):
         if os.read(ready, 1):
             return done
@@ -226,8 +220,7 @@ def _slots() -> asyncio.Semaphore:
 def find_sandbox() -> Bubblewrap:
     """Find a sandbox that works here by trying it, once per process. Blocks for about 100 ms.
 
-    Raises:
-        ConfigError: none works; the message says what to install.
+    Raises ConfigError if none works; the message says what to install.
     """
     bwrap = find_bubblewrap()
     if bwrap is None:

@@ -74,7 +74,6 @@ def _packaged_bubblewrap() -> str | None:
 
 
 def _is_public(folder: Path) -> bool:
-    """Whether everybody may enter a folder and all above it."""
     return all(one.stat().st_mode & 0o001 for one in (folder, *folder.parents))
 
 

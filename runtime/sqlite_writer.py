@@ -135,8 +135,7 @@ class Writer:
     def close(self) -> None:
         """Finish waiting jobs, close the connection and end the thread.
 
-        Raises:
-            JournalError: a waiting job could not be written.
+        Raises JournalError if a waiting job could not be written.
         """
         try:
             with self._shared.lock:
@@ -185,7 +184,6 @@ class Writer:
             self._commit_now(_do_nothing)
 
     def _commit_now(self, job: Job[T]) -> T:
-        """Run waiting jobs and the job, in one transaction."""
         if not self._stop.alive:  # closed while it waited
             raise self._closed
         try:
@@ -240,7 +238,6 @@ class _Shared:
         return results
 
     def is_due(self) -> bool:
-        """Whether the log is long enough for a checkpoint."""
         return self._commits % CHECKPOINT == 0
 
     def checkpoint(self) -> None:
@@ -257,7 +254,6 @@ def _do_nothing(connection: sqlite3.Connection) -> None:
 
 
 def _execute(statements: Sequence[Statement], connection: sqlite3.Connection) -> None:
-    """Execute statements, equal ones together."""
     kinds: dict[str, list[tuple[Any, ...]]] = {}
     for statement, values in statements:
         kinds.setdefault(statement, []).append(values)

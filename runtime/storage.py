@@ -44,11 +44,7 @@ class ThreadedStore(BaseStore):
         self._inner, self._faults, self._release = inner, faults, release
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations in one transaction.
-
-        Raises:
-            LibraryError: the database refused.
-        """
+        """Run operations in one transaction; raises LibraryError if the database refused."""
         try:
             return self._inner.batch(ops)
         except self._faults as error:
@@ -66,8 +62,7 @@ class ThreadedStore(BaseStore):
 def open_sqlite(path: Path) -> ThreadedStore:
     """Open a library file, and create it with mode 0600 if it is missing.
 
-    Raises:
-        LibraryError: the file is corrupt, foreign or newer; it stays unchanged.
+    Raises LibraryError if the file is corrupt, foreign or newer; it stays unchanged.
     """
     try:
         if not path.exists():

@@ -63,8 +63,7 @@ def add_schema_text(messages: Sequence[ChatMessage], schema: type[BaseModel]) ->
 async def parse_reply(schema: type[Schema], reply: Reply) -> Schema:
     """The object in a reply: as it stands, else after JSON repair.
 
-    Raises:
-        ValueError: the reply holds no such object (pydantic's ValidationError is one), or cannot be repaired.
+    Raises ValueError if the reply holds no such object (pydantic's ValidationError is one), or cannot be repaired.
     """
     if reply.tool_calls and not isinstance(reply.tool_calls[0].arguments.get(BROKEN), str):
         return _validated(schema, to_plain_json(reply.tool_calls[0].arguments))
@@ -90,8 +89,7 @@ def _validated(schema: type[Schema], value: Any) -> Schema:
 def _repair(text: str) -> Any:
     """Repair JSON, within bounds: json_repair takes minutes for some texts of a few thousand characters.
 
-    Raises:
-        ValueError: the text is too long, or could not be repaired in time.
+    Raises ValueError if the text is too long, or could not be repaired in time.
     """
     if len(text) > LONGEST_REPAIR:
         raise ValueError(f"the text is no JSON, and too long to be repaired: {len(text):,} characters")
@@ -144,11 +142,7 @@ class Bound(NamedTuple):
 def bind_schema(
     model: BaseChatModel, tools: Sequence[ToolSpec], schema: type[BaseModel] | None, structured: Structured
 ) -> Bound:
-    """Bind tools or a schema to a model.
-
-    Raises:
-        ConfigError: there are tools, and the model takes none.
-    """
+    """Bind tools or a schema to a model; raises ConfigError if there are tools, and the model takes none."""
     if schema is not None:
         return _structured(model, schema, structured)
     if not tools:
@@ -160,7 +154,6 @@ def bind_schema(
 
 
 def _structured(model: BaseChatModel, schema: type[BaseModel], structured: Structured) -> Bound:
-    """The model as `with_structured_output` binds it, without the parser: replies are parsed here."""
     openai = any(kind.__name__ == "BaseChatOpenAI" for kind in type(model).__mro__)  # its import takes a second
     wanted: Any = strict_schema(schema) if openai else schema
     options: dict[str, Any] = {"strict": True} if openai else {}

@@ -129,7 +129,6 @@ def _start_loop() -> asyncio.AbstractEventLoop:
 
 
 async def _finish_tasks() -> None:
-    """Wait for cancelled tasks, so that they can clean up."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     await asyncio.gather(*left, return_exceptions=True)
 
@@ -147,8 +146,6 @@ async def _is_stuck(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 class _Delivery:
-    """Passes a result or error from a thread to the loop that waits for it."""
-
     def __init__(self, done: "asyncio.Future[T]") -> None:
         self._done = done
         self._loop = done.get_loop()

@@ -48,7 +48,6 @@ class Throttle:
             raise
 
     async def __aexit__(self, *_: object) -> None:
-        """Free the place."""
         self._leave()
 
     async def _enter(self) -> None:

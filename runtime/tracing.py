@@ -68,7 +68,6 @@ class InheritedConfig:
         self.places = places
 
     def __enter__(self) -> None:
-        """Set the merged config."""
         around = var_child_runnable_config.get() or RunnableConfig()
         tags, metadata = [*(around.get("tags") or ())], {**(around.get("metadata") or {})}
         for place in self.places:
@@ -79,7 +78,6 @@ class InheritedConfig:
         self.config, self.mark = var_child_runnable_config.set(here), _unobserved.set(here)
 
     def __exit__(self, *_: object) -> None:
-        """Restore the config."""
         _unobserved.reset(self.mark)
         var_child_runnable_config.reset(self.config)
 

@@ -51,11 +51,9 @@ class WorkflowLibrary:
         self.store, self.where = store, where
 
     def __enter__(self) -> Self:
-        """Return the library."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the store."""
         self.close()
 
     def close(self) -> None:
@@ -94,8 +92,7 @@ class WorkflowLibrary:
     async def keep(self, workflow: Workflow) -> None:
         """Store the bytes that a workflow refers to before it has a version, so that a resumed run finds them.
 
-        Raises:
-            LibraryError: they are not in this process.
+        Raises LibraryError if they are not in this process.
         """
         await self.store.abatch(await self._new_blobs(workflow))
 
@@ -114,8 +111,7 @@ class WorkflowLibrary:
     async def fetch(self, workflow: Workflow) -> Workflow:
         """Read the bytes that a workflow refers to into this process, and return the workflow.
 
-        Raises:
-            LibraryError: they are missing or changed.
+        Raises LibraryError if they are missing or changed.
         """
         for reference in find_blob_references(workflow.memory):
             if find_blob(reference) is None:
@@ -140,11 +136,7 @@ class WorkflowLibrary:
         return tuple(sorted(item.key for item in await self._all(("heads",))))
 
     async def head(self, name: str) -> Version:
-        """The version that `load(name)` gives.
-
-        Raises:
-            LibraryError: there is no such workflow.
-        """
+        """The version that `load(name)` gives; raises LibraryError if there is no such workflow."""
         item = await self._get(("heads",), name)
         if item is None:
             raise await self._missing_error(name)
@@ -153,8 +145,7 @@ class WorkflowLibrary:
     async def version(self, name: str, version: str) -> Version:
         """The version called `run.step`, a tag, or a step number or run that only one version has.
 
-        Raises:
-            LibraryError: there is no such workflow or version, or several match.
+        Raises LibraryError if there is no such workflow or version, or several match.
         """
         if _is_id(name):
             item = await self._get(("versions", name), version)
@@ -172,8 +163,7 @@ class WorkflowLibrary:
     async def load(self, ref: str) -> Workflow:
         """Load by name, `name@version`, fingerprint (a unique prefix of 6 or more digits) or exported JSON file.
 
-        Raises:
-            LibraryError: none or several match, or the entry is corrupt.
+        Raises LibraryError if none or several match, or the entry is corrupt.
         """
         if ref.endswith(".json"):
             return await asyncio.to_thread(read_workflow, Path(ref))
@@ -190,11 +180,7 @@ class WorkflowLibrary:
         return await self.fetch(workflow)
 
     async def find(self, ref: str) -> Version:
-        """The version of a name, `name@version` or fingerprint.
-
-        Raises:
-            LibraryError: none or several match.
-        """
+        """The version of a name, `name@version` or fingerprint; raises LibraryError if none or several match."""
         name, at, version = ref.partition("@")
         if at:
             return await self.version(name, version)
@@ -214,8 +200,7 @@ class WorkflowLibrary:
     async def history(self, name: str) -> History:
         """All versions of a workflow, with head, rollbacks and tags.
 
-        Raises:
-            LibraryError: there is no such workflow.
+        Raises LibraryError if there is no such workflow.
         """
         head = await self._get(("heads",), name)
         if head is None:
@@ -241,8 +226,7 @@ class WorkflowLibrary:
     async def rollback(self, name: str, version: str) -> Version:
         """Move the head to a version, named as for `version`; nothing is deleted and the move is recorded.
 
-        Raises:
-            LibraryError: there is no such workflow or version.
+        Raises LibraryError if there is no such workflow or version.
         """
         head, target = await self.head(name), await self.version(name, version)
         if head.version == target.version:

@@ -208,7 +208,6 @@ def _parts_in(lines: tuple[str, ...]) -> Mapping[int, str]:
 
 
 def _facts(work: SkillInput) -> Mapping[str, str]:
-    """The most frequent value for each question, the earliest of several."""
     return _facts_in(work.lines)
 
 
@@ -241,7 +240,6 @@ def _subject_found(question: str, work: SkillInput) -> bool:
 
 
 def _passages(text: str) -> list[str]:
-    """Blocks of a search result, each a title line and text, as one line each."""
     blocks = [block.strip().split("\n", 1) for block in re.split(r"\n\s*\n", text) if "\n" in block.strip()]
     pages = [(_NUMBER.sub("", title), " ".join(body.split())) for title, body in blocks]
     return [f"Passage: {title} | {body}" for title, body in pages]
@@ -266,7 +264,6 @@ def _conclude(value: str) -> SkillOutput:
 
 
 def _result(work: SkillInput) -> str | None:
-    """The most frequent conclusion; else the value of the last hop."""
     conclusions = Counter(line.removeprefix("Conclusion: ") for line in work.lines if line.startswith("Conclusion: "))
     if conclusions:
         return conclusions.most_common(1)[0][0]

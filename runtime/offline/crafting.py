@@ -197,7 +197,6 @@ def _lines(texts: Iterable[str]) -> list[str]:
 
 
 def _read_notes(work: SkillInput) -> Notes:
-    """The notes of others and of this agent."""
     return parse_notes(_drop_quotes(work.lines, work.task))
 
 
@@ -210,7 +209,6 @@ def _drop_quotes(lines: Iterable[str], task: str) -> list[str]:
 
 
 def _has_plan(line: str, known: Notes) -> bool:
-    """Whether a line is a recipe for an item that has one in the plan."""
     recipe = parse_noted_recipe(line) if line.startswith("Recipe: ") else None
     return recipe is not None and recipe.item in known.plan
 
@@ -230,7 +228,6 @@ def _easy(work: SkillInput) -> tuple[str, ...]:
 
 
 def _list_needs(work: SkillInput, known: Notes) -> list[Need]:
-    """The needs for which a recipe must be chosen: the item itself, then what is missing."""
     target = parse_target(work.task)
     if target not in known.plan:
         return [] if target in known.dead else [Need(1, (target,))]
@@ -249,7 +246,6 @@ def _searches(work: SkillInput) -> SkillOutput:
 
 
 def _searched_items(work: SkillInput) -> set[str]:
-    """Items of the recipe searches in this tool loop."""
     return {str(value) for result in work.results for value in result.arguments.values()}
 
 
@@ -273,5 +269,4 @@ def _rank(recipe: Recipe, stock: Iterable[str]) -> tuple[float, int]:
 
 
 def _circular(recipe: Recipe, chosen: dict[str, Recipe]) -> bool:
-    """Whether an ingredient of a recipe is itself made in this plan."""
     return any(set(items) <= chosen.keys() for items in recipe.wants)

@@ -45,7 +45,6 @@ class Recipe:
         return found
 
     def __str__(self) -> str:
-        """Write the recipe as notes do."""
         if self.smelts:
             return f"{self.makes} {self.item} by smelting {' or '.join(self.cells[0][1])}"
         filled = ", ".join(f"{slot} {' or '.join(items)}" for slot, items in self.cells)
@@ -60,7 +59,6 @@ class Need:
     items: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Write the need as notes do."""
         return f"{self.count} {' or '.join(self.items)}"
 
 

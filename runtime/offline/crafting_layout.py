@@ -35,11 +35,7 @@ class Layout:
         return sum(count for item, count in self.slots.values() if item in items)
 
     def provide(self, need: Need, depth: int = 0) -> None:
-        """Craft what is missing of a need.
-
-        Raises:
-            ShortageError: no recipe of the plan makes it.
-        """
+        """Craft what is missing of a need; raises ShortageError if no recipe of the plan makes it."""
         lacking = need.count - self.have(need.items)
         if lacking <= 0:
             return
@@ -51,8 +47,7 @@ class Layout:
     def craft(self, recipe: Recipe, times: int, depth: int = 0) -> None:
         """Craft a recipe a number of times, and its ingredients before.
 
-        Raises:
-            ShortageError: an ingredient runs out.
+        Raises ShortageError if an ingredient runs out.
         """
         for _ in range(2):  # making one thing may use up another
             for items, cells in recipe.wants.items():
@@ -95,7 +90,6 @@ class Layout:
             self.slots[slot] = (item, held - count)
 
     def _put(self, action: str, item: str, count: int) -> None:
-        """Put a result into the first free slot, else onto the same item."""
         free = [f"[I{number}]" for number in range(1, 37) if f"[I{number}]" not in self.slots]
         like = [slot for slot, held in self.slots.items() if held[0] == item]
         slot = (free or like or ["[I36]"])[0]

@@ -29,7 +29,6 @@ class CriticInput:
     slip_rate: float = 0.0
 
     def __getitem__(self, section: str) -> str:
-        """The text of a section; "" if the prompt does not have it."""
         return self.sections.get(section, "")
 
     def errs(self, purpose: str, share: float = 1.0) -> bool:

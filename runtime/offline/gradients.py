@@ -167,7 +167,6 @@ def _after(advice: str, cue: str) -> str:
 
 
 def _foreign(brief: CriticInput) -> frozenset[str]:
-    """Skills without use for the task, or the useless ones of all tasks if the prompt shows no task."""
     return _USELESS if not brief["task"] else frozenset(find_skills(brief["role"])) - brief.family.abilities.keys()
 
 

@@ -226,7 +226,6 @@ def _needed(brief: CriticInput, roles: Mapping[str, str]) -> list[str]:
 
 
 def _steps(brief: CriticInput, order: Sequence[str]) -> list[dict[str, Any]]:
-    """A chain, sometimes with parallel steps; the last step reads every output that no other step reads."""
     steps: list[dict[str, Any]] = []
     for number, name in enumerate(order, 1):
         reads = [number - 1] if number > 1 else []
@@ -270,7 +269,6 @@ def _write_advice(brief: CriticInput, one: Advice) -> str:
 
 
 def _roles(text: str) -> dict[str, str]:
-    """Descriptions by name."""
     lines = (line.partition(":") for line in text.split("\n"))
     return {name.strip(): role.strip() for name, colon, role in lines if colon and name.strip()}
 
@@ -280,7 +278,6 @@ def _stage(role: str) -> int:
 
 
 def _family(failures: str) -> tuple[Family, str]:
-    """The family of the last failed task, and that task."""
     tasks = re.findall(r"^task: (.+)$", failures, re.MULTILINE)
     return (family_of(tasks[-1]) or GENERAL, tasks[-1]) if tasks else (GENERAL, "")
 

@@ -88,7 +88,6 @@ def _missing(brief: CriticInput, shown: str) -> tuple[str, ...]:
 
 
 def _write_goal(brief: CriticInput, skill: str, had: set[str]) -> str:
-    """The step in new words, if there are any."""
     fresh = [text for text in paraphrases().get(skill, (skill,)) if " ".join(text.split()) not in had]
     return brief.pick(f"goal {skill}", fresh) if fresh else brief.phrase(skill)
 
@@ -104,6 +103,5 @@ def _answer(text: str) -> str:
 
 
 def _is_open(text: str) -> bool:
-    """Whether the last answer in a text is open; a text without an answer line is not."""
     found = _ANSWER.findall(text)
     return not text.strip() or bool(found and _OPEN.search(found[-1]))

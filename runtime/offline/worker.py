@@ -91,7 +91,6 @@ def parse_request(messages: Sequence[PlainMessage], tools: Sequence[OfferedTool]
 
 
 def _steps(messages: Sequence[PlainMessage]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Steps taken in this tool loop, and the one whose results are new."""
     last = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
     used: tuple[str, ...] = ()
     for message in messages[last + 1 :]:

@@ -18,8 +18,6 @@ SCOPE = Scope(task="q1", node="solve", visit=1, sample=2)
 
 
 class Scripted:
-    """A model that gives prepared replies and remembers how it was called."""
-
     def __init__(self, *replies: Reply) -> None:
         self.replies = list(replies)
         self.seen: list[tuple[ChatMessage, ...]] = []
@@ -56,8 +54,6 @@ class Scripted:
 
 
 class Ruler:
-    """A tool that measures what it is pointed at, and complains about clouds."""
-
     def __init__(self) -> None:
         self.ran: list[tuple[dict[str, Any], str]] = []
 

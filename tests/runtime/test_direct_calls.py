@@ -25,8 +25,6 @@ ASKED: list[BaseMessage] = [HumanMessage("Is it so?")]
 
 
 class Blocking(BaseChatModel):
-    """Knows no async form."""
-
     at_once: int = 0
     most: int = 0
 
@@ -42,8 +40,6 @@ class Blocking(BaseChatModel):
 
 
 class Awaited(Blocking):
-    """Knows both."""
-
     async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kw: Any) -> ChatResult:
         self.at_once += 1
         self.most = max(self.most, self.at_once)
@@ -53,8 +49,6 @@ class Awaited(Blocking):
 
 
 class Streaming(Awaited):
-    """Asked to stream."""
-
     streaming: bool = True
 
     def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
@@ -62,14 +56,10 @@ class Streaming(Awaited):
 
 
 class AnyField(Awaited):
-    """Takes what it has no field for."""
-
     model_config = ConfigDict(extra="allow")
 
 
 class OwnWay(Awaited):
-    """Has its own way of being invoked."""
-
     async def ainvoke(self, *args: Any, **kwargs: Any) -> AIMessage:
         return AIMessage("its own")
 

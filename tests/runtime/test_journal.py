@@ -20,8 +20,6 @@ FACTS = {"config": "c1", "corpus": "d1"}
 
 
 class Sender:
-    """Counts what it is asked to send."""
-
     def __init__(self, text: str = '"hello"', error: Exception | None = None) -> None:
         self.text, self.error, self.sent = text, error, 0
 

@@ -158,7 +158,6 @@ while True:
 
 
 def processes_with(word: str) -> int:
-    """Processes of this machine that have a word in their command line."""
     found = 0
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):

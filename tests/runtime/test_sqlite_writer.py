@@ -154,7 +154,6 @@ async def test_no_call_overtakes_rows_that_could_not_be_written_in_time(tmp_path
 
 
 def renamed(path: Path, name: str, other: str) -> None:
-    """Rename a table from outside."""
     with closing(sqlite3.connect(path)) as outside:
         outside.execute(f"ALTER TABLE {name} RENAME TO {other}")
 
@@ -229,7 +228,6 @@ async def test_a_log_that_was_moved_begins_anew(tmp_path: Path, monkeypatch: pyt
 
 
 async def until_moved() -> None:
-    """Wait for the thread that moves the log."""
     for thread in threading.enumerate():
         if thread.name == "checkpoint":
             await asyncio.to_thread(thread.join)

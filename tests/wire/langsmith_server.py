@@ -54,11 +54,9 @@ class LangSmithServer(LocalServer):
         """Requests that no route serves."""
 
     def children(self, run: Row) -> list[Row]:
-        """Runs right below a run, in the order of their start."""
         return sorted((r for r in self.runs.values() if r.get("parent_run_id") == run["id"]), key=_started)
 
     def below(self, run: Row) -> Iterator[Row]:
-        """Every run below a run."""
         for child in self.children(run):
             yield child
             yield from self.below(child)
@@ -69,7 +67,6 @@ class LangSmithServer(LocalServer):
         return sorted(found, key=_started)
 
     def settled(self, quiet: float = 0.3, patience: float = 20.0) -> None:
-        """Wait until nothing has come in for a while."""
         until = time.monotonic() + patience
         count = -1
         while count != len(self.asked) and time.monotonic() < until:

@@ -12,7 +12,6 @@ Reply = TypeVar("Reply", bound=BaseModel)
 
 
 def replied(schema: type[Reply], *, seed: int = 0, error_rate: float = 0.0, **sections: str) -> Reply:
-    """The reply to a prompt of these tagged sections."""
     text = "\n".join(f"<{name}>\n{value}\n</{name}>" for name, value in sections.items())
     asked = schema.model_json_schema()
     found = critics.reply(

@@ -236,7 +236,6 @@ def team(*skills: str) -> tuple[str, ...]:
 
 
 async def said(prompt: str, task: str, before: str) -> str:
-    """One agent's tool loop, with what the agent before it said."""
     [tool] = PLANCRAFT.toolbox.values()
     schema = {"name": tool.spec.name, "description": tool.spec.description, "parameters": dict(tool.spec.parameters)}
     model = OfflineChat(error_rate=0).bind(tools=[{"type": "function", "function": schema}])
@@ -252,7 +251,6 @@ async def said(prompt: str, task: str, before: str) -> str:
 
 
 async def solved(prompts: Sequence[str], chosen: Sequence[Task]) -> float:
-    """Share of tasks that a chain of agents solves."""
     score = 0.0
     for task in chosen:
         text = ""

@@ -28,10 +28,7 @@ async def invoke_without_callbacks(
 ) -> AIMessage | None:
     """Return a model's reply as `ainvoke` would, but without an id; None if it must be called by `ainvoke`.
 
-    Args:
-        runnable: a chat model, or one with options bound to it.
-        messages: messages with texts only, as nothing is converted.
-        options: options of this call.
+    The messages hold texts only, as nothing is converted.
     """
     while _only_binds(runnable):
         options = {**runnable.kwargs, **options}

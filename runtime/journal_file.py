@@ -64,11 +64,7 @@ def open_connection(path: str, mode: str = "mode=rw") -> sqlite3.Connection:
 
 @contextmanager
 def explain_unwritable(path: Path | str) -> Iterator[None]:
-    """Explain why a file cannot be written, such as a full disk or the rights of its folder.
-
-    Raises:
-        JournalError: in place of the error of SQLite or the system.
-    """
+    """Raise a JournalError with the reason, such as a full disk, in place of the error of SQLite or the system."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
@@ -83,10 +79,7 @@ def choose_read_mode(path: Path) -> str:
 
 
 def create_tables(path: str, facts: Mapping[str, str]) -> sqlite3.Connection:
-    """Open an empty file and create its tables; the log comes later, so that the file itself has its header at once.
-
-    Raises JournalError if it cannot be written.
-    """
+    """Open an empty file and create its tables; the log comes later, so that the file itself has its header at once."""
     with explain_unwritable(path):
         connection = open_connection(path)
         connection.execute(f"PRAGMA page_size = {PAGE}")
@@ -106,10 +99,7 @@ def open_as_holder(path: str) -> sqlite3.Connection:
 
 
 def read_header(path: Path) -> JournalHeader:
-    """Read the header of a file without writing to it.
-
-    Raises JournalError if it is missing, foreign, of another schema, or corrupt.
-    """
+    """Read a file's header, write nothing; raises JournalError if it is missing, foreign, too new or corrupt."""
     if not path.is_file():
         raise JournalError(f"there is no run file {path}; `selfwire runs` lists runs")
     try:
@@ -134,11 +124,9 @@ def copy_rows(source: Path, into: Path, *, runs: Sequence[str], notes: Sequence[
     A journal that is open finds the notes and bodies at once, and the calls when it is opened again.
 
     Args:
-        source: journal to copy from.
-        into: journal to copy into.
-        runs: runs whose calls are copy_notes.
-        notes: beginnings of the names of the notes that are copy_notes.
-        bodies: whether all bodies are copy_notes too.
+        runs: runs whose calls are copied.
+        notes: beginnings of the names of the notes that are copied.
+        bodies: whether all bodies are copied too.
 
     Raises:
         JournalError: a file is missing, corrupt or foreign.

@@ -19,13 +19,7 @@ _SYSTEM = Path("/usr")
 
 
 class Interpreter(NamedTuple):
-    """A Python for use inside the sandbox.
-
-    Args:
-        program: its path inside.
-        prefix: its installation folder inside.
-        source: that folder outside.
-    """
+    """A Python for use inside the sandbox: its path and installation folder inside, and that folder outside."""
 
     program: Path
     prefix: Path

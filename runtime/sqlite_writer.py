@@ -70,14 +70,9 @@ class Writer:
                 self._commit_all()
 
     async def run(self, job: Job[T], *, overtakes: bool = False) -> T:
-        """Run a job and return its result once it is committed.
+        """Run a job and return its result once it is committed; one that `overtakes` may precede deferred statements.
 
-        Args:
-            job: reads or writes.
-            overtakes: whether it may run before deferred statements.
-
-        Raises:
-            JournalError: SQLite failed or the writer is closed.
+        Raises JournalError if SQLite failed or the writer is closed.
         """
         if not self._stop.alive:
             raise self._closed
@@ -96,11 +91,7 @@ class Writer:
     async def put(self, job: Job[Any]) -> None:
         """Run a job; on a loop that commits by itself, with the next `run` or at the end of the loop's turn.
 
-        Args:
-            job: writes.
-
-        Raises:
-            JournalError: as `run`; on a loop that commits by itself also for jobs that were put before.
+        Raises JournalError as `run`; on a loop that commits by itself also for jobs that were put before.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
@@ -113,15 +104,7 @@ class Writer:
             await self._flush()
 
     async def put_within(self, within: float, statements: Sequence[Statement]) -> None:
-        """Execute statements; a loop that commits by itself may defer them, as a commit writes every changed page.
-
-        Args:
-            within: seconds for which they may wait.
-            statements: statements that write.
-
-        Raises:
-            JournalError: as `put`.
-        """
+        """Write; a loop that commits by itself may defer it for `within` seconds, as a commit writes whole pages."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             await self.run(writing(statements))
@@ -133,10 +116,7 @@ class Writer:
             await self._flush()
 
     def close(self) -> None:
-        """Finish waiting jobs, close the connection and end the thread.
-
-        Raises JournalError if a waiting job could not be written.
-        """
+        """Finish waiting jobs, close the connection and end the thread; raises JournalError if a job fails."""
         try:
             with self._shared.lock:
                 self._commit_all()
@@ -221,11 +201,7 @@ class _Shared:
             return [error] * len(jobs)
 
     def commit_all(self, jobs: Sequence[Job[Any]]) -> list[Any]:
-        """Commit jobs together, or none if one fails, so that they can be tried again; return their results.
-
-        Raises:
-            sqlite3.Error, ValueError, OverflowError: of the first job that failed, or of the commit.
-        """
+        """Commit jobs together, or none if one fails with `FAULTS`, so that they can be tried again; return results."""
         self._commits += 1
         try:
             self.connection.execute("BEGIN").close()

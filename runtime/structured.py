@@ -61,10 +61,7 @@ def add_schema_text(messages: Sequence[ChatMessage], schema: type[BaseModel]) ->
 
 
 async def parse_reply(schema: type[Schema], reply: Reply) -> Schema:
-    """The object in a reply: as it stands, else after JSON repair.
-
-    Raises ValueError if the reply holds no such object (pydantic's ValidationError is one), or cannot be repaired.
-    """
+    """The object in a reply: as it stands, else after JSON repair; raises ValueError if there is none."""
     if reply.tool_calls and not isinstance(reply.tool_calls[0].arguments.get(BROKEN), str):
         return _validated(schema, to_plain_json(reply.tool_calls[0].arguments))
     text = reply.tool_calls[0].arguments[BROKEN] if reply.tool_calls else reply.content
@@ -87,10 +84,7 @@ def _validated(schema: type[Schema], value: Any) -> Schema:
 
 
 def _repair(text: str) -> Any:
-    """Repair JSON, within bounds: json_repair takes minutes for some texts of a few thousand characters.
-
-    Raises ValueError if the text is too long, or could not be repaired in time.
-    """
+    """Repair JSON, within bounds: json_repair takes minutes for some texts of a few thousand characters."""
     if len(text) > LONGEST_REPAIR:
         raise ValueError(f"the text is no JSON, and too long to be repaired: {len(text):,} characters")
     deadline = time.monotonic() + REPAIR_SECONDS
@@ -124,12 +118,7 @@ def list_faults(error: ValueError) -> str:
 
 
 class Bound(NamedTuple):
-    """A model with tools or a schema bound to it.
-
-    Args:
-        runnable: answers messages with an AIMessage and takes the model's own options.
-        in_words: the schema that the prompt must contain; None if the model gets it natively.
-    """
+    """A model with tools or a schema bound to it; `in_words` is the schema that only the prompt can contain."""
 
     runnable: Runnable[Any, AIMessage]
     in_words: type[BaseModel] | None = None

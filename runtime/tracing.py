@@ -48,11 +48,7 @@ def make_trace_config(
 
 
 def is_observed(config: RunnableConfig | None = None) -> bool:
-    """Whether anything observes this place: a callback, a tracer, a debugger, or a graph that may stream it.
-
-    Args:
-        config: further config of the run.
-    """
+    """Whether anything observes this place: a callback, a tracer, a debugger, or a graph that may stream it."""
     around, own = var_child_runnable_config.get() or {}, (config or {}).get("callbacks")
     if around is _unobserved.get() and not own:
         return False
@@ -90,12 +86,9 @@ async def trace_step(
     given: Callable[[], Any],
     told: Callable[[T], Any],
 ) -> T:
-    """Run a step as its own run in traces. Where nothing observes, only runs below inherit its config.
+    """Run a step as its own run in traces. Where nothing observes, only runs below inherit its tags and metadata.
 
     Args:
-        name: name of the run.
-        step: the step.
-        config: its tags and metadata.
         given: makes the input that a trace shows.
         told: makes the output that a trace shows.
     """

@@ -13,6 +13,7 @@ import base64
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -40,12 +41,7 @@ AnyItem = TypeVar("AnyItem", bound=Item)
 
 
 class WorkflowLibrary:
-    """Saved workflows in a LangGraph store, reached through its async interface only.
-
-    Args:
-        store: any BaseStore, such as the one of `langgraph dev`.
-        where: file or address for messages.
-    """
+    """Saved workflows in any LangGraph store, reached through its async interface only; `where` is for messages."""
 
     def __init__(self, store: BaseStore, where: str = "memory") -> None:
         self.store, self.where = store, where
@@ -86,14 +82,19 @@ class WorkflowLibrary:
             return _require_same(self._version(existing), version)
         head = await self._get(("heads",), name)
         blobs = await self._new_blobs(workflow)
-        await self.store.abatch([*blobs, *self._writes(version, workflow, move=head is None or version.is_accepted)])
+        body = workflow.model_dump(mode="json", exclude={"lineage"})
+        writes = [
+            *blobs,
+            _put(("bodies",), version.fingerprint, {"workflow": body}),
+            _put(("versions", name), version.version, {"version": version.model_dump(mode="json")}),
+        ]
+        if head is None or version.is_accepted:
+            writes.append(_put(("heads",), name, {"version": version.version}))
+        await self.store.abatch(writes)
         return version
 
     async def keep(self, workflow: Workflow) -> None:
-        """Store the bytes that a workflow refers to before it has a version, so that a resumed run finds them.
-
-        Raises LibraryError if they are not in this process.
-        """
+        """Store the bytes to which a workflow without a version refers; raises LibraryError if they are not here."""
         await self.store.abatch(await self._new_blobs(workflow))
 
     async def _new_blobs(self, workflow: Workflow) -> list[PutOp]:
@@ -109,27 +110,18 @@ class WorkflowLibrary:
         return writes
 
     async def fetch(self, workflow: Workflow) -> Workflow:
-        """Read the bytes that a workflow refers to into this process, and return the workflow.
-
-        Raises LibraryError if they are missing or changed.
-        """
+        """Load the bytes to which a workflow refers, and return it; raises LibraryError if they are not as saved."""
         for reference in find_blob_references(workflow.memory):
             if find_blob(reference) is None:
                 item = await self._get(("blobs",), reference)
-                data = _decoded(item.value.get("base64", "")) if item else b""
+                data = b""
+                with suppress(ValueError):  # no base64; the hash differs then
+                    data = base64.b64decode(item.value.get("base64", "") if item else "", validate=True)
                 if compute_blob_reference(data) != reference:
                     fault = "have been changed" if item else "are missing"
                     raise LibraryError(f"the bytes {reference[:19]}... {fault} in library {self.where}")
                 put_blob(data)
         return workflow
-
-    def _writes(self, version: Version, workflow: Workflow, *, move: bool) -> list[PutOp]:
-        body = workflow.model_dump(mode="json", exclude={"lineage"})
-        writes = [
-            _put(("bodies",), version.fingerprint, {"workflow": body}),
-            _put(("versions", version.name), version.version, {"version": version.model_dump(mode="json")}),
-        ]
-        return [*writes, _put(("heads",), version.name, {"version": version.version})] if move else writes
 
     async def names(self) -> tuple[str, ...]:
         """Names of the saved workflows, sorted."""
@@ -143,10 +135,7 @@ class WorkflowLibrary:
         return await self.version(name, item.value["version"])
 
     async def version(self, name: str, version: str) -> Version:
-        """The version called `run.step`, a tag, or a step number or run that only one version has.
-
-        Raises LibraryError if there is no such workflow or version, or several match.
-        """
+        """The version called `run.step`, a tag, or a step or run; raises LibraryError if none or several match."""
         if _is_id(name):
             item = await self._get(("versions", name), version)
             if item is not None:
@@ -198,10 +187,7 @@ class WorkflowLibrary:
         return matches[-1]
 
     async def history(self, name: str) -> History:
-        """All versions of a workflow, with head, rollbacks and tags.
-
-        Raises LibraryError if there is no such workflow.
-        """
+        """All versions of a workflow, with head, rollbacks and tags; raises LibraryError if there is none."""
         head = await self._get(("heads",), name)
         if head is None:
             raise await self._missing_error(name)
@@ -216,18 +202,11 @@ class WorkflowLibrary:
         )
 
     async def diff(self, before: str, after: str) -> WorkflowDiff:
-        """The difference between two workflows, each named as for `load`.
-
-        Raises:
-            LibraryError: as `load`.
-        """
+        """The difference between two workflows, each named and read as by `load`."""
         return diff_workflows(await self.load(before), await self.load(after))
 
     async def rollback(self, name: str, version: str) -> Version:
-        """Move the head to a version, named as for `version`; nothing is deleted and the move is recorded.
-
-        Raises LibraryError if there is no such workflow or version.
-        """
+        """Move the head to a version, named and checked as by `version`; nothing is deleted, the move is recorded."""
         head, target = await self.head(name), await self.version(name, version)
         if head.version == target.version:
             return target
@@ -237,12 +216,7 @@ class WorkflowLibrary:
         return target
 
     async def tag(self, name: str, version: str, tag: str) -> None:
-        """Tag a version; a tag that exists moves.
-
-        Raises:
-            LibraryError: there is no such workflow or version.
-            ValueError: the tag is not made of letters, digits, `_` and `-`.
-        """
+        """Tag a version, as by `version`; a tag that exists moves. Raises ValueError if the tag is no `Id`."""
         target = await self.version(name, version)
         await self.store.abatch([_put(("tags", name), _ID.validate_python(tag), {"version": target.version})])
 
@@ -307,13 +281,6 @@ def open_library(home: Path | str | None = None, *, create: bool = True) -> Work
 
 def _put(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> PutOp:
     return PutOp((_ROOT, *namespace), key, {"schema": SCHEMA, **to_plain_json(value)})
-
-
-def _decoded(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except ValueError:  # the caller compares the hash
-        return b""
 
 
 def _require_same(existing: Version, again: Version) -> Version:

@@ -92,26 +92,20 @@ def inventory(work: SkillInput) -> SkillOutput | None:
     known = _read_notes(work)
     if parse_target(work.task) not in known.plan or known.open:
         return None
-    table = Layout(parse_slots(work.task), known.plan)
-    try:
-        table.provide(Need(1, (parse_target(work.task),)))
-    except ShortageError as shortage:
-        if not work.slip:
-            return SkillOutput(notes=(f"Stock: {shortage.need} lacking", f"Need: {shortage.need}"))
+    _, lacking = _lay_out(work.task, known)
+    if lacking and not work.slip:
+        return SkillOutput(notes=(f"Stock: {lacking} lacking", f"Need: {lacking}"))
     return SkillOutput(notes=("Stock: enough of all that the plan takes",))
 
 
 def act(work: SkillInput) -> SkillOutput | None:
     """Turn a plan into actions with slots, or say what runs out."""
-    known, target = _read_notes(work), parse_target(work.task)
-    if target not in known.plan or known.moves or known.short:
+    known = _read_notes(work)
+    if parse_target(work.task) not in known.plan or known.moves or known.short:
         return None
-    table = Layout(parse_slots(work.task), known.plan)
-    try:
-        table.provide(Need(1, (target,)))
-    except ShortageError as shortage:
-        return SkillOutput(notes=(f"Short: {shortage.need}",))
-    actions = table.actions
+    actions, lacking = _lay_out(work.task, known)
+    if lacking:
+        return SkillOutput(notes=(f"Short: {lacking}",))
     if work.slip and actions:
         at = work.rng.randrange(len(actions))
         actions[at] = re.sub(r"\d+$", "64", actions[at])
@@ -215,16 +209,22 @@ def _has_plan(line: str, known: Notes) -> bool:
 
 def _easy(work: SkillInput) -> tuple[str, ...]:
     """The actions of a single recipe with few slots, which needs no skill."""
-    known, target = _read_notes(work), parse_target(work.task)
-    recipe = known.plan.get(target)
+    known = _read_notes(work)
+    recipe = known.plan.get(parse_target(work.task))
     if recipe is None or len(known.plan) > 1 or len(recipe.cells) > EASY:
         return ()
-    table = Layout(parse_slots(work.task), known.plan)
+    actions, lacking = _lay_out(work.task, known)
+    return () if lacking else tuple(actions)
+
+
+def _lay_out(task: str, known: Notes) -> tuple[list[str], Need | None]:
+    """The actions of the plan, and what runs out before it is done."""
+    table = Layout(parse_slots(task), known.plan)
     try:
-        table.provide(Need(1, (target,)))
-    except ShortageError:
-        return ()
-    return tuple(table.actions)
+        table.provide(Need(1, (parse_target(task),)))
+    except ShortageError as shortage:
+        return table.actions, shortage.need
+    return table.actions, None
 
 
 def _list_needs(work: SkillInput, known: Notes) -> list[Need]:

@@ -19,13 +19,7 @@ Slots = dict[str, tuple[str, int]]
 
 @dataclass(frozen=True)
 class Recipe:
-    """One way to make an item.
-
-    Attributes:
-        item: item that it makes.
-        makes: how many at a time.
-        cells: (grid slot, alternative items for it); for smelting one cell without a slot.
-    """
+    """One way to make an item; cells are (grid slot, alternative items for it), for smelting one without a slot."""
 
     item: str
     makes: int
@@ -110,14 +104,10 @@ class Notes:
     """Parsed notes about a plan.
 
     Attributes:
-        recipes: recipes that were looked up.
-        plan: the recipe chosen for each item.
-        levels: how often a plan was expanded.
-        needs: needs that were noted.
+        levels: how often the plan was expanded.
         dead: items that no recipe makes.
         short: needs that ran out when the plan was laid out.
         verdicts: reasons why the task is impossible.
-        moves: actions.
     """
 
     recipes: tuple[Recipe, ...]

@@ -79,7 +79,6 @@ def same(one: BaseMessage | None, other: BaseMessage) -> bool:
         make_chat_model("offline").bind_tools([{"type": "function", "function": {"name": "f", "parameters": {}}}]),
         make_chat_model("offline").with_structured_output(SelfCriticism, include_raw=True).first.steps__["raw"],  # type: ignore[attr-defined]
     ],
-    ids=["awaited", "blocking", "bound twice", "offline", "offline with tools", "offline with a schema"],
 )
 async def test_it_is_what_ainvoke_gives(model: Runnable[Any, Any]) -> None:
     assert same(await invoke_without_callbacks(model, ASKED, {"seed": 3}), await model.ainvoke(ASKED, seed=3))
@@ -99,19 +98,6 @@ async def test_it_is_what_ainvoke_gives(model: Runnable[Any, Any]) -> None:
         Streaming(),
         AnyField(streaming=True),
         OwnWay(),
-    ],
-    ids=[
-        "callbacks",
-        "verbose",
-        "cache",
-        "limiter",
-        "v1",
-        "stream",
-        "config",
-        "chain",
-        "streaming",
-        "streaming as extra",
-        "own way",
     ],
 )
 async def test_whoever_listens_or_stands_between_is_not_passed_by(model: Runnable[Any, Any]) -> None:

@@ -1,8 +1,7 @@
 import asyncio
 import contextvars
 import signal
-import threading
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
@@ -27,13 +26,9 @@ async def _loop() -> asyncio.AbstractEventLoop:
 
 
 def test_all_calls_share_one_loop_from_any_thread() -> None:
-    loops = {run_sync(_loop())}
-    threads = [threading.Thread(target=lambda: loops.add(run_sync(_loop()))) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(loops) == 1
+    with ThreadPoolExecutor(3) as pool:
+        others = [pool.submit(lambda: run_sync(_loop())) for _ in range(3)]
+    assert {run_sync(_loop()), *(other.result() for other in others)} == {run_sync(_loop())}
 
 
 async def test_it_works_where_a_loop_is_running_already() -> None:

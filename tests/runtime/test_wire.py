@@ -20,14 +20,7 @@ from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import CallSettings
 from selfwire.runtime.provider_errors import is_transient
 from tests.runtime.wired import ASKED, QUICK, Verdict, metered
-from tests.wire.server import (
-    WireServer,
-    broken,
-    cut_off,
-    refused,
-    saying,
-    text,
-)
+from tests.wire.server import WireServer, broken, cut_off, refused, saying, text
 
 
 async def test_a_reply_has_text_usage_and_price(wire_server: WireServer) -> None:

@@ -2,14 +2,7 @@ import pytest
 
 from selfwire.runtime.offline import plain
 from selfwire.runtime.offline.skills import PLACES, Family, Skill, find_instructed_skills
-from selfwire.runtime.offline.vocabulary import (
-    FAMILIES,
-    VOCABULARY,
-    active_skills,
-    family_of,
-    find_skills,
-    paraphrases,
-)
+from selfwire.runtime.offline.vocabulary import FAMILIES, VOCABULARY, active_skills, family_of, find_skills, paraphrases
 
 
 def test_a_plain_prompt_leaves_both_places_to_look_up_and_read() -> None:

@@ -26,10 +26,7 @@ NO_CALLBACKS = AsyncCallbackManagerForLLMRun.get_noop_manager()
 async def invoke_without_callbacks(
     runnable: Runnable[Any, Any], messages: list[BaseMessage], options: Mapping[str, Any]
 ) -> AIMessage | None:
-    """Return a model's reply as `ainvoke` would, but without an id; None if it must be called by `ainvoke`.
-
-    The messages hold texts only, as nothing is converted.
-    """
+    """The reply to messages with texts only, as of `ainvoke` but without an id; None if only `ainvoke` may be used."""
     while _only_binds(runnable):
         options = {**runnable.kwargs, **options}
         runnable = runnable.bound

@@ -10,10 +10,7 @@ from selfwire.runtime.blobs import compute_blob_reference, find_blob, find_blob_
 
 
 def write_workflow(workflow: Workflow, path: Path) -> tuple[Path, ...]:
-    """Write a workflow as JSON; raises LibraryError if the file cannot be written.
-
-    Returns the files beside it with the bytes that it refers to, such as a router's weights; it needs them.
-    """
+    """Write a workflow as JSON, and return the files beside it with the bytes to which it refers and that it needs."""
     try:
         beside = {_beside(path, reference): get_blob(reference) for reference in find_blob_references(workflow.memory)}
         for file, data in beside.items():

@@ -13,7 +13,6 @@ from selfwire.core.errors import JournalError
 
 APPLICATION_ID = 0x73776A6C  # "swjl"
 SCHEMA = 1
-HEADER = ("application_id", "user_version")
 MEMORY = ":memory:"
 PAGE = 2048
 """Bytes of a page: keys are hashes, so every row changes other pages, and a commit writes whole pages."""
@@ -126,10 +125,6 @@ def copy_rows(source: Path, into: Path, *, runs: Sequence[str], notes: Sequence[
     Args:
         runs: runs whose calls are copied.
         notes: beginnings of the names of the notes that are copied.
-        bodies: whether all bodies are copied too.
-
-    Raises:
-        JournalError: a file is missing, corrupt or foreign.
     """
     read_header(source)
     read_header(into)
@@ -150,10 +145,9 @@ def copy_rows(source: Path, into: Path, *, runs: Sequence[str], notes: Sequence[
 
 
 def _refuse_foreign(path: Path, connection: sqlite3.Connection) -> None:
-    application, schema = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in HEADER)
-    if application != APPLICATION_ID:
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise JournalError(f"{path} is not a journal of selfwire; nothing was written to it")
-    if schema != SCHEMA:
+    if (schema := connection.execute("PRAGMA user_version").fetchone()[0]) != SCHEMA:
         raise JournalError(f"{path} has journal schema {schema}, this version of selfwire reads {SCHEMA}")
 
 

@@ -34,10 +34,6 @@ class ResourceAmount(NamedTuple):
         """This amount minus another one, never below 0."""
         return ResourceAmount(*map(max, (0, 0, 0), map(sub, self, other)))
 
-    def upto(self, other: "ResourceAmount") -> "ResourceAmount":
-        """The smaller of both, for each of the three."""
-        return ResourceAmount(*map(min, self, other))
-
     def only(self, names: frozenset[str]) -> "ResourceAmount":
         """The named amounts, with the others 0."""
         return ResourceAmount(**{name: getattr(self, name) for name in names})
@@ -149,7 +145,7 @@ class Ledger:
             self._spent.add(cost)
             taken = ResourceAmount()
             if self._limited:
-                taken = ResourceAmount.of(cost).only(self._reserved).upto(self._left)
+                taken = ResourceAmount(*map(min, ResourceAmount.of(cost).only(self._reserved), self._left))
                 self._held, self._left = self._held.less(wanted), self._left.less(taken)
             if self.parent:
                 self.parent.settle(wanted.only(ALL - self._reserved).plus(taken), cost)

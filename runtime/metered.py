@@ -104,9 +104,6 @@ class MeteredModel:
         journal: records and replays calls; a memory journal by default; `NullRecorder` keeps nothing.
         prices: dollars per token; the shipped list by default.
         labels: tags of the run for tracing, such as method and workflow fingerprint.
-
-    Raises:
-        ConfigError: a dollar budget for a model without a price.
     """
 
     def __init__(

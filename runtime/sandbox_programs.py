@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-_NOT_NEEDED = ("site-packages", "test", "idlelib", "tkinter", "ensurepip", "config-*", "include", "share", "*.a")
-"""Parts of a Python installation that no program in the sandbox uses."""
+_ignore_unused = shutil.ignore_patterns(
+    "site-packages", "test", "idlelib", "tkinter", "ensurepip", "config-*", "include", "share", "*.a"
+)
 _SYSTEM = Path("/usr")
 
 
@@ -74,10 +75,7 @@ def _is_public(folder: Path) -> bool:
 @cache
 def _publish(folder: Path) -> Path:
     """A copy of a folder that everybody may read, until this process ends."""
-    return Path(shutil.copytree(folder, _public() / folder.name, symlinks=True, ignore=_ignored))
-
-
-_ignored = shutil.ignore_patterns(*_NOT_NEEDED)
+    return Path(shutil.copytree(folder, _public() / folder.name, symlinks=True, ignore=_ignore_unused))
 
 
 @cache

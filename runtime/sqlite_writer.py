@@ -42,9 +42,7 @@ class _Pending(NamedTuple):
 class Writer:
     """Runs jobs on a connection in the order of their arrival; waiting ones share a commit.
 
-    Args:
-        connection: opened with `check_same_thread=False` and `isolation_level=None`; owned from here on.
-        name: its file, or ":memory:".
+    It owns the connection, which is opened with `check_same_thread=False` and `isolation_level=None`.
     """
 
     def __init__(self, connection: sqlite3.Connection, name: str) -> None:
@@ -70,10 +68,7 @@ class Writer:
                 self._commit_all()
 
     async def run(self, job: Job[T], *, overtakes: bool = False) -> T:
-        """Run a job and return its result once it is committed; one that `overtakes` may precede deferred statements.
-
-        Raises JournalError if SQLite failed or the writer is closed.
-        """
+        """Run a job and return its result once it is committed; one that `overtakes` may run before deferred ones."""
         if not self._stop.alive:
             raise self._closed
         loop = asyncio.get_running_loop()
@@ -89,10 +84,7 @@ class Writer:
             raise self._failure(error) from error
 
     async def put(self, job: Job[Any]) -> None:
-        """Run a job; on a loop that commits by itself, with the next `run` or at the end of the loop's turn.
-
-        Raises JournalError as `run`; on a loop that commits by itself also for jobs that were put before.
-        """
+        """Run a job; on a loop that commits by itself, with the next `run`, which fails too, or when its turn ends."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             await self.run(job)

@@ -1,7 +1,6 @@
 """Structured output: asking a model for a schema, and parsing its reply into a validated object."""
 
 import asyncio
-import copy
 import json
 import sys
 import time
@@ -37,12 +36,8 @@ def schema_fingerprint(schema: type[BaseModel]) -> str:
     return fingerprint(schema.model_json_schema())
 
 
-def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema for strict modes: all properties required, no others, no defaults."""
-    return dict(_strict(copy.deepcopy(schema.model_json_schema())))
-
-
 def _strict(node: Any) -> Any:
+    """A JSON schema for strict modes: all properties required, no others, no defaults."""
     if isinstance(node, list):
         return [_strict(item) for item in node]
     if not isinstance(node, dict):
@@ -52,12 +47,6 @@ def _strict(node: Any) -> Any:
         plain["required"] = list(plain["properties"])
         plain["additionalProperties"] = False
     return plain
-
-
-def add_schema_text(messages: Sequence[ChatMessage], schema: type[BaseModel]) -> list[ChatMessage]:
-    """Append the schema to the messages, for models without structured output."""
-    text = json.dumps(schema.model_json_schema())
-    return [*messages, ChatMessage.user(f"Reply with one JSON object of this schema and nothing else:\n{text}")]
 
 
 async def parse_reply(schema: type[Schema], reply: Reply) -> Schema:
@@ -125,7 +114,10 @@ class Bound(NamedTuple):
 
     def prepare(self, messages: Sequence[ChatMessage]) -> tuple[Runnable[Any, AIMessage], Sequence[ChatMessage]]:
         """The runnable and its messages."""
-        return self.runnable, add_schema_text(messages, self.in_words) if self.in_words else messages
+        if self.in_words is None:
+            return self.runnable, messages
+        wish = "Reply with one JSON object of this schema and nothing else:\n"
+        return self.runnable, [*messages, ChatMessage.user(wish + json.dumps(self.in_words.model_json_schema()))]
 
 
 def bind_schema(
@@ -144,7 +136,7 @@ def bind_schema(
 
 def _structured(model: BaseChatModel, schema: type[BaseModel], structured: Structured) -> Bound:
     openai = any(kind.__name__ == "BaseChatOpenAI" for kind in type(model).__mro__)  # its import takes a second
-    wanted: Any = strict_schema(schema) if openai else schema
+    wanted: Any = _strict(schema.model_json_schema()) if openai else schema
     options: dict[str, Any] = {"strict": True} if openai else {}
     if structured == "function_calling":
         options["method"] = structured

@@ -27,17 +27,10 @@ _unobserved: ContextVar[RunnableConfig | None] = ContextVar("unwatched", default
 def make_trace_config(
     scope: Scope, labels: Mapping[str, str] = FrozenMap(), *, around: Mapping[str, Any] = FrozenMap()
 ) -> RunnableConfig:
-    """Make the tags and metadata of a scope, which all runs below inherit.
+    """Make the tags and metadata of a scope and further labels, which all runs below inherit.
 
-    Args:
-        scope: the scope; fields that are "" are left out.
-        labels: further labels, such as method and workflow fingerprint.
-        around: metadata of the run around it, whose labels and agent have priority: a team knows its workflow, and
-            a node its agent.
-
-    Returns:
-        Tags such as `agent:solve`, and metadata `selfwire_<label>`. `agent` is the node without turn and call
-        (`solve` of `solve#1.0`), which `selfwire_node` has.
+    Labels and agent in the metadata of the run `around` have priority: a team knows its workflow, and a node its agent.
+    `agent` is the node without turn and call (`solve` of `solve#1.0`), which `selfwire_node` has.
     """
     all_labels = {"agent": scope.node.partition("#")[0].partition(">")[0], **labels}
     metadata = {key: value for name, key in COORDINATES if (value := getattr(scope, name)) != ""}
@@ -86,11 +79,9 @@ async def trace_step(
     given: Callable[[], Any],
     told: Callable[[T], Any],
 ) -> T:
-    """Run a step as its own run in traces. Where nothing observes, only runs below inherit its tags and metadata.
+    """Run a step as its own run in traces, with the input `given` and the output `told`.
 
-    Args:
-        given: makes the input that a trace shows.
-        told: makes the output that a trace shows.
+    Where nothing observes, only runs below inherit its tags and metadata.
     """
     if not is_observed(config):
         with InheritedConfig(config):

@@ -31,11 +31,6 @@ class Version(FrozenModel):
         return (self.saved, self.run, self.step)
 
     @property
-    def is_accepted(self) -> bool:
-        """Whether its facts do not say that a gate rejected it."""
-        return self.facts.get("accepted") is not False
-
-    @property
     def ref(self) -> str:
         """Its reference for `WorkflowLibrary.load`: `name@run.step`."""
         return f"{self.name}@{self.version}"

@@ -64,9 +64,7 @@ class WorkflowLibrary:
 
         Saving the same workflow at the same (run, step) again changes nothing and returns the first version.
 
-        Raises:
-            LibraryError: another workflow was saved at (run, step).
-            ValueError: a name, a step or the facts do not validate (facts are finite JSON).
+        Another one raises a LibraryError; names, steps and facts (finite JSON) that do not validate a ValueError.
         """
         version = Version(
             name=name,
@@ -77,9 +75,14 @@ class WorkflowLibrary:
             facts=dict(facts or {}),
             lineage=workflow.lineage,
         )
-        existing = await self._get(("versions", name), version.version)
-        if existing is not None:
-            return _require_same(self._version(existing), version)
+        if item := await self._get(("versions", name), version.version):
+            existing = self._version(item)
+            if existing.fingerprint != version.fingerprint:
+                raise LibraryError(
+                    f"{existing.ref} holds workflow {existing.fingerprint} already, not {version.fingerprint}; "
+                    "versions never change: save under another run or step"
+                )
+            return existing
         head = await self._get(("heads",), name)
         blobs = await self._new_blobs(workflow)
         body = workflow.model_dump(mode="json", exclude={"lineage"})
@@ -88,7 +91,7 @@ class WorkflowLibrary:
             _put(("bodies",), version.fingerprint, {"workflow": body}),
             _put(("versions", name), version.version, {"version": version.model_dump(mode="json")}),
         ]
-        if head is None or version.is_accepted:
+        if head is None or version.facts.get("accepted") is not False:
             writes.append(_put(("heads",), name, {"version": version.version}))
         await self.store.abatch(writes)
         return version
@@ -150,10 +153,7 @@ class WorkflowLibrary:
         raise LibraryError(f"version {version!r} of workflow {name!r} {trouble}; choose among {known}")
 
     async def load(self, ref: str) -> Workflow:
-        """Load by name, `name@version`, fingerprint (a unique prefix of 6 or more digits) or exported JSON file.
-
-        Raises LibraryError if none or several match, or the entry is corrupt.
-        """
+        """Load by name, `name@version`, fingerprint (a unique prefix of 6 or more digits) or exported JSON file."""
         if ref.endswith(".json"):
             return await asyncio.to_thread(read_workflow, Path(ref))
         version = await self.find(ref)
@@ -262,10 +262,6 @@ def open_library(home: Path | str | None = None, *, create: bool = True) -> Work
         home: folder of `library.sqlite`, unless SELFWIRE_LIBRARY names a `postgres://` address; such an address;
             ":memory:"; or None for SELFWIRE_HOME, else `.selfwire` in the working directory.
         create: whether to create a missing file; if not, a missing file is an empty library.
-
-    Raises:
-        LibraryError: the database is corrupt, foreign or cannot be reached.
-        ConfigError: the extra for Postgres is not installed.
     """
     if home == ":memory:":
         return WorkflowLibrary(InMemoryStore())
@@ -281,15 +277,6 @@ def open_library(home: Path | str | None = None, *, create: bool = True) -> Work
 
 def _put(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> PutOp:
     return PutOp((_ROOT, *namespace), key, {"schema": SCHEMA, **to_plain_json(value)})
-
-
-def _require_same(existing: Version, again: Version) -> Version:
-    if existing.fingerprint != again.fingerprint:
-        raise LibraryError(
-            f"{existing.ref} holds workflow {existing.fingerprint} already, not {again.fingerprint}; "
-            "versions never change: save under another run or step"
-        )
-    return existing
 
 
 def _is_id(text: str) -> bool:

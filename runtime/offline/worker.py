@@ -50,7 +50,8 @@ def work_on(
         written.extend(move.notes)
         work = work.with_notes(*move.notes)
         if move.calls and name not in pending:
-            return Turn(_write_notes(written, used), move.calls, skills)
+            text = "\n".join([*(f"- {note}" for note in written), f"Steps: {', '.join(used)}."])
+            return Turn(text, move.calls, skills)
     return Turn(family.answer(replace(work, rng=random("answer"))), (), skills)
 
 
@@ -97,7 +98,3 @@ def first_move(
         if move := family.abilities[name](replace(work, rng=rng, slip=slip)):
             return name, move
     return None
-
-
-def _write_notes(notes: Sequence[str], used: Sequence[str]) -> str:
-    return "\n".join([*(f"- {note}" for note in notes), f"Steps: {', '.join(used)}."])

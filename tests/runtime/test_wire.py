@@ -47,9 +47,8 @@ async def test_tools_go_out_as_functions_and_come_back_as_calls(wire_server: Wir
         return AIMessage("", tool_calls=[{"name": "add", "args": {"a": 2}, "id": "c1"}])
 
     wire_server.answer = call
-    add = ToolSpec(
-        name="add", description="adds", parameters={"type": "object", "properties": {"a": {"type": "integer"}}}
-    )
+    parameters = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    add = ToolSpec(name="add", description="adds", parameters=parameters)
     model = metered(wire_server)
     reply = await model.generate(ASKED, scope=Scope(), tools=[add])
     assert wire_server.asked[0].body["tools"][0]["function"]["name"] == "add"

@@ -22,7 +22,7 @@ FULL = turn_schema(answers=True, checks=True, tools=True)
 def said(
     schema: type[BaseModel] = FULL, *, system: str = "You help.", slip: float = 0.0, err: float = 0.0, **sections: str
 ) -> dict[str, Any]:
-    shown = {"task": COMPARISON, "tools": SEARCH, "memory": "nothing yet", **sections}
+    shown: dict[str, Any] = {"task": COMPARISON, "tools": SEARCH, "memory": "nothing yet", **sections}
     return replied(schema, system=system, error_rate=err, slip=slip, **shown).model_dump()
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from selfwire.core.agent import Agent
 from selfwire.core.budget import get_error_cost
-from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
+from selfwire.core.chat import ChatMessage, Reply, ToolCall
 from selfwire.core.errors import ConfigError, ModelError, ToolError
 from selfwire.core.protocols import AgentRunner, Model, Tool, Toolbox
 from selfwire.core.scope import Scope
@@ -22,14 +22,8 @@ def make_agent_runner(
 ) -> AgentRunner:
     """Make the runner of agents that call tools until they answer, at most `max_turns` times, then without tools.
 
-    Args:
-        model: plays the role "agent".
-        toolbox: every tool that an agent may hold, by name.
-        max_turns: replies that may call tools, >= 0.
-        temperature: of agents without a temperature of their own.
-
-    Returns:
-        An `AgentRunner`; it raises ConfigError if an agent holds a tool that the toolbox lacks.
+    The temperature is that of agents without one of their own. The runner raises ConfigError if an agent holds a tool
+    that the toolbox lacks.
     """
 
     async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
@@ -40,7 +34,7 @@ def make_agent_runner(
         uses: list[ToolUse] = []
         while True:
             turn = len(replies)
-            tools = _get_specs(tools_by_name) if turn < max_turns else ()
+            tools = tuple(tool.spec for tool in tools_by_name.values()) if turn < max_turns else ()
             try:
                 reply = await model.generate(
                     messages, scope=_turn_scope(scope, turn), tools=tools, temperature=agent_temperature
@@ -85,24 +79,17 @@ def _get_tools(agent: Agent, toolbox: Toolbox) -> dict[str, Tool]:
     return {name: toolbox[name] for name in agent.tools}
 
 
-def _get_specs(tools_by_name: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
-    return tuple(tool.spec for tool in tools_by_name.values())
-
-
 async def _use_tool(call: ToolCall, tools_by_name: Mapping[str, Tool], scope: Scope) -> ToolUse:
+    error = False
     try:
-        result, error = await _run_tool(call, tools_by_name, scope), False
+        if call.name not in tools_by_name:
+            raise ToolError(f"there is no tool {call.name!r}; your tools are {', '.join(tools_by_name)}")
+        if not isinstance(call.arguments, Mapping):
+            raise ToolError(f"arguments must be a JSON object, not {call.arguments!r}")
+        result = await tools_by_name[call.name].run(to_plain_json(call.arguments), scope=scope)
     except ToolError as complaint:
         result, error = f"error: {complaint}", True
     return ToolUse(name=call.name, arguments=call.arguments, result=result, error=error)
-
-
-async def _run_tool(call: ToolCall, tools_by_name: Mapping[str, Tool], scope: Scope) -> str:
-    if call.name not in tools_by_name:
-        raise ToolError(f"there is no tool {call.name!r}; your tools are {', '.join(tools_by_name)}")
-    if not isinstance(call.arguments, Mapping):
-        raise ToolError(f"arguments must be a JSON object, not {call.arguments!r}")
-    return await tools_by_name[call.name].run(to_plain_json(call.arguments), scope=scope)
 
 
 def _step(

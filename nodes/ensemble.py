@@ -34,11 +34,6 @@ def make_ensemble_runner(model: Model, prompts: Prompts, *, temperature: float |
 
     With one solution or none it calls no model. Without a valid reply, or with a letter that no solution has, it
     takes the most frequent text, or the first of those.
-
-    Args:
-        model: plays the role "agent".
-        prompts: with `ensemble`, which the agent's own prompt opens.
-        temperature: of the call; None for the model's own.
     """
 
     async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:

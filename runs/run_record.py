@@ -88,7 +88,7 @@ def compute_code_hash() -> str:
     digest = hashlib.sha256()
     for room in ROOMS:
         root = Path(str(files(f"selfwire.{room}")))
-        for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".md", ".json")):
+        for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".md", ".json", ".toml")):
             digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 

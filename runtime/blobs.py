@@ -36,11 +36,7 @@ def put_blob(data: bytes) -> str:
 
 
 def get_blob(reference: str) -> bytes:
-    """The bytes of a reference.
-
-    Raises:
-        LibraryError: they are not in this process.
-    """
+    """The bytes of a reference; raises LibraryError if they are not in this process."""
     found = find_blob(reference)
     if found is None:
         raise LibraryError(f"the bytes {reference[:19]}... are not loaded; load the workflow from its library")

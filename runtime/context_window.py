@@ -34,10 +34,7 @@ def truncate_messages(
     """Cut the middle out of messages until the request is at most `limit` tokens by estimate.
 
     Results of tools and the assistant's texts come first, oldest first; then user texts, longest first. System
-    messages say who the agent is and are never cut.
-
-    Raises:
-        ModelError: it is too long even then.
+    messages say who the agent is and are never cut. Raises ModelError if it is too long even then.
     """
     fitting, cuts = list(messages), list[Truncation]()
     if limit is None:

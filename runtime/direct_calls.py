@@ -26,13 +26,7 @@ NO_CALLBACKS = AsyncCallbackManagerForLLMRun.get_noop_manager()
 async def invoke_without_callbacks(
     runnable: Runnable[Any, Any], messages: list[BaseMessage], options: Mapping[str, Any]
 ) -> AIMessage | None:
-    """Return a model's reply as `ainvoke` would, but without an id; None if it must be called by `ainvoke`.
-
-    Args:
-        runnable: a chat model, or one with options bound to it.
-        messages: messages with texts only, as nothing is converted.
-        options: options of this call.
-    """
+    """The reply to messages with texts only, as of `ainvoke` but without an id; None if only `ainvoke` may be used."""
     while _only_binds(runnable):
         options = {**runnable.kwargs, **options}
         runnable = runnable.bound
@@ -49,7 +43,6 @@ async def invoke_without_callbacks(
 
 
 def _only_binds(runnable: Runnable[Any, Any]) -> TypeGuard[RunnableBinding[Any, Any]]:
-    """Whether a runnable only adds options to another one."""
     if not isinstance(runnable, RunnableBinding) or runnable.config or runnable.config_factories:
         return False
     return type(runnable).ainvoke is RunnableBinding.ainvoke

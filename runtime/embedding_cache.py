@@ -25,10 +25,6 @@ class CachedEmbedder:
     """An embedder that embeds each large batch once per machine.
 
     A file is named by the embedder and the texts of its batch, holds rows in float32 and can be deleted at any time.
-
-    Args:
-        inner: embeds the batches that are not on disk.
-        folder: folder of the files; None for the user's cache folder.
     """
 
     def __init__(self, inner: Embedder, folder: Path | None = None) -> None:

@@ -30,12 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Cached(ABC):
-    """Embeds every text once; a blank text gets the zero row.
-
-    Attributes:
-        name: identifies the embedder; saved with every result that its vectors decided.
-        dimensions: length of a row.
-    """
+    """Embeds every text once; a blank text gets the zero row. Results that vectors decided save the `name`."""
 
     name: str
     dimensions: int
@@ -64,10 +59,7 @@ class HashingEmbedder(_Cached):
     """Signed counts of words and of their three-letter pieces, hashed into a fixed number of dimensions.
 
     It knows spelling, not meaning: similarities differ from MiniLM's and need other thresholds. Its rows are equal
-    in every process.
-
-    Args:
-        dimensions: length of a row, at least 8.
+    in every process, and have 8 or more dimensions.
     """
 
     def __init__(self, dimensions: int = 384) -> None:
@@ -78,15 +70,12 @@ class HashingEmbedder(_Cached):
         self.name = f"hashing-{dimensions}"
 
     async def _encode(self, texts: Sequence[str]) -> npt.NDArray[Any]:
-        return np.stack([self._hash(text) for text in texts])
-
-    def _hash(self, text: str) -> npt.NDArray[np.float64]:
-        row = np.zeros(self.dimensions)
-        for piece, weight in _pieces(text):
-            digest = hashlib.blake2b(piece.encode(), digest_size=8).digest()
-            number = int.from_bytes(digest, "little")
-            row[(number >> 1) % self.dimensions] += weight if number & 1 else -weight
-        return row
+        rows = np.zeros((len(texts), self.dimensions))
+        for row, text in zip(rows, texts, strict=True):
+            for piece, weight in _pieces(text):
+                number = int.from_bytes(hashlib.blake2b(piece.encode(), digest_size=8).digest(), "little")
+                row[(number >> 1) % self.dimensions] += weight if number & 1 else -weight
+        return rows
 
 
 class MiniLMEmbedder(_Cached):
@@ -122,11 +111,8 @@ def load_embedder(name: str = "auto", source: str | None = None) -> tuple[Embedd
 
     Args:
         name: "minilm", "hashing", or "auto": MiniLM if its weights are on this machine, else hashing, which
-            the notice and the log then name.
+            the notice and the log then name; any other raises a ConfigError.
         source: as for `MiniLMEmbedder`.
-
-    Raises:
-        ConfigError: there is no embedder of that name.
     """
     if name == "hashing":
         return HashingEmbedder(), ""
@@ -171,7 +157,6 @@ def _load(source: str) -> Any:
 
 @contextmanager
 def _without_bars() -> Iterator[None]:
-    """Turn off the progress bars of transformers for short work."""
     bars: Any = importlib.import_module("transformers.utils.logging")
     drawn = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
@@ -183,11 +168,8 @@ def _without_bars() -> Iterator[None]:
 
 
 def _packaged_folder() -> str | None:
-    """The folder of the weights in the package that ships them."""
-    if importlib.util.find_spec(PACKAGE) is None:
-        return None
-    package = importlib.import_module(PACKAGE)
-    return str(package.get_model_path())
+    found = importlib.util.find_spec(PACKAGE)
+    return str(importlib.import_module(PACKAGE).get_model_path()) if found else None
 
 
 def _cached_folder() -> str | None:

@@ -10,14 +10,7 @@ from selfwire.runtime.blobs import compute_blob_reference, find_blob, find_blob_
 
 
 def write_workflow(workflow: Workflow, path: Path) -> tuple[Path, ...]:
-    """Write a workflow as JSON.
-
-    Returns:
-        The files beside it with the bytes that it refers to, such as a router's weights; it needs them.
-
-    Raises:
-        LibraryError: the file cannot be written.
-    """
+    """Write a workflow as JSON, and return the files beside it with the bytes to which it refers and that it needs."""
     try:
         beside = {_beside(path, reference): get_blob(reference) for reference in find_blob_references(workflow.memory)}
         for file, data in beside.items():
@@ -29,11 +22,7 @@ def write_workflow(workflow: Workflow, path: Path) -> tuple[Path, ...]:
 
 
 def read_workflow(path: Path) -> Workflow:
-    """Read an exported workflow.
-
-    Raises:
-        LibraryError: the file is missing or is not a workflow.
-    """
+    """Read an exported workflow; raises LibraryError if the file is missing or is not a workflow."""
     try:
         workflow = Workflow.model_validate_json(path.read_text(encoding="utf-8"))
         for reference in find_blob_references(workflow.memory):

@@ -94,15 +94,10 @@ class Journal:
 
     @classmethod
     def create(cls, path: Path | str, *, run: str, facts: Mapping[str, str] | None = None) -> Self:
-        """Create a run's journal, with mode 0600. Blocks for some milliseconds.
+        """Create a run's journal, with mode 0600 or in ":memory:". Blocks for some milliseconds.
 
-        Args:
-            path: the file, or ":memory:".
-            run: name of the run.
-            facts: hashes of what must be the same on resume: config, code, corpus, embedder.
-
-        Raises:
-            JournalError: the file exists or cannot be made.
+        `facts` are hashes of what must be the same on resume: config, code, corpus, embedder.
+        Raises JournalError if the file exists or cannot be made.
         """
         lease = None
         if path != MEMORY:
@@ -113,15 +108,10 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path | str, facts: Mapping[str, str] | None = None) -> Self:
-        """Resume a run's journal and hold its lease. Blocks for some milliseconds.
+        """Resume a run's journal and hold its lease; `facts` are those of now. Blocks for some milliseconds.
 
-        Args:
-            path: the file.
-            facts: the facts of a run that would be started now; None to compare nothing.
-
-        Raises:
-            JournalError: the file is missing, corrupt, foreign, open in another process, has other facts, or cannot
-                be written. Nothing is written then.
+        Raises JournalError if the file is missing, corrupt, foreign, open in another process, has other facts, or
+        cannot be written; nothing is written then.
         """
         path = Path(path)
         found = read_header(path)
@@ -136,15 +126,10 @@ class Journal:
 
     @classmethod
     def open_read_only(cls, path: Path | str) -> Self:
-        """Open a run's journal for reading, even while another process writes it.
-
-        Raises:
-            JournalError: the file is missing, corrupt or foreign.
-        """
+        """Open a run's journal for reading while another process may write it; fails as `open`."""
         found = read_header(Path(path))
-        return cls(
-            open_connection(str(path), choose_read_mode(Path(path))), name=str(path), run=found.facts["run"], lease=None
-        )
+        connection = open_connection(str(path), choose_read_mode(Path(path)))
+        return cls(connection, name=str(path), run=found.facts["run"], lease=None)
 
     async def call_once(
         self, kind: Kind, scope: Scope, request: Any, call: Call, at_most: Usage = ZERO_USAGE, *, attempt: int = 0
@@ -154,15 +139,10 @@ class Journal:
         Equal calls (kind, scope, request, attempt) that overlap in this process are sent once.
 
         Args:
-            kind: what is called.
-            scope: where in the run.
             request: JSON with everything that the reply depends on.
-            call: sends it; a SelfwireError that it raises is recorded as a failure.
+            call: sends it; its errors pass through, and a SelfwireError is recorded as a failure.
             at_most: its highest cost, for rows that never settle.
             attempt: counts deliberate repetitions of the same request at the same place.
-
-        Raises:
-            JournalError: the journal failed; errors of `call` pass through.
         """
         digest = hashlib.sha256(to_canonical_json(request).encode()).hexdigest()[:32]
         key = hashlib.sha256(f"{kind}\n{scope.key}\n{digest}\n{attempt}".encode()).hexdigest()[:32]
@@ -248,13 +228,7 @@ class Journal:
         return spent.usage
 
     async def rows(self, kind: Kind | None = None, state: State | None = None, **place: str | int) -> list[Row]:
-        """The rows in the order of their reservation.
-
-        Args:
-            kind: only calls of this kind.
-            state: only calls in this state.
-            place: only calls at these coordinates: iteration, phase, task, node.
-        """
+        """The rows of a kind, a state and a place (iteration, phase, task, node) in the order of reservation."""
         where, values = sql.where({"kind": kind, "state": state, **place})
         columns = f"kind, scope, request, attempt, at_most, state, failures, error, reply, {sql.USAGE}"
         found = await self._read(f"SELECT {columns} FROM calls WHERE {where} ORDER BY rowid", *values)
@@ -268,23 +242,14 @@ class Journal:
         return digest
 
     async def get_body(self, digest: str) -> Any:
-        """The body of a hash.
-
-        Raises:
-            JournalError: there is none.
-        """
+        """The body of a hash; raises JournalError if there is none."""
         found = await self._read("SELECT body FROM bodies WHERE hash = ?", digest)
         if not found:
             raise JournalError(f"journal {self._writer.name} has no body {digest!r}; it belongs to another run")
         return json.loads(found[0][0])
 
     async def keep(self, name: str, note: str, digest: str, body: str) -> None:
-        """Store a note and the body that it refers to, together and soon.
-
-        Args:
-            name, note: name and JSON text of the note.
-            digest, body: `body_hash` of the body, and its JSON text.
-        """
+        """Store a note and the body to which it refers, as JSON texts, together and soon; `digest` is its hash."""
         await self._writer.put_within(SOON, [(sql.KEEP, (digest, body)), (sql.NOTE, (name, note))])
 
     async def put_note(self, name: str, value: Any) -> None:

@@ -13,7 +13,6 @@ from selfwire.core.errors import JournalError
 
 APPLICATION_ID = 0x73776A6C  # "swjl"
 SCHEMA = 1
-HEADER = ("application_id", "user_version")
 MEMORY = ":memory:"
 PAGE = 2048
 """Bytes of a page: keys are hashes, so every row changes other pages, and a commit writes whole pages."""
@@ -36,11 +35,7 @@ COMMIT;
 
 
 def create_journal(path: Path) -> None:
-    """Create an empty file with mode 0600.
-
-    Raises:
-        JournalError: it exists or cannot be created.
-    """
+    """Create an empty file with mode 0600; raises JournalError if it exists or cannot be created."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -68,11 +63,7 @@ def open_connection(path: str, mode: str = "mode=rw") -> sqlite3.Connection:
 
 @contextmanager
 def explain_unwritable(path: Path | str) -> Iterator[None]:
-    """Explain why a file cannot be written, such as a full disk or the rights of its folder.
-
-    Raises:
-        JournalError: in place of the error of SQLite or the system.
-    """
+    """Raise a JournalError with the reason, such as a full disk, in place of the error of SQLite or the system."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
@@ -87,11 +78,7 @@ def choose_read_mode(path: Path) -> str:
 
 
 def create_tables(path: str, facts: Mapping[str, str]) -> sqlite3.Connection:
-    """Open an empty file and create its tables; the log comes later, so that the file itself has its header at once.
-
-    Raises:
-        JournalError: it cannot be written.
-    """
+    """Open an empty file and create its tables; the log comes later, so that the file itself has its header at once."""
     with explain_unwritable(path):
         connection = open_connection(path)
         connection.execute(f"PRAGMA page_size = {PAGE}")
@@ -103,11 +90,7 @@ def create_tables(path: str, facts: Mapping[str, str]) -> sqlite3.Connection:
 
 
 def open_as_holder(path: str) -> sqlite3.Connection:
-    """Open a journal for writing and note this process as its holder.
-
-    Raises:
-        JournalError: it cannot be written.
-    """
+    """Open a journal for writing and note this process as its holder; raises JournalError if it cannot be written."""
     with explain_unwritable(path):
         connection = open_connection(path)
         _sign(connection)
@@ -115,11 +98,7 @@ def open_as_holder(path: str) -> sqlite3.Connection:
 
 
 def read_header(path: Path) -> JournalHeader:
-    """Read the header of a file without writing to it.
-
-    Raises:
-        JournalError: it is missing, foreign, of another schema, or corrupt.
-    """
+    """Read a file's header, write nothing; raises JournalError if it is missing, foreign, too new or corrupt."""
     if not path.is_file():
         raise JournalError(f"there is no run file {path}; `selfwire runs` lists runs")
     try:
@@ -144,14 +123,8 @@ def copy_rows(source: Path, into: Path, *, runs: Sequence[str], notes: Sequence[
     A journal that is open finds the notes and bodies at once, and the calls when it is opened again.
 
     Args:
-        source: journal to copy from.
-        into: journal to copy into.
-        runs: runs whose calls are copy_notes.
-        notes: beginnings of the names of the notes that are copy_notes.
-        bodies: whether all bodies are copy_notes too.
-
-    Raises:
-        JournalError: a file is missing, corrupt or foreign.
+        runs: runs whose calls are copied.
+        notes: beginnings of the names of the notes that are copied.
     """
     read_header(source)
     read_header(into)
@@ -172,10 +145,9 @@ def copy_rows(source: Path, into: Path, *, runs: Sequence[str], notes: Sequence[
 
 
 def _refuse_foreign(path: Path, connection: sqlite3.Connection) -> None:
-    application, schema = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in HEADER)
-    if application != APPLICATION_ID:
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise JournalError(f"{path} is not a journal of selfwire; nothing was written to it")
-    if schema != SCHEMA:
+    if (schema := connection.execute("PRAGMA user_version").fetchone()[0]) != SCHEMA:
         raise JournalError(f"{path} has journal schema {schema}, this version of selfwire reads {SCHEMA}")
 
 
@@ -193,6 +165,5 @@ def refuse_other_facts(path: Path, found: JournalHeader, facts: Mapping[str, str
 
 
 def _sign(connection: sqlite3.Connection) -> None:
-    """Note who holds the run, for the error of a second process."""
     holder = f"process {os.getpid()} since {time.strftime('%Y-%m-%d %H:%M:%S')}"
     connection.execute("INSERT OR REPLACE INTO notes VALUES ('holder', ?)", (json.dumps(holder),))

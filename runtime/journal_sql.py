@@ -38,11 +38,7 @@ def writing(statements: Sequence[Statement]) -> Callable[[sqlite3.Connection], N
 
 
 def where(wanted: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    """A condition and its values; a None is no condition.
-
-    Raises:
-        ValueError: calls cannot be found by that name.
-    """
+    """A condition and its values; a None is no condition; raises ValueError if calls cannot be found by that name."""
     if unknown := set(wanted) - {"kind", "state", *PLACES}:
         raise ValueError(f"rows are found by {', '.join(PLACES)}, not by {', '.join(sorted(unknown))}")
     asked = {name: value for name, value in wanted.items() if value is not None}

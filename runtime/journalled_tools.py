@@ -25,11 +25,7 @@ class JournalledTool:
         return self.tool.spec
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """Run the tool or replay its result.
-
-        Raises:
-            ToolError: as the tool; it is recorded and not replayed.
-        """
+        """Run the tool or replay its result; a ToolError is recorded and not replayed."""
 
         async def call() -> CallResult:
             return CallResult(json.dumps(await self.tool.run(arguments, scope=scope)))

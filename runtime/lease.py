@@ -14,18 +14,12 @@ from selfwire.runtime.journal_file import explain_unwritable
 
 
 class Lease:
-    """Holds `<path>.lease` until it is released or the process ends.
-
-    Raises:
-        JournalError: it is held already, in this process or another, or cannot be created.
-    """
+    """Holds `<path>.lease` until it is released or the process ends; raises JournalError if it is held already."""
 
     def __init__(self, path: Path, holder: str = "another process") -> None:
         self._file = path.with_name(path.name + ".lease")
-        with (
-            explain_unwritable(self._file),
-            contextlib.suppress(FileExistsError),
-        ):  # opening and closing a file that exists would drop its locks
+        # opening and closing a file that exists would drop its locks
+        with explain_unwritable(self._file), contextlib.suppress(FileExistsError):
             os.close(os.open(self._file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         self._lock = sqlite3.connect(self._file, timeout=0, isolation_level=None, check_same_thread=False)
         self._lock.execute("PRAGMA journal_mode = MEMORY")
@@ -33,9 +27,8 @@ class Lease:
             self._lock.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             self._lock.close()
-            raise JournalError(
-                f"run file {path} is held by {holder}; wait for it, stop it, or start another run"
-            ) from error
+            fault = f"run file {path} is held by {holder}; wait for it, stop it, or start another run"
+            raise JournalError(fault) from error
 
     def release(self) -> None:
         """Release the lease; the empty file stays, as two processes could hold one name if it were removed."""

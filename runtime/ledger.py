@@ -34,24 +34,14 @@ class ResourceAmount(NamedTuple):
         """This amount minus another one, never below 0."""
         return ResourceAmount(*map(max, (0, 0, 0), map(sub, self, other)))
 
-    def upto(self, other: "ResourceAmount") -> "ResourceAmount":
-        """The smaller of both, for each of the three."""
-        return ResourceAmount(*map(min, self, other))
-
     def only(self, names: frozenset[str]) -> "ResourceAmount":
         """The named amounts, with the others 0."""
-        return ResourceAmount(
-            *(amount if name in names else 0 for name, amount in zip(self._fields, self, strict=True))
-        )
+        return ResourceAmount(**{name: getattr(self, name) for name in names})
 
 
 @asynccontextmanager
 async def enforce_deadline(ledger: "Ledger") -> AsyncIterator[None]:
-    """Cancel the block when the ledger's seconds are over, as a provider may hang for longer.
-
-    Raises:
-        BudgetError: the seconds are over.
-    """
+    """Cancel the block with a BudgetError when the ledger's seconds are over, as a provider may hang for longer."""
     limit = ledger.budget.seconds
     left = None if limit is None else max(0.0, limit - ledger.spent.seconds)
     try:
@@ -75,11 +65,7 @@ class Reservation:
         self._wanted = wanted
 
     def settle(self, cost: Usage) -> None:
-        """Replace the reserved amount by the cost.
-
-        Raises:
-            ValueError: it was settled before.
-        """
+        """Replace the reserved amount by the cost; raises ValueError if it was settled before."""
         ledger, self._ledger = self._ledger, None
         if ledger is None:
             raise ValueError("this reservation was settled before; make another one for another call")
@@ -139,11 +125,7 @@ class Ledger:
         return self.budget.dollars is not None or (self.parent is not None and self.parent.counts_dollars)
 
     def reserve(self, wanted: Usage, where: str) -> Reservation:
-        """Reserve the highest cost of a call, here and above.
-
-        Args:
-            wanted: calls, tokens and dollars at most; seconds are not reserved but read from the clock.
-            where: the place that error messages name.
+        """Reserve the highest calls, tokens and dollars of a call, here and above; seconds are read from the clock.
 
         Raises:
             BudgetError: it would exceed a limit; nothing is reserved.
@@ -163,7 +145,7 @@ class Ledger:
             self._spent.add(cost)
             taken = ResourceAmount()
             if self._limited:
-                taken = ResourceAmount.of(cost).only(self._reserved).upto(self._left)
+                taken = ResourceAmount(*map(min, ResourceAmount.of(cost).only(self._reserved), self._left))
                 self._held, self._left = self._held.less(wanted), self._left.less(taken)
             if self.parent:
                 self.parent.settle(wanted.only(ALL - self._reserved).plus(taken), cost)
@@ -196,16 +178,9 @@ class Ledger:
     def reserve_task(self, scope: Scope, budget: Budget, spent: Usage = ZERO_USAGE) -> "Ledger":
         """Reserve a task's budget before its phase, so that timing does not decide which task is refused.
 
-        Until `release_task`, calls at the scope's (iteration, phase, task) are paid from the task's ledger.
-
-        Args:
-            scope: names iteration, phase and task.
-            budget: limits of the task; the calls, tokens and dollars that it limits are reserved here.
-            spent: the task's cost before a resume (`journal.spend_at`); this ledger's `spent` contains it, so
-                only the rest is reserved.
-
-        Raises:
-            BudgetError: there is not that much left in this ledger.
+        Until `release_task`, calls at the scope's (iteration, phase, task) are paid from the task's ledger. The calls,
+        tokens and dollars that the budget limits are reserved here, without `spent`, the task's cost before a resume
+        (`journal.spend_at`), which this ledger's `spent` contains. Raises BudgetError if there is not that much left.
         """
         task_ledger = Ledger(budget, self, spent, clock=self._clock)
         limits = ResourceAmount(budget.calls or 0, budget.tokens or 0, budget.dollars or 0)

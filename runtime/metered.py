@@ -102,13 +102,8 @@ class MeteredModel:
     Args:
         models: one model for all roles, or a model per role; roles without one use "agent"'s.
         journal: records and replays calls; a memory journal by default; `NullRecorder` keeps nothing.
-        ledger: the budget of the calls; no limit by default.
-        policy: timeouts, retries, limits.
         prices: dollars per token; the shipped list by default.
         labels: tags of the run for tracing, such as method and workflow fingerprint.
-
-    Raises:
-        ConfigError: a dollar budget for a model without a price.
     """
 
     def __init__(
@@ -193,7 +188,6 @@ class MeteredModel:
             raise invalid from None
 
     async def _send(self, request: _Request) -> Reply:
-        """Make or replay a call, through the journal and the ledger."""
         player = self._player(request.role)
         messages, cuts = truncate_messages(request.messages, request.tools, self.policy.max_input_tokens)
         at_most = self._estimate_most(player, messages, request)
@@ -222,12 +216,7 @@ class MeteredModel:
         return made[0] if made else Reply.model_validate_json(result.text)
 
     async def _send_with_retries(self, player: _RoleModel, request: _Request, billed: list[Usage]) -> Reply:
-        """Try until an attempt succeeds or another one makes no sense.
-
-        Raises:
-            OutageError: the provider does not answer anything else either (with `policy.probe`).
-            ModelError: this request failed.
-        """
+        """Try until an attempt succeeds or another one makes no sense; an OutageError needs `policy.probe`."""
         throttle = get_throttle(
             f"{player.who.provider} {player.who.server}", self.policy.concurrency, self.policy.per_minute
         )
@@ -292,7 +281,6 @@ class MeteredModel:
         return player.bounds[key]
 
     def _make_config(self, request: _Request) -> RunnableConfig:
-        """The config of the running graph with its callbacks, and tags for tracing added."""
         current = ensure_config()
         around = current.get("metadata") or {}
         here = make_trace_config(request.scope, {**self.labels, "role": request.role}, around=around)
@@ -335,24 +323,20 @@ def _where(scope: Scope) -> str:
 
 
 def _make_request_key(who: Identity, request: _Request) -> dict[str, Any]:
-    """Everything on which the reply depends."""
     return {
         "model": who.name,
         "role": request.role,  # roles may play the same model with other options
-        "messages": [_plain(message) for message in request.messages],
+        "messages": [
+            [one.role, one.content, [call.model_dump(mode="json") for call in one.tool_calls], one.tool_call_id]
+            for one in request.messages
+        ],
         "tools": [tool.model_dump(mode="json") for tool in request.tools],
         "schema": request.schema and schema_fingerprint(request.schema),
         "temperature": request.temperature,
     }
 
 
-def _plain(message: ChatMessage) -> list[Any]:
-    calls = [call.model_dump(mode="json") for call in message.tool_calls]
-    return [message.role, message.content, calls, message.tool_call_id]
-
-
 def _options(player: _RoleModel, request: _Request) -> dict[str, Any]:
-    """Temperature, seed and sample, as far as the model takes them."""
     scope, fields = request.scope, type(player.model).model_fields
     options: dict[str, Any] = {} if request.temperature is None else {"temperature": request.temperature}
     if player.who.provider == "offline":

@@ -35,14 +35,7 @@ class Prices(FrozenModel):
 
     @classmethod
     def load(cls, overrides: Path | None = None) -> Self:
-        """The shipped list prices, overridden by a JSON file of the same form.
-
-        Args:
-            overrides: for example `{"openai:my-model": {"input": 0.5, "output": 1.5}}`.
-
-        Raises:
-            ConfigError: the file cannot be read or does not hold prices.
-        """
+        """The shipped list prices, overridden by a JSON file; raises ConfigError if it does not hold prices."""
         if overrides is None:
             return cls(table=_shipped())
         try:
@@ -63,7 +56,6 @@ class Prices(FrozenModel):
 
 
 def _fault(error: OSError | ValidationError) -> str:
-    """The fault of a file of prices, in a few words and with the value."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
     first = error.errors()[0]

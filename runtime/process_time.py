@@ -19,9 +19,6 @@ class ProcessTimer:
     """Adds up the time that a process and its descendants take, by checking them regularly.
 
     Without /proc no process seems to compute, so that all wall time counts.
-
-    Args:
-        process: its process id.
     """
 
     def __init__(self, process: int) -> None:

@@ -30,11 +30,9 @@ class Caught:
     error: BaseException | None = None
 
     def __enter__(self) -> Self:
-        """Return this object, which will hold the error."""
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        """Keep the error."""
         if isinstance(error, asyncio.CancelledError):
             task = asyncio.current_task()
             own = task is None or not task.cancelling()

@@ -68,24 +68,14 @@ class _Handles(NamedTuple):
 
 @dataclass(frozen=True)
 class Bubblewrap:
-    """The sandbox; `find_sandbox` checks whether it works on this machine.
-
-    Attributes:
-        bwrap: the program bubblewrap.
-        interpreter: the Python inside.
-        options: further options of bubblewrap, which not every version has.
-    """
+    """The sandbox; `find_sandbox` checks whether it works here, and with which `options` that not every version has."""
 
     bwrap: str
     interpreter: Interpreter
     options: tuple[str, ...] = ()
 
     async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
-        """Run a program; at most two per processor run at once, as half of a start is waiting for the kernel.
-
-        Raises:
-            SandboxError: bubblewrap failed before the program started, or the machine is too busy to run it.
-        """
+        """Run a program; raises SandboxError if bubblewrap failed to start it or the machine is too busy to run it."""
         async with _slots():
             with _handles(code, stdin) as handles:
                 process = await asyncio.create_subprocess_exec(
@@ -114,7 +104,6 @@ class Bubblewrap:
 
 
 def _system_mounts() -> Iterator[str]:
-    """The system's libraries, read-only."""
     yield from ("--ro-bind", "/usr", "/usr")
     for name in _MOUNTED:
         place = Path("/", name)
@@ -144,7 +133,6 @@ def _handles(code: str, stdin: str) -> Iterator[_Handles]:
 
 
 def _file(text: str) -> int:
-    """A file in memory that holds a text."""
     handle = os.memfd_create("text")
     with open(handle, "wb", closefd=False) as file:
         file.write(text.encode("utf-8", "replace"))
@@ -153,7 +141,6 @@ def _file(text: str) -> int:
 
 
 async def _watch(process: asyncio.subprocess.Process, limits: Limits) -> Execution:
-    """Wait until the program ends or exceeds a limit, and kill the rest of it."""
     streams = (process.stdout, process.stderr)
     kept, full = (bytearray(), bytearray()), asyncio.Event()
     reading = [
@@ -181,11 +168,7 @@ async def _watch(process: asyncio.subprocess.Process, limits: Limits) -> Executi
 
 
 async def _wait_for_end(process: int, ends: Sequence[asyncio.Future[Any]], seconds: float) -> None:
-    """Wait for one of the ends, or until the process and its descendants have used up their seconds.
-
-    Raises:
-        SandboxError: the processors were busy with other work for too long to tell.
-    """
+    """Wait for one of the ends, or until the process and its descendants have used up their seconds."""
     timer, began = ProcessTimer(process), time.monotonic()
     while not any(end.done() for end in ends):
         await asyncio.wait(ends, timeout=_LOOK_EVERY, return_when=asyncio.FIRST_COMPLETED)
@@ -207,7 +190,6 @@ async def _collect(stream: asyncio.StreamReader, kept: bytearray, most: int, ful
 
 
 def _check_started(done: Execution, ready: int) -> Execution:
-    """The execution of a program, if it has started at all."""
     with suppress(BlockingIOError):
         if os.read(ready, 1):
             return done
@@ -218,17 +200,13 @@ _SLOTS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKe
 
 
 def _slots() -> asyncio.Semaphore:
-    """The semaphore of this event loop, as a semaphore is bound to the loop of its first use."""
+    """The semaphore of this event loop: two runs per processor, as half of a start is waiting for the kernel."""
     return _SLOTS.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(2 * (os.cpu_count() or 1)))
 
 
 @cache
 def find_sandbox() -> Bubblewrap:
-    """Find a sandbox that works here by trying it, once per process. Blocks for about 100 ms.
-
-    Raises:
-        ConfigError: none works; the message says what to install.
-    """
+    """Find a sandbox that works here by trying it, once per process, for about 100 ms; else raise a ConfigError."""
     bwrap = find_bubblewrap()
     if bwrap is None:
         raise ConfigError(f"there is no bubblewrap here: {WAY_OUT}")

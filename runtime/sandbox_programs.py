@@ -13,19 +13,14 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-_NOT_NEEDED = ("site-packages", "test", "idlelib", "tkinter", "ensurepip", "config-*", "include", "share", "*.a")
-"""Parts of a Python installation that no program in the sandbox uses."""
+_ignore_unused = shutil.ignore_patterns(
+    "site-packages", "test", "idlelib", "tkinter", "ensurepip", "config-*", "include", "share", "*.a"
+)
 _SYSTEM = Path("/usr")
 
 
 class Interpreter(NamedTuple):
-    """A Python for use inside the sandbox.
-
-    Args:
-        program: its path inside.
-        prefix: its installation folder inside.
-        source: that folder outside.
-    """
+    """A Python for use inside the sandbox: its path and installation folder inside, and that folder outside."""
 
     program: Path
     prefix: Path
@@ -74,17 +69,13 @@ def _packaged_bubblewrap() -> str | None:
 
 
 def _is_public(folder: Path) -> bool:
-    """Whether everybody may enter a folder and all above it."""
     return all(one.stat().st_mode & 0o001 for one in (folder, *folder.parents))
 
 
 @cache
 def _publish(folder: Path) -> Path:
     """A copy of a folder that everybody may read, until this process ends."""
-    return Path(shutil.copytree(folder, _public() / folder.name, symlinks=True, ignore=_ignored))
-
-
-_ignored = shutil.ignore_patterns(*_NOT_NEEDED)
+    return Path(shutil.copytree(folder, _public() / folder.name, symlinks=True, ignore=_ignore_unused))
 
 
 @cache

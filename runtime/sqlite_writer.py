@@ -42,9 +42,7 @@ class _Pending(NamedTuple):
 class Writer:
     """Runs jobs on a connection in the order of their arrival; waiting ones share a commit.
 
-    Args:
-        connection: opened with `check_same_thread=False` and `isolation_level=None`; owned from here on.
-        name: its file, or ":memory:".
+    It owns the connection, which is opened with `check_same_thread=False` and `isolation_level=None`.
     """
 
     def __init__(self, connection: sqlite3.Connection, name: str) -> None:
@@ -70,15 +68,7 @@ class Writer:
                 self._commit_all()
 
     async def run(self, job: Job[T], *, overtakes: bool = False) -> T:
-        """Run a job and return its result once it is committed.
-
-        Args:
-            job: reads or writes.
-            overtakes: whether it may run before deferred statements.
-
-        Raises:
-            JournalError: SQLite failed or the writer is closed.
-        """
+        """Run a job and return its result once it is committed; one that `overtakes` may run before deferred ones."""
         if not self._stop.alive:
             raise self._closed
         loop = asyncio.get_running_loop()
@@ -94,14 +84,7 @@ class Writer:
             raise self._failure(error) from error
 
     async def put(self, job: Job[Any]) -> None:
-        """Run a job; on a loop that commits by itself, with the next `run` or at the end of the loop's turn.
-
-        Args:
-            job: writes.
-
-        Raises:
-            JournalError: as `run`; on a loop that commits by itself also for jobs that were put before.
-        """
+        """Run a job; on a loop that commits by itself, with the next `run`, which fails too, or when its turn ends."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             await self.run(job)
@@ -113,15 +96,7 @@ class Writer:
             await self._flush()
 
     async def put_within(self, within: float, statements: Sequence[Statement]) -> None:
-        """Execute statements; a loop that commits by itself may defer them, as a commit writes every changed page.
-
-        Args:
-            within: seconds for which they may wait.
-            statements: statements that write.
-
-        Raises:
-            JournalError: as `put`.
-        """
+        """Write; a loop that commits by itself may defer it for `within` seconds, as a commit writes whole pages."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             await self.run(writing(statements))
@@ -133,11 +108,7 @@ class Writer:
             await self._flush()
 
     def close(self) -> None:
-        """Finish waiting jobs, close the connection and end the thread.
-
-        Raises:
-            JournalError: a waiting job could not be written.
-        """
+        """Finish waiting jobs, close the connection and end the thread; raises JournalError if a job fails."""
         try:
             with self._shared.lock:
                 self._commit_all()
@@ -185,7 +156,6 @@ class Writer:
             self._commit_now(_do_nothing)
 
     def _commit_now(self, job: Job[T]) -> T:
-        """Run waiting jobs and the job, in one transaction."""
         if not self._stop.alive:  # closed while it waited
             raise self._closed
         try:
@@ -223,11 +193,7 @@ class _Shared:
             return [error] * len(jobs)
 
     def commit_all(self, jobs: Sequence[Job[Any]]) -> list[Any]:
-        """Commit jobs together, or none if one fails, so that they can be tried again; return their results.
-
-        Raises:
-            sqlite3.Error, ValueError, OverflowError: of the first job that failed, or of the commit.
-        """
+        """Commit jobs together, or none if one fails with `FAULTS`, so that they can be tried again; return results."""
         self._commits += 1
         try:
             self.connection.execute("BEGIN").close()
@@ -240,7 +206,6 @@ class _Shared:
         return results
 
     def is_due(self) -> bool:
-        """Whether the log is long enough for a checkpoint."""
         return self._commits % CHECKPOINT == 0
 
     def checkpoint(self) -> None:
@@ -257,7 +222,6 @@ def _do_nothing(connection: sqlite3.Connection) -> None:
 
 
 def _execute(statements: Sequence[Statement], connection: sqlite3.Connection) -> None:
-    """Execute statements, equal ones together."""
     kinds: dict[str, list[tuple[Any, ...]]] = {}
     for statement, values in statements:
         kinds.setdefault(statement, []).append(values)

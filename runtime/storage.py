@@ -28,14 +28,7 @@ def home_folder(home: Path | str | None = None) -> Path:
 
 
 class ThreadedStore(BaseStore):
-    """A synchronous store behind LangGraph's async interface, its errors turned into `LibraryError`.
-
-    Args:
-        inner: the store; any thread may call it, one at a time.
-        where: its file or address, for messages.
-        faults: the errors of its driver.
-        release: closes it.
-    """
+    """A synchronous store behind LangGraph's async interface; `faults` of its driver become a `LibraryError`."""
 
     def __init__(
         self, inner: BaseStore, where: str, faults: tuple[type[Exception], ...], release: Callable[[], None]
@@ -44,11 +37,7 @@ class ThreadedStore(BaseStore):
         self._inner, self._faults, self._release = inner, faults, release
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations in one transaction.
-
-        Raises:
-            LibraryError: the database refused.
-        """
+        """Run operations in one transaction; raises LibraryError if the database refused."""
         try:
             return self._inner.batch(ops)
         except self._faults as error:
@@ -64,11 +53,7 @@ class ThreadedStore(BaseStore):
 
 
 def open_sqlite(path: Path) -> ThreadedStore:
-    """Open a library file, and create it with mode 0600 if it is missing.
-
-    Raises:
-        LibraryError: the file is corrupt, foreign or newer; it stays unchanged.
-    """
+    """Open a library file, or create it with mode 0600; raises LibraryError if it is corrupt, foreign or newer."""
     try:
         if not path.exists():
             _create(path)
@@ -86,11 +71,7 @@ def open_sqlite(path: Path) -> ThreadedStore:
 
 
 def refuse_foreign(path: Path) -> None:
-    """Check header, integrity and tables of a library file without writing to it.
-
-    Raises:
-        LibraryError: names the fault.
-    """
+    """Raise a LibraryError that names what is wrong with a library file; write nothing to it."""
     way_out = "it is left as it is; move it away or choose another home with --home"
     with path.open("rb") as file:
         header = file.read(100)
@@ -137,12 +118,7 @@ def _place(draft: Path, path: Path) -> None:
 
 
 def open_postgres(url: str) -> ThreadedStore:
-    """Open a library in Postgres.
-
-    Raises:
-        ConfigError: the address is of another kind, or the extra is not installed.
-        LibraryError: the server cannot be reached or refuses.
-    """
+    """Open a library in Postgres; a ConfigError is about address or extra, a LibraryError about the server."""
     if not url.startswith(("postgres://", "postgresql://")):
         raise ConfigError(f"a library is a folder or a postgres:// address, not {url.partition('://')[0]}://...")
     try:

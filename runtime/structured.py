@@ -1,7 +1,6 @@
 """Structured output: asking a model for a schema, and parsing its reply into a validated object."""
 
 import asyncio
-import copy
 import json
 import sys
 import time
@@ -37,12 +36,8 @@ def schema_fingerprint(schema: type[BaseModel]) -> str:
     return fingerprint(schema.model_json_schema())
 
 
-def strict_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema for strict modes: all properties required, no others, no defaults."""
-    return dict(_strict(copy.deepcopy(schema.model_json_schema())))
-
-
 def _strict(node: Any) -> Any:
+    """A JSON schema for strict modes: all properties required, no others, no defaults."""
     if isinstance(node, list):
         return [_strict(item) for item in node]
     if not isinstance(node, dict):
@@ -54,18 +49,8 @@ def _strict(node: Any) -> Any:
     return plain
 
 
-def add_schema_text(messages: Sequence[ChatMessage], schema: type[BaseModel]) -> list[ChatMessage]:
-    """Append the schema to the messages, for models without structured output."""
-    text = json.dumps(schema.model_json_schema())
-    return [*messages, ChatMessage.user(f"Reply with one JSON object of this schema and nothing else:\n{text}")]
-
-
 async def parse_reply(schema: type[Schema], reply: Reply) -> Schema:
-    """The object in a reply: as it stands, else after JSON repair.
-
-    Raises:
-        ValueError: the reply holds no such object (pydantic's ValidationError is one), or cannot be repaired.
-    """
+    """The object in a reply: as it stands, else after JSON repair; raises ValueError if there is none."""
     if reply.tool_calls and not isinstance(reply.tool_calls[0].arguments.get(BROKEN), str):
         return _validated(schema, to_plain_json(reply.tool_calls[0].arguments))
     text = reply.tool_calls[0].arguments[BROKEN] if reply.tool_calls else reply.content
@@ -88,11 +73,7 @@ def _validated(schema: type[Schema], value: Any) -> Schema:
 
 
 def _repair(text: str) -> Any:
-    """Repair JSON, within bounds: json_repair takes minutes for some texts of a few thousand characters.
-
-    Raises:
-        ValueError: the text is too long, or could not be repaired in time.
-    """
+    """Repair JSON, within bounds: json_repair takes minutes for some texts of a few thousand characters."""
     if len(text) > LONGEST_REPAIR:
         raise ValueError(f"the text is no JSON, and too long to be repaired: {len(text):,} characters")
     deadline = time.monotonic() + REPAIR_SECONDS
@@ -126,29 +107,23 @@ def list_faults(error: ValueError) -> str:
 
 
 class Bound(NamedTuple):
-    """A model with tools or a schema bound to it.
-
-    Args:
-        runnable: answers messages with an AIMessage and takes the model's own options.
-        in_words: the schema that the prompt must contain; None if the model gets it natively.
-    """
+    """A model with tools or a schema bound to it; `in_words` is the schema that only the prompt can contain."""
 
     runnable: Runnable[Any, AIMessage]
     in_words: type[BaseModel] | None = None
 
     def prepare(self, messages: Sequence[ChatMessage]) -> tuple[Runnable[Any, AIMessage], Sequence[ChatMessage]]:
         """The runnable and its messages."""
-        return self.runnable, add_schema_text(messages, self.in_words) if self.in_words else messages
+        if self.in_words is None:
+            return self.runnable, messages
+        wish = "Reply with one JSON object of this schema and nothing else:\n"
+        return self.runnable, [*messages, ChatMessage.user(wish + json.dumps(self.in_words.model_json_schema()))]
 
 
 def bind_schema(
     model: BaseChatModel, tools: Sequence[ToolSpec], schema: type[BaseModel] | None, structured: Structured
 ) -> Bound:
-    """Bind tools or a schema to a model.
-
-    Raises:
-        ConfigError: there are tools, and the model takes none.
-    """
+    """Bind tools or a schema to a model; raises ConfigError if there are tools, and the model takes none."""
     if schema is not None:
         return _structured(model, schema, structured)
     if not tools:
@@ -160,9 +135,8 @@ def bind_schema(
 
 
 def _structured(model: BaseChatModel, schema: type[BaseModel], structured: Structured) -> Bound:
-    """The model as `with_structured_output` binds it, without the parser: replies are parsed here."""
     openai = any(kind.__name__ == "BaseChatOpenAI" for kind in type(model).__mro__)  # its import takes a second
-    wanted: Any = strict_schema(schema) if openai else schema
+    wanted: Any = _strict(schema.model_json_schema()) if openai else schema
     options: dict[str, Any] = {"strict": True} if openai else {}
     if structured == "function_calling":
         options["method"] = structured

@@ -16,9 +16,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 
     It gets the context variables, with callbacks, tags and stream writers of LangGraph. One loop serves all calls, as
     HTTP clients are bound to the loop of their first use. Ctrl-C cancels the coroutine and waits for its clean-up.
-
-    Raises:
-        RuntimeError: called on the background loop, which would wait for itself.
+    On the background loop it raises a RuntimeError, as that would wait for itself.
     """
     loop = _background_loop()
     if _get_running_loop() is loop:

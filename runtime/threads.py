@@ -20,10 +20,7 @@ T = TypeVar("T")
 async def run_in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a function in a daemon thread and wait for it; a cancelled caller leaves the thread running.
 
-    Python cannot stop a thread: a call that never returns lives until the process ends, which does not wait for it.
-
-    Raises:
-        RuntimeError: the call raised SystemExit or the like, which would end the process; other errors pass through.
+    Errors pass through, but one that would end the process, such as SystemExit, becomes a RuntimeError.
     """
     done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     context = contextvars.copy_context()
@@ -54,7 +51,6 @@ async def on_foreign_loop(
     Args:
         loop: `get_shared_loop()`, or one of `get_own_loop()`.
         seconds: seconds until it is cancelled; None for no limit.
-        call, args, kwargs: the call that is awaited there.
 
     Raises:
         CallTimeoutError: it took too long. If it still blocks a shared loop, later calls get a new one.
@@ -129,7 +125,6 @@ def _start_loop() -> asyncio.AbstractEventLoop:
 
 
 async def _finish_tasks() -> None:
-    """Wait for cancelled tasks, so that they can clean up."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     await asyncio.gather(*left, return_exceptions=True)
 
@@ -147,8 +142,6 @@ async def _is_stuck(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 class _Delivery:
-    """Passes a result or error from a thread to the loop that waits for it."""
-
     def __init__(self, done: "asyncio.Future[T]") -> None:
         self._done = done
         self._loop = done.get_loop()

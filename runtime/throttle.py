@@ -10,12 +10,7 @@ _Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 
 class Throttle:
-    """Limits the requests to one provider from any event loop and thread.
-
-    Args:
-        concurrency: requests at once; None for no limit.
-        per_minute: requests that start in a minute, evenly spaced; None for no limit.
-    """
+    """Limits requests at once, and their evenly spaced starts per minute, to one provider from any loop and thread."""
 
     def __init__(self, concurrency: int | None = None, per_minute: float | None = None) -> None:
         self.concurrency = concurrency
@@ -48,7 +43,6 @@ class Throttle:
             raise
 
     async def __aexit__(self, *_: object) -> None:
-        """Free the place."""
         self._leave()
 
     async def _enter(self) -> None:

@@ -27,17 +27,10 @@ _unobserved: ContextVar[RunnableConfig | None] = ContextVar("unwatched", default
 def make_trace_config(
     scope: Scope, labels: Mapping[str, str] = FrozenMap(), *, around: Mapping[str, Any] = FrozenMap()
 ) -> RunnableConfig:
-    """Make the tags and metadata of a scope, which all runs below inherit.
+    """Make the tags and metadata of a scope and further labels, which all runs below inherit.
 
-    Args:
-        scope: the scope; fields that are "" are left out.
-        labels: further labels, such as method and workflow fingerprint.
-        around: metadata of the run around it, whose labels and agent have priority: a team knows its workflow, and
-            a node its agent.
-
-    Returns:
-        Tags such as `agent:solve`, and metadata `selfwire_<label>`. `agent` is the node without turn and call
-        (`solve` of `solve#1.0`), which `selfwire_node` has.
+    Labels and agent in the metadata of the run `around` have priority: a team knows its workflow, and a node its agent.
+    `agent` is the node without turn and call (`solve` of `solve#1.0`), which `selfwire_node` has.
     """
     all_labels = {"agent": scope.node.partition("#")[0].partition(">")[0], **labels}
     metadata = {key: value for name, key in COORDINATES if (value := getattr(scope, name)) != ""}
@@ -48,11 +41,7 @@ def make_trace_config(
 
 
 def is_observed(config: RunnableConfig | None = None) -> bool:
-    """Whether anything observes this place: a callback, a tracer, a debugger, or a graph that may stream it.
-
-    Args:
-        config: further config of the run.
-    """
+    """Whether anything observes this place: a callback, a tracer, a debugger, or a graph that may stream it."""
     around, own = var_child_runnable_config.get() or {}, (config or {}).get("callbacks")
     if around is _unobserved.get() and not own:
         return False
@@ -68,7 +57,6 @@ class InheritedConfig:
         self.places = places
 
     def __enter__(self) -> None:
-        """Set the merged config."""
         around = var_child_runnable_config.get() or RunnableConfig()
         tags, metadata = [*(around.get("tags") or ())], {**(around.get("metadata") or {})}
         for place in self.places:
@@ -79,7 +67,6 @@ class InheritedConfig:
         self.config, self.mark = var_child_runnable_config.set(here), _unobserved.set(here)
 
     def __exit__(self, *_: object) -> None:
-        """Restore the config."""
         _unobserved.reset(self.mark)
         var_child_runnable_config.reset(self.config)
 
@@ -92,14 +79,9 @@ async def trace_step(
     given: Callable[[], Any],
     told: Callable[[T], Any],
 ) -> T:
-    """Run a step as its own run in traces. Where nothing observes, only runs below inherit its config.
+    """Run a step as its own run in traces, with the input `given` and the output `told`.
 
-    Args:
-        name: name of the run.
-        step: the step.
-        config: its tags and metadata.
-        given: makes the input that a trace shows.
-        told: makes the output that a trace shows.
+    Where nothing observes, only runs below inherit its tags and metadata.
     """
     if not is_observed(config):
         with InheritedConfig(config):

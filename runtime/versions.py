@@ -7,15 +7,9 @@ from selfwire.core.workflow import Lineage
 
 
 class Version(FrozenModel):
-    """One saved version of a workflow.
+    """One version of the workflow `name`, saved by a run at a step and a time (ISO 8601 in UTC).
 
-    Args:
-        name: name of the workflow.
-        run, step: the run that saved it, and the step of that run.
-        fingerprint: fingerprint of the workflow.
-        saved: the time, as ISO 8601 in UTC.
-        facts: score, cost, reasons, accepted, embedder, method, benchmark, ...
-        lineage: parent and rewirings.
+    `facts` are score, cost, reasons, accepted, embedder, method, benchmark, ...
     """
 
     name: Id
@@ -37,11 +31,6 @@ class Version(FrozenModel):
         return (self.saved, self.run, self.step)
 
     @property
-    def is_accepted(self) -> bool:
-        """Whether its facts do not say that a gate rejected it."""
-        return self.facts.get("accepted") is not False
-
-    @property
     def ref(self) -> str:
         """Its reference for `WorkflowLibrary.load`: `name@run.step`."""
         return f"{self.name}@{self.version}"
@@ -56,15 +45,7 @@ class Rollback(FrozenModel):
 
 
 class History(FrozenModel):
-    """All versions of a workflow.
-
-    Args:
-        name: name of the workflow.
-        head: version that `load(name)` gives.
-        versions: oldest first.
-        rollbacks: oldest first.
-        tags: version by tag.
-    """
+    """All versions and rollbacks of a workflow, oldest first; `head` is what `load(name)` gives, `tags` is by tag."""
 
     name: str
     head: str

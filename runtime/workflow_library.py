@@ -13,6 +13,7 @@ import base64
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -40,22 +41,15 @@ AnyItem = TypeVar("AnyItem", bound=Item)
 
 
 class WorkflowLibrary:
-    """Saved workflows in a LangGraph store, reached through its async interface only.
-
-    Args:
-        store: any BaseStore, such as the one of `langgraph dev`.
-        where: file or address for messages.
-    """
+    """Saved workflows in any LangGraph store, reached through its async interface only; `where` is for messages."""
 
     def __init__(self, store: BaseStore, where: str = "memory") -> None:
         self.store, self.where = store, where
 
     def __enter__(self) -> Self:
-        """Return the library."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the store."""
         self.close()
 
     def close(self) -> None:
@@ -70,9 +64,7 @@ class WorkflowLibrary:
 
         Saving the same workflow at the same (run, step) again changes nothing and returns the first version.
 
-        Raises:
-            LibraryError: another workflow was saved at (run, step).
-            ValueError: a name, a step or the facts do not validate (facts are finite JSON).
+        Another one raises a LibraryError; names, steps and facts (finite JSON) that do not validate a ValueError.
         """
         version = Version(
             name=name,
@@ -83,20 +75,29 @@ class WorkflowLibrary:
             facts=dict(facts or {}),
             lineage=workflow.lineage,
         )
-        existing = await self._get(("versions", name), version.version)
-        if existing is not None:
-            return _require_same(self._version(existing), version)
+        if item := await self._get(("versions", name), version.version):
+            existing = self._version(item)
+            if existing.fingerprint != version.fingerprint:
+                raise LibraryError(
+                    f"{existing.ref} holds workflow {existing.fingerprint} already, not {version.fingerprint}; "
+                    "versions never change: save under another run or step"
+                )
+            return existing
         head = await self._get(("heads",), name)
         blobs = await self._new_blobs(workflow)
-        await self.store.abatch([*blobs, *self._writes(version, workflow, move=head is None or version.is_accepted)])
+        body = workflow.model_dump(mode="json", exclude={"lineage"})
+        writes = [
+            *blobs,
+            _put(("bodies",), version.fingerprint, {"workflow": body}),
+            _put(("versions", name), version.version, {"version": version.model_dump(mode="json")}),
+        ]
+        if head is None or version.facts.get("accepted") is not False:
+            writes.append(_put(("heads",), name, {"version": version.version}))
+        await self.store.abatch(writes)
         return version
 
     async def keep(self, workflow: Workflow) -> None:
-        """Store the bytes that a workflow refers to before it has a version, so that a resumed run finds them.
-
-        Raises:
-            LibraryError: they are not in this process.
-        """
+        """Store the bytes to which a workflow without a version refers; raises LibraryError if they are not here."""
         await self.store.abatch(await self._new_blobs(workflow))
 
     async def _new_blobs(self, workflow: Workflow) -> list[PutOp]:
@@ -112,50 +113,32 @@ class WorkflowLibrary:
         return writes
 
     async def fetch(self, workflow: Workflow) -> Workflow:
-        """Read the bytes that a workflow refers to into this process, and return the workflow.
-
-        Raises:
-            LibraryError: they are missing or changed.
-        """
+        """Load the bytes to which a workflow refers, and return it; raises LibraryError if they are not as saved."""
         for reference in find_blob_references(workflow.memory):
             if find_blob(reference) is None:
                 item = await self._get(("blobs",), reference)
-                data = _decoded(item.value.get("base64", "")) if item else b""
+                data = b""
+                with suppress(ValueError):  # no base64; the hash differs then
+                    data = base64.b64decode(item.value.get("base64", "") if item else "", validate=True)
                 if compute_blob_reference(data) != reference:
                     fault = "have been changed" if item else "are missing"
                     raise LibraryError(f"the bytes {reference[:19]}... {fault} in library {self.where}")
                 put_blob(data)
         return workflow
 
-    def _writes(self, version: Version, workflow: Workflow, *, move: bool) -> list[PutOp]:
-        body = workflow.model_dump(mode="json", exclude={"lineage"})
-        writes = [
-            _put(("bodies",), version.fingerprint, {"workflow": body}),
-            _put(("versions", version.name), version.version, {"version": version.model_dump(mode="json")}),
-        ]
-        return [*writes, _put(("heads",), version.name, {"version": version.version})] if move else writes
-
     async def names(self) -> tuple[str, ...]:
         """Names of the saved workflows, sorted."""
         return tuple(sorted(item.key for item in await self._all(("heads",))))
 
     async def head(self, name: str) -> Version:
-        """The version that `load(name)` gives.
-
-        Raises:
-            LibraryError: there is no such workflow.
-        """
+        """The version that `load(name)` gives; raises LibraryError if there is no such workflow."""
         item = await self._get(("heads",), name)
         if item is None:
             raise await self._missing_error(name)
         return await self.version(name, item.value["version"])
 
     async def version(self, name: str, version: str) -> Version:
-        """The version called `run.step`, a tag, or a step number or run that only one version has.
-
-        Raises:
-            LibraryError: there is no such workflow or version, or several match.
-        """
+        """The version called `run.step`, a tag, or a step or run; raises LibraryError if none or several match."""
         if _is_id(name):
             item = await self._get(("versions", name), version)
             if item is not None:
@@ -170,11 +153,7 @@ class WorkflowLibrary:
         raise LibraryError(f"version {version!r} of workflow {name!r} {trouble}; choose among {known}")
 
     async def load(self, ref: str) -> Workflow:
-        """Load by name, `name@version`, fingerprint (a unique prefix of 6 or more digits) or exported JSON file.
-
-        Raises:
-            LibraryError: none or several match, or the entry is corrupt.
-        """
+        """Load by name, `name@version`, fingerprint (a unique prefix of 6 or more digits) or exported JSON file."""
         if ref.endswith(".json"):
             return await asyncio.to_thread(read_workflow, Path(ref))
         version = await self.find(ref)
@@ -190,11 +169,7 @@ class WorkflowLibrary:
         return await self.fetch(workflow)
 
     async def find(self, ref: str) -> Version:
-        """The version of a name, `name@version` or fingerprint.
-
-        Raises:
-            LibraryError: none or several match.
-        """
+        """The version of a name, `name@version` or fingerprint; raises LibraryError if none or several match."""
         name, at, version = ref.partition("@")
         if at:
             return await self.version(name, version)
@@ -212,11 +187,7 @@ class WorkflowLibrary:
         return matches[-1]
 
     async def history(self, name: str) -> History:
-        """All versions of a workflow, with head, rollbacks and tags.
-
-        Raises:
-            LibraryError: there is no such workflow.
-        """
+        """All versions of a workflow, with head, rollbacks and tags; raises LibraryError if there is none."""
         head = await self._get(("heads",), name)
         if head is None:
             raise await self._missing_error(name)
@@ -231,19 +202,11 @@ class WorkflowLibrary:
         )
 
     async def diff(self, before: str, after: str) -> WorkflowDiff:
-        """The difference between two workflows, each named as for `load`.
-
-        Raises:
-            LibraryError: as `load`.
-        """
+        """The difference between two workflows, each named and read as by `load`."""
         return diff_workflows(await self.load(before), await self.load(after))
 
     async def rollback(self, name: str, version: str) -> Version:
-        """Move the head to a version, named as for `version`; nothing is deleted and the move is recorded.
-
-        Raises:
-            LibraryError: there is no such workflow or version.
-        """
+        """Move the head to a version, named and checked as by `version`; nothing is deleted, the move is recorded."""
         head, target = await self.head(name), await self.version(name, version)
         if head.version == target.version:
             return target
@@ -253,12 +216,7 @@ class WorkflowLibrary:
         return target
 
     async def tag(self, name: str, version: str, tag: str) -> None:
-        """Tag a version; a tag that exists moves.
-
-        Raises:
-            LibraryError: there is no such workflow or version.
-            ValueError: the tag is not made of letters, digits, `_` and `-`.
-        """
+        """Tag a version, as by `version`; a tag that exists moves. Raises ValueError if the tag is no `Id`."""
         target = await self.version(name, version)
         await self.store.abatch([_put(("tags", name), _ID.validate_python(tag), {"version": target.version})])
 
@@ -304,10 +262,6 @@ def open_library(home: Path | str | None = None, *, create: bool = True) -> Work
         home: folder of `library.sqlite`, unless SELFWIRE_LIBRARY names a `postgres://` address; such an address;
             ":memory:"; or None for SELFWIRE_HOME, else `.selfwire` in the working directory.
         create: whether to create a missing file; if not, a missing file is an empty library.
-
-    Raises:
-        LibraryError: the database is corrupt, foreign or cannot be reached.
-        ConfigError: the extra for Postgres is not installed.
     """
     if home == ":memory:":
         return WorkflowLibrary(InMemoryStore())
@@ -323,22 +277,6 @@ def open_library(home: Path | str | None = None, *, create: bool = True) -> Work
 
 def _put(namespace: tuple[str, ...], key: str, value: Mapping[str, Any]) -> PutOp:
     return PutOp((_ROOT, *namespace), key, {"schema": SCHEMA, **to_plain_json(value)})
-
-
-def _decoded(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except ValueError:  # the caller compares the hash
-        return b""
-
-
-def _require_same(existing: Version, again: Version) -> Version:
-    if existing.fingerprint != again.fingerprint:
-        raise LibraryError(
-            f"{existing.ref} holds workflow {existing.fingerprint} already, not {again.fingerprint}; "
-            "versions never change: save under another run or step"
-        )
-    return existing
 
 
 def _is_id(text: str) -> bool:

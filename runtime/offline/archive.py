@@ -54,7 +54,7 @@ def read(work: SkillInput) -> SkillOutput | None:
 
 def split(work: SkillInput) -> SkillOutput | None:
     """One decomposition of the task's question."""
-    if _parts(work):
+    if _parts(work.lines):
         return None
     parts = list(language.parts_of(language.find_question(work.task)))
     if not parts:
@@ -113,11 +113,9 @@ def count(work: SkillInput) -> SkillOutput | None:
 
 def answer(work: SkillInput) -> str:
     """The notes that others can use, and the answer as the last line."""
-    open_questions = _open(work)
     keep = [line for line in work.lines if re.match(r"(?:Part \d|Fact|Conclusion|Remark|Idea)\b", line)]
-    passages = [line for line in work.lines if line.startswith("Passage: ")]
-    if open_questions:
-        keep += passages[-PASSAGES_KEPT:]
+    if _open(work):
+        keep += [line for line in work.lines if line.startswith("Passage: ")][-PASSAGES_KEPT:]
     notes = "\n".join(f"- {line}" for line in dict.fromkeys(keep))
     return f"{notes}\n\nAnswer: {_result(work) or 'unknown'}".strip()
 
@@ -194,12 +192,8 @@ def _combining(question: str) -> str:
     return next((name for pattern, name in _COMBINING if re.search(pattern, question, re.IGNORECASE)), "")
 
 
-def _parts(work: SkillInput) -> Mapping[int, str]:
-    return _parts_in(work.lines)
-
-
 @lru_cache(maxsize=256)
-def _parts_in(lines: tuple[str, ...]) -> Mapping[int, str]:
+def _parts(lines: tuple[str, ...]) -> Mapping[int, str]:
     found: dict[int, str] = {}
     for line in lines:
         if match := re.match(r"Part (\d): (.+)", line):
@@ -207,13 +201,8 @@ def _parts_in(lines: tuple[str, ...]) -> Mapping[int, str]:
     return found
 
 
-def _facts(work: SkillInput) -> Mapping[str, str]:
-    """The most frequent value for each question, the earliest of several."""
-    return _facts_in(work.lines)
-
-
 @lru_cache(maxsize=256)
-def _facts_in(lines: tuple[str, ...]) -> Mapping[str, str]:
+def _facts(lines: tuple[str, ...]) -> Mapping[str, str]:
     values: dict[str, list[str]] = {}
     for line in lines:
         if match := re.match(r"Fact: (.+) = (.+)", line):
@@ -223,7 +212,7 @@ def _facts_in(lines: tuple[str, ...]) -> Mapping[str, str]:
 
 def _questions(work: SkillInput) -> list[str]:
     """The parts of the question, with the known answer in place of [1]; the whole question if it is not split."""
-    parts, facts = _parts(work), _facts(work)
+    parts, facts = _parts(work.lines), _facts(work.lines)
     if not parts:
         return [language.find_question(work.task)]
     first = facts.get(parts.get(1, ""), "[1]")
@@ -231,7 +220,7 @@ def _questions(work: SkillInput) -> list[str]:
 
 
 def _open(work: SkillInput) -> list[str]:
-    facts = _facts(work)
+    facts = _facts(work.lines)
     return [question for question in _questions(work) if question not in facts and "[1]" not in question]
 
 
@@ -241,15 +230,13 @@ def _subject_found(question: str, work: SkillInput) -> bool:
 
 
 def _passages(text: str) -> list[str]:
-    """Blocks of a search result, each a title line and text, as one line each."""
     blocks = [block.strip().split("\n", 1) for block in re.split(r"\n\s*\n", text) if "\n" in block.strip()]
-    pages = [(_NUMBER.sub("", title), " ".join(body.split())) for title, body in blocks]
-    return [f"Passage: {title} | {body}" for title, body in pages]
+    return [f"Passage: {_NUMBER.sub('', title)} | {' '.join(body.split())}" for title, body in blocks]
 
 
 def _pair(work: SkillInput) -> tuple[str, str] | None:
     """The values of the two parts of a paired question, when both are known."""
-    parts, facts = _parts(work), _facts(work)
+    parts, facts = _parts(work.lines), _facts(work.lines)
     if len(parts) != 2 or any("[1]" in part for part in parts.values()):
         return None
     first, second = (facts.get(part) for _, part in sorted(parts.items()))
@@ -266,11 +253,10 @@ def _conclude(value: str) -> SkillOutput:
 
 
 def _result(work: SkillInput) -> str | None:
-    """The most frequent conclusion; else the value of the last hop."""
     conclusions = Counter(line.removeprefix("Conclusion: ") for line in work.lines if line.startswith("Conclusion: "))
     if conclusions:
         return conclusions.most_common(1)[0][0]
-    parts = _parts(work)
+    parts = _parts(work.lines)
     if parts and "[1]" not in parts[max(parts)]:
         return None
-    return _facts(work).get(_questions(work)[-1])
+    return _facts(work.lines).get(_questions(work)[-1])

@@ -15,7 +15,6 @@ class Relation:
     """A fact that sentences state and simple questions ask for.
 
     Attributes:
-        name: name of the relation.
         questions: expressions with the groups `subject` and, for some, `other`.
         sentences: expressions whose first groups are the value; `{other}` stands for the question's `other`.
     """

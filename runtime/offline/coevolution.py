@@ -8,10 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from selfwire.runtime.offline import plain
 from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.skills import PLACES, CriticView
-from selfwire.runtime.offline.vocabulary import find_skills
+from selfwire.runtime.offline.vocabulary import USELESS, find_skills
 
 ITEMS = (
     ("The answer settles the question and leaves nothing open.", "correctness"),
@@ -22,10 +21,9 @@ ITEMS = (
 LEVELS = (0.0, 0.3, 0.5, 0.7, 1.0)
 REMARKS = ("Nothing came of it.", "Hardly anything new.", "One thing to build on.", "Much to build on.", "It decided.")
 
-_OPEN = re.compile(r"\bunknown\b|\bnot known\b|\bcannot (?:say|tell)\b", re.IGNORECASE)
+OPEN = re.compile(r"\bunknown\b|\bnot known\b|\bcannot (?:say|tell)\b", re.IGNORECASE)
 _OWN = re.compile(r"^\s*-\s+(?!Remark:|Idea:)(.+)$", re.MULTILINE)
 _ANSWER = re.compile(r"^\W*(?:final )?answer\W*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
-_USELESS = frozenset(skill.name for skill in plain.SKILLS)
 
 
 def checklist(brief: CriticInput) -> dict[str, Any]:
@@ -39,7 +37,7 @@ def checklist(brief: CriticInput) -> dict[str, Any]:
 def verdict(brief: CriticInput) -> dict[str, Any]:
     """Judge each criterion by symptoms; at the error rate a missing step is overlooked, or an existing one not seen."""
     lines = [line for line in brief["checklist"].split("\n") if line.strip()]
-    open_ = not brief["answer"].strip() or bool(_OPEN.search(brief["answer"]))
+    open_ = not brief["answer"].strip() or bool(OPEN.search(brief["answer"]))
     missing = bool(brief.family.missing(CriticView(brief["task"], brief["trace"]))) != brief.errs("verdict")
     results = [_is_true(line, open_, missing) for line in lines]
     reason = "The answer leaves the task open." if open_ else "A step does not show." if missing else "It holds up."
@@ -135,7 +133,7 @@ def _last_answer(text: str) -> str:
 
 def _is_weak(block: str) -> bool:
     names = find_skills(block.split("prompt:", 1)[-1])
-    return "(a candidate for death)" in block or _mean(block) <= 0.3 or bool(names and set(names) <= _USELESS)
+    return "(a candidate for death)" in block or _mean(block) <= 0.3 or bool(names and set(names) <= USELESS)
 
 
 def _mean(block: str) -> float:

@@ -92,26 +92,20 @@ def inventory(work: SkillInput) -> SkillOutput | None:
     known = _read_notes(work)
     if parse_target(work.task) not in known.plan or known.open:
         return None
-    table = Layout(parse_slots(work.task), known.plan)
-    try:
-        table.provide(Need(1, (parse_target(work.task),)))
-    except ShortageError as shortage:
-        if not work.slip:
-            return SkillOutput(notes=(f"Stock: {shortage.need} lacking", f"Need: {shortage.need}"))
+    _, lacking = _lay_out(work.task, known)
+    if lacking and not work.slip:
+        return SkillOutput(notes=(f"Stock: {lacking} lacking", f"Need: {lacking}"))
     return SkillOutput(notes=("Stock: enough of all that the plan takes",))
 
 
 def act(work: SkillInput) -> SkillOutput | None:
     """Turn a plan into actions with slots, or say what runs out."""
-    known, target = _read_notes(work), parse_target(work.task)
-    if target not in known.plan or known.moves or known.short:
+    known = _read_notes(work)
+    if parse_target(work.task) not in known.plan or known.moves or known.short:
         return None
-    table = Layout(parse_slots(work.task), known.plan)
-    try:
-        table.provide(Need(1, (target,)))
-    except ShortageError as shortage:
-        return SkillOutput(notes=(f"Short: {shortage.need}",))
-    actions = table.actions
+    actions, lacking = _lay_out(work.task, known)
+    if lacking:
+        return SkillOutput(notes=(f"Short: {lacking}",))
     if work.slip and actions:
         at = work.rng.randrange(len(actions))
         actions[at] = re.sub(r"\d+$", "64", actions[at])
@@ -197,7 +191,6 @@ def _lines(texts: Iterable[str]) -> list[str]:
 
 
 def _read_notes(work: SkillInput) -> Notes:
-    """The notes of others and of this agent."""
     return parse_notes(_drop_quotes(work.lines, work.task))
 
 
@@ -210,27 +203,31 @@ def _drop_quotes(lines: Iterable[str], task: str) -> list[str]:
 
 
 def _has_plan(line: str, known: Notes) -> bool:
-    """Whether a line is a recipe for an item that has one in the plan."""
     recipe = parse_noted_recipe(line) if line.startswith("Recipe: ") else None
     return recipe is not None and recipe.item in known.plan
 
 
 def _easy(work: SkillInput) -> tuple[str, ...]:
     """The actions of a single recipe with few slots, which needs no skill."""
-    known, target = _read_notes(work), parse_target(work.task)
-    recipe = known.plan.get(target)
+    known = _read_notes(work)
+    recipe = known.plan.get(parse_target(work.task))
     if recipe is None or len(known.plan) > 1 or len(recipe.cells) > EASY:
         return ()
-    table = Layout(parse_slots(work.task), known.plan)
+    actions, lacking = _lay_out(work.task, known)
+    return () if lacking else tuple(actions)
+
+
+def _lay_out(task: str, known: Notes) -> tuple[list[str], Need | None]:
+    """The actions of the plan, and what runs out before it is done."""
+    table = Layout(parse_slots(task), known.plan)
     try:
-        table.provide(Need(1, (target,)))
-    except ShortageError:
-        return ()
-    return tuple(table.actions)
+        table.provide(Need(1, (parse_target(task),)))
+    except ShortageError as shortage:
+        return table.actions, shortage.need
+    return table.actions, None
 
 
 def _list_needs(work: SkillInput, known: Notes) -> list[Need]:
-    """The needs for which a recipe must be chosen: the item itself, then what is missing."""
     target = parse_target(work.task)
     if target not in known.plan:
         return [] if target in known.dead else [Need(1, (target,))]
@@ -249,7 +246,6 @@ def _searches(work: SkillInput) -> SkillOutput:
 
 
 def _searched_items(work: SkillInput) -> set[str]:
-    """Items of the recipe searches in this tool loop."""
     return {str(value) for result in work.results for value in result.arguments.values()}
 
 
@@ -273,5 +269,4 @@ def _rank(recipe: Recipe, stock: Iterable[str]) -> tuple[float, int]:
 
 
 def _circular(recipe: Recipe, chosen: dict[str, Recipe]) -> bool:
-    """Whether an ingredient of a recipe is itself made in this plan."""
     return any(set(items) <= chosen.keys() for items in recipe.wants)

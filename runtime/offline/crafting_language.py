@@ -19,13 +19,7 @@ Slots = dict[str, tuple[str, int]]
 
 @dataclass(frozen=True)
 class Recipe:
-    """One way to make an item.
-
-    Attributes:
-        item: item that it makes.
-        makes: how many at a time.
-        cells: (grid slot, alternative items for it); for smelting one cell without a slot.
-    """
+    """One way to make an item; cells are (grid slot, alternative items for it), for smelting one without a slot."""
 
     item: str
     makes: int
@@ -45,7 +39,6 @@ class Recipe:
         return found
 
     def __str__(self) -> str:
-        """Write the recipe as notes do."""
         if self.smelts:
             return f"{self.makes} {self.item} by smelting {' or '.join(self.cells[0][1])}"
         filled = ", ".join(f"{slot} {' or '.join(items)}" for slot, items in self.cells)
@@ -60,7 +53,6 @@ class Need:
     items: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Write the need as notes do."""
         return f"{self.count} {' or '.join(self.items)}"
 
 
@@ -112,14 +104,10 @@ class Notes:
     """Parsed notes about a plan.
 
     Attributes:
-        recipes: recipes that were looked up.
-        plan: the recipe chosen for each item.
-        levels: how often a plan was expanded.
-        needs: needs that were noted.
+        levels: how often the plan was expanded.
         dead: items that no recipe makes.
         short: needs that ran out when the plan was laid out.
         verdicts: reasons why the task is impossible.
-        moves: actions.
     """
 
     recipes: tuple[Recipe, ...]

@@ -18,29 +18,16 @@ class ShortageError(Exception):
 
 
 class Layout:
-    """Slots and actions of a plan that is being laid out.
-
-    Attributes:
-        slots: item and count by slot after the actions so far.
-        actions: the actions so far.
-    """
+    """The actions of a plan so far, and item and count by slot after them."""
 
     def __init__(self, slots: Slots, plan: dict[str, Recipe]) -> None:
         self.slots = dict(slots)
         self.actions: list[str] = []
         self._plan = plan
 
-    def have(self, items: tuple[str, ...]) -> int:
-        """The number of items of some kinds."""
-        return sum(count for item, count in self.slots.values() if item in items)
-
     def provide(self, need: Need, depth: int = 0) -> None:
-        """Craft what is missing of a need.
-
-        Raises:
-            ShortageError: no recipe of the plan makes it.
-        """
-        lacking = need.count - self.have(need.items)
+        """Craft what is missing of a need; raises ShortageError if no recipe of the plan makes it."""
+        lacking = need.count - sum(count for item, count in self.slots.values() if item in need.items)
         if lacking <= 0:
             return
         recipe = next((self._plan[item] for item in need.items if item in self._plan), None)
@@ -49,11 +36,7 @@ class Layout:
         self.craft(recipe, ceil(lacking / recipe.makes), depth)
 
     def craft(self, recipe: Recipe, times: int, depth: int = 0) -> None:
-        """Craft a recipe a number of times, and its ingredients before.
-
-        Raises:
-            ShortageError: an ingredient runs out.
-        """
+        """Craft a recipe a number of times, and its ingredients before; raises ShortageError if one runs out."""
         for _ in range(2):  # making one thing may use up another
             for items, cells in recipe.wants.items():
                 self.provide(Need(cells * times, items), depth + 1)
@@ -95,7 +78,6 @@ class Layout:
             self.slots[slot] = (item, held - count)
 
     def _put(self, action: str, item: str, count: int) -> None:
-        """Put a result into the first free slot, else onto the same item."""
         free = [f"[I{number}]" for number in range(1, 37) if f"[I{number}]" not in self.slots]
         like = [slot for slot, held in self.slots.items() if held[0] == item]
         slot = (free or like or ["[I36]"])[0]

@@ -12,14 +12,9 @@ from selfwire.runtime.offline.vocabulary import VOCABULARY, family_of, paraphras
 
 @dataclass(frozen=True)
 class CriticInput:
-    """The input of a critic.
+    """The tagged sections of a critic's prompt, and how often it errs; `random` gives a generator per purpose.
 
-    Attributes:
-        sections: text of each tagged section of the prompt.
-        random: a generator per purpose.
-        error_rate: share of judgements that go wrong.
-        system: the system message, with the skills of a critic that works itself.
-        slip_rate: share of steps of work that go wrong.
+    A critic that works itself has its skills from the system message, and its steps go wrong at the slip rate.
     """
 
     sections: Mapping[str, str]
@@ -29,7 +24,6 @@ class CriticInput:
     slip_rate: float = 0.0
 
     def __getitem__(self, section: str) -> str:
-        """The text of a section; "" if the prompt does not have it."""
         return self.sections.get(section, "")
 
     def errs(self, purpose: str, share: float = 1.0) -> bool:

@@ -62,16 +62,7 @@ def reply(
     error_rate: float,
     slip_rate: float = 0.0,
 ) -> dict[str, Any]:
-    """Fill the object that is asked for.
-
-    Args:
-        kind: of the reply.
-        schema: its JSON schema.
-        messages: the whole conversation.
-        random: a generator per purpose, keyed by the messages.
-        error_rate: share of judgements that go wrong.
-        slip_rate: share of steps of work that go wrong, where the object is a worker's.
-    """
+    """Fill the object that is asked for; the rates are shares of wrong judgements and of wrong steps of work."""
     fields, filled = schema.get("properties", {}), dict[str, Any]()
     if critic := CRITICS.get(kind):
         system = "\n".join(message.text for message in messages if message.role == "system")

@@ -13,12 +13,7 @@ FAULTS = ("rate_limit", "server_error", "timeout", "truncated", "malformed", "em
 
 
 class OfflineError(Exception):
-    """An injected failure of the provider.
-
-    Attributes:
-        status_code: the HTTP status that a provider would have sent.
-        response: holds the status and the `retry-after` header for clients.
-    """
+    """An injected failure with the status and the `retry-after` header that a provider would have sent."""
 
     def __init__(self, message: str, status_code: int, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -60,11 +55,7 @@ class Faults(FrozenModel):
         return None
 
     def raise_for(self, name: str | None) -> None:
-        """Raise the fault as the provider would; faults of the reply's text are not raised.
-
-        Raises:
-            OfflineError, TimeoutError: by the name.
-        """
+        """Raise the fault as the provider would; faults of the reply's text are not raised."""
         if name == "rate_limit":
             raise OfflineError("offline model: injected rate limit", 429, self.retry_after)
         if name == "server_error":

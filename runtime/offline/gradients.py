@@ -8,10 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from selfwire.runtime.offline import plain
 from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.skills import PLACES
-from selfwire.runtime.offline.vocabulary import find_skills
+from selfwire.runtime.offline.vocabulary import USELESS, find_skills
 
 PROMPT_CUE = "The prompt should say: "
 TEAM_CUE = "The team needs another agent: "
@@ -22,7 +21,6 @@ _HAND_OVERS = (
     "Please take over; what is known up to now:",
     "Continue the work on the task with what has been found:",
 )
-_USELESS = frozenset(skill.name for skill in plain.SKILLS)
 
 
 def instruction(brief: CriticInput) -> dict[str, Any]:
@@ -130,7 +128,8 @@ def topology_decision(brief: CriticInput) -> dict[str, Any]:
     additions = [word for word in offered if word.startswith("ADD_")]
     if wanted and additions:
         description = _describe_agent(brief, wanted)
-        return _decision(brief.pick("addition", additions), description=description, reason=_why(wanted))
+        why = f"Feedback asks for a step that nobody takes: {', '.join(wanted)}."
+        return _decision(brief.pick("addition", additions), description=description, reason=why)
     if idle and "REMOVE_SUCCESSOR" in offered:
         return _decision("REMOVE_SUCCESSOR", successor=idle, reason="It adds nothing to the work.")
     if brief["gradients"] and "CONNECT_TO_AGGREGATOR" in offered and brief.chance("connect", 0.1):
@@ -167,8 +166,7 @@ def _after(advice: str, cue: str) -> str:
 
 
 def _foreign(brief: CriticInput) -> frozenset[str]:
-    """Skills without use for the task, or the useless ones of all tasks if the prompt shows no task."""
-    return _USELESS if not brief["task"] else frozenset(find_skills(brief["role"])) - brief.family.abilities.keys()
+    return USELESS if not brief["task"] else frozenset(find_skills(brief["role"])) - brief.family.abilities.keys()
 
 
 def _without(prompt: str, skill: str) -> str:
@@ -184,13 +182,9 @@ def _describe_agent(brief: CriticInput, wanted: Sequence[str]) -> str:
 def _idle_successor(successors: str) -> str:
     for line in successors.split("\n"):
         found = re.match(r"[\s-]*([A-Za-z0-9][\w-]*)\b(.*)", line)
-        if found and (names := find_skills(found[2])) and set(names) <= _USELESS:
+        if found and (names := find_skills(found[2])) and set(names) <= USELESS:
             return found[1]
     return ""
-
-
-def _why(wanted: Sequence[str]) -> str:
-    return f"Feedback asks for a step that nobody takes: {', '.join(wanted)}."
 
 
 def _decision(operation: str, *, description: str = "", successor: str = "", reason: str = "") -> dict[str, Any]:

@@ -36,13 +36,10 @@ class OfflineChat(BaseChatModel):
     `seed`, `sample` and `temperature` may also be given per call or bound, and have priority over the fields.
 
     Args:
-        seed: seed of all its randomness.
         temperature: in [0, 2]; a higher one means more wrong steps and more varied wording.
         error_rate: share of wrong steps of work at temperature 1; half as many at 0.
         critic_error_rate: share of wrong judgements of critics, judges and evolvers.
         latency: seconds of every call.
-        max_tokens: longest reply in tokens; None: no limit.
-        faults: injected faults.
     """
 
     model_name: str = "offline"
@@ -98,21 +95,13 @@ class OfflineChat(BaseChatModel):
         return RunnableMap(raw=model) | parsed
 
     def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
         time.sleep(self.latency)
         return ChatResult(generations=[ChatGeneration(message=self._reply(messages, stop, kwargs))])
 
     async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
         await asyncio.sleep(self.latency)
         return ChatResult(generations=[ChatGeneration(message=self._reply(messages, stop, kwargs))])
@@ -170,9 +159,8 @@ class OfflineChat(BaseChatModel):
 
     def _fault(self, request: int, rng: Random) -> str | None:
         name = self.faults.draw(rng)
-        if name is None:
-            return None
-        if self.faults.times is not None and self._attempts.next(request) >= self.faults.times:
+        times = self.faults.times
+        if name is None or (times is not None and self._attempts.next(request) >= times):
             return None
         self.faults.raise_for(name)
         return name

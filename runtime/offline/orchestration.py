@@ -106,10 +106,11 @@ def reflection(brief: CriticInput) -> dict[str, Any]:
         everybody = sorted({agent for run in runs for agent in run.agents})
         insights[0] = Advice(brief.pick("kind", (TAKE, LEAVE, TWICE)), brief.pick("mistaken", everybody))
     kind = brief["profile"].split(" ")[0]
+    texts = [brief.pick(f"wording {one.kind} {one.agent}", WORDINGS[one.kind]).format(one.agent) for one in insights]
     return {
         "success_factors": [f"{one.agent} took part" for one in insights if one.kind != LEAVE],
         "failure_modes": [f"{one.agent} took part" for one in insights if one.kind == LEAVE],
-        "insights": [{"query_type": kind, "insight": _write_advice(brief, one)} for one in insights],
+        "insights": [{"query_type": kind, "insight": text} for text in texts],
     }
 
 
@@ -172,7 +173,10 @@ def contrast(brief: CriticInput) -> dict[str, Any]:
         axis = block.split("\n")[0].strip()
         better = _score(block) > base
         if better != brief.errs(f"contrast {axis}", share=0.5):
-            rules += [{"rule": text, "derived_from": f"{axis} against the original"} for text in _adds(block)]
+            rules += [
+                {"rule": text, "derived_from": f"{axis} against the original"}
+                for text in re.findall(r"^adds: (.+)$", block, re.M)
+            ]
     helped = len({rule["derived_from"] for rule in rules}) > 1
     general = {"principle": "Say what you could not settle.", "derived_from": "several variants helped"}
     return {"operational_rules": rules, "behavioral_principles": [general] if helped else []}
@@ -226,7 +230,6 @@ def _needed(brief: CriticInput, roles: Mapping[str, str]) -> list[str]:
 
 
 def _steps(brief: CriticInput, order: Sequence[str]) -> list[dict[str, Any]]:
-    """A chain, sometimes with parallel steps; the last step reads every output that no other step reads."""
     steps: list[dict[str, Any]] = []
     for number, name in enumerate(order, 1):
         reads = [number - 1] if number > 1 else []
@@ -265,12 +268,7 @@ def _decide(operation: str, targets: Sequence[str], text: str | None, why: str) 
     return {"operation": operation, "target_entry_ids": ids, "merged_insight": text, "rationale": why}
 
 
-def _write_advice(brief: CriticInput, one: Advice) -> str:
-    return brief.pick(f"wording {one.kind} {one.agent}", WORDINGS[one.kind]).format(one.agent)
-
-
 def _roles(text: str) -> dict[str, str]:
-    """Descriptions by name."""
     lines = (line.partition(":") for line in text.split("\n"))
     return {name.strip(): role.strip() for name, colon, role in lines if colon and name.strip()}
 
@@ -280,7 +278,6 @@ def _stage(role: str) -> int:
 
 
 def _family(failures: str) -> tuple[Family, str]:
-    """The family of the last failed task, and that task."""
     tasks = re.findall(r"^task: (.+)$", failures, re.MULTILINE)
     return (family_of(tasks[-1]) or GENERAL, tasks[-1]) if tasks else (GENERAL, "")
 
@@ -288,7 +285,3 @@ def _family(failures: str) -> tuple[Family, str]:
 def _score(block: str) -> float:
     found = _SCORES.findall(block)
     return float(found[0]) if found else 0.0
-
-
-def _adds(block: str) -> list[str]:
-    return re.findall(r"^adds: (.+)$", block, re.MULTILINE)

@@ -79,7 +79,6 @@ def parse_round(brief: CriticInput) -> SkillInput:
 def _work(
     brief: CriticInput, work: SkillInput, skills: Sequence[str]
 ) -> tuple[SkillInput, list[str], list[tuple[str, Any]]]:
-    """The work after one step of each skill that can do one, with new notes and tool calls."""
     todo, notes, calls = list(skills), list[str](), list[tuple[str, Any]]()
     while (found := first_move(todo, brief.family, work, brief.random, brief.slip_rate)) is not None:
         name, move = found
@@ -92,7 +91,6 @@ def _work(
 
 
 def _need(brief: CriticInput, work: SkillInput, skills: Sequence[str]) -> str:
-    """The steps of which the worker's notes show no sign, without those of its own skills."""
     missing = list(brief.family.missing(CriticView(task=work.task, trace="\n".join(work.lines))))
     if missing and brief.errs("need", share=0.5):
         missing[0] = brief.any_skill("need")
@@ -126,7 +124,6 @@ def _tools(text: str) -> list[OfferedTool]:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The JSON object in a text; an empty one if it is not one."""
     try:
         found = json.loads(text)
     except json.JSONDecodeError:

@@ -10,10 +10,7 @@ _NO_REFERENCE = re.compile(r"\(There is none\b")
 
 
 def rubric_score(brief: CriticInput) -> dict[str, Any]:
-    """The share of the reference's words in the answer; without a reference, whether there is an answer.
-
-    At the error rate the score is reversed.
-    """
+    """The share of the reference's words in the answer; without a reference, whether there is an answer."""
     answer, wanted = _words(brief["answer"]), _words(brief["reference"])
     if _NO_REFERENCE.match(brief["reference"]) or not wanted:
         score = 0.5 if answer else 0.0

@@ -26,7 +26,6 @@ class Skill(FrozenModel):
     """An entry of the vocabulary.
 
     Args:
-        name: name of the skill.
         patterns: regular expressions, case ignored; a match in a system message activates the skill
             unless a negation stands right before it.
         remark: its note for families that do not use it.
@@ -70,11 +69,9 @@ class SkillInput:
     """The input of a skill: the parsed messages, and nothing else.
 
     Attributes:
-        task: the text of the task.
         peers: (sender, text) of the instructions and messages of others, in order.
         notes: lines written by this agent in this tool loop, oldest first.
         results: tool results of this tool loop, in order.
-        tools: tools that are offered now.
         rng: the only randomness.
         slip: whether this step goes wrong in a plausible way (drawn at the model's error rate).
     """
@@ -139,7 +136,6 @@ class Family:
     """A family of tasks that the offline model knows.
 
     Attributes:
-        name: name of the family.
         recognises: whether a task's text is of this family.
         abilities: the useful skills of the family by name.
         answer: writes the final text from all notes; it takes no place.

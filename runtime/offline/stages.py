@@ -8,13 +8,13 @@ import re
 from collections import Counter
 from typing import Any, NamedTuple
 
+from selfwire.runtime.offline.coevolution import OPEN
 from selfwire.runtime.offline.critic_input import CriticInput
 from selfwire.runtime.offline.skills import CriticView
 from selfwire.runtime.offline.vocabulary import find_skills, paraphrases
 
 _PLANNED = re.compile(r"^\[(\w[\w-]*)\] (pending|completed|failed): (.+?)(?: \(sent back .*)?$", re.MULTILINE)
 _ANSWER = re.compile(r"^[\W_]*(?:final )?answer\W*:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
-_OPEN = re.compile(r"\bunknown\b|\bnot known\b|\bcannot (?:say|tell)\b", re.IGNORECASE)
 _BLOCK = re.compile(r"^(?:([A-Z])\.|\[attempt \d+\])$", re.MULTILINE)
 _STATUS = {"pending": "TODO", "completed": "DONE", "failed": "FAILED"}
 
@@ -88,7 +88,6 @@ def _missing(brief: CriticInput, shown: str) -> tuple[str, ...]:
 
 
 def _write_goal(brief: CriticInput, skill: str, had: set[str]) -> str:
-    """The step in new words, if there are any."""
     fresh = [text for text in paraphrases().get(skill, (skill,)) if " ".join(text.split()) not in had]
     return brief.pick(f"goal {skill}", fresh) if fresh else brief.phrase(skill)
 
@@ -100,10 +99,9 @@ def _blocks(text: str) -> dict[str, str]:
 
 def _answer(text: str) -> str:
     found = _ANSWER.findall(text)
-    return "" if not found or _OPEN.search(found[-1]) else str(found[-1]).strip().lower()
+    return "" if not found or OPEN.search(found[-1]) else str(found[-1]).strip().lower()
 
 
 def _is_open(text: str) -> bool:
-    """Whether the last answer in a text is open; a text without an answer line is not."""
     found = _ANSWER.findall(text)
-    return not text.strip() or bool(found and _OPEN.search(found[-1]))
+    return not text.strip() or bool(found and OPEN.search(found[-1]))

@@ -1,14 +1,18 @@
 """The vocabulary of skills and the families of tasks; no other module lists them."""
 
 import json
+import tomllib
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from selfwire.runtime.offline import archive, archive_skills, crafting, crafting_skills, plain
+from selfwire.runtime.offline import archive, crafting
 from selfwire.runtime.offline.skills import Family, Skill, choose_opening_skills, find_instructed_skills
 
-VOCABULARY: tuple[Skill, ...] = (*archive_skills.SKILLS, *crafting_skills.SKILLS, *plain.SKILLS)
+_SKILLS = tomllib.loads((files(__package__) / "skills.toml").read_text("utf-8"))
+VOCABULARY: tuple[Skill, ...] = tuple(Skill(**one) for group in _SKILLS.values() for one in group)
+USELESS = frozenset(one["name"] for one in _SKILLS["plain"])
+"""Names of the skills without use for any family: they sound helpful, take a place and write a note."""
 FAMILIES: tuple[Family, ...] = (archive.FAMILY, crafting.FAMILY)
 
 

@@ -19,15 +19,7 @@ _CHARACTERS_PER_TOKEN = 4
 
 @dataclass(frozen=True)
 class Draft:
-    """A reply before it is sent.
-
-    Attributes:
-        text: its content.
-        calls: tool calls as (name, arguments).
-        skills: active skills of the agent; empty for critics.
-        finish: finish reason.
-        broken: whether the JSON of the first tool call does not parse.
-    """
+    """A reply before it is sent; calls are (name, arguments), and of a `broken` one the first does not parse."""
 
     text: str
     calls: tuple[tuple[str, Mapping[str, Any]], ...] = ()
@@ -77,13 +69,7 @@ def get_offered_tools(kwargs: Mapping[str, Any]) -> tuple[OfferedTool, ...]:
 
 @dataclass(frozen=True)
 class RequestedSchema:
-    """The object that a request asks for.
-
-    Attributes:
-        kind: kind of reply: the name of the response format or of the forced tool.
-        parameters: its JSON schema.
-        is_tool: whether it is the input of a forced tool.
-    """
+    """The object that a request asks for: the kind of reply is the name of the response format or forced tool."""
 
     kind: str
     parameters: Mapping[str, Any]

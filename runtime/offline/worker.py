@@ -16,14 +16,7 @@ _STEPS = re.compile(r"^Steps: (.+)\.$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class PlainMessage:
-    """One message, independent of libraries.
-
-    Attributes:
-        role: system, user, assistant or tool.
-        text: its content.
-        calls: the tool calls of an assistant, as (id, name, arguments).
-        answers: id of the call whose result a tool's message holds.
-    """
+    """One message of system, user, assistant or tool; calls are (id, name, arguments), a result `answers` an id."""
 
     role: str
     text: str
@@ -43,14 +36,7 @@ class Turn:
 def work_on(
     messages: Sequence[PlainMessage], tools: Sequence[OfferedTool], random: Callable[[str], Random], error_rate: float
 ) -> Turn:
-    """The next turn of the tool loop.
-
-    Args:
-        messages: the whole conversation.
-        tools: tools that may be called.
-        random: a generator per purpose, keyed by the messages.
-        error_rate: share of wrong steps.
-    """
+    """The next turn of the tool loop; `random` gives a generator per purpose, `error_rate` is that of steps."""
     skills = active_skills("\n".join(message.text for message in messages if message.role == "system"))
     work = parse_request(messages, tools)
     family = family_of(work.task) or GENERAL
@@ -64,7 +50,8 @@ def work_on(
         written.extend(move.notes)
         work = work.with_notes(*move.notes)
         if move.calls and name not in pending:
-            return Turn(_write_notes(written, used), move.calls, skills)
+            text = "\n".join([*(f"- {note}" for note in written), f"Steps: {', '.join(used)}."])
+            return Turn(text, move.calls, skills)
     return Turn(family.answer(replace(work, rng=random("answer"))), (), skills)
 
 
@@ -91,7 +78,6 @@ def parse_request(messages: Sequence[PlainMessage], tools: Sequence[OfferedTool]
 
 
 def _steps(messages: Sequence[PlainMessage]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Steps taken in this tool loop, and the one whose results are new."""
     last = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
     used: tuple[str, ...] = ()
     for message in messages[last + 1 :]:
@@ -103,29 +89,12 @@ def _steps(messages: Sequence[PlainMessage]) -> tuple[tuple[str, ...], tuple[str
 def first_move(
     todo: Sequence[str], family: Family, work: SkillInput, random: Callable[[str], Random], error_rate: float
 ) -> tuple[str, SkillOutput] | None:
-    """The first skill that can do something, and its step; None if no skill can.
-
-    Args:
-        todo: names of skills.
-        family: family of the task; a skill that it does not use makes a remark.
-        work: input of the skills.
-        random: a generator per purpose.
-        error_rate: share of wrong steps.
-    """
+    """The first skill that can do something, and its step; a skill that the family does not use makes a remark."""
     for name in todo:
         rng = random(f"step {name}")
         slip = rng.random() < error_rate
-        move = _move(name, family, replace(work, rng=rng, slip=slip))
-        if move is not None:
+        if name not in family.abilities:
+            return name, SkillOutput(notes=(f"Remark: {skill(name).remark}",))
+        if move := family.abilities[name](replace(work, rng=rng, slip=slip)):
             return name, move
     return None
-
-
-def _move(name: str, family: Family, work: SkillInput) -> SkillOutput | None:
-    if name in family.abilities:
-        return family.abilities[name](work)
-    return SkillOutput(notes=(f"Remark: {skill(name).remark}",))
-
-
-def _write_notes(notes: Sequence[str], used: Sequence[str]) -> str:
-    return "\n".join([*(f"- {note}" for note in notes), f"Steps: {', '.join(used)}."])

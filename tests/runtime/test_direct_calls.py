@@ -25,8 +25,6 @@ ASKED: list[BaseMessage] = [HumanMessage("Is it so?")]
 
 
 class Blocking(BaseChatModel):
-    """Knows no async form."""
-
     at_once: int = 0
     most: int = 0
 
@@ -42,8 +40,6 @@ class Blocking(BaseChatModel):
 
 
 class Awaited(Blocking):
-    """Knows both."""
-
     async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kw: Any) -> ChatResult:
         self.at_once += 1
         self.most = max(self.most, self.at_once)
@@ -53,8 +49,6 @@ class Awaited(Blocking):
 
 
 class Streaming(Awaited):
-    """Asked to stream."""
-
     streaming: bool = True
 
     def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
@@ -62,14 +56,10 @@ class Streaming(Awaited):
 
 
 class AnyField(Awaited):
-    """Takes what it has no field for."""
-
     model_config = ConfigDict(extra="allow")
 
 
 class OwnWay(Awaited):
-    """Has its own way of being invoked."""
-
     async def ainvoke(self, *args: Any, **kwargs: Any) -> AIMessage:
         return AIMessage("its own")
 
@@ -89,7 +79,6 @@ def same(one: BaseMessage | None, other: BaseMessage) -> bool:
         make_chat_model("offline").bind_tools([{"type": "function", "function": {"name": "f", "parameters": {}}}]),
         make_chat_model("offline").with_structured_output(SelfCriticism, include_raw=True).first.steps__["raw"],  # type: ignore[attr-defined]
     ],
-    ids=["awaited", "blocking", "bound twice", "offline", "offline with tools", "offline with a schema"],
 )
 async def test_it_is_what_ainvoke_gives(model: Runnable[Any, Any]) -> None:
     assert same(await invoke_without_callbacks(model, ASKED, {"seed": 3}), await model.ainvoke(ASKED, seed=3))
@@ -109,19 +98,6 @@ async def test_it_is_what_ainvoke_gives(model: Runnable[Any, Any]) -> None:
         Streaming(),
         AnyField(streaming=True),
         OwnWay(),
-    ],
-    ids=[
-        "callbacks",
-        "verbose",
-        "cache",
-        "limiter",
-        "v1",
-        "stream",
-        "config",
-        "chain",
-        "streaming",
-        "streaming as extra",
-        "own way",
     ],
 )
 async def test_whoever_listens_or_stands_between_is_not_passed_by(model: Runnable[Any, Any]) -> None:

@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from selfwire.core.errors import BudgetError, JournalError, ModelError, ToolErro
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
 from selfwire.runtime.journal import CallResult, Journal
+from tests.runtime.spoiled import make_foreign, make_newer, scribble, truncate
 
 COST = Usage(calls=1, input_tokens=10, output_tokens=5, dollars=0.1)
 AT_MOST = Usage(calls=1, input_tokens=10, output_tokens=90)
@@ -20,8 +22,6 @@ FACTS = {"config": "c1", "corpus": "d1"}
 
 
 class Sender:
-    """Counts what it is asked to send."""
-
     def __init__(self, text: str = '"hello"', error: Exception | None = None) -> None:
         self.text, self.error, self.sent = text, error, 0
 
@@ -37,12 +37,12 @@ async def send(journal: Journal, sender: Sender, request: object = "q", scope: S
     return await journal.call_once("model", scope, request, sender, AT_MOST)
 
 
-async def test_a_settled_call_is_replayed_whole_by_the_next_process(tmp_path: Path) -> None:
+async def test_a_settled_call_is_replayed_whole_by_the_next_process(path: Path) -> None:
     sender = Sender('{"text": "hällo", "n": [1, null]}')
-    journal = Journal.create(tmp_path / "r.sqlite", run="r", facts=FACTS)
+    journal = Journal.create(path, run="r", facts=FACTS)
     first = await send(journal, sender)
     journal.close()
-    journal = Journal.open(tmp_path / "r.sqlite", FACTS)
+    journal = Journal.open(path, FACTS)
     again = await send(journal, sender)
     assert sender.sent == 1
     assert again == (first.text, COST, True)
@@ -142,14 +142,14 @@ async def test_spend_is_the_same_in_whatever_order_calls_settle() -> None:
     assert spends[0] == spends[1]
 
 
-async def test_bodies_and_notes_outlive_the_process(tmp_path: Path) -> None:
-    journal = Journal.create(tmp_path / "r.sqlite", run="r")
+async def test_bodies_and_notes_outlive_the_process(path: Path) -> None:
+    journal = Journal.create(path, run="r")
     digest = await journal.put_body({"steps": [1, 2]})
     assert digest == await journal.put_body({"steps": [1, 2]})
     await journal.put_note("status", "running")
     await journal.put_note("status", {"stopped": "budget"})
     journal.close()
-    reading = Journal.open_read_only(tmp_path / "r.sqlite")
+    reading = Journal.open_read_only(path)
     assert await reading.get_body(digest) == {"steps": [1, 2]}
     assert await reading.get_note("status") == {"stopped": "budget"}
     assert await reading.get_note("nothing") is None
@@ -166,8 +166,7 @@ def test_files_are_the_users_alone(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_a_second_opener_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
+def test_a_second_opener_is_refused_and_told_who_holds_it(path: Path) -> None:
     journal = Journal.create(path, run="r")
     with pytest.raises(JournalError, match=f"held by process {os.getpid()} since"):
         Journal.open(path)
@@ -186,67 +185,44 @@ def test_a_second_opener_is_refused_and_told_who_holds_it(tmp_path: Path) -> Non
         ({"config": "c1"}, "another corpus .d1 then, nothing"),
     ],
 )
-def test_other_facts_are_refused_by_name(tmp_path: Path, now: dict[str, str], names: str) -> None:
-    path = tmp_path / "r.sqlite"
+def test_other_facts_are_refused_by_name(path: Path, now: dict[str, str], names: str) -> None:
     Journal.create(path, run="r", facts=FACTS).close()
     with pytest.raises(JournalError, match=names):
         Journal.open(path, now)
     Journal.open(path, FACTS).close()  # the refusal let go of the lease
 
 
-def _foreign(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE mine (x)")
-    connection.close()
-
-
-def _cut(path: Path) -> None:
-    Journal.create(path, run="r").close()
-    path.write_bytes(path.read_bytes()[:5000])
-
-
-def _scribbled(path: Path) -> None:
-    Journal.create(path, run="r").close()
-    path.write_bytes(path.read_bytes()[:4096] + b"\xff" * (path.stat().st_size - 4096))
-
-
-def _newer(path: Path) -> None:
-    Journal.create(path, run="r").close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
-
-
 @pytest.mark.parametrize(
-    ("spoil", "says"),
+    ("is_journal", "spoil", "says"),
     [
-        (lambda path: path.write_text("hello"), "not a"),
-        (lambda path: path.write_text("hello" * 200), "not a database"),
-        (lambda path: path.write_bytes(b""), "not a journal"),
-        (_foreign, "not a journal"),
-        (_cut, "corrupt"),
-        (_scribbled, "corrupt"),
-        (_newer, "schema 99"),
-        (lambda path: None, "there is no run file"),
+        (False, lambda path: path.write_text("hello"), "not a"),
+        (False, lambda path: path.write_text("hello" * 200), "not a database"),
+        (False, Path.touch, "not a journal"),
+        (False, make_foreign, "not a journal"),
+        (True, truncate, "corrupt"),
+        (True, scribble, "corrupt"),
+        (True, make_newer, "schema 99"),
+        (False, lambda path: None, "there is no run file"),
     ],
-    ids=["word", "text", "empty", "foreign", "cut", "scribbled", "newer", "missing"],
 )
-def test_a_wrong_file_is_refused_and_left_as_it_is(tmp_path: Path, spoil: object, says: str) -> None:
-    path = tmp_path / "r.sqlite"
-    assert callable(spoil)
+def test_a_wrong_file_is_refused_and_left_as_it_is(
+    path: Path, is_journal: bool, spoil: Callable[[Path], None], says: str
+) -> None:
+    if is_journal:
+        Journal.create(path, run="r").close()
     spoil(path)
-    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    before = {file: file.read_bytes() for file in path.parent.iterdir()}
     for attempt in (Journal.open, Journal.open_read_only):
         with pytest.raises(JournalError, match=says):
             attempt(path)
-    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+    assert {file: file.read_bytes() for file in path.parent.iterdir()} == before
 
 
-def test_an_existing_file_is_not_started_over(tmp_path: Path) -> None:
-    (tmp_path / "r.sqlite").write_text("precious")
+def test_an_existing_file_is_not_started_over(path: Path) -> None:
+    path.write_text("precious")
     with pytest.raises(JournalError, match="exists already"):
-        Journal.create(tmp_path / "r.sqlite", run="r")
-    assert (tmp_path / "r.sqlite").read_text() == "precious"
+        Journal.create(path, run="r")
+    assert path.read_text() == "precious"
 
 
 async def test_a_closed_journal_says_so() -> None:
@@ -256,9 +232,9 @@ async def test_a_closed_journal_says_so() -> None:
         await send(journal, Sender())
 
 
-async def test_the_event_loop_never_touches_sqlite(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_the_event_loop_never_touches_sqlite(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     threads = set()
-    journal = Journal.create(tmp_path / "r.sqlite", run="r")
+    journal = Journal.create(path, run="r")
     run = journal._writer.run
 
     async def watched(job, **options):  # type: ignore[no-untyped-def]
@@ -275,8 +251,7 @@ async def test_the_event_loop_never_touches_sqlite(monkeypatch: pytest.MonkeyPat
     journal.close()
 
 
-async def test_failed_attempts_that_were_billed_are_spent_before_and_after_a_resume(tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
+async def test_failed_attempts_that_were_billed_are_spent_before_and_after_a_resume(path: Path) -> None:
 
     async def fails() -> CallResult:
         error = ModelError("an empty reply")
@@ -300,9 +275,8 @@ async def test_failed_attempts_that_were_billed_are_spent_before_and_after_a_res
     again.close()
 
 
-def test_a_file_that_cannot_be_written_is_an_error_that_says_so(tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
+def test_a_file_that_cannot_be_written_is_an_error_that_says_so(path: Path) -> None:
     Journal.create(path, run="r").close()
-    (tmp_path / "r.sqlite-shm").mkdir()  # as on a disk that is mounted for reading: beside it nothing can be made
+    path.with_name("r.sqlite-shm").mkdir()  # as on a disk that is mounted for reading: beside it nothing can be made
     with pytest.raises(JournalError, match=r"r\.sqlite cannot be written: .*; make room"):
         Journal.open(path)

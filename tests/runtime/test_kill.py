@@ -13,7 +13,6 @@ from tests.wire.server import Body, WireServer
 
 
 async def _derived(body: Body) -> AIMessage:
-    """A reply that follows from the request alone."""
     await asyncio.sleep(0.01)
     return AIMessage(f"{body['messages'][-1]['content']}."[-60:])
 

@@ -1,6 +1,7 @@
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -147,11 +148,8 @@ def test_threads_cannot_spend_past_the_limit() -> None:
             except BudgetError as error:
                 refused.append(error)
 
-    threads = [threading.Thread(target=spend) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: spend(), range(4)))
     assert ledger.spent.calls == 100
     assert len(refused) == 100
 

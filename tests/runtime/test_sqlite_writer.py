@@ -38,9 +38,10 @@ async def fails() -> CallResult:
     raise ModelError("down")
 
 
-async def test_a_call_is_committed_before_it_is_sent_and_its_reply_when_the_turn_is_over(tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
-    journal, seen = Journal.create(path, run="r"), []
+async def test_a_call_is_committed_before_it_is_sent_and_its_reply_when_the_turn_is_over(
+    journal: Journal, path: Path
+) -> None:
+    seen = []
 
     async def call() -> CallResult:
         seen.append(committed(path))
@@ -51,12 +52,11 @@ async def test_a_call_is_committed_before_it_is_sent_and_its_reply_when_the_turn
         await asyncio.sleep(0)
         seen.append(committed(path))
     assert seen == [[("model", "reserved")], [("model", "settled")]]
-    journal.close()
 
 
-async def test_a_grade_rides_with_the_next_commit_and_rows_wait_for_each_other_but_only_so_long(tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
-    journal = Journal.create(path, run="r")
+async def test_a_grade_rides_with_the_next_commit_and_rows_wait_for_each_other_but_only_so_long(
+    journal: Journal, path: Path
+) -> None:
     with journal.on_this_loop():
         await journal.call_once("environment", Scope(task="a"), "q", graded)
         await journal.keep("row", "{}", body_hash("body"), "body")
@@ -75,11 +75,10 @@ async def test_a_grade_rides_with_the_next_commit_and_rows_wait_for_each_other_b
         assert {("note", "later"), ("note", "too")} <= {*committed(path)}
         await journal.keep("last", "{}", body_hash("body"), "body")
     assert ("note", "last") in committed(path)
-    journal.close()
 
 
-async def test_whoever_only_puts_lets_others_take_their_turn(tmp_path: Path) -> None:
-    journal, order = Journal.create(tmp_path / "r.sqlite", run="r"), list[str]()
+async def test_whoever_only_puts_lets_others_take_their_turn(journal: Journal) -> None:
+    order = list[str]()
 
     async def keeps() -> None:
         for number in range(sqlite_writer.TOGETHER):
@@ -93,11 +92,10 @@ async def test_whoever_only_puts_lets_others_take_their_turn(tmp_path: Path) -> 
         await asyncio.gather(keeps(), other())
     assert order == ["other", "kept"]
     assert len(await journal.note_names("n")) == sqlite_writer.TOGETHER
-    journal.close()
 
 
-async def test_a_lent_loop_writes_by_itself_and_others_through_the_thread(tmp_path: Path) -> None:
-    journal, threads = Journal.create(tmp_path / "r.sqlite", run="r"), list[str]()
+async def test_a_lent_loop_writes_by_itself_and_others_through_the_thread(journal: Journal) -> None:
+    threads = list[str]()
 
     async def written() -> None:
         await journal._writer.run(lambda connection: threads.append(threading.current_thread().name))
@@ -107,7 +105,6 @@ async def test_a_lent_loop_writes_by_itself_and_others_through_the_thread(tmp_pa
         await asyncio.to_thread(lambda: asyncio.run(written()))
     await written()
     assert threads == [threading.main_thread().name, "journal", "journal"]
-    journal.close()
 
 
 async def test_a_fault_stops_who_asks_next_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
@@ -132,9 +129,7 @@ async def test_a_fault_stops_who_asks_next_and_nothing_of_it_is_lost(tmp_path: P
         await journal.put_note("after", 1)
 
 
-async def test_no_call_overtakes_rows_that_could_not_be_written_in_time(tmp_path: Path) -> None:
-    path = tmp_path / "r.sqlite"
-    journal = Journal.create(path, run="r")
+async def test_no_call_overtakes_rows_that_could_not_be_written_in_time(journal: Journal, path: Path) -> None:
     with journal.on_this_loop():
         await journal._writer.run(lambda connection: connection.execute("ALTER TABLE notes RENAME TO gone").close())
         await journal.keep("row", "{}", body_hash("body"), "body")
@@ -150,17 +145,15 @@ async def test_no_call_overtakes_rows_that_could_not_be_written_in_time(tmp_path
         assert ("note", "later") not in committed(path)
         await asyncio.sleep(2 * SOON)
         assert ("note", "later") in committed(path)
-    journal.close()
 
 
 def renamed(path: Path, name: str, other: str) -> None:
-    """Rename a table from outside."""
     with closing(sqlite3.connect(path)) as outside:
         outside.execute(f"ALTER TABLE {name} RENAME TO {other}")
 
 
-async def test_another_loop_replays_what_was_settled_in_a_turn_that_goes_on(tmp_path: Path) -> None:
-    journal, found = Journal.create(tmp_path / "r.sqlite", run="r"), list[CallResult]()
+async def test_another_loop_replays_what_was_settled_in_a_turn_that_goes_on(journal: Journal) -> None:
+    found = list[CallResult]()
 
     def elsewhere() -> None:
         found.append(asyncio.run(journal.call_once("model", Scope(), "q", fails, COST)))
@@ -175,8 +168,8 @@ async def test_another_loop_replays_what_was_settled_in_a_turn_that_goes_on(tmp_
     assert found == [CallResult('"fine"', COST, replayed=True)]
 
 
-async def test_what_waits_is_written_once_and_whole_where_the_first_try_fails_in_the_middle(tmp_path: Path) -> None:
-    journal, broken = Journal.create(tmp_path / "r.sqlite", run="r"), True
+async def test_what_waits_is_written_once_and_whole_where_the_first_try_fails_in_the_middle(journal: Journal) -> None:
+    broken = True
 
     def sometimes(connection: sqlite3.Connection) -> None:
         if broken:
@@ -193,17 +186,14 @@ async def test_what_waits_is_written_once_and_whole_where_the_first_try_fails_in
         assert await journal.spend_at(task="a") == COST == journal.spend()
         assert [row.failures for row in await journal.rows(task="b")] == [1]
         assert await journal.get_note("asked") is None
-    journal.close()
 
 
 @pytest.mark.parametrize("lent", [True, False])
-async def test_a_text_that_no_file_can_hold_is_an_error_and_others_go_on(lent: bool, tmp_path: Path) -> None:
-    journal = Journal.create(tmp_path / "r.sqlite", run="r")
+async def test_a_text_that_no_file_can_hold_is_an_error_and_others_go_on(lent: bool, journal: Journal) -> None:
     with journal.on_this_loop() if lent else contextlib.nullcontext():
         with pytest.raises(JournalError, match="surrogates"):
             await asyncio.wait_for(journal.get_note("half of \ud83d"), 5)
         await asyncio.wait_for(journal.put_note("whole", 1), 5)
-    journal.close()
 
 
 async def test_failures_are_noted_and_what_waits_is_written_on_close(tmp_path: Path) -> None:
@@ -216,20 +206,18 @@ async def test_failures_are_noted_and_what_waits_is_written_on_close(tmp_path: P
     assert committed(path) == [("environment", "failed")]
 
 
-async def test_a_log_that_was_moved_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_log_that_was_moved_begins_anew(journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_writer, "CHECKPOINT", 50)
-    journal, body = Journal.create(tmp_path / "r.sqlite", run="r"), "x" * 10_000
+    body = "x" * 10_000
     with journal.on_this_loop():
         for number in range(1000):
             await journal.put_note(f"n{number}", body)
             if number % 50 == 49:
                 await until_moved()
-    assert (tmp_path / "r.sqlite-wal").stat().st_size < 3_000_000  # of some 12 MB
-    journal.close()
+    assert (path.parent / "r.sqlite-wal").stat().st_size < 3_000_000  # of some 12 MB
 
 
 async def until_moved() -> None:
-    """Wait for the thread that moves the log."""
     for thread in threading.enumerate():
         if thread.name == "checkpoint":
             await asyncio.to_thread(thread.join)

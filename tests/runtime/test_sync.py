@@ -1,8 +1,7 @@
 import asyncio
 import contextvars
 import signal
-import threading
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import pytest
 
@@ -27,35 +26,23 @@ async def _loop() -> asyncio.AbstractEventLoop:
 
 
 def test_all_calls_share_one_loop_from_any_thread() -> None:
-    loops = {run_sync(_loop())}
-    threads = [threading.Thread(target=lambda: loops.add(run_sync(_loop()))) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(loops) == 1
+    with ThreadPoolExecutor(3) as pool:
+        others = [pool.submit(lambda: run_sync(_loop())) for _ in range(3)]
+    assert {run_sync(_loop()), *(other.result() for other in others)} == {run_sync(_loop())}
 
 
 async def test_it_works_where_a_loop_is_running_already() -> None:
     assert run_sync(where()) == "nowhere"
 
 
-async def _fail() -> None:
-    raise KeyError("k")
+@pytest.mark.parametrize(("error", "seen"), [(KeyError("k"), KeyError), (asyncio.CancelledError(), CancelledError)])
+def test_errors_and_cancellations_come_through(error: BaseException, seen: type[BaseException]) -> None:
+    async def fail() -> None:
+        raise error
 
-
-def test_errors_come_through_as_they_are() -> None:
-    with pytest.raises(KeyError, match="k"):
-        run_sync(_fail())
-
-
-async def _cancelled() -> None:
-    raise asyncio.CancelledError
-
-
-def test_a_cancelled_coroutine_is_a_cancelled_call() -> None:
-    with pytest.raises(CancelledError):
-        run_sync(_cancelled())
+    with pytest.raises(seen) as raised:
+        run_sync(fail())
+    assert raised.value.args == error.args
 
 
 async def _nested() -> None:

@@ -1,6 +1,6 @@
 import asyncio
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -42,11 +42,8 @@ def test_places_are_handed_over_between_event_loops() -> None:
     async def workers() -> None:
         await asyncio.gather(*(worker() for _ in range(20)))
 
-    threads = [threading.Thread(target=lambda: asyncio.run(workers())) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(asyncio.run, [workers() for _ in range(3)]))
     assert most == 2
     assert inside == 0
 

@@ -20,14 +20,7 @@ from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import CallSettings
 from selfwire.runtime.provider_errors import is_transient
 from tests.runtime.wired import ASKED, QUICK, Verdict, metered
-from tests.wire.server import (
-    WireServer,
-    broken,
-    cut_off,
-    refused,
-    saying,
-    text,
-)
+from tests.wire.server import WireServer, broken, cut_off, refused, saying, text
 
 
 async def test_a_reply_has_text_usage_and_price(wire_server: WireServer) -> None:
@@ -54,9 +47,8 @@ async def test_tools_go_out_as_functions_and_come_back_as_calls(wire_server: Wir
         return AIMessage("", tool_calls=[{"name": "add", "args": {"a": 2}, "id": "c1"}])
 
     wire_server.answer = call
-    add = ToolSpec(
-        name="add", description="adds", parameters={"type": "object", "properties": {"a": {"type": "integer"}}}
-    )
+    parameters = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    add = ToolSpec(name="add", description="adds", parameters=parameters)
     model = metered(wire_server)
     reply = await model.generate(ASKED, scope=Scope(), tools=[add])
     assert wire_server.asked[0].body["tools"][0]["function"]["name"] == "add"

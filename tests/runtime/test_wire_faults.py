@@ -19,16 +19,7 @@ from selfwire.runtime.prices import Prices
 from selfwire.runtime.provider_errors import redact_error
 from selfwire.runtime.throttle import get_throttle
 from tests.runtime.wired import ASKED, KEY, QUICK, metered, until
-from tests.wire.server import (
-    WireServer,
-    broken,
-    cut_off,
-    hanging,
-    rate_limited,
-    refused,
-    saying,
-    text,
-)
+from tests.wire.server import WireServer, broken, cut_off, hanging, rate_limited, refused, saying, text
 
 
 async def test_a_retry_after_pauses_every_worker(wire_server: WireServer) -> None:

@@ -5,7 +5,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from selfwire.runtime import blobs
 from selfwire.runtime.blobs import get_blob, put_blob
 from selfwire.runtime.exports import read_workflow, write_workflow
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
+from tests.runtime.spoiled import make_foreign, make_newer, scribble, truncate
 
 SEED = Workflow(
     method="hiva",
@@ -277,41 +278,24 @@ async def test_reading_a_library_that_is_not_there_makes_none(tmp_path: Path) ->
     assert not (tmp_path / "home").exists()
 
 
-def _foreign_database(path: Path) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE songs (title TEXT)")
-    connection.commit()
-    connection.close()
-
-
-def _text(path: Path) -> None:
-    path.write_text("not a database, but long enough to have a header of one hundred bytes " * 3)
-
-
-def _newer(path: Path) -> None:
-    open_library(path.parent).close()
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 99")
-    connection.commit()
-    connection.close()
-
-
-def _truncated(path: Path) -> None:
-    open_library(path.parent).close()
-    path.write_bytes(path.read_bytes()[:5000])
-
-
-def _scribbled(path: Path) -> None:
-    open_library(path.parent).close()
-    content = bytearray(path.read_bytes())
-    content[4096:8192] = b"\xff" * 4096
-    path.write_bytes(bytes(content))
-
-
-@pytest.mark.parametrize("spoil", [_foreign_database, _text, _newer, _truncated, _scribbled, Path.touch])
-def test_a_corrupt_or_foreign_file_is_refused_and_left_alone(tmp_path: Path, spoil: object) -> None:
+@pytest.mark.parametrize(
+    ("is_library", "spoil"),
+    [
+        (False, make_foreign),
+        (False, lambda path: path.write_text("not a database, but longer than a header of one hundred bytes " * 3)),
+        (False, Path.touch),
+        (True, make_newer),
+        (True, truncate),
+        (True, scribble),
+    ],
+)
+def test_a_corrupt_or_foreign_file_is_refused_and_left_alone(
+    tmp_path: Path, is_library: bool, spoil: Callable[[Path], None]
+) -> None:
     path = tmp_path / "library.sqlite"
-    spoil(path)  # type: ignore[operator]
+    if is_library:
+        open_library(tmp_path).close()
+    spoil(path)
     before = path.read_bytes()
     with pytest.raises(LibraryError, match=r"library\.sqlite (is|has) .*left as it is"):
         open_library(tmp_path)

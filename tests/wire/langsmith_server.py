@@ -7,7 +7,7 @@ a run is a `post` and later `patch`es, merged here by id.
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from email import policy
 from email.parser import BytesParser
 from typing import Any
@@ -20,6 +20,7 @@ from starlette.routing import Route
 from tests.wire.server import LocalServer
 
 Row = dict[str, Any]
+Serve = Callable[[Request], Awaitable[Response]]
 TENANT = "00000000-0000-4000-8000-000000000001"
 BORN = "2025-01-01T00:00:00+00:00"
 BATCHES = {
@@ -30,16 +31,9 @@ FLAGS = {"zstd_compression_enabled": True, "dataset_examples_multipart_enabled":
 
 
 class LangSmithServer(LocalServer):
-    """The recorder on 127.0.0.1.
-
-    Args:
-        key: the API key that it asks for; None takes everybody.
-        multipart: whether it says that it takes runs and examples as multipart.
-    """
+    """The recorder; without a key it takes everybody, without `multipart` it says that it takes JSON only."""
 
     def __init__(self, *, key: str | None = None, multipart: bool = True) -> None:
-        super().__init__(self._routes())
-        self.url = f"http://127.0.0.1:{self.port}"
         self.key, self.multipart = key, multipart
         self.datasets: dict[str, Row] = {}
         self.examples: dict[str, Row] = {}
@@ -52,13 +46,13 @@ class LangSmithServer(LocalServer):
         """Method and path of the request after which nobody's key is good any more."""
         self.unknown: list[str] = []
         """Requests that no route serves."""
+        super().__init__(self._routes())
+        self.url = f"http://127.0.0.1:{self.port}"
 
     def children(self, run: Row) -> list[Row]:
-        """Runs right below a run, in the order of their start."""
         return sorted((r for r in self.runs.values() if r.get("parent_run_id") == run["id"]), key=_started)
 
     def below(self, run: Row) -> Iterator[Row]:
-        """Every run below a run."""
         for child in self.children(run):
             yield child
             yield from self.below(child)
@@ -69,7 +63,6 @@ class LangSmithServer(LocalServer):
         return sorted(found, key=_started)
 
     def settled(self, quiet: float = 0.3, patience: float = 20.0) -> None:
-        """Wait until nothing has come in for a while."""
         until = time.monotonic() + patience
         count = -1
         while count != len(self.asked) and time.monotonic() < until:
@@ -83,16 +76,16 @@ class LangSmithServer(LocalServer):
             ("PATCH", "/runs/{id}"): self._patch_run,
             ("POST", "/runs/batch"): self._batch,
             ("POST", "/runs/multipart"): self._runs_multipart,
-            ("GET", "/sessions"): self._list_sessions,
+            ("GET", "/sessions"): _find(self.sessions),
             ("POST", "/sessions"): self._create_session,
-            ("GET", "/sessions/{id}"): self._read_session,
-            ("PATCH", "/sessions/{id}"): self._patch_session,
-            ("GET", "/datasets"): self._list_datasets,
+            ("GET", "/sessions/{id}"): _read(self.sessions),
+            ("PATCH", "/sessions/{id}"): _patch(self.sessions),
+            ("GET", "/datasets"): _find(self.datasets),
             ("POST", "/datasets"): self._create_dataset,
-            ("GET", "/datasets/{id}"): self._read_dataset,
+            ("GET", "/datasets/{id}"): _read(self.datasets),
             ("GET", "/examples"): self._list_examples,
-            ("GET", "/examples/{id}"): self._read_example,
-            ("PATCH", "/examples/{id}"): self._patch_example,
+            ("GET", "/examples/{id}"): _read(self.examples),
+            ("PATCH", "/examples/{id}"): _patch(self.examples),
             ("POST", "/examples"): self._create_example,
             ("POST", "/examples/bulk"): self._create_examples,
             ("POST", "/v1/platform/datasets/{id}/examples"): self._examples_multipart,
@@ -102,12 +95,12 @@ class LangSmithServer(LocalServer):
         routes = [Route(path, self._guarded(serve), methods=[method]) for (method, path), serve in served.items()]
         return [*routes, Route("/{path:path}", self._unserved, methods=["GET", "POST", "PATCH", "PUT", "DELETE"])]
 
-    def _guarded(self, serve: Any) -> Any:
+    def _guarded(self, serve: Serve) -> Serve:
         async def guarded(request: Request) -> Response:
             self.asked.append(f"{request.method} {request.url.path}")
             if self.key is not None and request.headers.get("x-api-key") != self.key:
                 return JSONResponse({"detail": "Invalid token"}, 401)
-            answered: Response = await serve(request)
+            answered = await serve(request)
             if self.asked[-1] == self.revoked_by:
                 self.key = "another"
             return answered
@@ -152,51 +145,21 @@ class LangSmithServer(LocalServer):
         kept = self.runs.setdefault(str(told["id"]), {})
         kept.update({key: value for key, value in told.items() if value is not None or key not in kept})
 
-    async def _list_sessions(self, request: Request) -> Response:
-        name = request.query_params.get("name")
-        return JSONResponse([s for s in self.sessions.values() if name is None or s["name"] == name])
-
     async def _create_session(self, request: Request) -> Response:
-        body = await request.json()
-        if any(session["name"] == body["name"] for session in self.sessions.values()):
-            return JSONResponse({"detail": "Session already exists"}, 409)
-        row = {"start_time": BORN, "tenant_id": TENANT, **body}
-        self.sessions[row["id"]] = row
-        return JSONResponse(row)
-
-    async def _read_session(self, request: Request) -> Response:
-        return _found(self.sessions, request)
-
-    async def _patch_session(self, request: Request) -> Response:
-        return JSONResponse(_changed(self.sessions[request.path_params["id"]], await request.json()))
-
-    async def _list_datasets(self, request: Request) -> Response:
-        name = request.query_params.get("name")
-        return JSONResponse([d for d in self.datasets.values() if name is None or d["name"] == name])
+        row = {"start_time": BORN, "tenant_id": TENANT, **await request.json()}
+        return _add(self.sessions, row, "Session already exists")
 
     async def _create_dataset(self, request: Request) -> Response:
         body = await request.json()
-        if any(dataset["name"] == body["name"] for dataset in self.datasets.values()):
-            return JSONResponse({"detail": "Dataset with this name already exists."}, 409)
         row = {"id": str(uuid.uuid4()), "created_at": BORN, "modified_at": BORN, "tenant_id": TENANT, **body}
         row["metadata"] = (body.get("extra") or {}).get("metadata")
-        self.datasets[row["id"]] = row
-        return JSONResponse(row)
-
-    async def _read_dataset(self, request: Request) -> Response:
-        return _found(self.datasets, request)
+        return _add(self.datasets, row, "Dataset with this name already exists.")
 
     async def _list_examples(self, request: Request) -> Response:
         asked = request.query_params
         rows = [e for e in self.examples.values() if e["dataset_id"] == asked.get("dataset", e["dataset_id"])]
         start = int(asked.get("offset", 0))
         return JSONResponse(rows[start : start + int(asked.get("limit", 100))])
-
-    async def _read_example(self, request: Request) -> Response:
-        return _found(self.examples, request)
-
-    async def _patch_example(self, request: Request) -> Response:
-        return JSONResponse(_changed(self.examples[request.path_params["id"]], await request.json()))
 
     async def _create_example(self, request: Request) -> Response:
         return JSONResponse(self._keep(await request.json()))
@@ -227,14 +190,36 @@ class LangSmithServer(LocalServer):
         return JSONResponse(body)
 
 
-def _changed(row: Row, told: Row) -> Row:
-    row.update({key: value for key, value in told.items() if value is not None})
-    return row
+def _add(rows: dict[str, Row], row: Row, refusal: str) -> Response:
+    if any(other["name"] == row["name"] for other in rows.values()):
+        return JSONResponse({"detail": refusal}, 409)
+    rows[row["id"]] = row
+    return JSONResponse(row)
 
 
-def _found(rows: dict[str, Row], request: Request) -> Response:
-    row = rows.get(request.path_params["id"])
-    return JSONResponse({"detail": "Not Found"}, 404) if row is None else JSONResponse(row)
+def _find(rows: dict[str, Row]) -> Serve:
+    async def find(request: Request) -> Response:
+        name = request.query_params.get("name")
+        return JSONResponse([row for row in rows.values() if name is None or row["name"] == name])
+
+    return find
+
+
+def _read(rows: dict[str, Row]) -> Serve:
+    async def read(request: Request) -> Response:
+        row = rows.get(request.path_params["id"])
+        return JSONResponse({"detail": "Not Found"}, 404) if row is None else JSONResponse(row)
+
+    return read
+
+
+def _patch(rows: dict[str, Row]) -> Serve:
+    async def patch(request: Request) -> Response:
+        row, changes = rows[request.path_params["id"]], await request.json()
+        row.update({key: value for key, value in changes.items() if value is not None})
+        return JSONResponse(row)
+
+    return patch
 
 
 async def _body(request: Request) -> bytes:

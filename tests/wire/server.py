@@ -33,8 +33,6 @@ PIECE = 12
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong with one request."""
-
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     message: str = "injected fault"
@@ -67,7 +65,6 @@ def saying(content: str, finish: str = "stop") -> Fault:
 
 
 def cut_off() -> Fault:
-    """A body that ends in the middle."""
     return Fault(cut_body=True)
 
 
@@ -86,8 +83,6 @@ class Asked:
 
 
 def text(content: str) -> Answer:
-    """An answer that is always the same."""
-
     async def answer(_: Body) -> AIMessage:
         return AIMessage(content)
 
@@ -109,8 +104,6 @@ def served(model: BaseChatModel) -> Answer:
 
 
 class LocalServer:
-    """Serves routes on 127.0.0.1 in a thread."""
-
     def __init__(self, routes: Sequence[Route], port: int = 0) -> None:
         self._socket = socket.create_server(("127.0.0.1", port))
         self.port = int(self._socket.getsockname()[1])

@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 
-from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
-
 from selfwire.core.scope import Scope
-from selfwire.core.task import Task
 from selfwire.evals.benchmarks.archive import archive
 from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.offline.skills import CriticView
 from selfwire.runtime.offline.vocabulary import FAMILIES
+from tests.runtime.offline.replies import run_team
 
 GENERALIST = "You are a helpful assistant. Answer the task."
 TEAM = (
@@ -23,27 +21,11 @@ BENCHMARK = archive(40)
 MISSING = next(family.missing for family in FAMILIES if family.name == "archive")
 
 
-async def answered(prompts: Sequence[str], task: Task, model: OfflineChat) -> str:
-    search, inbox, output = BENCHMARK.toolbox["search"], "", ""
-    offered = {"name": "search", "description": search.spec.description, "parameters": dict(search.spec.parameters)}
-    bound = model.bind_tools([{"type": "function", "function": offered}])
-    for number, prompt in enumerate(prompts):
-        messages: list[BaseMessage] = [SystemMessage(prompt), HumanMessage(f"Task:\n{task.input}{inbox}")]
-        while (reply := await bound.ainvoke(messages)).tool_calls:
-            messages.append(reply)
-            for call in reply.tool_calls:
-                text = await search.run(call["args"], scope=Scope())
-                messages.append(ToolMessage(text, tool_call_id=call["id"]))
-        output = str(reply.text)
-        inbox = f"\n\nFrom agent{number}:\n{output}"
-    return output
-
-
 async def solved_kinds(prompts: Sequence[str], model: OfflineChat) -> dict[str, float]:
-    tasks = BENCHMARK.splits(0, train=0, gate=0, test=40).test
-    kinds: dict[str, list[bool]] = {}
-    for task in tasks:
-        feedback = await BENCHMARK.environment.grade(task, await answered(prompts, task, model), scope=Scope())
+    search, kinds = BENCHMARK.toolbox["search"], dict[str, list[bool]]()
+    for task in BENCHMARK.splits(0, train=0, gate=0, test=40).test:
+        text = await run_team(prompts, task.input, search, model)
+        feedback = await BENCHMARK.environment.grade(task, text, scope=Scope())
         kinds.setdefault(task.kind, []).append(feedback.solved)
     return {kind: sum(solved) / len(solved) for kind, solved in kinds.items()}
 

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Sequence
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
@@ -16,6 +15,7 @@ from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.offline.skills import CriticView, OfferedTool, SkillInput, SkillOutput, ToolResult
 from selfwire.runtime.offline.vocabulary import active_skills, family_of, paraphrases
 from selfwire.tools.recipes import format_recipes
+from tests.runtime.offline.replies import run_team
 
 TASK = """Craft an item of type: torch
 inventory:
@@ -235,29 +235,10 @@ def team(*skills: str) -> tuple[str, ...]:
     return tuple(" ".join(paraphrases()[skill][0] for skill in agent.split("+")) for agent in skills)
 
 
-async def said(prompt: str, task: str, before: str) -> str:
-    """One agent's tool loop, with what the agent before it said."""
-    [tool] = PLANCRAFT.toolbox.values()
-    schema = {"name": tool.spec.name, "description": tool.spec.description, "parameters": dict(tool.spec.parameters)}
-    model = OfflineChat(error_rate=0).bind(tools=[{"type": "function", "function": schema}])
-    asked = f"Task:\n{task}" + (f"\n\nFrom before:\n{before}" if before else "")
-    messages: list[BaseMessage] = [SystemMessage(prompt), HumanMessage(asked)]
-    while True:
-        reply = await model.ainvoke(messages)
-        assert isinstance(reply, AIMessage)
-        if not reply.tool_calls:
-            return str(reply.content)
-        results = [(call, await tool.run(call["args"], scope=Scope())) for call in reply.tool_calls]
-        messages += [reply, *(ToolMessage(text, tool_call_id=str(call["id"])) for call, text in results)]
-
-
 async def solved(prompts: Sequence[str], chosen: Sequence[Task]) -> float:
-    """Share of tasks that a chain of agents solves."""
-    score = 0.0
+    score, [tool] = 0.0, PLANCRAFT.toolbox.values()
     for task in chosen:
-        text = ""
-        for prompt in prompts:
-            text = await said(prompt, task.input, text)
+        text = await run_team(prompts, task.input, tool, OfflineChat(error_rate=0))
         score += (await PLANCRAFT.environment.grade(task, text, scope=Scope())).score
     return score / len(chosen)
 

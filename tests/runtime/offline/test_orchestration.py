@@ -1,28 +1,17 @@
 """The stand-in as orchestrator: it sees what prompts show, follows advice by its words, and solves nothing."""
 
 from collections.abc import Callable
-from random import Random
-from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from selfwire.evolvers.hera import schemas
 from selfwire.evolvers.trace_text import render_agents
-from selfwire.runtime.offline.critic_input import CriticInput
-from selfwire.runtime.offline.critics import CRITICS
 from selfwire.runtime.offline.orchestration import LEAVE, TAKE, TWICE, WORDINGS, Advice, advice
 from tests.evolvers.hera.doubles import pool
+from tests.runtime.offline.replies import replied
 
 BRIDGE = "In which city was the founder of Acme Works born?"
 POOL = render_agents(pool().agents)
-
-
-def said(schema: type[BaseModel], *, seed: int = 0, errors: float = 0.0, **sections: str) -> Any:
-    def random(purpose: str) -> Random:
-        return Random(f"{seed} {purpose}")
-
-    return schema.model_validate(CRITICS[schema.__name__](CriticInput(sections, random, errors)))
 
 
 @pytest.mark.parametrize(
@@ -35,12 +24,12 @@ def said(schema: type[BaseModel], *, seed: int = 0, errors: float = 0.0, **secti
     ],
 )
 def test_a_type_follows_from_the_form_of_a_question(task: str, kind: str) -> None:
-    assert said(schemas.QueryProfile, task=task).query_type == kind
+    assert replied(schemas.QueryProfile, task=task).query_type == kind
 
 
 def plans(insights: str = "", times: int = 60) -> list[list[str]]:
     found = [
-        said(schemas.TopologyPlan, seed=seed, task=BRIDGE, agents=POOL, insights=insights) for seed in range(times)
+        replied(schemas.TopologyPlan, seed=seed, task=BRIDGE, agents=POOL, insights=insights) for seed in range(times)
     ]
     return [[step.agent for step in plan.execution_order] for plan in found]
 
@@ -82,13 +71,13 @@ final answer: y"""
 
 
 def test_a_comparison_names_what_tells_good_runs_from_bad_ones() -> None:
-    found = said(schemas.Reflection, task=BRIDGE, profile="bridge question, hard. x", group=GROUP)
+    found = replied(schemas.Reflection, task=BRIDGE, profile="bridge question, hard. x", group=GROUP)
     told = {one for insight in found.insights for one in advice(insight.insight, ["retriever", "reflect_agent"])}
     assert told <= {Advice(LEAVE, "reflect_agent"), Advice(TAKE, "retriever"), Advice(TWICE, "retriever")}
     assert len(told) == 2
     assert {insight.query_type for insight in found.insights} == {"bridge"}
     same = GROUP.replace("score 1.00", "score 0.00")
-    assert said(schemas.Reflection, task=BRIDGE, profile="bridge question", group=same).insights == []
+    assert replied(schemas.Reflection, task=BRIDGE, profile="bridge question", group=same).insights == []
 
 
 @pytest.mark.parametrize(
@@ -102,19 +91,19 @@ def test_a_comparison_names_what_tells_good_runs_from_bad_ones() -> None:
 )
 def test_the_library_is_kept_by_what_insights_say_of_the_same_agent(entry: str, new: str, operation: str) -> None:
     library = f"[a1] (bridge, utility 0.50 over 0 uses) {entry}"
-    [found] = said(schemas.LibraryOperations, library=library, new=f"- (bridge) {new}").operations
+    [found] = replied(schemas.LibraryOperations, library=library, new=f"- (bridge) {new}").operations
     assert (found.operation, found.new_insight) == (operation, new)
     assert found.target_entry_ids == (["a1"] if operation in ("PRUNE", "MERGE") else [])
-    [other] = said(schemas.LibraryOperations, library=library, new=f"- (causal) {new}").operations
+    [other] = replied(schemas.LibraryOperations, library=library, new=f"- (causal) {new}").operations
     assert other.operation == "ADD"
 
 
 def test_blame_goes_to_whoever_is_there_for_the_step_that_does_not_show() -> None:
     nothing = "[query_decomposer] nothing"
-    found = said(schemas.FailedAgent, task=BRIDGE, agents=POOL, trace=nothing, feedback="score 0.00")
+    found = replied(schemas.FailedAgent, task=BRIDGE, agents=POOL, trace=nothing, feedback="score 0.00")
     assert found.agent == "query_decomposer"
     later = "[query_decomposer] - Part 1: Who founded Acme Works?\n- Part 2: In which city was [1] born?"
-    assert said(schemas.FailedAgent, task=BRIDGE, agents=POOL, trace=later).agent == "retriever"
+    assert replied(schemas.FailedAgent, task=BRIDGE, agents=POOL, trace=later).agent == "retriever"
 
 
 VARIANTS = """original prompt: score 0.00: wrong (9 tokens)
@@ -130,12 +119,12 @@ score 0.00: wrong (9 tokens)"""
 
 
 def test_a_contrast_learns_from_variants_that_beat_the_original_and_its_repetition() -> None:
-    found = said(schemas.Contrast, variants=VARIANTS.format(control="0.00"))
+    found = replied(schemas.Contrast, variants=VARIANTS.format(control="0.00"))
     assert [rule.rule for rule in found.operational_rules] == ["Be brief."]
-    assert said(schemas.Contrast, variants=VARIANTS.format(control="1.00")).operational_rules == []
+    assert replied(schemas.Contrast, variants=VARIANTS.format(control="1.00")).operational_rules == []
 
 
 def test_a_diff_adds_what_the_prompt_does_not_say_yet() -> None:
     proposed = "rule: Split the question into two simpler ones.\nrule: Compare the two values.\nprinciple: Be sure."
-    found = said(schemas.PromptDiff, prompt="Decompose the question.", proposed=proposed)
+    found = replied(schemas.PromptDiff, prompt="Decompose the question.", proposed=proposed)
     assert (found.added_rules, found.added_principles) == (["Compare the two values."], ["Be sure."])

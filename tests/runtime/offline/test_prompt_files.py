@@ -10,10 +10,9 @@ ROOT = Path(__file__).parents[3]
 AGENTS = ("source", "aggregator", "single", "direct", "reasoned", "summary")
 
 
-def prompt_files() -> list[Path]:
-    return sorted(path for room in ("evolvers", "nodes", "evals") for path in (ROOT / room).glob("prompts/**/*.md"))
+FILES = sorted(path for room in ("evolvers", "nodes", "evals") for path in (ROOT / room).glob("prompts/**/*.md"))
 
 
-@pytest.mark.parametrize("path", [p for p in prompt_files() if p.stem in AGENTS], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [path for path in FILES if path.stem in AGENTS], ids=lambda path: path.stem)
 def test_the_seed_team_and_single_agents_start_without_instructed_skills(path: Path) -> None:
     assert find_skills(path.read_text(encoding="utf-8")) == ()

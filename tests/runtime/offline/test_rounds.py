@@ -1,7 +1,6 @@
 """Members of a round: skills from the system message alone, needs and offers from what the work lacks and gives."""
 
 import json
-from random import Random
 from typing import Any
 
 import pytest
@@ -9,10 +8,9 @@ from pydantic import BaseModel
 
 from selfwire.evolvers.dytopo.schemas import Turn, Verdict, turn_schema
 from selfwire.graphs.prompts import load_prompts
-from selfwire.runtime.offline import critics
 from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.offline.vocabulary import active_skills, paraphrases
-from selfwire.runtime.offline.worker import PlainMessage
+from tests.runtime.offline.replies import replied
 
 COMPARISON = "Which was founded earlier, Brol Works or Tas Press?"
 PARTS = "- Part 1: When was Brol Works founded?\n- Part 2: When was Tas Press founded?"
@@ -24,12 +22,8 @@ FULL = turn_schema(answers=True, checks=True, tools=True)
 def said(
     schema: type[BaseModel] = FULL, *, system: str = "You help.", slip: float = 0.0, err: float = 0.0, **sections: str
 ) -> dict[str, Any]:
-    shown = {"task": COMPARISON, "tools": SEARCH, "memory": "nothing yet", **sections}
-    text = "\n".join(f"<{name}>\n{value}\n</{name}>" for name, value in shown.items())
-    messages = [PlainMessage("system", system), PlainMessage("user", text)]
-    asked = schema.model_json_schema()
-    found = critics.reply(asked["title"], asked, messages, lambda purpose: Random(f"0 {purpose}"), err, slip)
-    return schema.model_validate(found).model_dump()
+    shown: dict[str, Any] = {"task": COMPARISON, "tools": SEARCH, "memory": "nothing yet", **sections}
+    return replied(schema, system=system, error_rate=err, slip=slip, **shown).model_dump()
 
 
 def from_peer(text: str, number: int = 0) -> str:

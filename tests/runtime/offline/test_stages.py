@@ -1,5 +1,7 @@
 """Planner, evaluator, ensemble and synthesis of the stand-in: symptoms only, and errors at the stated rate."""
 
+from typing import Any
+
 from selfwire.evolvers.evomas.schemas import Assessed, LastAnswer, Plan
 from selfwire.nodes.ensemble import Choice
 from selfwire.runtime.offline.vocabulary import find_skills, paraphrases
@@ -54,7 +56,7 @@ def test_an_evaluator_is_no_oracle() -> None:
 
 
 def test_an_evaluator_errs_at_half_the_error_rate() -> None:
-    shown = {"task": COMPARISON, "state": "", "subtask": SPLIT, "outcome": f"{PARTS}\nAnswer: a"}
+    shown: dict[str, Any] = {"task": COMPARISON, "state": "", "subtask": SPLIT, "outcome": f"{PARTS}\nAnswer: a"}
     wrong = sum(replied(Assessed, seed=seed, error_rate=0.4, **shown).reward == 0 for seed in range(300))
     assert 30 < wrong < 90
 

@@ -33,8 +33,6 @@ class Stage(NamedTuple):
     """Input of a contestant at a stage, for the open tasks.
 
     Attributes:
-        number: of the stage, from 0.
-        rows: of each task's state.
         situations: the hidden truth, which only the task reads.
     """
 
@@ -51,7 +49,6 @@ class ErrandEmbeddings:
     """Embeddings of all texts and agents.
 
     Attributes:
-        texts: by text, of rows and of their words.
         agents: (N, d), in the order of the pool.
     """
 
@@ -159,12 +156,7 @@ def find_best_fixed(tasks: Sequence[Errand]) -> float:
 
 
 def _within(stage: npt.NDArray[np.float64], kinds: Integers) -> npt.NDArray[np.float64]:
-    """(W, kinds) probability that workflows settle all situations of a kind of task within T stages.
-
-    Args:
-        stage: (W, situations) chance per stage.
-        kinds: (kinds, length) situations in order.
-    """
+    """(W, kinds) probability that workflows of (W, situations) chances per stage settle (kinds, length) situations."""
     left = np.zeros((kinds.shape[1] + 1, len(stage), len(kinds)))
     left[0] = 1.0
     for _ in range(STAGES):
@@ -206,15 +198,7 @@ def make_lookup_chooser(
     *,
     nearest: int,
 ) -> Choose:
-    """The agent of the highest mean value among the nearest states, by the mean embedding of their rows.
-
-    Args:
-        embeddings: of texts and agents.
-        states: of the examples.
-        agents: chosen there, by index.
-        values: of the choices.
-        nearest: number of neighbours.
-    """
+    """The agent of the highest mean value among the nearest examples, by the mean embedding of their states' rows."""
     table, chosen, worth = compute_state_means(states, embeddings), np.array(agents), np.array(values)
 
     def pick(stage: Stage) -> Integers:
@@ -238,11 +222,6 @@ def make_sampled_lookup_chooser(
     """The strongest look-up: it reads the active subtask only, and draws, so that it can try again.
 
     Args:
-        embeddings: of texts and agents.
-        states: of the examples.
-        agents: chosen there, by index.
-        values: of the choices.
-        nearest: number of neighbours.
         softness: of the softmax over an agent's mean value among them; None draws by the sums of values.
     """
     table, chosen, worth = _subtasks(states, embeddings), np.array(agents), np.array(values)
@@ -259,7 +238,7 @@ def make_sampled_lookup_chooser(
 
 
 def _votes(agents: Integers, values: Vectors) -> tuple[Vectors, Integers]:
-    """Sum of values and number of votes for each agent, (B, agents), among neighbours (B, nearest)."""
+    """Sums of values and numbers of votes by agent, (B, agents), among neighbours (B, nearest)."""
     mine = agents[..., None] == np.arange(len(POOL))
     return (mine * values[..., None]).sum(axis=1), mine.sum(axis=1)
 

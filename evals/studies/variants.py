@@ -16,9 +16,7 @@ def switch_off(method: str, parts: Sequence[str], config: Mapping[str, Any]) -> 
     """Knobs that switch parts of a method off, under knobs that were set by hand.
 
     Args:
-        method: name of a method.
         parts: variants of the method, `tev` or `no-tev`.
-        config: knobs that were set; they win.
 
     Raises:
         ConfigError: the method has no such part.

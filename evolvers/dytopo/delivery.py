@@ -15,10 +15,8 @@ class Entry(FrozenModel):
     """One entry of a worker's memory H_i.
 
     Args:
-        round: of the message or tool call.
         source: the speaker; the tool's name for a result.
         kind: own (its public message), routed (a private message of another) or tool.
-        text: of the message or result.
     """
 
     round: int = Field(ge=0)
@@ -41,9 +39,7 @@ class DeliveryResult(FrozenModel):
     """What the barrier delivered.
 
     Args:
-        memories: by worker, for the next round.
         messages: private messages that arrived, by recipient in reading order.
-        dropped: entries that were dropped, oldest first.
     """
 
     memories: Mapping[Id, Memory]
@@ -64,9 +60,6 @@ def deliver(
     Results of tools stand between the two (D5). A worker that failed keeps its memory.
 
     Args:
-        memories: before the round, by worker.
-        said: turns of all workers in this round.
-        graph: G of this round.
         roles: names by which private entries may be addressed, by worker.
         limit: characters of a memory.
     """

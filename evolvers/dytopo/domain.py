@@ -18,8 +18,6 @@ class Domain(FrozenModel):
     """Kind of tasks that a team solves.
 
     Args:
-        name: such as code or math.
-        answerers: agents that give the team's answer.
         checkers: agents whose verdict must be "pass" before a run is complete.
         form: whether the answer is the last code block of an answerer or the text that it gives as answer.
     """
@@ -44,12 +42,7 @@ class TunedSetting(FrozenModel):
 
 
 class DytopoMemory(FrozenModel):
-    """A workflow's memory under the name of the method.
-
-    Args:
-        domain: of the team.
-        tuned: tau and K_in.
-    """
+    """A workflow's memory under the name of the method."""
 
     domain: Domain
     tuned: TunedSetting = TunedSetting()

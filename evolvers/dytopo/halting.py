@@ -60,7 +60,6 @@ def _find_answer(domain: Domain, one: WorkerTurn) -> str:
 
 
 def _last_verdict(checker: Id, rounds: Rounds) -> tuple[int, str]:
-    """Round and word of the checker's latest verdict; (0, "") if it never gave one."""
     for at in range(len(rounds) - 1, -1, -1):
         for one in rounds[at]:
             if one.worker == checker and one.error is None and one.verdict:

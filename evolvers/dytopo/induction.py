@@ -71,8 +71,6 @@ def adjacency(scores: Scores, *, threshold: float, providers: int) -> Adjacency:
     """Equation 6 with the cap of Table 7: r_ij > tau, i != j, and j among the K_in best providers of i.
 
     Args:
-        scores: shape (N, N).
-        threshold: tau; the comparison is strict.
         providers: K_in; among equal providers the first ones in agent order stay.
     """
     eligible = _between_agents(scores)
@@ -129,13 +127,7 @@ def draw_random_edges(
 
 
 def induce_graph(agents: Sequence[Id], scores: Scores, *, threshold: float, providers: int) -> RoundGraph:
-    """The graph of a relevance matrix.
-
-    Args:
-        agents: N ids in agent order.
-        scores: shape (N, N), as of `relevance`.
-        threshold, providers: tau and K_in.
-    """
+    """The graph of N agents and their (N, N) relevances under tau and K_in."""
     edges = adjacency(scores, threshold=threshold, providers=providers)
     pair = find_best_rejected(scores, edges)
     return make_round_graph(agents, order_edges(scores, edges), scores).replace(

@@ -41,8 +41,6 @@ def make_initial_workflow(prompts: Prompts, domain: str = "general", *, tools: S
 
     Args:
         prompts: with a text per role, such as `code_developer`.
-        domain: code, math or general.
-        tools: that every worker holds.
 
     Raises:
         ValueError: there is no such domain.
@@ -61,11 +59,6 @@ def make_team(agents: Sequence[Agent], domain: Domain, *, manager: str) -> Workf
 
     The workflow's topology has the workers as nodes and no edges, as edges are induced round by round. The manager is
     an agent without a node.
-
-    Args:
-        agents: the workers; no id is Manager.
-        domain: who answers, who checks, and the form of answers.
-        manager: the manager's prompt.
 
     Raises:
         ValueError: an id occurs twice or is the manager's, or the domain names an unknown agent.

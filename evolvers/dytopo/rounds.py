@@ -29,12 +29,8 @@ class Round(FrozenModel):
 
     Args:
         number: t, from 0.
-        goal: C_task of the round.
         said: turns of all workers, in agent order.
         graph: G of the round: edges with scores, sigma, density, best rejected pair.
-        messages: private messages that arrived.
-        dropped: entries that were dropped from memories.
-        managed: the manager's turn; None without one.
     """
 
     number: int = Field(ge=0)
@@ -93,9 +89,6 @@ async def induce_round_graph(
 
     Args:
         said: turns of all workers, in agent order.
-        config: says which graph.
-        setting: tau and K_in.
-        embedder: of needs and offers.
         scope: of the round; keys the random baseline.
     """
     agents = [one.worker for one in said]

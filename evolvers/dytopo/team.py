@@ -33,9 +33,6 @@ class Team:
 
     Attributes:
         model: plays the roles agent (workers) and meta (manager).
-        prompts: DyTopo's prompts by name.
-        toolbox: tools by the name that agents hold.
-        config: temperature, calls and switches.
     """
 
     model: Model
@@ -51,12 +48,9 @@ class Team:
         The turn of a worker that fails after its retries is an error; the round goes on without it (D6).
 
         Args:
-            agent: the worker.
-            question: the user's task.
             goal: C_task of this round.
             memory: H_i.
             others: the team, one line per member.
-            domain: whether the worker answers or checks.
             scope: of the call; its visit is the round.
 
         Raises:
@@ -165,7 +159,6 @@ def render_roster(agents: Sequence[Agent]) -> str:
 
 
 def _escape_heads(text: str) -> str:
-    """The text without lines that could be taken for the head of another entry."""
     return _HEAD.sub("(", text)
 
 

@@ -33,7 +33,6 @@ class Trial(FrozenModel):
     """Result of a setting on held-out tasks.
 
     Args:
-        setting: tau and K_in.
         scores: per task, in [0, 1]; the same tasks in every trial. None: the run ended as an error.
         tokens: of all runs.
     """

@@ -19,16 +19,13 @@ class WorkerTurn(FrozenModel):
     """One worker in one round.
 
     Args:
-        worker: its id.
         round: t, from 0.
         public: m_pub, for the manager.
         private: m_priv, for recipients along edges.
         descriptors: need and offer.
         answer: the final answer; blank without one.
         verdict: pass, fail or open, if it checks solutions; else blank.
-        tools: its tool uses.
         error: why it failed; None if it did not.
-        usage: cost of the call.
     """
 
     worker: Id
@@ -57,8 +54,6 @@ class ManagerTurn(FrozenModel):
         goal: of the next round.
         claimed: whether the manager called the task complete.
         why: why the claim was rejected, or why the manager failed.
-        public: its account of the team's progress.
-        usage: cost of the call.
     """
 
     complete: bool = False

@@ -32,10 +32,7 @@ async def evaluate(
 
     Args:
         state: before the update, with an active subtask.
-        outcome: of the workflow.
-        coach: asks the judge.
         checks: results of looking up the outcome's claims; "" without any.
-        scope: of the stage.
     """
     goal = state.current.goal if state.current else state.objective
     reply, usage = await coach.ask_or(
@@ -76,10 +73,7 @@ async def compose_last_answer(
     Without a valid reply, or where the task's calls are used up, it is the last attempt as it is.
 
     Args:
-        state: at the end.
         attempts: outcomes of stages, oldest first; at least one.
-        coach: asks the model.
-        scope: of the run.
     """
     share = 2 * ARTIFACT_LENGTH // len(attempts)
     parts = [shorten(text, share) for text in attempts]

@@ -36,11 +36,8 @@ async def make_plan(
     """Ask the planner for an updated plan; without a valid reply `advance_plan` keeps the plan.
 
     Args:
-        state: after the last stage.
         outcome: of the last stage; "" before the first one.
-        coach: asks the model.
         tools, agents: of the pool, one line each.
-        scope: of the stage.
     """
     last = state.assessment
     assessment = f"{last.verdict} (confidence {last.confidence:.2f}): {last.feedback}" if last else "(nothing yet)"

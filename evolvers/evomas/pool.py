@@ -52,10 +52,8 @@ def make_initial_workflow(
     """The pool as a workflow; its topology is the paper's fixed one.
 
     Args:
-        prompts: with a text per agent.
         tools: for searcher and browser; the searcher holds those that open no pages.
         pages: tools for the browser alone.
-        config: says which pool.
     """
     searching = tuple(tool for tool in tools if tool not in find_browsing_tools(tools))
     held = {"web_search": searching or tuple(tools), "web_browser": tuple(dict.fromkeys((*pages, *tools)))}

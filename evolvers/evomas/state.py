@@ -28,8 +28,6 @@ class Subtask(FrozenModel):
     """One step of the plan, u_h (Eq. 18, 19).
 
     Args:
-        id: in the plan.
-        goal: of the step.
         status: sigma(u_h).
         artifact: its result, once it is completed.
         refinements: how often it was sent back.
@@ -48,9 +46,7 @@ class Assessment(FrozenModel):
     """e_t of Eq. 20.
 
     Args:
-        verdict: on the active subtask.
         confidence: c_t in [0, 1].
-        feedback: faults and gaps.
     """
 
     verdict: Verdict
@@ -64,13 +60,7 @@ class Assessment(FrozenModel):
 
 
 class HistoryEntry(FrozenModel):
-    """One stage as the history keeps it.
-
-    Args:
-        subtask: id of the active subtask.
-        layers: the drawn agents.
-        verdict: on the subtask.
-    """
+    """One stage as the history keeps it."""
 
     subtask: Id
     layers: tuple[tuple[Id, ...], ...]
@@ -85,7 +75,6 @@ class TaskState(FrozenModel):
     """s_t.
 
     Args:
-        objective: the whole task.
         subtasks: the plan, in order.
         active: id of the current subtask; None before the first plan and after the last subtask.
         assessment: of the last stage; None before the first one.
@@ -138,12 +127,7 @@ class TaskState(FrozenModel):
 
 
 def fresh_id(state: TaskState, more: Iterable[Subtask] = ()) -> str:
-    """An id that no subtask has or had, as the history may name a dropped one.
-
-    Args:
-        state: the task state.
-        more: subtasks that will join it.
-    """
+    """An id that no subtask of the state or of `more` has or had, as the history may name a dropped one."""
     taken = [*(one.id for one in (*state.subtasks, *more)), *(past.subtask for past in state.history)]
     numbers = [int(one[1:]) for one in taken if one[:1] == "s" and one[1:].isdecimal()]
     return f"s{max(numbers, default=0) + 1}"
@@ -153,7 +137,6 @@ def to_rows(state: TaskState, *, whole: bool = True) -> tuple[str, ...]:
     """The compact serialisation for the router: one text per field that is not empty, active subtask first.
 
     Args:
-        state: the task state.
         whole: off is the ablation without a task state: the objective alone.
     """
     objective = f"Objective: {state.objective}"

@@ -51,11 +51,8 @@ def draw_layers(
     """Draw L layers for each of B states, one after another, as each layer is part of the next one's input.
 
     Args:
-        head: scores the agents.
         rows, filled: (B, M, d) and (B, M), True where there is a row.
         agents: (N, d).
-        sampling: softness, mass, width and the number of layers.
-        random: the only randomness.
         free: (B, N), True where an agent may be drawn.
 
     Raises:
@@ -81,13 +78,7 @@ def draw_layers(
 
 
 class LearnedChooser:
-    """The learned chooser: a head, with the embedder of its training.
-
-    Args:
-        head: trained, or as it starts.
-        sampling: how layers are drawn.
-        embedder: of states and agents.
-    """
+    """The learned chooser: a head, with the embedder of its training."""
 
     def __init__(self, head: "RoutingHead", sampling: SamplingConfig, embedder: Embedder) -> None:
         self.head, self.sampling, self.embedder = head, sampling, embedder
@@ -113,11 +104,7 @@ class LearnedChooser:
 
 
 class RandomChooser:
-    """The ablation "random adapter": the same rule with a uniform p.
-
-    Args:
-        sampling: how layers are drawn.
-    """
+    """The ablation "random adapter": the same rule with a uniform p."""
 
     def __init__(self, sampling: SamplingConfig) -> None:
         self.sampling = sampling
@@ -141,9 +128,6 @@ class RandomChooser:
 
 class FixedChooser:
     """The same layers at every stage without masked agents; an empty layer is skipped.
-
-    Args:
-        plan: agent ids per layer.
 
     Raises:
         ValueError: the plan has no layer, or an empty one.

@@ -48,7 +48,6 @@ def draw(
     Args:
         logits: (B, N) scores divided by the softness; finite.
         mass: rho in (0, 1]; drawing stops when the drawn p sum to it, within 1e-9, or when no agent is left.
-        random: the only randomness.
         width: most agents per row (D4); None is no limit.
         free: (N,) or (B, N), True where an agent may be drawn; p is renormalised over these (D6).
 
@@ -100,7 +99,6 @@ def _sum_earlier(shares: Floats) -> Floats:
 
 
 def _mask_logits(rows: Floats, free: Switches | None) -> Floats:
-    """The logits, with minus infinity for agents that cannot be drawn."""
     if rows.ndim != 2 or not rows.shape[0] or not rows.shape[1]:
         raise ValueError(f"logits have shape (decisions, agents), at least one of each, not {rows.shape}")
     if not np.isfinite(rows).all():

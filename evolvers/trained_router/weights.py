@@ -41,14 +41,10 @@ class WeightsMetadata(FrozenModel):
     """Metadata in a file of weights.
 
     Args:
-        schema_number: of the file.
-        head: config of the head.
-        sampling: of layers in training.
         embedder: of the vectors that the head reads.
         dimensions: d.
         agents: fingerprint of the embedded text, by agent of the pool.
         pool: fingerprint of the pool.
-        updates: number of updates.
         steps: Adam's steps; None without optimiser state.
     """
 
@@ -109,13 +105,7 @@ class Weights:
 
 
 def get_weights(learner: "Learner", pool: Sequence[Agent], embedder: str) -> Weights:
-    """The weights of a learner, with its optimiser's state.
-
-    Args:
-        learner: trained so far.
-        pool: of its training.
-        embedder: name of its vectors' embedder.
-    """
+    """The weights of a learner, with its optimiser's state, the pool of its training and the embedder's name."""
     head, state = learner.head, learner.optimiser.state
     tensors = {name: getattr(head, name).detach().cpu().numpy().copy() for name in NAMES}
     steps = None
@@ -138,11 +128,7 @@ def get_weights(learner: "Learner", pool: Sequence[Agent], embedder: str) -> Wei
 
 
 def unpack_weights(data: bytes, where: str) -> Weights:
-    """Weights from a safetensors file.
-
-    Args:
-        data: the file's bytes.
-        where: its name, for messages.
+    """Weights from the bytes of a safetensors file; `where` names it in messages.
 
     Raises:
         ConfigError: it is corrupt, foreign or of another schema, or a number is not finite.
@@ -173,9 +159,6 @@ def refuse_other_pool(card: WeightsMetadata, pool: Sequence[Agent], embedder: st
     """Check that weights were trained for a pool; a pool that has only grown since needs no new weights.
 
     Args:
-        card: of the weights.
-        pool: the agents to choose from.
-        embedder: name of the embedder of the runs.
         transfer: whether another pool is allowed (D10).
 
     Raises:

@@ -16,9 +16,6 @@ class DytopoActions:
 
     Attributes:
         model: plays the roles agent (workers) and meta (manager).
-        toolbox: tools by the name that agents hold.
-        embedder: of needs and offers.
-        config: of the method, ablations included.
     """
 
     model: Model

@@ -80,9 +80,6 @@ class Dytopo(DytopoActions, Method):
         """As `solve`, with everything that happened.
 
         Args:
-            workflow: the team.
-            question: what is asked.
-            scope: of the run.
             within: config of the graph; None makes it part of the running graph, checkpoints and all.
         """
         limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.rounds)}
@@ -112,7 +109,6 @@ class Dytopo(DytopoActions, Method):
 def _build_partial_result(
     state: DytopoState, question: Question, workflow: Workflow, scope: Scope
 ) -> Trajectory | None:
-    """The answer of the rounds of a run that was stopped."""
     answer = choose_answer(state.domain, [one.in_order for one in state.rounds])
     if not answer:
         return None

@@ -25,7 +25,6 @@ class DytopoNodes:
     """The graph's nodes.
 
     Attributes:
-        dytopo: models, tools and config.
         start: what a run starts with; None where every run has a `SolveContext`.
         ledger: pays; None where somebody else counts.
     """

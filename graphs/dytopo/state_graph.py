@@ -35,8 +35,6 @@ def build_state_graph(config: DytopoConfig, start: RunStart, provide: Provide) -
     """The whole graph around a team, ready to compile.
 
     Args:
-        config: of the method.
-        start: what a run starts with.
         provide: makes the method with the ledger that pays for it.
     """
 

@@ -59,12 +59,6 @@ class RoundRun:
     """Input of a round.
 
     Attributes:
-        team: asks the models.
-        workflow: the workers and their prompts.
-        question: the user's task.
-        goal: of this round.
-        memories: by worker.
-        domain: who answers and who checks.
         scope: place of the round; its visit is the round's number.
         active: workers whose turn is running.
     """
@@ -115,7 +109,6 @@ async def run_workers(run: RoundRun, config: RunnableConfig | None = None) -> li
     """Run one turn of every worker, all at the same time: each `WorkerTurn` in agent order, as JSON.
 
     Args:
-        run: input of the round.
         config: LangGraph's; inside a node of another graph it is inherited.
 
     Raises:

@@ -31,9 +31,7 @@ class EvomasActions:
 
     Attributes:
         model: plays the roles agent, meta (planner) and judge (evaluator).
-        toolbox: tools by the name that agents hold.
         embedder: of task states and agents, for the routing head.
-        config: of the method, ablations included.
     """
 
     model: Model

@@ -14,11 +14,6 @@ from selfwire.graphs.trained_router.heads import HEADS, get_sampling
 async def make_chooser(workflow: Workflow, config: EvomasConfig, embedder: Embedder) -> Chooser:
     """The chooser that a config names; a head is built once per weights, off the event loop.
 
-    Args:
-        workflow: the pool, with weights in its memory if it was trained.
-        config: of the method.
-        embedder: of states and agents.
-
     Raises:
         ConfigError: a plan names agents that the pool lacks, or the weights cannot be used.
         LibraryError: the weights' bytes have not been loaded.

@@ -56,9 +56,6 @@ class Evomas(EvomasActions, Method):
         """Run up to T stages on one question.
 
         Args:
-            workflow: the pool, with the router's weights in its memory.
-            question: what is asked.
-            scope: of the run.
             within: config of the method's graph; None makes it part of the running graph.
 
         Returns:
@@ -114,7 +111,6 @@ class Evomas(EvomasActions, Method):
 def _build_partial_result(
     state: EvomasState, workflow: Workflow, question: Question, scope: Scope
 ) -> Trajectory | None:
-    """The artifact that was passed last in a run that was stopped, else its last attempt."""
     stages = state.stages
     if state.stage is not None and state.stage.number == len(stages):
         stages = (*stages, state.stage)

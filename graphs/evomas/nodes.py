@@ -33,7 +33,6 @@ class EvomasNodes:
     """The graph's nodes.
 
     Attributes:
-        evomas: models, tools and config.
         start: what the run starts with: the pool with its router, and the question.
         ledger: pays, and also counts calls without a valid reply; None where somebody else counts.
     """

@@ -88,8 +88,6 @@ class StageRun:
     """Input of a stage.
 
     Attributes:
-        workflow: the pool.
-        question: the whole task.
         state: s_t.
         whole: off is the ablation without a task state.
         runners: how agents act, by kind; `worker` also runs kinds that are not among them.
@@ -134,7 +132,6 @@ class StageRun:
         return [Message(source=STATE, target=node, text=text)] if text else []
 
     def _artifacts(self, node: str) -> list[Message]:
-        """Artifacts of completed subtasks, for agents of layer 1 that work on solutions."""
         done = self.state.completed if self.whole else ()
         return [Message(source=f"subtask-{one.id}", target=node, text=one.artifact) for one in done if one.artifact]
 

@@ -35,8 +35,6 @@ def build_state_graph(config: EvomasConfig, start: RunStart, provide: Provide) -
     """The whole graph, ready to compile.
 
     Args:
-        config: of the method.
-        start: what a run starts with: the pool with its router, and the question.
         provide: makes the method with the ledger that pays for it.
     """
 

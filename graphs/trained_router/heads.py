@@ -46,9 +46,7 @@ class Heads:
         """The head of a workflow, built once per weights, in a thread.
 
         Args:
-            workflow: the pool, with weights in its memory if it was trained.
             config: of an untrained head.
-            embedder: of states and agents.
             trained: off ignores the weights.
             transfer: whether weights of another pool may be used.
 

@@ -54,10 +54,7 @@ async def make_learned_router(
 
     Args:
         workflow: the team; its memory holds the weights, if it was trained.
-        question: of the run.
-        act: how agents act.
         embedder: of the weights' training.
-        sampling: of successors.
         untrained: config of the head if there are no weights.
 
     Raises:

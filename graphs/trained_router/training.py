@@ -33,14 +33,9 @@ class Training:
     """A router training.
 
     Attributes:
-        run: its name.
         seed: of everything drawn.
         ground: runs and grades episodes, through the journal.
         play: runs a question several times; its trajectories note the router's decisions.
-        tasks: to learn from.
-        config: of the runs.
-        train: of the updates.
-        embedder: of states and agents.
         state: file of the weights after the last update, optimiser and all.
         save: called after every `checkpoint_every` updates and after the last.
     """
@@ -68,8 +63,6 @@ class Training:
 
         Args:
             workflow: to start from, the same one when it continues; it may be trained already.
-            on_update: called with every update.
-            on_episode: called with every trajectory.
 
         Returns:
             The workflow with its trained weights, without the optimiser's state.
@@ -126,7 +119,6 @@ def _check_device(name: str) -> None:
 
 
 def _count_updates(workflow: Workflow) -> int:
-    """Updates of the weights that a training starts with."""
     weights = load_weights(workflow)
     return 0 if weights is None else weights.card.updates
 

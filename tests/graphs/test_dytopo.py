@@ -275,8 +275,6 @@ async def test_every_switch_changes_the_trajectories(config: DytopoConfig) -> No
 
 
 class Echo:
-    """A tool that repeats its input."""
-
     spec = ToolSpec(name="echo", description="Repeat.", parameters={"type": "object", "properties": {"text": {}}})
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
@@ -373,7 +371,6 @@ def test_a_team_that_was_changed_streams_its_new_workers() -> None:
 
 
 def inner_steps(graph: Any, **context: Any) -> set[str]:
-    """Names of the inner nodes of a run of one round, as they are streamed."""
     chunks = graph.stream(ASKED, context={"rounds": 1, **context}, subgraphs=True, stream_mode="updates")
     return {node for path, update in chunks if path for node in update}
 

@@ -83,7 +83,6 @@ def run(path: Path, server: WireServer, *, fresh: bool = False) -> Process:
 
 
 def kept(path: Path) -> int:
-    """How many replies of workers are on disk."""
     if not path.exists():
         return 0
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:

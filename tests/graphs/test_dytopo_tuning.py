@@ -21,7 +21,6 @@ SCOPE = Scope(phase="tune")
 
 
 def right(done: Trajectory) -> bool:
-    """Right are those answers that were found with an open mind: where the solver got the plan."""
     return done.answer == "7"
 
 
@@ -36,7 +35,6 @@ async def broken(done: Trajectory, scope: Scope) -> Trajectory:
 
 
 async def explored(dytopo: Dytopo, workflow: Workflow) -> list[Trajectory]:
-    """The graded runs of the batch."""
     found = [await dytopo.explore(workflow, one, scope=SCOPE.at(phase="rollout", task=one.id)) for one in QUESTIONS]
     return [await grade(done, SCOPE) for some in found for done in some]
 

@@ -59,7 +59,6 @@ class Script(TurnsChat):
         return super()._generate(messages, *args, **kwargs)
 
     def shown(self, beginning: str) -> list[str]:
-        """What those were told whose system message begins so."""
         return [told for system, told in self.sent if system.startswith(beginning)]
 
 

@@ -30,7 +30,6 @@ CONFIG = EvomasConfig(stages=2, samples=2, process_reward=True, verify=True)
 
 
 async def learned(bench: Benchmark, method: Evomas, tasks: list[Task]) -> tuple[list[Trajectory], bytes]:
-    """Explore and grade as an evolution does, learn, and explore once more."""
     workflow, found = method.make_initial_workflow(bench.tools), list[Trajectory]()
     for iteration in range(2):
         batch = []

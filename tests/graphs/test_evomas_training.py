@@ -74,7 +74,7 @@ def test_training_killed_with_9_resumes_to_the_same_weights_bit_for_bit(tmp_path
 
 
 def in_a_process(folder: Path, die_at: int | None = None, *, fresh: bool = False) -> int | None:
-    """Train in a process of its own; None if it has killed itself, 0 if it has ended."""
+    """None if the process has killed itself, 0 if it has ended."""
     point, imports = [] if die_at is None else [die_at], ("selfwire.evolvers.trained_router.head", "torch._dynamo")
     module = "tests.graphs.trained_process"
     done = start_module(module, folder, *point, fresh=fresh, imports=imports, OMP_NUM_THREADS="1")

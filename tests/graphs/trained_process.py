@@ -58,11 +58,7 @@ def seed() -> Workflow:
 
 
 class Clock:
-    """Counts moments, and kills the process at one of them.
-
-    Args:
-        die_at: which, from 0; None for never.
-    """
+    """Counts moments from 0, and kills the process at one of them."""
 
     def __init__(self, die_at: int | None = None) -> None:
         self.die_at, self.moments = die_at, 0
@@ -74,11 +70,7 @@ class Clock:
 
 
 class Player:
-    """Puts a question to the head, which is all that a run is here.
-
-    Args:
-        clock: hears of every question.
-    """
+    """Puts a question to the head, which is all that a run is here."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.embedder, self.clock = HashingEmbedder(), clock or Clock()
@@ -105,7 +97,6 @@ class Player:
 async def train(
     folder: Path, player: Player | None = None, config: TrainConfig = TRAIN, start: Workflow | None = None
 ) -> tuple[Workflow, list[Update]]:
-    """Train, or go on, in a folder."""
     path, updates = folder / "journal.sqlite", list[Update]()
     journal = Journal.open(path, {}) if path.exists() else Journal.create(path, run=RUN, facts={})
     player = player or Player()

@@ -33,8 +33,6 @@ DEVELOPER_OFFERS = "I provide the complete Python implementation of make_palindr
 
 
 class Recorder:
-    """Embeds by table and keeps its batches."""
-
     name = "table"
 
     def __init__(self, **rows: tuple[float, float]) -> None:

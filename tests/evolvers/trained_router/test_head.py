@@ -142,7 +142,6 @@ async def test_d2_untrained_the_paper_head_hardly_sees_the_state() -> None:
     states = (("mend the old chair",), ("weigh the parcel",), ("sort the letters by street",), ("paint the wall blue",))
 
     async def spread(config: HeadConfig) -> float:
-        """Largest total variation between the first layers of two states."""
         chooser = LearnedChooser(RoutingHead(384, config), SamplingConfig(), HashingEmbedder())
         drawn = [await chooser(rows, POOL, masked=frozenset(), scope=Scope()) for rows in states]
         shares = [np.array(list(one.probabilities[0].values())) for one in drawn]

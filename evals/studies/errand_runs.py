@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from selfwire.core.protocols import Embedder
 from selfwire.evals.benchmarks.errands import POOL, RIGHT, STAGES, Errand, compute_settling_chances, has_settled
-from selfwire.evolvers.trained_router.choosers import DrawnLayers, draw_layers
+from selfwire.evolvers.trained_router.choosers import DrawnLayers, draw_layers, draw_layers_by_chance
 from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow, agent_text
 from selfwire.evolvers.trained_router.encoding import Vectors, pad_rows, row_texts
-from selfwire.evolvers.trained_router.sampling import draw
 
 if TYPE_CHECKING:
     from selfwire.evolvers.trained_router.head import RoutingHead
@@ -81,18 +80,7 @@ def make_head_chooser(head: "RoutingHead", embeddings: ErrandEmbeddings) -> Choo
 
 def choose_by_chance(stage: Stage, random: np.random.Generator) -> DrawnLayers:
     """Draw by the same rule from a uniform p."""
-    made = draw(
-        np.zeros((len(stage.rows) * SAMPLING.layers, len(POOL))),
-        mass=SAMPLING.mass,
-        random=random,
-        width=SAMPLING.width,
-    )
-    shape = (len(stage.rows), SAMPLING.layers)
-    return DrawnLayers(
-        made.order.reshape(*shape, -1),
-        made.probabilities.reshape(*shape, -1),
-        made.log_probability.reshape(shape).sum(1),
-    )
+    return draw_layers_by_chance(len(stage.rows), len(POOL), sampling=SAMPLING, random=random)
 
 
 def make_fixed_chooser(pick: Callable[[Stage], Integers]) -> Choose:

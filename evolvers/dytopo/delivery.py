@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from selfwire.core.trajectory import Message, ToolUse
+from selfwire.core.trajectory import Message
 from selfwire.core.values import FrozenModel, Id, to_canonical_json
 from selfwire.evolvers.dytopo.induction import RoundGraph
 from selfwire.evolvers.dytopo.turns import WorkerTurn
@@ -94,13 +94,9 @@ def cap_memory(memory: Memory, limit: int) -> tuple[Memory, Memory]:
 
 def _entries(one: WorkerTurn, routed: Sequence[Message]) -> list[Entry]:
     own = [Entry(round=one.round, source=one.worker, kind="own", text=one.public)] if one.public.strip() else []
+    results = [(use.name, f"{to_canonical_json(use.arguments)}\n{use.result}") for use in one.tools]
     return [
         *own,
-        *(Entry(round=one.round, source=use.name, kind="tool", text=format_tool_use(use)) for use in one.tools),
+        *(Entry(round=one.round, source=name, kind="tool", text=text) for name, text in results),
         *(Entry(round=one.round, source=mail.source, kind="routed", text=mail.text) for mail in routed),
     ]
-
-
-def format_tool_use(use: ToolUse) -> str:
-    """A tool use as its user remembers it: the input on the first line, the result below."""
-    return f"{to_canonical_json(use.arguments)}\n{use.result}"

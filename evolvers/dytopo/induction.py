@@ -101,11 +101,9 @@ def order_edges(scores: Scores, edges: Adjacency) -> list[tuple[int, int]]:
 
 def aggregation_order(size: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     """Equations 8 to 11: topological if acyclic, else greedily the agent with the smallest restricted in-degree."""
-    width = len(str(size))
-    names = [f"{agent:0{width}}" for agent in range(size)]  # as text they sort like the numbers
-    return [
-        int(name) for name in compute_greedy_order(names, [(names[source], names[target]) for source, target in edges])
-    ]
+    names = [f"{agent:0{len(str(size))}}" for agent in range(size)]  # as text they sort like the numbers
+    named = [(names[source], names[target]) for source, target in edges]
+    return [int(name) for name in compute_greedy_order(names, named)]
 
 
 def draw_random_edges(

@@ -78,7 +78,9 @@ class Round(FrozenModel):
     def to_mermaid(self) -> str:
         """The graph of the round as Mermaid."""
         lines = [f"    {agent}" for agent in self.graph.order]
-        lines += [f"    {edge.source} -->{_label(edge.score)} {edge.target}" for edge in self.graph.edges]
+        for edge in self.graph.edges:
+            label = "" if edge.score is None else f"|{edge.score:.2f}|"
+            lines.append(f"    {edge.source} -->{label} {edge.target}")
         return "\n".join(["graph LR", *lines])
 
 
@@ -103,7 +105,3 @@ async def induce_round_graph(
         return graph
     edges = draw_random_edges(able, len(graph.edges), setting.providers, scope.random("topology"))
     return make_round_graph(agents, edges)
-
-
-def _label(score: float | None) -> str:
-    return "" if score is None else f"|{score:.2f}|"

@@ -43,7 +43,8 @@ class WorkerTurn(FrozenModel):
         """m_priv as it arrives: the entries to the recipient if there are any, else all of them (D2)."""
         names = {recipient.casefold(), role.casefold()} - {""}
         own = [note.text for note in self.private if note.to.strip().casefold() in names]
-        return "\n".join(own or [_format_note(note) for note in self.private]).strip()
+        every = (f"(to {note.to.strip()}) {note.text}" if note.to.strip() else note.text for note in self.private)
+        return "\n".join(own or every).strip()
 
 
 class ManagerTurn(FrozenModel):
@@ -62,7 +63,3 @@ class ManagerTurn(FrozenModel):
     why: str = ""
     public: str = ""
     usage: Usage = Usage()
-
-
-def _format_note(note: Private) -> str:
-    return f"(to {note.to.strip()}) {note.text}" if note.to.strip() else note.text

@@ -12,7 +12,6 @@ from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trace_text import shorten
 
 NOT_JUDGED = "The outcome could not be judged."
-NO_OUTCOME = "Nobody of the workflow answered"
 
 
 class AssessmentResult(NamedTuple):
@@ -62,7 +61,7 @@ def to_assessment(reply: Assessed) -> Assessment:
 
 def make_no_outcome_assessment(why: str) -> Assessment:
     """The assessment of a stage without an outcome: it may be tried again."""
-    return Assessment(verdict="refine", feedback=shorten(f"{NO_OUTCOME}: {why}", FEEDBACK_LENGTH))
+    return Assessment(verdict="refine", feedback=shorten(f"Nobody of the workflow answered: {why}", FEEDBACK_LENGTH))
 
 
 async def compose_last_answer(

@@ -74,7 +74,7 @@ def apply_plan(state: TaskState, reply: Plan) -> TaskState:
             continue
         (over if made.status == "failed" else pending).append(made)
     kept = _bound(over, pending)
-    texts = {"summary": _clean_text(reply.summary), "hint": _clean_text(reply.hint)}
+    texts = {name: shorten(getattr(reply, name).strip(), FEEDBACK_LENGTH) for name in ("summary", "hint")}
     return _activate_subtask(
         state.replace(subtasks=kept, active=None, replan=False, **texts), wanted=reply.active, had=state
     )
@@ -136,7 +136,3 @@ def _bound(over: list[Subtask], pending: list[Subtask]) -> tuple[Subtask, ...]:
 
 def _clean_goal(text: str) -> str:
     return shorten(" ".join(text.split()), GOAL_LENGTH)
-
-
-def _clean_text(text: str) -> str:
-    return shorten(text.strip(), FEEDBACK_LENGTH)

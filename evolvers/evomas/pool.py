@@ -70,13 +70,8 @@ def make_initial_workflow(
             )
             for name in names
         ),
-        topology=make_fixed_topology(),
+        topology=make_chain(*FIXED),
     )
-
-
-def make_fixed_topology() -> Topology:
-    """I/O, then search, then the ensemble."""
-    return make_chain(*FIXED)
 
 
 def to_layers(topology: Topology) -> tuple[tuple[Id, ...], ...]:

@@ -21,7 +21,6 @@ FEEDBACK_LENGTH = 1_000
 HISTORY = 12
 """Most stages of a history; the oldest are dropped first."""
 ROW_LENGTH = 600
-ROW_ARTIFACT_LENGTH = 80
 
 
 class Subtask(FrozenModel):
@@ -142,26 +141,26 @@ def to_rows(state: TaskState, *, whole: bool = True) -> tuple[str, ...]:
     objective = f"Objective: {state.objective}"
     current = state.current
     if not whole or current is None:
-        return (_to_row(objective),)
+        return (_shorten_line(objective, ROW_LENGTH),)
     last = state.assessment
     fields = {
         "Active subtask": current.goal,
         "Refinement": f"try {current.refinements + 1}; {current.trouble}" if current.trouble else "",
         "Objective": state.objective,
-        "Completed subtasks": "; ".join(f"{s.goal} -> {_shorten_line(s.artifact)}" for s in state.completed),
+        "Completed subtasks": "; ".join(f"{s.goal} -> {_shorten_line(s.artifact, 80)}" for s in state.completed),
         "Still to do": "; ".join(one.goal for one in state.pending if one.id != state.active),
         "Failed subtasks": "; ".join(one.goal for one in state.subtasks if one.status == "failed"),
         "Last verdict": f"{last.verdict}, confidence {last.confidence:.1f}: {last.feedback}" if last else "",
         "History": "; ".join(map(str, state.history)),
         "Next stage": state.hint,
     }
-    return tuple(_to_row(f"{name}: {text}") for name, text in fields.items() if text.strip())
+    return tuple(_shorten_line(f"{name}: {text}", ROW_LENGTH) for name, text in fields.items() if text.strip())
 
 
 def format_state(state: TaskState) -> str:
     """The full state, as agents, planner and evaluator read it."""
     parts = [f"Overall objective: {state.objective}"]
-    parts += [f"Plan:\n{format_plan(state)}"] if state.subtasks else []
+    parts += ["Plan:\n" + "\n".join(map(_format_subtask, state.subtasks))] if state.subtasks else []
     parts += [f"Active subtask: [{state.current.id}] {state.current.goal}"] if state.current else []
     share = ARTIFACTS_LENGTH // max(1, len(state.completed))
     parts += [f"Result of [{one.id}]:\n{shorten(one.artifact, share)}" for one in state.completed]
@@ -174,19 +173,10 @@ def format_state(state: TaskState) -> str:
     return "\n\n".join(parts)
 
 
-def format_plan(state: TaskState) -> str:
-    """The plan, one line per subtask."""
-    return "\n".join(_format_subtask(one) for one in state.subtasks) or "(there is no plan yet)"
-
-
 def _format_subtask(one: Subtask) -> str:
     trouble = f" (sent back {one.refinements} times: {one.trouble})" if one.trouble else ""
     return f"[{one.id}] {one.status}: {one.goal}{trouble}"
 
 
-def _shorten_line(text: str) -> str:
-    return shorten(" ".join(text.split()), ROW_ARTIFACT_LENGTH)
-
-
-def _to_row(text: str) -> str:
-    return shorten(" ".join(text.split()), ROW_LENGTH)
+def _shorten_line(text: str, length: int) -> str:
+    return shorten(" ".join(text.split()), length)

@@ -24,6 +24,9 @@ DIGITS = 6
 """Decimals of a cosine, so that the size of a batch changes no draw."""
 
 
+Switches = npt.NDArray[np.bool_]
+
+
 class DrawnLayers(NamedTuple):
     """Layers for B decisions.
 
@@ -77,6 +80,20 @@ def draw_layers(
     return DrawnLayers(order, probabilities, np.sum([made.log_probability for made in layers], axis=0))
 
 
+def draw_layers_by_chance(
+    count: int, agents: int, *, sampling: SamplingConfig, random: np.random.Generator, free: Switches | None = None
+) -> DrawnLayers:
+    """Draw L layers for each of `count` states by the same rule from a uniform p; `free` as in `draw_layers`."""
+    logits = np.zeros((count * sampling.layers, agents))
+    made = draw(logits, mass=sampling.mass, random=random, width=sampling.width, free=free)
+    shape = (count, sampling.layers)
+    return DrawnLayers(
+        made.order.reshape(*shape, -1),
+        made.probabilities.reshape(*shape, -1),
+        made.log_probability.reshape(shape).sum(1),
+    )
+
+
 class LearnedChooser:
     """The learned chooser: a head, with the embedder of its training."""
 
@@ -114,15 +131,9 @@ class RandomChooser:
     ) -> LayeredWorkflow:
         """Draw layers from a uniform p; see `Chooser`."""
         candidates(pool, masked)
-        logits = np.zeros((self.sampling.layers, len(pool)))
-        made = draw(
-            logits,
-            mass=self.sampling.mass,
-            random=scope.random(PURPOSE),
-            width=self.sampling.width,
-            free=_free(pool, masked),
+        drawn = draw_layers_by_chance(
+            1, len(pool), sampling=self.sampling, random=scope.random(PURPOSE), free=_free(pool, masked)
         )
-        drawn = DrawnLayers(made.order[None], made.probabilities[None], made.log_probability.sum(keepdims=True))
         return to_layered_workflow(drawn, pool, masked)
 
 

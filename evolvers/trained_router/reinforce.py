@@ -146,7 +146,8 @@ class Learner:
         weights = advantages(found, baseline=self.config.baseline)
         batch = make_batch(get_decisions(rewarded), agents, vectors, self.head.config)
         flat = [one for episode in weights for one in episode]
-        skipped = self.config.skip_equal and (max(map(abs, flat)) < EQUAL or _are_equal(found))
+        every = [value for one in found for value in one]  # all equal, no choice is better, even without a baseline
+        skipped = self.config.skip_equal and (max(map(abs, flat)) < EQUAL or max(every) - min(every) < EQUAL)
         score, entropy = self.objective(batch, np.array(flat), len(rewarded))
         norm = 0.0 if skipped else self._step(-score - self.config.entropy * entropy)
         errors = len(episodes) - len(rewarded)
@@ -200,11 +201,6 @@ class Learner:
             errors=errors,
             skipped=skipped,
         )
-
-
-def _are_equal(found: Sequence[Sequence[float]]) -> bool:
-    every = [value for one in found for value in one]
-    return max(every) - min(every) < EQUAL
 
 
 def get_decisions(episodes: Sequence[Episode]) -> list[Decision]:

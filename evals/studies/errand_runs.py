@@ -187,11 +187,14 @@ def make_lookup_chooser(
     nearest: int,
 ) -> Choose:
     """The agent of the highest mean value among the nearest examples, by the mean embedding of their states' rows."""
-    table, chosen, worth = compute_state_means(states, embeddings), np.array(agents), np.array(values)
+
+    def read(rows: Sequence[Rows]) -> Vectors:
+        return _units([np.mean([embeddings.texts[text] for text in one], axis=0) for one in rows])
+
+    vote = _make_voter(read, states, agents, values, nearest)
 
     def pick(stage: Stage) -> Integers:
-        near = np.argsort(-(compute_state_means(stage.rows, embeddings) @ table.T), axis=1, kind="stable")[:, :nearest]
-        sums, counts = _votes(chosen[near], worth[near])
+        sums, counts = vote(stage)
         best: Integers = np.where(counts > 0, sums / np.maximum(counts, 1), -1.0).argmax(axis=1)
         return best
 
@@ -212,11 +215,10 @@ def make_sampled_lookup_chooser(
     Args:
         softness: of the softmax over an agent's mean value among them; None draws by the sums of values.
     """
-    table, chosen, worth = _subtasks(states, embeddings), np.array(agents), np.array(values)
+    vote = _make_voter(lambda rows: _units([embeddings.texts[one[0]] for one in rows]), states, agents, values, nearest)
 
     def choose(stage: Stage, random: np.random.Generator) -> DrawnLayers:
-        near = np.argsort(-(_subtasks(stage.rows, embeddings) @ table.T), axis=1, kind="stable")[:, :nearest]
-        sums, counts = _votes(chosen[near], worth[near])
+        sums, counts = vote(stage)
         shares = sums if softness is None else np.exp(sums / np.maximum(counts, 1) / softness)
         ends = np.cumsum(shares / shares.sum(axis=1, keepdims=True), axis=1)
         picked = (random.random(len(ends))[:, None] > ends).sum(axis=1).clip(max=len(POOL) - 1)
@@ -225,21 +227,25 @@ def make_sampled_lookup_chooser(
     return choose
 
 
-def _votes(agents: Integers, values: Vectors) -> tuple[Vectors, Integers]:
-    """Sums of values and numbers of votes by agent, (B, agents), among neighbours (B, nearest)."""
-    mine = agents[..., None] == np.arange(len(POOL))
-    return (mine * values[..., None]).sum(axis=1), mine.sum(axis=1)
+def _make_voter(
+    read: Callable[[Sequence[Rows]], Vectors],
+    states: Sequence[Rows],
+    agents: Sequence[int],
+    values: Sequence[float],
+    nearest: int,
+) -> Callable[[Stage], tuple[Vectors, Integers]]:
+    """Sums of values and numbers of votes by agent, (B, agents), among the nearest examples."""
+    table, chosen, worth = read(states), np.array(agents), np.array(values)
+
+    def vote(stage: Stage) -> tuple[Vectors, Integers]:
+        near = np.argsort(-(read(stage.rows) @ table.T), axis=1, kind="stable")[:, :nearest]
+        mine = chosen[near][..., None] == np.arange(len(POOL))
+        return (mine * worth[near][..., None]).sum(axis=1), mine.sum(axis=1)
+
+    return vote
 
 
-def compute_state_means(states: Sequence[Rows], embeddings: ErrandEmbeddings) -> Vectors:
-    """The mean of a state's rows, as a unit vector: (B, d)."""
-    return _units(np.stack([np.mean([embeddings.texts[text] for text in one], axis=0) for one in states]))
-
-
-def _subtasks(states: Sequence[Rows], embeddings: ErrandEmbeddings) -> Vectors:
-    return _units(np.stack([embeddings.texts[one[0]] for one in states]))
-
-
-def _units(rows: Vectors) -> Vectors:
+def _units(vectors: Sequence[Vectors]) -> Vectors:
+    rows = np.stack(vectors)
     unit: Vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return unit

@@ -34,10 +34,5 @@ def switch_off(method: str, parts: Sequence[str], config: Mapping[str, Any]) -> 
 
 def merge_knobs(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Nested knobs laid over others."""
-    both = {**under, **over}
-    return {
-        name: merge_knobs(under[name], value)
-        if isinstance(value, Mapping) and isinstance(under.get(name), Mapping)
-        else value
-        for name, value in both.items()
-    }
+    both = [name for name in over if isinstance(over[name], Mapping) and isinstance(under.get(name), Mapping)]
+    return {**under, **over, **{name: merge_knobs(under[name], over[name]) for name in both}}

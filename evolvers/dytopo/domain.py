@@ -1,5 +1,6 @@
 """Domains: who works, who answers, who checks, and what counts as an answer (App. B.1, Tables 4 and 5)."""
 
+from collections.abc import Sequence
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -33,6 +34,12 @@ class Domain(FrozenModel):
             raise ValueError(f"{', '.join(sorted(both))} would check its own answer; let another agent check it")
         return self
 
+    def check_workers(self, workers: Sequence[Id]) -> None:
+        """Raise a ValueError where an answerer or a checker is not among the workers."""
+        if missing := {*self.answerers, *self.checkers} - set(workers):
+            there = ", ".join(workers)
+            raise ValueError(f"domain {self.name!r} needs {', '.join(sorted(missing))}; workers are {there}")
+
 
 class TunedSetting(FrozenModel):
     """tau and K_in as fitted to held-out tasks; None leaves one to the config."""
@@ -57,10 +64,7 @@ class DytopoMemory(FrozenModel):
         if workflow.method != MEMORY or MEMORY not in workflow.memory:
             raise ValueError(f"workflow {workflow.fingerprint} belongs to {workflow.method!r}, not to {MEMORY!r}")
         found = cls.model_validate_json(to_canonical_json(workflow.memory[MEMORY]))
-        missing = {*found.domain.answerers, *found.domain.checkers} - set(get_workers(workflow))
-        if missing:
-            there = ", ".join(get_workers(workflow))
-            raise ValueError(f"domain {found.domain.name!r} needs {', '.join(sorted(missing))}; workers are {there}")
+        found.domain.check_workers(get_workers(workflow))
         return found
 
 

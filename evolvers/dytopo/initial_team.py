@@ -65,10 +65,7 @@ def make_team(agents: Sequence[Agent], domain: Domain, *, manager: str) -> Workf
     """
     if any(agent.id == MANAGER for agent in agents):
         raise ValueError(f"a worker cannot be called {MANAGER!r}; choose another id")
-    missing = {*domain.answerers, *domain.checkers} - {agent.id for agent in agents}
-    if missing:
-        there = ", ".join(agent.id for agent in agents)
-        raise ValueError(f"domain {domain.name!r} needs {', '.join(sorted(missing))}; workers are {there}")
+    domain.check_workers([agent.id for agent in agents])
     leader = Agent(id=MANAGER, role="leads the team", prompt=manager, kind="manager")
     answerer = domain.answerers[0]
     return Workflow(

@@ -30,7 +30,6 @@ class Trial(FrozenModel):
 
     Args:
         scores: per task, in [0, 1]; the same tasks in every trial. None: the run ended as an error.
-        tokens: of all runs.
     """
 
     setting: Setting

@@ -22,10 +22,7 @@ class WorkerTurn(FrozenModel):
         round: t, from 0.
         public: m_pub, for the manager.
         private: m_priv, for recipients along edges.
-        descriptors: need and offer.
-        answer: the final answer; blank without one.
         verdict: pass, fail or open, if it checks solutions; else blank.
-        error: why it failed; None if it did not.
     """
 
     worker: Id
@@ -52,7 +49,6 @@ class ManagerTurn(FrozenModel):
 
     Args:
         complete: y, as it takes effect.
-        goal: of the next round.
         claimed: whether the manager called the task complete.
         why: why the claim was rejected, or why the manager failed.
     """

@@ -28,8 +28,6 @@ class Subtask(FrozenModel):
 
     Args:
         status: sigma(u_h).
-        artifact: its result, once it is completed.
-        refinements: how often it was sent back.
         trouble: why it was sent back or failed; "" if neither.
     """
 

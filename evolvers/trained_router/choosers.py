@@ -12,7 +12,14 @@ from selfwire.core.scope import Scope
 from selfwire.core.values import Id
 from selfwire.evolvers.trained_router.config import SamplingConfig
 from selfwire.evolvers.trained_router.decisions import LayeredWorkflow, candidates
-from selfwire.evolvers.trained_router.encoding import Vectors, compute_contexts, embed_pool, embed_texts, row_texts
+from selfwire.evolvers.trained_router.encoding import (
+    Vectors,
+    compute_contexts,
+    embed_pool,
+    embed_texts,
+    pad_rows,
+    row_texts,
+)
 from selfwire.evolvers.trained_router.sampling import draw
 
 if TYPE_CHECKING:
@@ -106,12 +113,9 @@ class LearnedChooser:
         """Draw layers from the head's probabilities; see `Chooser`."""
         candidates(pool, masked)
         texts = row_texts(rows, self.head.config)
-        vectors = await embed_texts(texts, self.embedder)
-        state = np.stack([vectors[text] for text in texts])[None]
         drawn = draw_layers(
             self.head,
-            state,
-            np.ones(state.shape[:2], dtype=np.bool_),
+            *pad_rows([texts], await embed_texts(texts, self.embedder)),
             await embed_pool(pool, self.embedder),
             sampling=self.sampling,
             random=scope.random(PURPOSE),

@@ -36,12 +36,6 @@ class LayeredWorkflow(FrozenModel):
                 raise ValueError(f"a layer holds at least one agent and none of them twice, not {list(layer)}")
         return self
 
-    @property
-    def edges(self) -> tuple[tuple[Id, Id], ...]:
-        """Eq. 9: (source, target) for every pair of agents in consecutive layers."""
-        pairs = zip(self.layers, self.layers[1:], strict=False)
-        return tuple((source, target) for one, following in pairs for source in one for target in following)
-
 
 class Decision(FrozenModel):
     """One stage as training reads it.

@@ -140,18 +140,27 @@ class Learner:
         """
         rewarded = [episode for episode in episodes if episode.reward is not None]
         self.updates += 1
-        if not rewarded:
-            return self._make_update(rewarded, [], len(episodes), entropy=0.0, norm=0.0, skipped=True)
         found = compute_returns(rewarded, stages=self.stages, weight=self.weight)
-        weights = advantages(found, baseline=self.config.baseline)
-        batch = make_batch(get_decisions(rewarded), agents, vectors, self.head.config)
-        flat = [one for episode in weights for one in episode]
-        every = [value for one in found for value in one]  # all equal, no choice is better, even without a baseline
-        skipped = self.config.skip_equal and (max(map(abs, flat)) < EQUAL or max(every) - min(every) < EQUAL)
-        score, entropy = self.objective(batch, np.array(flat), len(rewarded))
-        norm = 0.0 if skipped else self._step(-score - self.config.entropy * entropy)
-        errors = len(episodes) - len(rewarded)
-        return self._make_update(rewarded, found, errors, entropy=float(entropy.detach()), norm=norm, skipped=skipped)
+        mean_entropy, norm, skipped = 0.0, 0.0, True
+        if rewarded:
+            weights = advantages(found, baseline=self.config.baseline)
+            batch = make_batch(get_decisions(rewarded), agents, vectors, self.head.config)
+            flat = [one for episode in weights for one in episode]
+            every = [value for one in found for value in one]  # all equal, no choice is better, even without a baseline
+            skipped = self.config.skip_equal and (max(map(abs, flat)) < EQUAL or max(every) - min(every) < EQUAL)
+            score, entropy = self.objective(batch, np.array(flat), len(rewarded))
+            norm = 0.0 if skipped else self._step(-score - self.config.entropy * entropy)
+            mean_entropy = float(entropy.detach())
+        return Update(
+            number=self.updates,
+            reward=float(np.mean([e.reward for e in rewarded])) if rewarded else None,
+            returned=float(np.mean([one[0] for one in found])) if found else None,
+            entropy=mean_entropy,
+            gradient_norm=norm,
+            episodes=len(rewarded),
+            errors=len(episodes) - len(rewarded),
+            skipped=skipped,
+        )
 
     def objective(self, batch: Batch, weights: Floats, episodes: int) -> tuple["Tensor", "Tensor"]:
         """The policy-gradient objective for (B,) advantages and the mean entropy of a batch, both with gradients."""
@@ -180,27 +189,6 @@ class Learner:
             raise ValueError(f"update {self.updates}: the gradient is {norm}; the embeddings or weights are not finite")
         self.optimiser.step()
         return norm
-
-    def _make_update(
-        self,
-        rewarded: Sequence[Episode],
-        found: Sequence[Sequence[float]],
-        errors: int,
-        *,
-        entropy: float,
-        norm: float,
-        skipped: bool,
-    ) -> Update:
-        return Update(
-            number=self.updates,
-            reward=float(np.mean([e.reward for e in rewarded])) if rewarded else None,
-            returned=float(np.mean([one[0] for one in found])) if found else None,
-            entropy=entropy,
-            gradient_norm=norm,
-            episodes=len(rewarded),
-            errors=errors,
-            skipped=skipped,
-        )
 
 
 def get_decisions(episodes: Sequence[Episode]) -> list[Decision]:

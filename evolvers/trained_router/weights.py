@@ -41,8 +41,6 @@ class WeightsMetadata(FrozenModel):
     """Metadata in a file of weights.
 
     Args:
-        embedder: of the vectors that the head reads.
-        dimensions: d.
         agents: fingerprint of the embedded text, by agent of the pool.
         pool: fingerprint of the pool.
         steps: Adam's steps; None without optimiser state.
@@ -137,7 +135,9 @@ def unpack_weights(data: bytes, where: str) -> Weights:
     from safetensors.numpy import load
 
     try:
-        found = _read_metadata(data)
+        # the metadata is read first, as the rest of a newer file may be unreadable here
+        length = int.from_bytes(data[:8], "little")
+        found = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["selfwire"])
         _refuse_other_schema(found["schema_number"], where)
         tensors, card = load(data), WeightsMetadata.model_validate(found)
     except (SafetensorError, KeyError, ValueError, ValidationError, TypeError, RecursionError) as error:
@@ -209,15 +209,6 @@ def read_weights(path: Path) -> Weights:
     except OSError as error:
         raise ConfigError(f"weights {path} cannot be read: {error.strerror}") from None
     return unpack_weights(data, str(path))
-
-
-def _read_metadata(data: bytes) -> dict[str, Any]:
-    """Metadata of a file, read first, as the rest of a newer file may be unreadable here."""
-    length = int.from_bytes(data[:8], "little")
-    found = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["selfwire"])
-    if not isinstance(found, dict):
-        raise TypeError("the card is no object")
-    return found
 
 
 def _refuse_other_schema(number: Any, where: str) -> None:

@@ -24,12 +24,9 @@ from selfwire.runtime.blobs import get_blob, put_blob
 if TYPE_CHECKING:
     from selfwire.evolvers.trained_router.head import RoutingHead
 
-HEADS_KEPT = 8
-"""Most heads that are kept; the oldest is dropped first."""
-
 
 class Heads:
-    """Routing heads by their weights."""
+    """At most eight routing heads by their weights; the oldest is dropped first."""
 
     def __init__(self) -> None:
         self._heads: dict[tuple[str, str], tuple[WeightsMetadata | None, RoutingHead]] = {}
@@ -60,7 +57,7 @@ class Heads:
         if found is None:
             dimensions = (await embedder.embed(["task"])).shape[1]
             found = self._heads[key] = await asyncio.to_thread(_build_head, workflow, dimensions, config, trained)
-            for oldest in list(self._heads)[:-HEADS_KEPT]:
+            for oldest in list(self._heads)[:-8]:
                 self._heads.pop(oldest, None)  # another thread may have removed it
         card, head = found
         if card is not None:

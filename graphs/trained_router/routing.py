@@ -21,7 +21,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.trained_router.choosers import PURPOSE, draw_layers, to_layered_workflow
 from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow
-from selfwire.evolvers.trained_router.encoding import Vectors, embed_pool, embed_texts, row_texts
+from selfwire.evolvers.trained_router.encoding import Vectors, embed_pool, embed_texts, pad_rows, row_texts
 from selfwire.graphs.trained_router.heads import HEADS
 
 if TYPE_CHECKING:
@@ -121,11 +121,9 @@ def _make_router(
         if len(choices) < 2:
             return Routing(chosen=successors, why="there is nothing to choose")
         texts = row_texts(to_state_rows(known.question, workflow.agent_at(node), known.output), head.config)
-        state = np.stack([vectors[text] for text in texts])[None]
         drawn = draw_layers(
             head,
-            state,
-            np.ones(state.shape[:2], dtype=np.bool_),
+            *pad_rows([texts], vectors),
             np.stack([agents[name] for name in choices]),
             sampling=sampling,
             random=known.scope.at(node=node).random(PURPOSE),

@@ -73,7 +73,8 @@ class Training:
             ValueError: there is no such device.
         """
         await asyncio.to_thread(_check_device, self.train.device)
-        before, done = await asyncio.to_thread(_count_updates, workflow), 0
+        begun, done = await asyncio.to_thread(load_weights, workflow), 0
+        before = begun.card.updates if begun else 0
         if await asyncio.to_thread(self.state.exists):
             weights = await asyncio.to_thread(read_weights, self.state)
             workflow, done = with_weights(workflow, weights), weights.card.updates - before
@@ -116,11 +117,6 @@ def _check_device(name: str) -> None:
     from selfwire.evolvers.trained_router.head import get_device
 
     get_device(name)  # before any run is paid for
-
-
-def _count_updates(workflow: Workflow) -> int:
-    weights = load_weights(workflow)
-    return 0 if weights is None else weights.card.updates
 
 
 def _drop_optimiser(workflow: Workflow) -> Workflow:

@@ -11,6 +11,8 @@ from selfwire.tools.calculator import CalculatorTool
 from tests.graphs.answering import answered, local
 
 CONFIG = EvomasConfig(adapter="fixed", plan=(("io", "multi_generate"), ("web_search",), ("ensemble",)), stages=3)
+IO = "You are a member of a team that works on a task in stages. You answer the current subtask out of"
+SEARCH = "You are a member of a team that works on a task in stages. You answer the current subtask by searching"
 
 
 def main(url: str, file: str) -> None:

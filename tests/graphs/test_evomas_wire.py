@@ -10,11 +10,9 @@ from selfwire.evolvers.evomas.stages import Stage
 from selfwire.graphs import evomas
 from selfwire.runtime.models import make_chat_model
 from tests.graphs.answering import killed, local, speaks
-from tests.graphs.evomas_process import CONFIG
+from tests.graphs.evomas_process import CONFIG, IO, SEARCH
 from tests.wire.server import WireServer, refused, saying, served
 
-IO = "You are a member of a team that works on a task in stages. You answer the current subtask out of"
-SEARCH = "You are a member of a team that works on a task in stages. You answer the current subtask by searching"
 PLANNER, EVALUATOR, SYNTHESIS = "You plan the work", "You judge whether", "You give the final answer"
 
 

@@ -10,14 +10,13 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 from selfwire.core.agent import Agent
 from selfwire.core.budget import Budget
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
-from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
@@ -50,11 +49,7 @@ class Scales:
 
 
 def seed() -> Workflow:
-    nodes = tuple(Node(id=agent.id, agent=agent.id) for agent in AGENTS)
-    edges = tuple(Edge(source=a.id, target=b.id) for a, b in pairwise(AGENTS))
-    return Workflow(
-        method="evomas", agents=AGENTS, topology=Topology(nodes=nodes, edges=edges, entry="sort", sink="paint")
-    )
+    return Workflow(method="evomas", agents=AGENTS, topology=make_chain(*(agent.id for agent in AGENTS)))
 
 
 class Clock:

@@ -206,9 +206,6 @@ async def test_a_pool_that_cannot_be_chosen_from_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=told):
         await chooser(ROWS, pool, masked=frozenset(masked), scope=Scope())
-
-
-async def test_a_plan_with_unknown_agents_is_refused() -> None:
     with pytest.raises(ValueError, match=r"the plan names bake; the pool holds mend"):
         await FixedChooser([["bake"]])(ROWS, POOL, masked=frozenset(), scope=Scope())
 

@@ -29,11 +29,7 @@ Rows = tuple[str, ...]
 
 
 class Stage(NamedTuple):
-    """Input of a contestant at a stage, for the open tasks.
-
-    Attributes:
-        situations: the hidden truth, which only the task reads.
-    """
+    """Input of a contestant at a stage, for the open tasks; the situations are hidden, and only the task reads them."""
 
     number: int
     rows: list[Rows]
@@ -45,11 +41,7 @@ Choose = Callable[[Stage, np.random.Generator], DrawnLayers]
 
 @dataclass(frozen=True)
 class ErrandEmbeddings:
-    """Embeddings of all texts and agents.
-
-    Attributes:
-        agents: (N, d), in the order of the pool.
-    """
+    """Embeddings by text, of rows and of their words, and of agents in the order of the pool: (N, d)."""
 
     texts: Mapping[str, Vectors]
     agents: Vectors

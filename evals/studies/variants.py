@@ -13,10 +13,7 @@ PREFIX = "no-"
 
 
 def switch_off(method: str, parts: Sequence[str], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Knobs that switch parts of a method off, under knobs that were set by hand.
-
-    Args:
-        parts: variants of the method, `tev` or `no-tev`.
+    """Knobs that switch parts of a method off (`tev` or `no-tev`), under knobs that were set by hand.
 
     Raises:
         ConfigError: the method has no such part.

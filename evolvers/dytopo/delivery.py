@@ -36,11 +36,7 @@ class DroppedEntry(FrozenModel):
 
 
 class DeliveryResult(FrozenModel):
-    """What the barrier delivered.
-
-    Args:
-        messages: private messages that arrived, by recipient in reading order.
-    """
+    """What the barrier delivered: memories for the next round, and messages by recipient in reading order."""
 
     memories: Mapping[Id, Memory]
     messages: tuple[Message, ...] = ()

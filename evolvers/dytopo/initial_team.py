@@ -39,9 +39,6 @@ _ROLES: Mapping[str, Mapping[Id, str]] = {
 def make_initial_workflow(prompts: Prompts, domain: str = "general", *, tools: Sequence[Id] = ()) -> Workflow:
     """A domain's team.
 
-    Args:
-        prompts: with a text per role, such as `code_developer`.
-
     Raises:
         ValueError: there is no such domain.
     """

@@ -87,12 +87,7 @@ class Round(FrozenModel):
 async def induce_round_graph(
     said: Sequence[WorkerTurn], config: DytopoConfig, setting: Setting, embedder: Embedder, *, scope: Scope
 ) -> RoundGraph:
-    """The graph of a round: induced, or a baseline's.
-
-    Args:
-        said: turns of all workers, in agent order.
-        scope: of the round; keys the random baseline.
-    """
+    """The graph of a round: induced, or a baseline's; the scope keys the random one."""
     agents = [one.worker for one in said]
     able = [at for at, one in enumerate(said) if one.error is None]
     if config.topology == "none":

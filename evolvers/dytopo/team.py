@@ -30,11 +30,7 @@ _HEAD = re.compile(r"^\[(?=(?:You|From [^\]\n]*|Result of [^\]\n]*), round \d+\]
 
 @dataclass(frozen=True)
 class Team:
-    """Asks the models for the turns of workers and manager.
-
-    Attributes:
-        model: plays the roles agent (workers) and meta (manager).
-    """
+    """Asks the model for the turns of workers (in the role agent) and of the manager (in the role meta)."""
 
     model: Model
     prompts: Prompts

@@ -25,13 +25,9 @@ class AssessmentResult(NamedTuple):
 async def evaluate(
     state: TaskState, outcome: str, coach: PromptedModel, *, checks: str = "", scope: Scope
 ) -> AssessmentResult:
-    """Give e_t: verdict, confidence and feedback on the active subtask.
+    """Give e_t: verdict, confidence and feedback on the active subtask of the state before the update.
 
     Without a valid reply the subtask is sent back (a reward of 0 that may be refined): nothing passes unjudged.
-
-    Args:
-        state: before the update, with an active subtask.
-        checks: results of looking up the outcome's claims; "" without any.
     """
     goal = state.current.goal if state.current else state.objective
     reply, usage = await coach.ask_or(
@@ -67,12 +63,9 @@ def make_no_outcome_assessment(why: str) -> Assessment:
 async def compose_last_answer(
     state: TaskState, attempts: Sequence[str], coach: PromptedModel, *, scope: Scope
 ) -> tuple[str, Usage]:
-    """The answer of a run in which no subtask succeeded: one synthesis of the attempts.
+    """The answer of a run in which no subtask succeeded: one synthesis of the attempts, oldest first.
 
     Without a valid reply, or where the task's calls are used up, it is the last attempt as it is.
-
-    Args:
-        attempts: outcomes of stages, oldest first; at least one.
     """
     share = 2 * ARTIFACT_LENGTH // len(attempts)
     parts = [shorten(text, share) for text in attempts]

@@ -33,12 +33,7 @@ class PlanResult(NamedTuple):
 async def make_plan(
     state: TaskState, outcome: str, coach: PromptedModel, *, tools: str, agents: str, scope: Scope
 ) -> PlanResult:
-    """Ask the planner for an updated plan; without a valid reply `advance_plan` keeps the plan.
-
-    Args:
-        outcome: of the last stage; "" before the first one.
-        tools, agents: of the pool, one line each.
-    """
+    """Ask the planner for an updated plan; without a valid reply `advance_plan` keeps the plan."""
     last = state.assessment
     assessment = f"{last.verdict} (confidence {last.confidence:.2f}): {last.feedback}" if last else "(nothing yet)"
     if state.replan:

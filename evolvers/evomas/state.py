@@ -40,11 +40,7 @@ class Subtask(FrozenModel):
 
 
 class Assessment(FrozenModel):
-    """e_t of Eq. 20.
-
-    Args:
-        confidence: c_t in [0, 1].
-    """
+    """e_t of Eq. 20: a verdict on the active subtask with its confidence c_t, and faults and gaps."""
 
     verdict: Verdict
     confidence: float = Field(default=0.0, ge=0, le=1)

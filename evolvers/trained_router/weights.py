@@ -158,9 +158,6 @@ def make_router_entry(card: WeightsMetadata, reference: str) -> dict[str, Any]:
 def refuse_other_pool(card: WeightsMetadata, pool: Sequence[Agent], embedder: str, *, transfer: bool = False) -> None:
     """Check that weights were trained for a pool; a pool that has only grown since needs no new weights.
 
-    Args:
-        transfer: whether another pool is allowed (D10).
-
     Raises:
         ConfigError: the embedder is another one; or, without `transfer`, agents are missing or changed.
     """

@@ -26,11 +26,7 @@ from selfwire.runtime.ledger import Ledger
 
 @dataclass(frozen=True)
 class DytopoActions:
-    """DyTopo wired to models, tools and an embedder; it never receives a task.
-
-    Attributes:
-        model: plays the roles agent (workers) and meta (manager).
-    """
+    """DyTopo wired to a model (in the roles agent, for workers, and meta, for the manager), tools and an embedder."""
 
     model: Model
     toolbox: Toolbox

@@ -31,11 +31,7 @@ Provide = Callable[[Any, Usage], Awaitable[tuple[DytopoActions, Ledger | None]]]
 
 
 def build_state_graph(config: DytopoConfig, start: RunStart, provide: Provide) -> Graph:
-    """The whole graph around a team, ready to compile.
-
-    Args:
-        provide: makes the method with the ledger that pays for it.
-    """
+    """The whole graph around a team, ready to compile; `provide` makes the method with the ledger that pays for it."""
 
     async def make_nodes(spent: Usage) -> DytopoNodes:
         context = get_run_context(DytopoContext)

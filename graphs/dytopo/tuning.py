@@ -24,11 +24,7 @@ from selfwire.graphs.method_protocol import Solver, TrajectoryGrader
 
 
 class Tuning(FrozenModel):
-    """Result of tuning.
-
-    Args:
-        trials: of all tried settings, the current one first; none without graded trajectories.
-    """
+    """Result of tuning: the current setting's trial is the first, and without graded trajectories there is none."""
 
     workflow: Workflow
     chosen: Setting

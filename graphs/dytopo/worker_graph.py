@@ -55,12 +55,7 @@ class _ActiveWorkers:
 
 @dataclass(frozen=True)
 class RoundRun:
-    """Input of a round.
-
-    Attributes:
-        scope: place of the round; its visit is the round's number.
-        active: workers whose turn is running.
-    """
+    """Input of a round; the visit of its scope is the round's number."""
 
     team: Team
     workflow: Workflow
@@ -94,9 +89,6 @@ def compile_workers(names: tuple[Id, ...]) -> Workers:
 
 async def run_workers(run: RoundRun, config: RunnableConfig | None = None) -> list[dict[str, Any]]:
     """Run one turn of every worker, all at the same time: each `WorkerTurn` in agent order, as JSON.
-
-    Args:
-        config: LangGraph's; inside a node of another graph it is inherited.
 
     Raises:
         BudgetError, OutageError: the run must stop; a resume repeats no finished turn.

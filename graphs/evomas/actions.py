@@ -22,12 +22,7 @@ from selfwire.nodes.ensemble import make_ensemble_runner
 
 @dataclass(frozen=True)
 class EvomasActions:
-    """EvoMAS wired to models, tools and an embedder.
-
-    Attributes:
-        model: plays the roles agent, meta (planner) and judge (evaluator).
-        embedder: of task states and agents, for the routing head.
-    """
+    """EvoMAS wired to a model (in the roles agent, meta for the planner and judge), tools and an embedder."""
 
     model: Model
     toolbox: Toolbox

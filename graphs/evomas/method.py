@@ -45,8 +45,7 @@ class Evomas(EvomasActions, Method):
         """Check that the router's weights, if there are any and they will be used, fit pool and embedder.
 
         Raises:
-            ConfigError: they are corrupt, or of another pool or embedder.
-            LibraryError: their bytes have not been loaded.
+            ConfigError, LibraryError: they are corrupt, of another pool or embedder, or have not been loaded.
         """
         refuse_unusable(workflow, self.config.routing, self.embedder.name)
 

@@ -32,11 +32,7 @@ Provide = Callable[[Any, Usage], Awaitable[tuple[EvomasActions, Ledger | None]]]
 
 
 def build_state_graph(config: EvomasConfig, start: RunStart, provide: Provide) -> Graph:
-    """The whole graph, ready to compile.
-
-    Args:
-        provide: makes the method with the ledger that pays for it.
-    """
+    """The whole graph, ready to compile; `provide` makes the method with the ledger that pays for it."""
 
     async def make_nodes(spent: Usage) -> EvomasNodes:
         context = get_run_context(EvomasContext)

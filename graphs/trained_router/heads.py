@@ -48,8 +48,7 @@ class Heads:
             transfer: whether weights of another pool may be used.
 
         Raises:
-            ConfigError: the weights cannot be used.
-            LibraryError: their bytes have not been loaded.
+            ConfigError, LibraryError: the weights cannot be used or have not been loaded.
         """
         entry = workflow.memory.get(ROUTER) if trained else None
         key = (str(entry), f"{embedder.name} {config!r}")
@@ -89,8 +88,7 @@ def load_weights(workflow: Workflow) -> Weights | None:
     """The weights that a workflow's memory refers to; None without any.
 
     Raises:
-        ConfigError: they are corrupt.
-        LibraryError: their bytes have not been loaded.
+        ConfigError, LibraryError: they are corrupt or have not been loaded.
     """
     entry = workflow.memory.get(ROUTER)
     if entry is None:
@@ -105,8 +103,7 @@ def refuse_unusable(workflow: Workflow, config: RouterConfig, embedder: str) -> 
     """Check that a pool's weights, if it has any and runs will use them, can route it; imports no torch.
 
     Raises:
-        ConfigError: they are corrupt, or of another pool or embedder.
-        LibraryError: their bytes have not been loaded.
+        ConfigError, LibraryError: they are corrupt, of another pool or embedder, or have not been loaded.
     """
     weights = load_weights(workflow) if config.learned else None
     if weights is not None:

@@ -53,9 +53,6 @@ async def probe_router(
 ) -> tuple[Selection, ...]:
     """Probabilities of a workflow's router on recorded states, each layer after the same earlier layers.
 
-    Args:
-        decisions: of any run over the same pool; at least one.
-
     Raises:
         ConfigError, LibraryError: the weights cannot be used or have not been loaded.
         ValueError: there is no decision, or one names an agent that is not in the pool.

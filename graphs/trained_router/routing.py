@@ -53,13 +53,11 @@ async def make_learned_router(
     """Make the router of a workflow for one run on one question.
 
     Args:
-        workflow: the team; its memory holds the weights, if it was trained.
         embedder: of the weights' training.
         untrained: config of the head if there are no weights.
 
     Raises:
-        ConfigError: the weights cannot be used.
-        LibraryError: their bytes have not been loaded.
+        ConfigError, LibraryError: the weights cannot be used or have not been loaded.
     """
     head = await HEADS.head(workflow, untrained, embedder, transfer=True)
     rows = [text for agent in workflow.agents for text in to_state_rows(question, agent, "")]

@@ -25,7 +25,6 @@ UPDATE = "update"
 
 Save = Callable[[Workflow, int], Awaitable[None]]
 """Saves a version of the workflow after an update."""
-Progress = Callable[[Update], None]
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Training:
     async def execute(
         self,
         workflow: Workflow,
-        on_update: Progress = lambda update: None,
+        on_update: Callable[[Update], None] = lambda update: None,
         on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
     ) -> Workflow:
         """Train, or continue the training of the state file.

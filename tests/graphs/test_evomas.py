@@ -23,7 +23,6 @@ from tests.graphs.scripted import TurnsChat
 from tests.graphs.test_hiva_state_graph import run
 
 ASKED = {"question": "Which bridge is longer?"}
-FORMS = pytest.mark.parametrize("form", ["sync", "async"])
 
 
 def item(goal: str, id: str = "", status: str = "TODO") -> dict[str, str]:
@@ -81,7 +80,7 @@ def nodes(result: Mapping[str, Any]) -> list[tuple[int, str]]:
     return [(step.get("visit", 0), step["node"]) for step in result["steps"]]
 
 
-@FORMS
+@pytest.mark.parametrize("form", ["sync", "async"])
 async def test_a_stage_per_subtask_and_the_answer_of_the_last_one(form: str) -> None:
     result = await run(form, built(scripted()), ASKED)
     first, second = stages(result)

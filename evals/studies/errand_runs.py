@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from selfwire.core.protocols import Embedder
 from selfwire.evals.benchmarks.errands import POOL, RIGHT, STAGES, Errand, compute_settling_chances, has_settled
-from selfwire.evolvers.trained_router.choosers import DrawnLayers, draw_layers
+from selfwire.evolvers.trained_router.choosers import DrawnLayers, draw_layers, draw_layers_by_chance
 from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow, agent_text
 from selfwire.evolvers.trained_router.encoding import Vectors, pad_rows, row_texts
-from selfwire.evolvers.trained_router.sampling import draw
 
 if TYPE_CHECKING:
     from selfwire.evolvers.trained_router.head import RoutingHead
@@ -30,13 +29,7 @@ Rows = tuple[str, ...]
 
 
 class Stage(NamedTuple):
-    """Input of a contestant at a stage, for the open tasks.
-
-    Attributes:
-        number: of the stage, from 0.
-        rows: of each task's state.
-        situations: the hidden truth, which only the task reads.
-    """
+    """Input of a contestant at a stage, for the open tasks; the situations are hidden, and only the task reads them."""
 
     number: int
     rows: list[Rows]
@@ -48,12 +41,7 @@ Choose = Callable[[Stage, np.random.Generator], DrawnLayers]
 
 @dataclass(frozen=True)
 class ErrandEmbeddings:
-    """Embeddings of all texts and agents.
-
-    Attributes:
-        texts: by text, of rows and of their words.
-        agents: (N, d), in the order of the pool.
-    """
+    """Embeddings by text, of rows and of their words, and of agents in the order of the pool: (N, d)."""
 
     texts: Mapping[str, Vectors]
     agents: Vectors
@@ -84,18 +72,7 @@ def make_head_chooser(head: "RoutingHead", embeddings: ErrandEmbeddings) -> Choo
 
 def choose_by_chance(stage: Stage, random: np.random.Generator) -> DrawnLayers:
     """Draw by the same rule from a uniform p."""
-    made = draw(
-        np.zeros((len(stage.rows) * SAMPLING.layers, len(POOL))),
-        mass=SAMPLING.mass,
-        random=random,
-        width=SAMPLING.width,
-    )
-    shape = (len(stage.rows), SAMPLING.layers)
-    return DrawnLayers(
-        made.order.reshape(*shape, -1),
-        made.probabilities.reshape(*shape, -1),
-        made.log_probability.reshape(shape).sum(1),
-    )
+    return draw_layers_by_chance(len(stage.rows), len(POOL), sampling=SAMPLING, random=random)
 
 
 def make_fixed_chooser(pick: Callable[[Stage], Integers]) -> Choose:
@@ -159,12 +136,7 @@ def find_best_fixed(tasks: Sequence[Errand]) -> float:
 
 
 def _within(stage: npt.NDArray[np.float64], kinds: Integers) -> npt.NDArray[np.float64]:
-    """(W, kinds) probability that workflows settle all situations of a kind of task within T stages.
-
-    Args:
-        stage: (W, situations) chance per stage.
-        kinds: (kinds, length) situations in order.
-    """
+    """(W, kinds) probability that workflows of (W, situations) chances per stage settle (kinds, length) situations."""
     left = np.zeros((kinds.shape[1] + 1, len(stage), len(kinds)))
     left[0] = 1.0
     for _ in range(STAGES):
@@ -206,20 +178,15 @@ def make_lookup_chooser(
     *,
     nearest: int,
 ) -> Choose:
-    """The agent of the highest mean value among the nearest states, by the mean embedding of their rows.
+    """The agent of the highest mean value among the nearest examples, by the mean embedding of their states' rows."""
 
-    Args:
-        embeddings: of texts and agents.
-        states: of the examples.
-        agents: chosen there, by index.
-        values: of the choices.
-        nearest: number of neighbours.
-    """
-    table, chosen, worth = compute_state_means(states, embeddings), np.array(agents), np.array(values)
+    def read(rows: Sequence[Rows]) -> Vectors:
+        return _units([np.mean([embeddings.texts[text] for text in one], axis=0) for one in rows])
+
+    vote = _make_voter(read, states, agents, values, nearest)
 
     def pick(stage: Stage) -> Integers:
-        near = np.argsort(-(compute_state_means(stage.rows, embeddings) @ table.T), axis=1, kind="stable")[:, :nearest]
-        sums, counts = _votes(chosen[near], worth[near])
+        sums, counts = vote(stage)
         best: Integers = np.where(counts > 0, sums / np.maximum(counts, 1), -1.0).argmax(axis=1)
         return best
 
@@ -238,18 +205,12 @@ def make_sampled_lookup_chooser(
     """The strongest look-up: it reads the active subtask only, and draws, so that it can try again.
 
     Args:
-        embeddings: of texts and agents.
-        states: of the examples.
-        agents: chosen there, by index.
-        values: of the choices.
-        nearest: number of neighbours.
         softness: of the softmax over an agent's mean value among them; None draws by the sums of values.
     """
-    table, chosen, worth = _subtasks(states, embeddings), np.array(agents), np.array(values)
+    vote = _make_voter(lambda rows: _units([embeddings.texts[one[0]] for one in rows]), states, agents, values, nearest)
 
     def choose(stage: Stage, random: np.random.Generator) -> DrawnLayers:
-        near = np.argsort(-(_subtasks(stage.rows, embeddings) @ table.T), axis=1, kind="stable")[:, :nearest]
-        sums, counts = _votes(chosen[near], worth[near])
+        sums, counts = vote(stage)
         shares = sums if softness is None else np.exp(sums / np.maximum(counts, 1) / softness)
         ends = np.cumsum(shares / shares.sum(axis=1, keepdims=True), axis=1)
         picked = (random.random(len(ends))[:, None] > ends).sum(axis=1).clip(max=len(POOL) - 1)
@@ -258,21 +219,25 @@ def make_sampled_lookup_chooser(
     return choose
 
 
-def _votes(agents: Integers, values: Vectors) -> tuple[Vectors, Integers]:
-    """Sum of values and number of votes for each agent, (B, agents), among neighbours (B, nearest)."""
-    mine = agents[..., None] == np.arange(len(POOL))
-    return (mine * values[..., None]).sum(axis=1), mine.sum(axis=1)
+def _make_voter(
+    read: Callable[[Sequence[Rows]], Vectors],
+    states: Sequence[Rows],
+    agents: Sequence[int],
+    values: Sequence[float],
+    nearest: int,
+) -> Callable[[Stage], tuple[Vectors, Integers]]:
+    """Sums of values and numbers of votes by agent, (B, agents), among the nearest examples."""
+    table, chosen, worth = read(states), np.array(agents), np.array(values)
+
+    def vote(stage: Stage) -> tuple[Vectors, Integers]:
+        near = np.argsort(-(read(stage.rows) @ table.T), axis=1, kind="stable")[:, :nearest]
+        mine = chosen[near][..., None] == np.arange(len(POOL))
+        return (mine * worth[near][..., None]).sum(axis=1), mine.sum(axis=1)
+
+    return vote
 
 
-def compute_state_means(states: Sequence[Rows], embeddings: ErrandEmbeddings) -> Vectors:
-    """The mean of a state's rows, as a unit vector: (B, d)."""
-    return _units(np.stack([np.mean([embeddings.texts[text] for text in one], axis=0) for one in states]))
-
-
-def _subtasks(states: Sequence[Rows], embeddings: ErrandEmbeddings) -> Vectors:
-    return _units(np.stack([embeddings.texts[one[0]] for one in states]))
-
-
-def _units(rows: Vectors) -> Vectors:
+def _units(vectors: Sequence[Vectors]) -> Vectors:
+    rows = np.stack(vectors)
     unit: Vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return unit

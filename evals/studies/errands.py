@@ -49,9 +49,6 @@ class ErrandStudy(FrozenModel):
     Args:
         length: situations per task; more situations make the terminal reward rarer.
         tasks: of each split.
-        updates: of the training.
-        batch: episodes per update.
-        embedder: minilm or hashing.
         sparse: whether it is about rare rewards, with and without process reward.
     """
 
@@ -208,11 +205,10 @@ def _draw(tasks: Sequence[Errand], count: int, seed: int, number: int = 0) -> li
 
 def summarise_results(results: Sequence[SeedResult]) -> list[tuple[str, IntervalEstimate, IntervalEstimate | None]]:
     """Per contestant: share solved, and the trained head's gain over it, paired over seeds; with intervals."""
-    rows: list[tuple[str, IntervalEstimate, IntervalEstimate | None]] = []
-    for name in results[0].solved:
-        values = [one.solved[name] for one in results]
+
+    def summarise(name: str) -> tuple[str, IntervalEstimate, IntervalEstimate | None]:
+        solved = compute_student_interval([one.solved[name] for one in results])
         gains = [one.solved["trained"] - one.solved[name] for one in results]
-        rows.append(
-            (name, compute_student_interval(values), None if name == "trained" else compute_student_interval(gains))
-        )
-    return rows
+        return name, solved, None if name == "trained" else compute_student_interval(gains)
+
+    return [summarise(name) for name in results[0].solved]

@@ -13,12 +13,7 @@ PREFIX = "no-"
 
 
 def switch_off(method: str, parts: Sequence[str], config: Mapping[str, Any]) -> dict[str, Any]:
-    """Knobs that switch parts of a method off, under knobs that were set by hand.
-
-    Args:
-        method: name of a method.
-        parts: variants of the method, `tev` or `no-tev`.
-        config: knobs that were set; they win.
+    """Knobs that switch parts of a method off (`tev` or `no-tev`), under knobs that were set by hand.
 
     Raises:
         ConfigError: the method has no such part.
@@ -36,10 +31,5 @@ def switch_off(method: str, parts: Sequence[str], config: Mapping[str, Any]) -> 
 
 def merge_knobs(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Nested knobs laid over others."""
-    both = {**under, **over}
-    return {
-        name: merge_knobs(under[name], value)
-        if isinstance(value, Mapping) and isinstance(under.get(name), Mapping)
-        else value
-        for name, value in both.items()
-    }
+    both = [name for name in over if isinstance(over[name], Mapping) and isinstance(under.get(name), Mapping)]
+    return {**under, **over, **{name: merge_knobs(under[name], over[name]) for name in both}}

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from selfwire.core.trajectory import Message, ToolUse
+from selfwire.core.trajectory import Message
 from selfwire.core.values import FrozenModel, Id, to_canonical_json
 from selfwire.evolvers.dytopo.induction import RoundGraph
 from selfwire.evolvers.dytopo.turns import WorkerTurn
@@ -15,10 +15,8 @@ class Entry(FrozenModel):
     """One entry of a worker's memory H_i.
 
     Args:
-        round: of the message or tool call.
         source: the speaker; the tool's name for a result.
         kind: own (its public message), routed (a private message of another) or tool.
-        text: of the message or result.
     """
 
     round: int = Field(ge=0)
@@ -38,13 +36,7 @@ class DroppedEntry(FrozenModel):
 
 
 class DeliveryResult(FrozenModel):
-    """What the barrier delivered.
-
-    Args:
-        memories: by worker, for the next round.
-        messages: private messages that arrived, by recipient in reading order.
-        dropped: entries that were dropped, oldest first.
-    """
+    """What the barrier delivered: memories for the next round, and messages by recipient in reading order."""
 
     memories: Mapping[Id, Memory]
     messages: tuple[Message, ...] = ()
@@ -64,9 +56,6 @@ def deliver(
     Results of tools stand between the two (D5). A worker that failed keeps its memory.
 
     Args:
-        memories: before the round, by worker.
-        said: turns of all workers in this round.
-        graph: G of this round.
         roles: names by which private entries may be addressed, by worker.
         limit: characters of a memory.
     """
@@ -101,13 +90,9 @@ def cap_memory(memory: Memory, limit: int) -> tuple[Memory, Memory]:
 
 def _entries(one: WorkerTurn, routed: Sequence[Message]) -> list[Entry]:
     own = [Entry(round=one.round, source=one.worker, kind="own", text=one.public)] if one.public.strip() else []
+    results = [(use.name, f"{to_canonical_json(use.arguments)}\n{use.result}") for use in one.tools]
     return [
         *own,
-        *(Entry(round=one.round, source=use.name, kind="tool", text=format_tool_use(use)) for use in one.tools),
+        *(Entry(round=one.round, source=name, kind="tool", text=text) for name, text in results),
         *(Entry(round=one.round, source=mail.source, kind="routed", text=mail.text) for mail in routed),
     ]
-
-
-def format_tool_use(use: ToolUse) -> str:
-    """A tool use as its user remembers it: the input on the first line, the result below."""
-    return f"{to_canonical_json(use.arguments)}\n{use.result}"

@@ -1,5 +1,6 @@
 """Domains: who works, who answers, who checks, and what counts as an answer (App. B.1, Tables 4 and 5)."""
 
+from collections.abc import Sequence
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -18,8 +19,6 @@ class Domain(FrozenModel):
     """Kind of tasks that a team solves.
 
     Args:
-        name: such as code or math.
-        answerers: agents that give the team's answer.
         checkers: agents whose verdict must be "pass" before a run is complete.
         form: whether the answer is the last code block of an answerer or the text that it gives as answer.
     """
@@ -35,6 +34,12 @@ class Domain(FrozenModel):
             raise ValueError(f"{', '.join(sorted(both))} would check its own answer; let another agent check it")
         return self
 
+    def check_workers(self, workers: Sequence[Id]) -> None:
+        """Raise a ValueError where an answerer or a checker is not among the workers."""
+        if missing := {*self.answerers, *self.checkers} - set(workers):
+            there = ", ".join(workers)
+            raise ValueError(f"domain {self.name!r} needs {', '.join(sorted(missing))}; workers are {there}")
+
 
 class TunedSetting(FrozenModel):
     """tau and K_in as fitted to held-out tasks; None leaves one to the config."""
@@ -44,12 +49,7 @@ class TunedSetting(FrozenModel):
 
 
 class DytopoMemory(FrozenModel):
-    """A workflow's memory under the name of the method.
-
-    Args:
-        domain: of the team.
-        tuned: tau and K_in.
-    """
+    """A workflow's memory under the name of the method."""
 
     domain: Domain
     tuned: TunedSetting = TunedSetting()
@@ -64,10 +64,7 @@ class DytopoMemory(FrozenModel):
         if workflow.method != MEMORY or MEMORY not in workflow.memory:
             raise ValueError(f"workflow {workflow.fingerprint} belongs to {workflow.method!r}, not to {MEMORY!r}")
         found = cls.model_validate_json(to_canonical_json(workflow.memory[MEMORY]))
-        missing = {*found.domain.answerers, *found.domain.checkers} - set(get_workers(workflow))
-        if missing:
-            there = ", ".join(get_workers(workflow))
-            raise ValueError(f"domain {found.domain.name!r} needs {', '.join(sorted(missing))}; workers are {there}")
+        found.domain.check_workers(get_workers(workflow))
         return found
 
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 
-from selfwire.core.values import Id
 from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.turns import WorkerTurn
 
@@ -33,9 +32,12 @@ def find_objection(domain: Domain, rounds: Rounds) -> str:
     """
     current = choose_answer(domain, rounds)
     if current is None:
-        return f"none of {', '.join(domain.answerers)} has given {_FORMS[domain.form]}"
+        wanted = "an answer" if domain.form == "text" else "code in a fenced block"
+        return f"none of {', '.join(domain.answerers)} has given {wanted}"
     for checker in domain.checkers:
-        at, verdict = _last_verdict(checker, rounds)
+        own = ((at, one) for at, said in enumerate(rounds) for one in said if one.worker == checker)
+        given = [(at, one.verdict) for at, one in own if one.error is None and one.verdict]
+        at, verdict = given[-1] if given else (0, "")
         if verdict != "pass":
             return f"{checker} has not passed the answer: {verdict or 'no verdict'}"
         if choose_answer(domain, rounds[:at]) != current:
@@ -48,21 +50,9 @@ def find_code_blocks(text: str) -> tuple[str, ...]:
     return tuple(block.strip("\n") for block in _BLOCK.findall(text) if block.strip())
 
 
-_FORMS = {"text": "an answer", "code": "code in a fenced block"}
-
-
 def _find_answer(domain: Domain, one: WorkerTurn) -> str:
     if domain.form == "text":
         return one.answer.strip()
     private = "\n".join(note.text for note in one.private)
     found = find_code_blocks(one.public) or find_code_blocks(private)
     return found[-1] if found else ""
-
-
-def _last_verdict(checker: Id, rounds: Rounds) -> tuple[int, str]:
-    """Round and word of the checker's latest verdict; (0, "") if it never gave one."""
-    for at in range(len(rounds) - 1, -1, -1):
-        for one in rounds[at]:
-            if one.worker == checker and one.error is None and one.verdict:
-                return at, one.verdict
-    return 0, ""

@@ -71,8 +71,6 @@ def adjacency(scores: Scores, *, threshold: float, providers: int) -> Adjacency:
     """Equation 6 with the cap of Table 7: r_ij > tau, i != j, and j among the K_in best providers of i.
 
     Args:
-        scores: shape (N, N).
-        threshold: tau; the comparison is strict.
         providers: K_in; among equal providers the first ones in agent order stay.
     """
     eligible = _between_agents(scores)
@@ -103,11 +101,9 @@ def order_edges(scores: Scores, edges: Adjacency) -> list[tuple[int, int]]:
 
 def aggregation_order(size: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     """Equations 8 to 11: topological if acyclic, else greedily the agent with the smallest restricted in-degree."""
-    width = len(str(size))
-    names = [f"{agent:0{width}}" for agent in range(size)]  # as text they sort like the numbers
-    return [
-        int(name) for name in compute_greedy_order(names, [(names[source], names[target]) for source, target in edges])
-    ]
+    names = [f"{agent:0{len(str(size))}}" for agent in range(size)]  # as text they sort like the numbers
+    named = [(names[source], names[target]) for source, target in edges]
+    return [int(name) for name in compute_greedy_order(names, named)]
 
 
 def draw_random_edges(
@@ -129,13 +125,7 @@ def draw_random_edges(
 
 
 def induce_graph(agents: Sequence[Id], scores: Scores, *, threshold: float, providers: int) -> RoundGraph:
-    """The graph of a relevance matrix.
-
-    Args:
-        agents: N ids in agent order.
-        scores: shape (N, N), as of `relevance`.
-        threshold, providers: tau and K_in.
-    """
+    """The graph of N agents and their (N, N) relevances under tau and K_in."""
     edges = adjacency(scores, threshold=threshold, providers=providers)
     pair = find_best_rejected(scores, edges)
     return make_round_graph(agents, order_edges(scores, edges), scores).replace(

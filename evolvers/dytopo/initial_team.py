@@ -39,11 +39,6 @@ _ROLES: Mapping[str, Mapping[Id, str]] = {
 def make_initial_workflow(prompts: Prompts, domain: str = "general", *, tools: Sequence[Id] = ()) -> Workflow:
     """A domain's team.
 
-    Args:
-        prompts: with a text per role, such as `code_developer`.
-        domain: code, math or general.
-        tools: that every worker holds.
-
     Raises:
         ValueError: there is no such domain.
     """
@@ -62,20 +57,12 @@ def make_team(agents: Sequence[Agent], domain: Domain, *, manager: str) -> Workf
     The workflow's topology has the workers as nodes and no edges, as edges are induced round by round. The manager is
     an agent without a node.
 
-    Args:
-        agents: the workers; no id is Manager.
-        domain: who answers, who checks, and the form of answers.
-        manager: the manager's prompt.
-
     Raises:
         ValueError: an id occurs twice or is the manager's, or the domain names an unknown agent.
     """
     if any(agent.id == MANAGER for agent in agents):
         raise ValueError(f"a worker cannot be called {MANAGER!r}; choose another id")
-    missing = {*domain.answerers, *domain.checkers} - {agent.id for agent in agents}
-    if missing:
-        there = ", ".join(agent.id for agent in agents)
-        raise ValueError(f"domain {domain.name!r} needs {', '.join(sorted(missing))}; workers are {there}")
+    domain.check_workers([agent.id for agent in agents])
     leader = Agent(id=MANAGER, role="leads the team", prompt=manager, kind="manager")
     answerer = domain.answerers[0]
     return Workflow(

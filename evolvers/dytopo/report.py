@@ -17,11 +17,8 @@ class Report(FrozenModel):
     """What a run came to.
 
     Args:
-        answer: taken from the last global state; None if nobody gave one.
-        error: why there is none.
         stopped: "complete" if the manager's word was confirmed, "stopped" if a budget or an outage was why, else
             "rounds".
-        rounds: with goal, what was said, edges with scores, order, density, messages, tokens.
         topology: the last round's, over which its messages were delivered.
     """
 
@@ -57,13 +54,7 @@ class Report(FrozenModel):
         return "\n\n".join(map("\n".join, titled))
 
     def trajectory(self, question: Question, workflow: str, sample: int = 0) -> Trajectory:
-        """The run as a trajectory: a step per worker and round, the manager as overhead.
-
-        Args:
-            question: what was asked.
-            workflow: fingerprint of the team.
-            sample: number of the sample.
-        """
+        """The run as a trajectory of the workflow with this fingerprint: a step per worker and round."""
         steps, inbox = list[Step](), tuple[Message, ...]()
         for one in self.rounds:
             steps += _to_steps(one, inbox)
@@ -133,7 +124,6 @@ def format_round(notes: Mapping[str, Any], *, nearest: bool) -> list[str]:
     """A round for people, below its title: edges with scores, order, density, tokens, who failed, the manager's word.
 
     Args:
-        notes: of the round, as a trajectory notes it.
         nearest: whether the nearest pair without an edge is named.
     """
     graph, managed = notes["graph"], notes["managed"]

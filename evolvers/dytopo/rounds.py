@@ -29,12 +29,8 @@ class Round(FrozenModel):
 
     Args:
         number: t, from 0.
-        goal: C_task of the round.
         said: turns of all workers, in agent order.
         graph: G of the round: edges with scores, sigma, density, best rejected pair.
-        messages: private messages that arrived.
-        dropped: entries that were dropped from memories.
-        managed: the manager's turn; None without one.
     """
 
     number: int = Field(ge=0)
@@ -82,22 +78,16 @@ class Round(FrozenModel):
     def to_mermaid(self) -> str:
         """The graph of the round as Mermaid."""
         lines = [f"    {agent}" for agent in self.graph.order]
-        lines += [f"    {edge.source} -->{_label(edge.score)} {edge.target}" for edge in self.graph.edges]
+        for edge in self.graph.edges:
+            label = "" if edge.score is None else f"|{edge.score:.2f}|"
+            lines.append(f"    {edge.source} -->{label} {edge.target}")
         return "\n".join(["graph LR", *lines])
 
 
 async def induce_round_graph(
     said: Sequence[WorkerTurn], config: DytopoConfig, setting: Setting, embedder: Embedder, *, scope: Scope
 ) -> RoundGraph:
-    """The graph of a round: induced, or a baseline's.
-
-    Args:
-        said: turns of all workers, in agent order.
-        config: says which graph.
-        setting: tau and K_in.
-        embedder: of needs and offers.
-        scope: of the round; keys the random baseline.
-    """
+    """The graph of a round: induced, or a baseline's; the scope keys the random one."""
     agents = [one.worker for one in said]
     able = [at for at, one in enumerate(said) if one.error is None]
     if config.topology == "none":
@@ -110,7 +100,3 @@ async def induce_round_graph(
         return graph
     edges = draw_random_edges(able, len(graph.edges), setting.providers, scope.random("topology"))
     return make_round_graph(agents, edges)
-
-
-def _label(score: float | None) -> str:
-    return "" if score is None else f"|{score:.2f}|"

@@ -25,18 +25,12 @@ from selfwire.evolvers.dytopo.schemas import Call, Turn, Verdict, turn_schema
 from selfwire.evolvers.dytopo.turns import ManagerTurn, Private, WorkerTurn
 
 _HEAD = re.compile(r"^\[(?=(?:You|From [^\]\n]*|Result of [^\]\n]*), round \d+\])", re.MULTILINE)
+"""The bracket of a line that could be taken for the head of another entry."""
 
 
 @dataclass(frozen=True)
 class Team:
-    """Asks the models for the turns of workers and manager.
-
-    Attributes:
-        model: plays the roles agent (workers) and meta (manager).
-        prompts: DyTopo's prompts by name.
-        toolbox: tools by the name that agents hold.
-        config: temperature, calls and switches.
-    """
+    """Asks the model for the turns of workers (in the role agent) and of the manager (in the role meta)."""
 
     model: Model
     prompts: Prompts
@@ -51,12 +45,9 @@ class Team:
         The turn of a worker that fails after its retries is an error; the round goes on without it (D6).
 
         Args:
-            agent: the worker.
-            question: the user's task.
             goal: C_task of this round.
             memory: H_i.
             others: the team, one line per member.
-            domain: whether the worker answers or checks.
             scope: of the call; its visit is the round.
 
         Raises:
@@ -76,7 +67,7 @@ class Team:
             )
         except ModelError as error:
             return WorkerTurn(worker=agent.id, round=scope.visit, error=str(error), usage=get_error_cost(error))
-        uses = await self._run_tools(getattr(turn, "calls", ()), held, scope)
+        uses = [await self._run_tool(call, at, held, scope) for at, call in enumerate(getattr(turn, "calls", ()))]
         return _to_worker_turn(agent, turn, uses, usage, scope.visit)
 
     async def manage(
@@ -129,9 +120,6 @@ class Team:
             memory=render_memory(memory) or "nothing yet",
         )
 
-    async def _run_tools(self, calls: Sequence[Call], held: Mapping[str, Tool], scope: Scope) -> tuple[ToolUse, ...]:
-        return tuple([await self._run_tool(call, at, held, scope) for at, call in enumerate(calls)])
-
     async def _run_tool(self, call: Call, at: int, held: Mapping[str, Tool], scope: Scope) -> ToolUse:
         arguments: Any = call.arguments
         try:
@@ -142,7 +130,8 @@ class Team:
             arguments = _parse_arguments(call)
             result = await held[call.tool].run(arguments, scope=scope.at(node=f"{scope.node}#{at}"))
         except ToolError as error:
-            return ToolUse(name=_to_tool_id(call), arguments=arguments, result=f"error: {error}", error=True)
+            name = re.sub(r"[^A-Za-z0-9_-]", "-", call.tool).lstrip("-_")[:64] or "unknown"
+            return ToolUse(name=name, arguments=arguments, result=f"error: {error}", error=True)
         return ToolUse(name=call.tool, arguments=arguments, result=result)
 
 
@@ -150,7 +139,7 @@ def render_memory(memory: Memory) -> str:
     """A memory as its owner reads it, oldest first."""
     shown = {"own": "You, round {0}", "routed": "From {1}, round {0}", "tool": "Result of {1}, round {0}"}
     return "\n\n".join(
-        f"[{shown[one.kind].format(one.round, one.source)}]\n{_escape_heads(one.text)}" for one in memory
+        f"[{shown[one.kind].format(one.round, one.source)}]\n{_HEAD.sub('(', one.text)}" for one in memory
     )
 
 
@@ -162,11 +151,6 @@ def render_global_state(said: Sequence[WorkerTurn]) -> str:
 def render_roster(agents: Sequence[Agent]) -> str:
     """The team, one line per member."""
     return "\n".join(f"{agent.id}: {agent.role}" for agent in agents)
-
-
-def _escape_heads(text: str) -> str:
-    """The text without lines that could be taken for the head of another entry."""
-    return _HEAD.sub("(", text)
 
 
 def _render_public(one: WorkerTurn) -> str:
@@ -216,8 +200,3 @@ def _parse_arguments(call: Call) -> dict[str, Any]:
 
 def _refuse_constant(constant: str) -> None:
     raise ValueError(f"{constant} is no number of JSON")
-
-
-def _to_tool_id(call: Call) -> str:
-    name = re.sub(r"[^A-Za-z0-9_-]", "-", call.tool).lstrip("-_")[:64]
-    return name or "unknown"

@@ -15,10 +15,6 @@ from selfwire.evolvers.dytopo.domain import MEMORY, DytopoMemory, TunedSetting
 
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """The paper's sweep (Table 3)."""
-
-STEP = 0.1
-"""Between two thresholds of the sweep."""
-
 PROVIDERS = (1, 2, 3)
 
 
@@ -33,9 +29,7 @@ class Trial(FrozenModel):
     """Result of a setting on held-out tasks.
 
     Args:
-        setting: tau and K_in.
         scores: per task, in [0, 1]; the same tasks in every trial. None: the run ended as an error.
-        tokens: of all runs.
     """
 
     setting: Setting
@@ -52,14 +46,14 @@ def get_current_setting(workflow: Workflow, config: DytopoConfig) -> Setting:
     )
 
 
-def make_grid(thresholds: Sequence[float] = THRESHOLDS, providers: Sequence[int] = PROVIDERS) -> tuple[Setting, ...]:
-    """All combinations."""
-    return tuple(Setting(threshold=tau, providers=most) for tau in thresholds for most in providers)
+def make_grid() -> tuple[Setting, ...]:
+    """All settings of the sweep."""
+    return tuple(Setting(threshold=tau, providers=most) for tau in THRESHOLDS for most in PROVIDERS)
 
 
 def find_neighbours(now: Setting) -> tuple[Setting, ...]:
     """The settings one step of the sweep away in tau or in K_in."""
-    steps = [round(now.threshold + step, 6) for step in (-STEP, STEP)]
+    steps = [round(now.threshold + step, 6) for step in (-0.1, 0.1)]
     taus = [Setting(threshold=tau, providers=now.providers) for tau in steps if -1 <= tau <= 1]
     most = [now.providers + step for step in (-1, 1)]
     return (*taus, *(Setting(threshold=now.threshold, providers=one) for one in most if 1 <= one <= max(PROVIDERS)))

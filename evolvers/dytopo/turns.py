@@ -19,16 +19,10 @@ class WorkerTurn(FrozenModel):
     """One worker in one round.
 
     Args:
-        worker: its id.
         round: t, from 0.
         public: m_pub, for the manager.
         private: m_priv, for recipients along edges.
-        descriptors: need and offer.
-        answer: the final answer; blank without one.
         verdict: pass, fail or open, if it checks solutions; else blank.
-        tools: its tool uses.
-        error: why it failed; None if it did not.
-        usage: cost of the call.
     """
 
     worker: Id
@@ -46,7 +40,8 @@ class WorkerTurn(FrozenModel):
         """m_priv as it arrives: the entries to the recipient if there are any, else all of them (D2)."""
         names = {recipient.casefold(), role.casefold()} - {""}
         own = [note.text for note in self.private if note.to.strip().casefold() in names]
-        return "\n".join(own or [_format_note(note) for note in self.private]).strip()
+        every = (f"(to {note.to.strip()}) {note.text}" if note.to.strip() else note.text for note in self.private)
+        return "\n".join(own or every).strip()
 
 
 class ManagerTurn(FrozenModel):
@@ -54,11 +49,8 @@ class ManagerTurn(FrozenModel):
 
     Args:
         complete: y, as it takes effect.
-        goal: of the next round.
         claimed: whether the manager called the task complete.
         why: why the claim was rejected, or why the manager failed.
-        public: its account of the team's progress.
-        usage: cost of the call.
     """
 
     complete: bool = False
@@ -67,7 +59,3 @@ class ManagerTurn(FrozenModel):
     why: str = ""
     public: str = ""
     usage: Usage = Usage()
-
-
-def _format_note(note: Private) -> str:
-    return f"(to {note.to.strip()}) {note.text}" if note.to.strip() else note.text

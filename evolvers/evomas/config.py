@@ -58,12 +58,5 @@ class EvomasConfig(FrozenModel):
     @property
     def routing(self) -> RouterConfig:
         """The part of the config that training the router depends on."""
-        return RouterConfig(
-            learned=self.adapter == "learned",
-            sampling=self.sampling,
-            head=self.head,
-            stages=self.stages,
-            samples=self.samples,
-            process_reward=self.process_reward,
-            transfer=self.transfer,
-        )
+        alike = {name: getattr(self, name) for name in RouterConfig.model_fields if name != "learned"}
+        return RouterConfig(learned=self.adapter == "learned", **alike)

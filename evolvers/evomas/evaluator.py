@@ -12,7 +12,6 @@ from selfwire.evolvers.prompted_model import PromptedModel
 from selfwire.evolvers.trace_text import shorten
 
 NOT_JUDGED = "The outcome could not be judged."
-NO_OUTCOME = "Nobody of the workflow answered"
 
 
 class AssessmentResult(NamedTuple):
@@ -26,16 +25,9 @@ class AssessmentResult(NamedTuple):
 async def evaluate(
     state: TaskState, outcome: str, coach: PromptedModel, *, checks: str = "", scope: Scope
 ) -> AssessmentResult:
-    """Give e_t: verdict, confidence and feedback on the active subtask.
+    """Give e_t: verdict, confidence and feedback on the active subtask of the state before the update.
 
     Without a valid reply the subtask is sent back (a reward of 0 that may be refined): nothing passes unjudged.
-
-    Args:
-        state: before the update, with an active subtask.
-        outcome: of the workflow.
-        coach: asks the judge.
-        checks: results of looking up the outcome's claims; "" without any.
-        scope: of the stage.
     """
     goal = state.current.goal if state.current else state.objective
     reply, usage = await coach.ask_or(
@@ -65,21 +57,15 @@ def to_assessment(reply: Assessed) -> Assessment:
 
 def make_no_outcome_assessment(why: str) -> Assessment:
     """The assessment of a stage without an outcome: it may be tried again."""
-    return Assessment(verdict="refine", feedback=shorten(f"{NO_OUTCOME}: {why}", FEEDBACK_LENGTH))
+    return Assessment(verdict="refine", feedback=shorten(f"Nobody of the workflow answered: {why}", FEEDBACK_LENGTH))
 
 
 async def compose_last_answer(
     state: TaskState, attempts: Sequence[str], coach: PromptedModel, *, scope: Scope
 ) -> tuple[str, Usage]:
-    """The answer of a run in which no subtask succeeded: one synthesis of the attempts.
+    """The answer of a run in which no subtask succeeded: one synthesis of the attempts, oldest first.
 
     Without a valid reply, or where the task's calls are used up, it is the last attempt as it is.
-
-    Args:
-        state: at the end.
-        attempts: outcomes of stages, oldest first; at least one.
-        coach: asks the model.
-        scope: of the run.
     """
     share = 2 * ARTIFACT_LENGTH // len(attempts)
     parts = [shorten(text, share) for text in attempts]

@@ -33,15 +33,7 @@ class PlanResult(NamedTuple):
 async def make_plan(
     state: TaskState, outcome: str, coach: PromptedModel, *, tools: str, agents: str, scope: Scope
 ) -> PlanResult:
-    """Ask the planner for an updated plan; without a valid reply `advance_plan` keeps the plan.
-
-    Args:
-        state: after the last stage.
-        outcome: of the last stage; "" before the first one.
-        coach: asks the model.
-        tools, agents: of the pool, one line each.
-        scope: of the stage.
-    """
+    """Ask the planner for an updated plan; without a valid reply `advance_plan` keeps the plan."""
     last = state.assessment
     assessment = f"{last.verdict} (confidence {last.confidence:.2f}): {last.feedback}" if last else "(nothing yet)"
     if state.replan:
@@ -77,7 +69,7 @@ def apply_plan(state: TaskState, reply: Plan) -> TaskState:
             continue
         (over if made.status == "failed" else pending).append(made)
     kept = _bound(over, pending)
-    texts = {"summary": _clean_text(reply.summary), "hint": _clean_text(reply.hint)}
+    texts = {name: shorten(getattr(reply, name).strip(), FEEDBACK_LENGTH) for name in ("summary", "hint")}
     return _activate_subtask(
         state.replace(subtasks=kept, active=None, replan=False, **texts), wanted=reply.active, had=state
     )
@@ -139,7 +131,3 @@ def _bound(over: list[Subtask], pending: list[Subtask]) -> tuple[Subtask, ...]:
 
 def _clean_goal(text: str) -> str:
     return shorten(" ".join(text.split()), GOAL_LENGTH)
-
-
-def _clean_text(text: str) -> str:
-    return shorten(text.strip(), FEEDBACK_LENGTH)

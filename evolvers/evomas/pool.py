@@ -52,10 +52,8 @@ def make_initial_workflow(
     """The pool as a workflow; its topology is the paper's fixed one.
 
     Args:
-        prompts: with a text per agent.
         tools: for searcher and browser; the searcher holds those that open no pages.
         pages: tools for the browser alone.
-        config: says which pool.
     """
     searching = tuple(tool for tool in tools if tool not in find_browsing_tools(tools))
     held = {"web_search": searching or tuple(tools), "web_browser": tuple(dict.fromkeys((*pages, *tools)))}
@@ -72,13 +70,8 @@ def make_initial_workflow(
             )
             for name in names
         ),
-        topology=make_fixed_topology(),
+        topology=make_chain(*FIXED),
     )
-
-
-def make_fixed_topology() -> Topology:
-    """I/O, then search, then the ensemble."""
-    return make_chain(*FIXED)
 
 
 def to_layers(topology: Topology) -> tuple[tuple[Id, ...], ...]:

@@ -20,12 +20,7 @@ class Stage(FrozenModel):
 
     Args:
         number: t, from 0.
-        goal: of the active subtask.
         rows: input of the router.
-        agents: ids of the pool, in its order.
-        layered: the drawn layers.
-        outcome: of the workflow; None without an answer.
-        error: why there is no outcome.
         assessment: the evaluator's, or its safe default.
         fell_back: planner or evaluator, where a safe default replaces an invalid reply.
         changes: of the plan, see `describe_change`.

@@ -21,18 +21,13 @@ FEEDBACK_LENGTH = 1_000
 HISTORY = 12
 """Most stages of a history; the oldest are dropped first."""
 ROW_LENGTH = 600
-ROW_ARTIFACT_LENGTH = 80
 
 
 class Subtask(FrozenModel):
     """One step of the plan, u_h (Eq. 18, 19).
 
     Args:
-        id: in the plan.
-        goal: of the step.
         status: sigma(u_h).
-        artifact: its result, once it is completed.
-        refinements: how often it was sent back.
         trouble: why it was sent back or failed; "" if neither.
     """
 
@@ -45,13 +40,7 @@ class Subtask(FrozenModel):
 
 
 class Assessment(FrozenModel):
-    """e_t of Eq. 20.
-
-    Args:
-        verdict: on the active subtask.
-        confidence: c_t in [0, 1].
-        feedback: faults and gaps.
-    """
+    """e_t of Eq. 20: a verdict on the active subtask with its confidence c_t, and faults and gaps."""
 
     verdict: Verdict
     confidence: float = Field(default=0.0, ge=0, le=1)
@@ -64,13 +53,7 @@ class Assessment(FrozenModel):
 
 
 class HistoryEntry(FrozenModel):
-    """One stage as the history keeps it.
-
-    Args:
-        subtask: id of the active subtask.
-        layers: the drawn agents.
-        verdict: on the subtask.
-    """
+    """One stage as the history keeps it."""
 
     subtask: Id
     layers: tuple[tuple[Id, ...], ...]
@@ -85,7 +68,6 @@ class TaskState(FrozenModel):
     """s_t.
 
     Args:
-        objective: the whole task.
         subtasks: the plan, in order.
         active: id of the current subtask; None before the first plan and after the last subtask.
         assessment: of the last stage; None before the first one.
@@ -138,12 +120,7 @@ class TaskState(FrozenModel):
 
 
 def fresh_id(state: TaskState, more: Iterable[Subtask] = ()) -> str:
-    """An id that no subtask has or had, as the history may name a dropped one.
-
-    Args:
-        state: the task state.
-        more: subtasks that will join it.
-    """
+    """An id that no subtask of the state or of `more` has or had, as the history may name a dropped one."""
     taken = [*(one.id for one in (*state.subtasks, *more)), *(past.subtask for past in state.history)]
     numbers = [int(one[1:]) for one in taken if one[:1] == "s" and one[1:].isdecimal()]
     return f"s{max(numbers, default=0) + 1}"
@@ -153,32 +130,31 @@ def to_rows(state: TaskState, *, whole: bool = True) -> tuple[str, ...]:
     """The compact serialisation for the router: one text per field that is not empty, active subtask first.
 
     Args:
-        state: the task state.
         whole: off is the ablation without a task state: the objective alone.
     """
     objective = f"Objective: {state.objective}"
     current = state.current
     if not whole or current is None:
-        return (_to_row(objective),)
+        return (_shorten_line(objective, ROW_LENGTH),)
     last = state.assessment
     fields = {
         "Active subtask": current.goal,
         "Refinement": f"try {current.refinements + 1}; {current.trouble}" if current.trouble else "",
         "Objective": state.objective,
-        "Completed subtasks": "; ".join(f"{s.goal} -> {_shorten_line(s.artifact)}" for s in state.completed),
+        "Completed subtasks": "; ".join(f"{s.goal} -> {_shorten_line(s.artifact, 80)}" for s in state.completed),
         "Still to do": "; ".join(one.goal for one in state.pending if one.id != state.active),
         "Failed subtasks": "; ".join(one.goal for one in state.subtasks if one.status == "failed"),
         "Last verdict": f"{last.verdict}, confidence {last.confidence:.1f}: {last.feedback}" if last else "",
         "History": "; ".join(map(str, state.history)),
         "Next stage": state.hint,
     }
-    return tuple(_to_row(f"{name}: {text}") for name, text in fields.items() if text.strip())
+    return tuple(_shorten_line(f"{name}: {text}", ROW_LENGTH) for name, text in fields.items() if text.strip())
 
 
 def format_state(state: TaskState) -> str:
     """The full state, as agents, planner and evaluator read it."""
     parts = [f"Overall objective: {state.objective}"]
-    parts += [f"Plan:\n{format_plan(state)}"] if state.subtasks else []
+    parts += ["Plan:\n" + "\n".join(map(_format_subtask, state.subtasks))] if state.subtasks else []
     parts += [f"Active subtask: [{state.current.id}] {state.current.goal}"] if state.current else []
     share = ARTIFACTS_LENGTH // max(1, len(state.completed))
     parts += [f"Result of [{one.id}]:\n{shorten(one.artifact, share)}" for one in state.completed]
@@ -191,19 +167,10 @@ def format_state(state: TaskState) -> str:
     return "\n\n".join(parts)
 
 
-def format_plan(state: TaskState) -> str:
-    """The plan, one line per subtask."""
-    return "\n".join(_format_subtask(one) for one in state.subtasks) or "(there is no plan yet)"
-
-
 def _format_subtask(one: Subtask) -> str:
     trouble = f" (sent back {one.refinements} times: {one.trouble})" if one.trouble else ""
     return f"[{one.id}] {one.status}: {one.goal}{trouble}"
 
 
-def _shorten_line(text: str) -> str:
-    return shorten(" ".join(text.split()), ROW_ARTIFACT_LENGTH)
-
-
-def _to_row(text: str) -> str:
-    return shorten(" ".join(text.split()), ROW_LENGTH)
+def _shorten_line(text: str, length: int) -> str:
+    return shorten(" ".join(text.split()), length)

@@ -34,9 +34,7 @@ def update_state(
 
     Args:
         state: s_{t-1}; without an active subtask nothing changes.
-        layers: of G_{t-1}, by agent id.
         outcome: of the workflow; None without an answer.
-        assessment: e_{t-1}.
         refinements: how often a subtask is sent back before it fails.
     """
     current = state.current

@@ -3,7 +3,7 @@
 Xu et al., "EvoMAS: Learning Execution-Time Workflows for Multi-Agent Systems", Sec. 3.2 and 3.3. It can draw the
 layers of a stage, or a node's successors in any team. In the order of the paper:
 
-    G_t         layers of agents of the pool, each layer joined to the next    decisions.LayeredWorkflow (Eq. 1, 8, 9)
+    G_t         layers of agents of the pool, each layer joined to the next    decisions.LayeredWorkflow (Eq. 1, 8)
     pi_wf       a choice of layers from the rows of the state                  decisions.Chooser         (Eq. 3, 13)
     e_i         embedding of an agent's role, capabilities and tools           decisions.agent_text      (Eq. 21)
     c^(l)       mean embedding of the agents of earlier layers, 0 at l = 1     encoding.compute_contexts (Eq. 22)

@@ -12,7 +12,14 @@ from selfwire.core.scope import Scope
 from selfwire.core.values import Id
 from selfwire.evolvers.trained_router.config import SamplingConfig
 from selfwire.evolvers.trained_router.decisions import LayeredWorkflow, candidates
-from selfwire.evolvers.trained_router.encoding import Vectors, compute_contexts, embed_pool, embed_texts, row_texts
+from selfwire.evolvers.trained_router.encoding import (
+    Vectors,
+    compute_contexts,
+    embed_pool,
+    embed_texts,
+    pad_rows,
+    row_texts,
+)
 from selfwire.evolvers.trained_router.sampling import draw
 
 if TYPE_CHECKING:
@@ -22,6 +29,9 @@ PURPOSE = "evomas/adapter"
 """Keys the draws of all choosers in a scope; another value would draw other layers from equal seeds."""
 DIGITS = 6
 """Decimals of a cosine, so that the size of a batch changes no draw."""
+
+
+Switches = npt.NDArray[np.bool_]
 
 
 class DrawnLayers(NamedTuple):
@@ -51,11 +61,8 @@ def draw_layers(
     """Draw L layers for each of B states, one after another, as each layer is part of the next one's input.
 
     Args:
-        head: scores the agents.
         rows, filled: (B, M, d) and (B, M), True where there is a row.
         agents: (N, d).
-        sampling: softness, mass, width and the number of layers.
-        random: the only randomness.
         free: (B, N), True where an agent may be drawn.
 
     Raises:
@@ -80,14 +87,22 @@ def draw_layers(
     return DrawnLayers(order, probabilities, np.sum([made.log_probability for made in layers], axis=0))
 
 
-class LearnedChooser:
-    """The learned chooser: a head, with the embedder of its training.
+def draw_layers_by_chance(
+    count: int, agents: int, *, sampling: SamplingConfig, random: np.random.Generator, free: Switches | None = None
+) -> DrawnLayers:
+    """Draw L layers for each of `count` states by the same rule from a uniform p; `free` as in `draw_layers`."""
+    logits = np.zeros((count * sampling.layers, agents))
+    made = draw(logits, mass=sampling.mass, random=random, width=sampling.width, free=free)
+    shape = (count, sampling.layers)
+    return DrawnLayers(
+        made.order.reshape(*shape, -1),
+        made.probabilities.reshape(*shape, -1),
+        made.log_probability.reshape(shape).sum(1),
+    )
 
-    Args:
-        head: trained, or as it starts.
-        sampling: how layers are drawn.
-        embedder: of states and agents.
-    """
+
+class LearnedChooser:
+    """The learned chooser: a head, with the embedder of its training."""
 
     def __init__(self, head: "RoutingHead", sampling: SamplingConfig, embedder: Embedder) -> None:
         self.head, self.sampling, self.embedder = head, sampling, embedder
@@ -98,12 +113,9 @@ class LearnedChooser:
         """Draw layers from the head's probabilities; see `Chooser`."""
         candidates(pool, masked)
         texts = row_texts(rows, self.head.config)
-        vectors = await embed_texts(texts, self.embedder)
-        state = np.stack([vectors[text] for text in texts])[None]
         drawn = draw_layers(
             self.head,
-            state,
-            np.ones(state.shape[:2], dtype=np.bool_),
+            *pad_rows([texts], await embed_texts(texts, self.embedder)),
             await embed_pool(pool, self.embedder),
             sampling=self.sampling,
             random=scope.random(PURPOSE),
@@ -113,11 +125,7 @@ class LearnedChooser:
 
 
 class RandomChooser:
-    """The ablation "random adapter": the same rule with a uniform p.
-
-    Args:
-        sampling: how layers are drawn.
-    """
+    """The ablation "random adapter": the same rule with a uniform p."""
 
     def __init__(self, sampling: SamplingConfig) -> None:
         self.sampling = sampling
@@ -127,23 +135,14 @@ class RandomChooser:
     ) -> LayeredWorkflow:
         """Draw layers from a uniform p; see `Chooser`."""
         candidates(pool, masked)
-        logits = np.zeros((self.sampling.layers, len(pool)))
-        made = draw(
-            logits,
-            mass=self.sampling.mass,
-            random=scope.random(PURPOSE),
-            width=self.sampling.width,
-            free=_free(pool, masked),
+        drawn = draw_layers_by_chance(
+            1, len(pool), sampling=self.sampling, random=scope.random(PURPOSE), free=_free(pool, masked)
         )
-        drawn = DrawnLayers(made.order[None], made.probabilities[None], made.log_probability.sum(keepdims=True))
         return to_layered_workflow(drawn, pool, masked)
 
 
 class FixedChooser:
     """The same layers at every stage without masked agents; an empty layer is skipped.
-
-    Args:
-        plan: agent ids per layer.
 
     Raises:
         ValueError: the plan has no layer, or an empty one.

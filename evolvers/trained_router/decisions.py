@@ -20,7 +20,6 @@ class LayeredWorkflow(FrozenModel):
         layers: agent ids per layer, in the order in which they were drawn.
         probabilities: p over the agents that could be drawn, per layer; without masked agents.
         log_probability: log P(G_t | s_t), the sum over layers; 0 without a draw.
-        masked: agents that could not be drawn.
     """
 
     layers: tuple[tuple[Id, ...], ...] = Field(min_length=1)
@@ -37,12 +36,6 @@ class LayeredWorkflow(FrozenModel):
                 raise ValueError(f"a layer holds at least one agent and none of them twice, not {list(layer)}")
         return self
 
-    @property
-    def edges(self) -> tuple[tuple[Id, Id], ...]:
-        """Eq. 9: (source, target) for every pair of agents in consecutive layers."""
-        pairs = zip(self.layers, self.layers[1:], strict=False)
-        return tuple((source, target) for one, following in pairs for source in one for target in following)
-
 
 class Decision(FrozenModel):
     """One stage as training reads it.
@@ -50,7 +43,6 @@ class Decision(FrozenModel):
     Args:
         rows: texts of the rows of the task state, active subtask first.
         agents: ids of the pool, in its order.
-        layered: the drawn layers.
 
     Raises:
         ValueError: a drawn agent is masked or not in the pool, and so has no probability.
@@ -93,7 +85,6 @@ class Chooser(Protocol):
 
         Args:
             rows: texts, active subtask first.
-            pool: the agents, with different ids.
             masked: ids that must not be chosen; never all of them.
             scope: of the decision; its `random` is the only randomness.
 

@@ -68,10 +68,8 @@ def make_batch(
     """Pad decisions to one batch.
 
     Args:
-        decisions: at least one.
         agents: embedding by agent, of every agent in a decision's pool.
         vectors: embedding by text, of every text of `row_texts`.
-        config: of the head.
 
     Raises:
         ValueError: there is no decision, or one names an agent that has no embedding.

@@ -39,12 +39,7 @@ class EncodedInputs(NamedTuple):
 
 
 class RoutingHead(nn.Module):
-    """W_Q, W_K and W_V, each (d, d); agents enter by their embeddings, in any number.
-
-    Args:
-        dimensions: d, of the embedder.
-        config: of initial weights and normalisation.
-    """
+    """W_Q, W_K and W_V, each (d, d); agents enter by their embeddings, in any number."""
 
     def __init__(self, dimensions: int, config: HeadConfig = HeadConfig()) -> None:
         super().__init__()
@@ -60,13 +55,7 @@ class RoutingHead(nn.Module):
         return self.scores(self.read(rows, filled, agents, present), contexts)
 
     def read(self, rows: Tensor, filled: Tensor, agents: Tensor, present: Tensor) -> EncodedInputs:
-        """Compute the part that all layers share.
-
-        Args:
-            rows, filled: (B, M, d) and (B, M), True where there is a row.
-            agents: (N, d).
-            present: (B, N), True where an agent is in the decision's pool.
-        """
+        """Compute the part that all layers share; arguments as in `Batch`."""
         seen = self._normalised(agents)
         keys, values = seen @ self.key, seen @ self.value
         attended = torch.where(filled[..., None], self._attention(rows, keys, present), 0.0)
@@ -75,18 +64,13 @@ class RoutingHead(nn.Module):
         )
 
     def scores(self, read: EncodedInputs, contexts: Tensor) -> Tensor:
-        """Cosines alpha of shape (B, L, N), to be divided by the softness.
-
-        Args:
-            read: result of `read`.
-            contexts: (B, L, d) c per layer.
-        """
+        """Cosines alpha of shape (B, L, N), to be divided by the softness, for contexts c of shape (B, L, d)."""
         context = self._attention(contexts, read.keys, read.present)
         pooled = (read.attended + context) / (read.rows + 1) @ read.values  # mean of H, with V outside the sum
         return functional.normalize(pooled, dim=-1) @ functional.normalize(read.agents, dim=-1).T
 
     def _attention(self, rows: Tensor, keys: Tensor, present: Tensor) -> Tensor:
-        """Attention of each row to the agents of the pool: (B, rows, N)."""
+        """Of each row to the agents of the pool: (B, rows, N)."""
         normalised, count = self._normalised(rows), rows.shape[0] * rows.shape[1]
         few = count <= len(keys)  # the cheaper order of the products
         scores = (normalised @ self.query) @ keys.T if few else normalised @ (self.query @ keys.T)

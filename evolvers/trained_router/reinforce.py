@@ -58,7 +58,6 @@ def compute_returns(episodes: Sequence[Episode], *, stages: int, weight: float =
     """The return from each stage of each episode (D9).
 
     Args:
-        episodes: all with a reward.
         stages: T, most stages of a task.
         weight: w of the process reward; 0 leaves the terminal reward only.
 
@@ -81,7 +80,6 @@ def advantages(found: Sequence[Sequence[float]], *, baseline: str) -> list[list[
     """Returns minus the mean of the other episodes' (D7): at the same stage, or at the first if no other got there.
 
     Args:
-        found: returns per episode and stage.
         baseline: loo or none; with loo a single episode has advantage 0.
     """
     if baseline == "none":
@@ -102,8 +100,6 @@ class Learner:
 
     Args:
         head: is trained in place.
-        config: of the training.
-        sampling: of the episodes' layers.
         stages: T, most stages of a task.
         process: whether process rewards are part of the return.
     """
@@ -125,13 +121,7 @@ class Learner:
         self.updates = 0
 
     async def learn(self, episodes: Sequence[Episode], pool: Sequence[Agent], embedder: Embedder) -> Update:
-        """Embed the episodes' texts, and update; see `update`.
-
-        Args:
-            episodes: of one batch.
-            pool: all agents that the episodes could draw.
-            embedder: of the head.
-        """
+        """Embed the episodes' texts, and update; see `update`."""
         agents = dict(zip([a.id for a in candidates(pool, frozenset())], await embed_pool(pool, embedder), strict=True))
         seen = [text for d in get_decisions(episodes) for text in row_texts(d.rows, self.head.config)]
         return self.update(episodes, agents, await embed_texts(seen, embedder))
@@ -142,7 +132,6 @@ class Learner:
         """One step of REINFORCE on a batch; episodes without a reward are left out (D8).
 
         Args:
-            episodes: of one batch.
             agents: embedding by agent id.
             vectors: embedding by text of the rows.
 
@@ -151,26 +140,30 @@ class Learner:
         """
         rewarded = [episode for episode in episodes if episode.reward is not None]
         self.updates += 1
-        if not rewarded:
-            return self._make_update(rewarded, [], len(episodes), entropy=0.0, norm=0.0, skipped=True)
         found = compute_returns(rewarded, stages=self.stages, weight=self.weight)
-        weights = advantages(found, baseline=self.config.baseline)
-        batch = make_batch(get_decisions(rewarded), agents, vectors, self.head.config)
-        flat = [one for episode in weights for one in episode]
-        skipped = self.config.skip_equal and (max(map(abs, flat)) < EQUAL or _are_equal(found))
-        score, entropy = self.objective(batch, np.array(flat), len(rewarded))
-        norm = 0.0 if skipped else self._step(-score - self.config.entropy * entropy)
-        errors = len(episodes) - len(rewarded)
-        return self._make_update(rewarded, found, errors, entropy=float(entropy.detach()), norm=norm, skipped=skipped)
+        mean_entropy, norm, skipped = 0.0, 0.0, True
+        if rewarded:
+            weights = advantages(found, baseline=self.config.baseline)
+            batch = make_batch(get_decisions(rewarded), agents, vectors, self.head.config)
+            flat = [one for episode in weights for one in episode]
+            every = [value for one in found for value in one]  # all equal, no choice is better, even without a baseline
+            skipped = self.config.skip_equal and (max(map(abs, flat)) < EQUAL or max(every) - min(every) < EQUAL)
+            score, entropy = self.objective(batch, np.array(flat), len(rewarded))
+            norm = 0.0 if skipped else self._step(-score - self.config.entropy * entropy)
+            mean_entropy = float(entropy.detach())
+        return Update(
+            number=self.updates,
+            reward=float(np.mean([e.reward for e in rewarded])) if rewarded else None,
+            returned=float(np.mean([one[0] for one in found])) if found else None,
+            entropy=mean_entropy,
+            gradient_norm=norm,
+            episodes=len(rewarded),
+            errors=len(episodes) - len(rewarded),
+            skipped=skipped,
+        )
 
     def objective(self, batch: Batch, weights: Floats, episodes: int) -> tuple["Tensor", "Tensor"]:
-        """The policy-gradient objective and the mean entropy of a batch, both with gradients.
-
-        Args:
-            batch: B decisions.
-            weights: (B,) advantages.
-            episodes: number of episodes of the decisions.
-        """
+        """The policy-gradient objective for (B,) advantages and the mean entropy of a batch, both with gradients."""
         import torch
 
         from selfwire.evolvers.trained_router.head import entropy, sequence_log_probability
@@ -186,11 +179,6 @@ class Learner:
         return (advantage * log_p).sum() / episodes, mean_entropy
 
     def _step(self, loss: "Tensor") -> float:
-        """Descend the loss, and return the length of the gradient before clipping.
-
-        Raises:
-            ValueError: the gradient is not finite; the weights stay as they are.
-        """
         import torch
 
         self.optimiser.zero_grad(set_to_none=True)
@@ -201,33 +189,6 @@ class Learner:
             raise ValueError(f"update {self.updates}: the gradient is {norm}; the embeddings or weights are not finite")
         self.optimiser.step()
         return norm
-
-    def _make_update(
-        self,
-        rewarded: Sequence[Episode],
-        found: Sequence[Sequence[float]],
-        errors: int,
-        *,
-        entropy: float,
-        norm: float,
-        skipped: bool,
-    ) -> Update:
-        return Update(
-            number=self.updates,
-            reward=float(np.mean([e.reward for e in rewarded])) if rewarded else None,
-            returned=float(np.mean([one[0] for one in found])) if found else None,
-            entropy=entropy,
-            gradient_norm=norm,
-            episodes=len(rewarded),
-            errors=errors,
-            skipped=skipped,
-        )
-
-
-def _are_equal(found: Sequence[Sequence[float]]) -> bool:
-    """Whether all returns are equal, so that even without a baseline no choice is better than another."""
-    every = [value for one in found for value in one]
-    return max(every) - min(every) < EQUAL
 
 
 def get_decisions(episodes: Sequence[Episode]) -> list[Decision]:

@@ -18,7 +18,6 @@ TOLERANCE = 1e-9
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-Switches = npt.NDArray[np.bool_]
 
 
 class Draw(NamedTuple):
@@ -48,7 +47,6 @@ def draw(
     Args:
         logits: (B, N) scores divided by the softness; finite.
         mass: rho in (0, 1]; drawing stops when the drawn p sum to it, within 1e-9, or when no agent is left.
-        random: the only randomness.
         width: most agents per row (D4); None is no limit.
         free: (N,) or (B, N), True where an agent may be drawn; p is renormalised over these (D6).
 
@@ -56,13 +54,16 @@ def draw(
         ValueError: the pool is empty, no agent is free, a logit is not finite, or mass or width is out of range.
     """
     rows = _mask_logits(np.asarray(logits, dtype=np.float64), free)
-    _check_bounds(mass, width)
+    if not 0 < mass <= 1:
+        raise ValueError(f"rho, the mass to draw, lies in (0, 1], not at {mass}")
+    if width is not None and width < 1:
+        raise ValueError(f"a layer holds at least one agent, so width is at least 1, not {width}")
     order = np.argsort(-(rows + random.gumbel(size=rows.shape)), axis=1, kind="stable")
     ranked = np.take_along_axis(rows, order, axis=1)
-    shares = _softmax(rows)
-    before = _sum_earlier(np.take_along_axis(shares, order, axis=1))
-    kept = (before < mass - TOLERANCE) & np.isfinite(ranked)
-    kept[:, 0] = True
+    raised = np.exp(rows - rows.max(axis=1, keepdims=True))
+    shares: Floats = raised / raised.sum(axis=1, keepdims=True)
+    kept = np.isfinite(ranked)
+    kept[:, 1:] &= np.cumsum(np.take_along_axis(shares, order, axis=1), axis=1)[:, :-1] < mass - TOLERANCE
     if width is not None:
         kept[:, width:] = False
     longest = int(kept.sum(axis=1).max())
@@ -89,18 +90,7 @@ def remaining_mass(ranked: Floats) -> Floats:
     return np.logaddexp.accumulate(ranked[:, ::-1], axis=1)[:, ::-1]
 
 
-def _softmax(rows: Floats) -> Floats:
-    raised = np.exp(rows - rows.max(axis=1, keepdims=True))
-    shares: Floats = raised / raised.sum(axis=1, keepdims=True)
-    return shares
-
-
-def _sum_earlier(shares: Floats) -> Floats:
-    return np.concatenate([np.zeros((len(shares), 1)), np.cumsum(shares, axis=1)[:, :-1]], axis=1)
-
-
-def _mask_logits(rows: Floats, free: Switches | None) -> Floats:
-    """The logits, with minus infinity for agents that cannot be drawn."""
+def _mask_logits(rows: Floats, free: npt.NDArray[np.bool_] | None) -> Floats:
     if rows.ndim != 2 or not rows.shape[0] or not rows.shape[1]:
         raise ValueError(f"logits have shape (decisions, agents), at least one of each, not {rows.shape}")
     if not np.isfinite(rows).all():
@@ -111,10 +101,3 @@ def _mask_logits(rows: Floats, free: Switches | None) -> Floats:
     if not open_to.any(axis=1).all():
         raise ValueError("nobody is left to draw: all agents are masked")
     return np.where(open_to, rows, -np.inf)
-
-
-def _check_bounds(mass: float, width: int | None) -> None:
-    if not 0 < mass <= 1:
-        raise ValueError(f"rho, the mass to draw, lies in (0, 1], not at {mass}")
-    if width is not None and width < 1:
-        raise ValueError(f"a layer holds at least one agent, so width is at least 1, not {width}")

@@ -41,14 +41,8 @@ class WeightsMetadata(FrozenModel):
     """Metadata in a file of weights.
 
     Args:
-        schema_number: of the file.
-        head: config of the head.
-        sampling: of layers in training.
-        embedder: of the vectors that the head reads.
-        dimensions: d.
         agents: fingerprint of the embedded text, by agent of the pool.
         pool: fingerprint of the pool.
-        updates: number of updates.
         steps: Adam's steps; None without optimiser state.
     """
 
@@ -109,13 +103,7 @@ class Weights:
 
 
 def get_weights(learner: "Learner", pool: Sequence[Agent], embedder: str) -> Weights:
-    """The weights of a learner, with its optimiser's state.
-
-    Args:
-        learner: trained so far.
-        pool: of its training.
-        embedder: name of its vectors' embedder.
-    """
+    """The weights of a learner, with its optimiser's state, the pool of its training and the embedder's name."""
     head, state = learner.head, learner.optimiser.state
     tensors = {name: getattr(head, name).detach().cpu().numpy().copy() for name in NAMES}
     steps = None
@@ -138,11 +126,7 @@ def get_weights(learner: "Learner", pool: Sequence[Agent], embedder: str) -> Wei
 
 
 def unpack_weights(data: bytes, where: str) -> Weights:
-    """Weights from a safetensors file.
-
-    Args:
-        data: the file's bytes.
-        where: its name, for messages.
+    """Weights from the bytes of a safetensors file; `where` names it in messages.
 
     Raises:
         ConfigError: it is corrupt, foreign or of another schema, or a number is not finite.
@@ -151,7 +135,9 @@ def unpack_weights(data: bytes, where: str) -> Weights:
     from safetensors.numpy import load
 
     try:
-        found = _read_metadata(data)
+        # the metadata is read first, as the rest of a newer file may be unreadable here
+        length = int.from_bytes(data[:8], "little")
+        found = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["selfwire"])
         _refuse_other_schema(found["schema_number"], where)
         tensors, card = load(data), WeightsMetadata.model_validate(found)
     except (SafetensorError, KeyError, ValueError, ValidationError, TypeError, RecursionError) as error:
@@ -171,12 +157,6 @@ def make_router_entry(card: WeightsMetadata, reference: str) -> dict[str, Any]:
 
 def refuse_other_pool(card: WeightsMetadata, pool: Sequence[Agent], embedder: str, *, transfer: bool = False) -> None:
     """Check that weights were trained for a pool; a pool that has only grown since needs no new weights.
-
-    Args:
-        card: of the weights.
-        pool: the agents to choose from.
-        embedder: name of the embedder of the runs.
-        transfer: whether another pool is allowed (D10).
 
     Raises:
         ConfigError: the embedder is another one; or, without `transfer`, agents are missing or changed.
@@ -226,15 +206,6 @@ def read_weights(path: Path) -> Weights:
     except OSError as error:
         raise ConfigError(f"weights {path} cannot be read: {error.strerror}") from None
     return unpack_weights(data, str(path))
-
-
-def _read_metadata(data: bytes) -> dict[str, Any]:
-    """Metadata of a file, read first, as the rest of a newer file may be unreadable here."""
-    length = int.from_bytes(data[:8], "little")
-    found = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["selfwire"])
-    if not isinstance(found, dict):
-        raise TypeError("the card is no object")
-    return found
 
 
 def _refuse_other_schema(number: Any, where: str) -> None:

@@ -17,9 +17,9 @@ from selfwire.evolvers.dytopo.domain import MEMORY, DytopoMemory
 from selfwire.evolvers.dytopo.halting import choose_answer
 from selfwire.evolvers.dytopo.initial_team import make_initial_workflow
 from selfwire.evolvers.dytopo.report import Report
-from selfwire.graphs.dytopo.actions import DytopoActions
+from selfwire.graphs.dytopo.nodes import DytopoActions
 from selfwire.graphs.dytopo.state import DytopoState, SolveContext
-from selfwire.graphs.dytopo.state_graph import compile_solver, steps_needed
+from selfwire.graphs.dytopo.state_graph import compile_solver
 from selfwire.graphs.dytopo.tuning import tune_workflow
 from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader
 from selfwire.graphs.node_wrappers import DETACHED
@@ -74,22 +74,14 @@ class Dytopo(DytopoActions, Method):
         report = await self.run(workflow, question, scope=scope)
         return report.trajectory(question, workflow.fingerprint, scope.sample)
 
-    async def run(
-        self, workflow: Workflow, question: Question, *, scope: Scope, within: RunnableConfig | None = DETACHED
-    ) -> Report:
-        """As `solve`, with everything that happened.
-
-        Args:
-            workflow: the team.
-            question: what is asked.
-            scope: of the run.
-            within: config of the graph; None makes it part of the running graph, checkpoints and all.
-        """
-        limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.rounds)}
+    async def run(self, workflow: Workflow, question: Question, *, scope: Scope) -> Report:
+        """As `solve`, with everything that happened."""
+        # four nodes per round, and those that begin and conclude
+        limit: RunnableConfig = {"recursion_limit": 4 * self.config.rounds + 4}
         channels = await run_to_end(
             self.solver,
             {"question": question.input},
-            {**(within or {}), **limit},
+            {**DETACHED, **limit},
             so_far=lambda channels: _build_partial_result(DytopoState(channels), question, workflow, scope),
             context=SolveContext(seed=scope.seed, place=scope.at(task=question.id), start=workflow),
         )
@@ -100,19 +92,14 @@ class Dytopo(DytopoActions, Method):
     ) -> EvolveResult:
         """Fit tau and K_in: other settings are tried on the same questions, and the gate decides."""
         found = await tune_workflow(self, self.config, workflow, trajectories, grade, scope=scope)
-        notes = {
-            "chosen": found.chosen.model_dump(mode="json"),
-            "trials": [one.model_dump(mode="json") for one in found.trials],
-        }
-        return EvolveResult(
-            workflow=found.workflow, notes=notes, gated=found.workflow.fingerprint != workflow.fingerprint
-        )
+        notes = found.model_dump(mode="json", include={"chosen", "trials"})
+        gated = found.workflow.fingerprint != workflow.fingerprint
+        return EvolveResult(workflow=found.workflow, notes=notes, gated=gated)
 
 
 def _build_partial_result(
     state: DytopoState, question: Question, workflow: Workflow, scope: Scope
 ) -> Trajectory | None:
-    """The answer of the rounds of a run that was stopped."""
     answer = choose_answer(state.domain, [one.in_order for one in state.rounds])
     if not answer:
         return None

@@ -1,19 +1,23 @@
 """The nodes of DyTopo's graph: begin, the five phases of a round in the order of Alg. 1, and conclude."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from selfwire.core.errors import TaskError
+from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.usage import Usage
+from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.delivery import deliver
-from selfwire.evolvers.dytopo.domain import MANAGER, Domain, get_workers
+from selfwire.evolvers.dytopo.domain import MANAGER, MEMORY, Domain, get_workers
 from selfwire.evolvers.dytopo.halting import choose_answer
 from selfwire.evolvers.dytopo.rounds import Round, induce_round_graph
+from selfwire.evolvers.dytopo.team import Team
 from selfwire.evolvers.dytopo.tuning import get_current_setting
-from selfwire.graphs.dytopo.actions import DytopoActions
 from selfwire.graphs.dytopo.state import DytopoContext, DytopoState, SolveContext
 from selfwire.graphs.dytopo.worker_graph import RoundRun, run_workers
+from selfwire.graphs.prompts import load_prompts
 from selfwire.graphs.run_context import apply_prompt_edits, get_run_context
 from selfwire.graphs.run_start import RunStart, new_question
 from selfwire.graphs.typed_state import Update
@@ -21,11 +25,25 @@ from selfwire.runtime.ledger import Ledger
 
 
 @dataclass(frozen=True)
+class DytopoActions:
+    """DyTopo wired to a model (in the roles agent, for workers, and meta, for the manager), tools and an embedder."""
+
+    model: Model
+    toolbox: Toolbox
+    embedder: Embedder
+    config: DytopoConfig = field(default_factory=DytopoConfig)
+
+    @cached_property
+    def team(self) -> Team:
+        """The models with DyTopo's prompts."""
+        return Team(self.model, load_prompts("evolvers", MEMORY), self.toolbox, self.config)
+
+
+@dataclass(frozen=True)
 class DytopoNodes:
     """The graph's nodes.
 
     Attributes:
-        dytopo: models, tools and config.
         start: what a run starts with; None where every run has a `SolveContext`.
         ledger: pays; None where somebody else counts.
     """

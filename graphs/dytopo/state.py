@@ -26,12 +26,7 @@ class DytopoContext(RunContext):
 
 
 class SolveContext(DytopoContext):
-    """What `solve` passes per run, so that one compiled graph serves all teams and questions.
-
-    Args:
-        place: scope of the run.
-        start: the team.
-    """
+    """What `solve` passes per run, so that one compiled graph serves all teams and questions."""
 
     place: Scope
     start: Workflow

@@ -19,8 +19,7 @@ from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MANAGER, MEMORY, get_workers
-from selfwire.graphs.dytopo.actions import DytopoActions
-from selfwire.graphs.dytopo.nodes import DytopoNodes
+from selfwire.graphs.dytopo.nodes import DytopoActions, DytopoNodes
 from selfwire.graphs.dytopo.state import DytopoContext, DytopoState
 from selfwire.graphs.dytopo.worker_graph import compile_workers
 from selfwire.graphs.method_graph import END, START, Graph, MethodGraph
@@ -32,13 +31,7 @@ Provide = Callable[[Any, Usage], Awaitable[tuple[DytopoActions, Ledger | None]]]
 
 
 def build_state_graph(config: DytopoConfig, start: RunStart, provide: Provide) -> Graph:
-    """The whole graph around a team, ready to compile.
-
-    Args:
-        config: of the method.
-        start: what a run starts with.
-        provide: makes the method with the ledger that pays for it.
-    """
+    """The whole graph around a team, ready to compile; `provide` makes the method with the ledger that pays for it."""
 
     async def make_nodes(spent: Usage) -> DytopoNodes:
         context = get_run_context(DytopoContext)
@@ -57,11 +50,6 @@ def compile_solver(dytopo: DytopoActions) -> CompiledStateGraph[Any, Any, Any, A
         return DytopoNodes(dytopo)
 
     return _connect(dytopo.config, make_nodes).compile(name=MEMORY)
-
-
-def steps_needed(rounds: int) -> int:
-    """LangGraph's recursion limit for that many rounds: four nodes each, and those that begin and conclude."""
-    return 4 * rounds + 4
 
 
 def _connect(

@@ -24,13 +24,7 @@ from selfwire.graphs.method_protocol import Solver, TrajectoryGrader
 
 
 class Tuning(FrozenModel):
-    """Result of tuning.
-
-    Args:
-        workflow: the given one, with the chosen setting.
-        chosen: tau and K_in.
-        trials: of all tried settings, the current one first; none without graded trajectories.
-    """
+    """Result of tuning: the current setting's trial is the first, and without graded trajectories there is none."""
 
     workflow: Workflow
     chosen: Setting
@@ -51,11 +45,7 @@ async def tune_workflow(
     """Fit tau and K_in to tasks; the setting changes only if another one scores higher.
 
     Args:
-        solver: runs the team.
-        config: its config.
-        workflow: the team.
         trajectories: its runs with the current setting; those without a grade teach nothing.
-        grade: grades the runs with other settings.
         scope: of the trials; a task draws alike in every trial, and equal calls are made once.
         settings: tried beside the current one; by default as the config says.
         at_once: tasks that run at the same time.

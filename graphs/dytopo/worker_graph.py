@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from operator import or_
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -22,8 +23,6 @@ from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.initial_team import get_members
 from selfwire.evolvers.dytopo.team import Team, render_roster
 from selfwire.runtime.sync import run_sync
-
-CACHED = 64
 
 
 @dataclass
@@ -56,18 +55,7 @@ class _ActiveWorkers:
 
 @dataclass(frozen=True)
 class RoundRun:
-    """Input of a round.
-
-    Attributes:
-        team: asks the models.
-        workflow: the workers and their prompts.
-        question: the user's task.
-        goal: of this round.
-        memories: by worker.
-        domain: who answers and who checks.
-        scope: place of the round; its visit is the round's number.
-        active: workers whose turn is running.
-    """
+    """Input of a round; the visit of its scope is the round's number."""
 
     team: Team
     workflow: Workflow
@@ -78,29 +66,17 @@ class RoundRun:
     scope: Scope
     active: _ActiveWorkers = field(default_factory=_ActiveWorkers, repr=False)
 
-    @cached_property
-    def _roster(self) -> dict[Id, str]:
-        return {agent.id: render_roster([agent]) for agent in get_members(self.workflow)}
-
-    def others(self, worker: Id) -> str:
-        """The rest of the team, one line per member."""
-        return "\n".join(line for name, line in self._roster.items() if name != worker)
-
-
-def _merge_turns(said: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    return {**said, **more}
-
 
 class RoundState(TypedDict):
     """Turns as JSON by worker; the underscore keeps the name apart from workers' ids."""
 
-    _said: Annotated[dict[str, Any], _merge_turns]
+    _said: Annotated[dict[str, Any], or_]
 
 
 Workers = CompiledStateGraph[RoundState, RoundRun, RoundState, RoundState]
 
 
-@lru_cache(maxsize=CACHED)
+@lru_cache(maxsize=64)
 def compile_workers(names: tuple[Id, ...]) -> Workers:
     """The graph of workers with these ids."""
     graph = StateGraph(RoundState, context_schema=RoundRun)
@@ -113,10 +89,6 @@ def compile_workers(names: tuple[Id, ...]) -> Workers:
 
 async def run_workers(run: RoundRun, config: RunnableConfig | None = None) -> list[dict[str, Any]]:
     """Run one turn of every worker, all at the same time: each `WorkerTurn` in agent order, as JSON.
-
-    Args:
-        run: input of the round.
-        config: LangGraph's; inside a node of another graph it is inherited.
 
     Raises:
         BudgetError, OutageError: the run must stop; a resume repeats no finished turn.
@@ -145,7 +117,7 @@ class _Worker(Runnable[RoundState, dict[str, Any]]):
                 run.question,
                 run.goal,
                 run.memories.get(self.worker, ()),
-                run.others(self.worker),
+                render_roster([agent for agent in get_members(run.workflow) if agent.id != self.worker]),
                 run.domain,
                 scope=run.scope.at(node=self.worker),
             )

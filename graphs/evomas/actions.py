@@ -1,6 +1,5 @@
 """What the nodes of EvoMAS's graph do with models and tools. It never receives a task."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,16 +9,12 @@ from selfwire.core.errors import ModelError
 from selfwire.core.protocols import AgentRunner, Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.trajectory import Message, Trajectory
+from selfwire.core.trajectory import Message
 from selfwire.core.usage import Usage
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.pool import METHOD
-from selfwire.evolvers.evomas.state import TaskState
 from selfwire.evolvers.prompted_model import PromptedModel
-from selfwire.evolvers.trained_router.decisions import Chooser
-from selfwire.graphs.evomas.chooser import make_chooser
-from selfwire.graphs.evomas.stage import StageRun
 from selfwire.graphs.prompts import load_prompts
 from selfwire.nodes.agent import make_agent_runner
 from selfwire.nodes.ensemble import make_ensemble_runner
@@ -27,14 +22,7 @@ from selfwire.nodes.ensemble import make_ensemble_runner
 
 @dataclass(frozen=True)
 class EvomasActions:
-    """EvoMAS wired to models, tools and an embedder.
-
-    Attributes:
-        model: plays the roles agent, meta (planner) and judge (evaluator).
-        toolbox: tools by the name that agents hold.
-        embedder: of task states and agents, for the routing head.
-        config: of the method, ablations included.
-    """
+    """EvoMAS wired to a model (in the roles agent, meta for the planner and judge), tools and an embedder."""
 
     model: Model
     toolbox: Toolbox
@@ -54,17 +42,6 @@ class EvomasActions:
             "worker": make_agent_runner(self.model, self.toolbox, temperature=temperature),
             "ensemble": make_ensemble_runner(self.model, load_prompts("nodes"), temperature=temperature),
         }
-
-    async def chooser(self, workflow: Workflow) -> Chooser:
-        """The chooser of layers that the config names."""
-        return await make_chooser(workflow, self.config, self.embedder)
-
-    async def run_stage(
-        self, pool: Workflow, question: Question, state: TaskState, layers: Sequence[Sequence[str]], scope: Scope
-    ) -> Trajectory:
-        """Run layers of agents on the active subtask; see `StageRun`."""
-        run = StageRun(pool, question, state, self.config.task_state, self.runners, scope)
-        return await run.play(layers)
 
     async def verify_answer(self, pool: Workflow, question: Question, outcome: str, scope: Scope) -> tuple[str, Usage]:
         """Look up an outcome's claims with all tools that the pool holds; "" where that fails."""

@@ -2,7 +2,6 @@
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Embedder
-from selfwire.core.values import Id
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.pool import to_layers
@@ -14,11 +13,6 @@ from selfwire.graphs.trained_router.heads import HEADS, get_sampling
 async def make_chooser(workflow: Workflow, config: EvomasConfig, embedder: Embedder) -> Chooser:
     """The chooser that a config names; a head is built once per weights, off the event loop.
 
-    Args:
-        workflow: the pool, with weights in its memory if it was trained.
-        config: of the method.
-        embedder: of states and agents.
-
     Raises:
         ConfigError: a plan names agents that the pool lacks, or the weights cannot be used.
         LibraryError: the weights' bytes have not been loaded.
@@ -26,15 +20,10 @@ async def make_chooser(workflow: Workflow, config: EvomasConfig, embedder: Embed
     if config.adapter == "random":
         return RandomChooser(config.sampling)
     if config.adapter == "fixed":
-        return FixedChooser(_get_plan(workflow, config))
+        plan = config.plan or to_layers(workflow.topology)
+        if unknown := sorted({agent for layer in plan for agent in layer} - set(workflow.agents_by_id)):
+            raise ConfigError(f"the plan names {', '.join(unknown)}; the pool has {', '.join(workflow.agents_by_id)}")
+        return FixedChooser(plan)
     trained = config.adapter == "learned"
     head = await HEADS.head(workflow, config.head, embedder, trained=trained, transfer=config.transfer)
     return LearnedChooser(head, get_sampling(workflow, config.routing), embedder)
-
-
-def _get_plan(workflow: Workflow, config: EvomasConfig) -> tuple[tuple[Id, ...], ...]:
-    plan = config.plan or to_layers(workflow.topology)
-    unknown = sorted({agent for layer in plan for agent in layer} - set(workflow.agents_by_id))
-    if unknown:
-        raise ConfigError(f"the plan names {', '.join(unknown)}; the pool has {', '.join(workflow.agents_by_id)}")
-    return plan

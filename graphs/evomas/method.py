@@ -17,7 +17,7 @@ from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.evomas.actions import EvomasActions
 from selfwire.graphs.evomas.stage import make_layered_topology
 from selfwire.graphs.evomas.state import EvomasState
-from selfwire.graphs.evomas.state_graph import build_state_graph, steps_needed
+from selfwire.graphs.evomas.state_graph import build_state_graph
 from selfwire.graphs.method_protocol import EvolveResult, Method, TrajectoryGrader
 from selfwire.graphs.node_wrappers import DETACHED
 from selfwire.graphs.prompts import load_prompts
@@ -45,21 +45,12 @@ class Evomas(EvomasActions, Method):
         """Check that the router's weights, if there are any and they will be used, fit pool and embedder.
 
         Raises:
-            ConfigError: they are corrupt, or of another pool or embedder.
-            LibraryError: their bytes have not been loaded.
+            ConfigError, LibraryError: they are corrupt, of another pool or embedder, or have not been loaded.
         """
         refuse_unusable(workflow, self.config.routing, self.embedder.name)
 
-    async def solve(
-        self, workflow: Workflow, question: Question, *, scope: Scope, within: RunnableConfig | None = DETACHED
-    ) -> Trajectory:
+    async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Run up to T stages on one question.
-
-        Args:
-            workflow: the pool, with the router's weights in its memory.
-            question: what is asked.
-            scope: of the run.
-            within: config of the method's graph; None makes it part of the running graph.
 
         Returns:
             The steps of all stages (`visit` is the stage) and the final answer; planning, judging and the last
@@ -76,11 +67,12 @@ class Evomas(EvomasActions, Method):
 
         start = RunStart(workflow, scope=scope, question=question)
         graph = build_state_graph(self.config, start, provide).compile(name=METHOD)
-        limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.stages)}
+        # five nodes per stage, and those that begin and conclude
+        limit: RunnableConfig = {"recursion_limit": 5 * self.config.stages + 5}
         final = await run_to_end(
             graph,
             {"question": question.input},
-            {**(within or {}), **limit},
+            {**DETACHED, **limit},
             so_far=lambda channels: _build_partial_result(EvomasState(channels), workflow, question, scope),
         )
         return _build_result(EvomasState(final), workflow, question, scope)
@@ -114,7 +106,6 @@ class Evomas(EvomasActions, Method):
 def _build_partial_result(
     state: EvomasState, workflow: Workflow, question: Question, scope: Scope
 ) -> Trajectory | None:
-    """The artifact that was passed last in a run that was stopped, else its last attempt."""
     stages = state.stages
     if state.stage is not None and state.stage.number == len(stages):
         stages = (*stages, state.stage)

@@ -19,6 +19,8 @@ from selfwire.evolvers.evomas.stages import (
 from selfwire.evolvers.evomas.state import TaskState, to_rows
 from selfwire.evolvers.evomas.updater import update_state
 from selfwire.graphs.evomas.actions import EvomasActions
+from selfwire.graphs.evomas.chooser import make_chooser
+from selfwire.graphs.evomas.stage import StageRun
 from selfwire.graphs.evomas.state import EvomasContext, EvomasState
 from selfwire.graphs.run_context import apply_prompt_edits, get_run_context
 from selfwire.graphs.run_start import RunStart, add_usage
@@ -33,7 +35,6 @@ class EvomasNodes:
     """The graph's nodes.
 
     Attributes:
-        evomas: models, tools and config.
         start: what the run starts with: the pool with its router, and the question.
         ledger: pays, and also counts calls without a valid reply; None where somebody else counts.
     """
@@ -97,7 +98,7 @@ class EvomasNodes:
         """The Workflow Adapter draws this stage's layers from the task state."""
         stage, pool = state.present, state.pool
         rows = to_rows(state.task, whole=self.evomas.config.task_state)
-        chooser = await self.evomas.chooser(await self._get_source(state))
+        chooser = await make_chooser(await self._get_source(state), self.evomas.config, self.evomas.embedder)
         layered = await chooser(
             rows,
             pool.agents,
@@ -121,9 +122,9 @@ class EvomasNodes:
     async def layers(self, state: EvomasState) -> Update:
         """Run the layers as a team."""
         stage = state.present
-        done = await self.evomas.run_stage(
-            state.pool, state.get_question(), state.task, stage.layers_to_run, _place(state, stage.number)
-        )
+        place, whole = _place(state, stage.number), self.evomas.config.task_state
+        run = StageRun(state.pool, state.get_question(), state.task, whole, self.evomas.runners, place)
+        done = await run.play(stage.layers_to_run)
         outcome = (done.answer or "").strip() or None
         why = done.error or "the last layer said nothing"
         return state.update(

@@ -49,16 +49,11 @@ def make_layered_topology(layers: Sequence[Sequence[str]]) -> Topology:
     agents = [agent for layer in layers for agent in layer]
     nodes = [node for level in levels for node in level]
     rows = [[STATE], *levels, [OUTCOME]]
+    ids = zip([STATE, *nodes, OUTCOME], [STATE, *agents, OUTCOME], strict=True)
+    pairs = ((source, target) for above, below in pairwise(rows) for source in above for target in below)
     return Topology(
-        nodes=tuple(
-            Node(id=n, agent=a) for n, a in zip([STATE, *nodes, OUTCOME], [STATE, *agents, OUTCOME], strict=True)
-        ),
-        edges=tuple(
-            Edge(source=source, target=target)
-            for above, below in pairwise(rows)
-            for source in above
-            for target in below
-        ),
+        nodes=tuple(Node(id=node, agent=agent) for node, agent in ids),
+        edges=tuple(Edge(source=source, target=target) for source, target in pairs),
         entry=STATE,
         sink=OUTCOME,
     )
@@ -88,8 +83,6 @@ class StageRun:
     """Input of a stage.
 
     Attributes:
-        workflow: the pool.
-        question: the whole task.
         state: s_t.
         whole: off is the ablation without a task state.
         runners: how agents act, by kind; `worker` also runs kinds that are not among them.
@@ -124,19 +117,13 @@ class StageRun:
             return Step(node=scope.node, agent=agent.id, visit=scope.visit, inbox=tuple(inbox), output=text)
         answers = [message for message in read if message.source != STATE]
         if not answers and agent.kind in ("ensemble", "refiner"):
-            answers = self._artifacts(scope.node)
-        context = [] if agent.kind == "ensemble" else self._context(scope.node)
+            done = self.state.completed if self.whole else ()
+            artifacts = ((f"subtask-{one.id}", one.artifact) for one in done if one.artifact)
+            answers = [Message(source=source, target=scope.node, text=text) for source, text in artifacts]
+        told = "" if agent.kind == "ensemble" else self._describe_state()
+        context = [Message(source=STATE, target=scope.node, text=told)] if told else []
         act = self.runners.get(agent.kind, self.runners["worker"])
         return mark_output(agent, await act(agent, question, (*context, *answers), scope=scope))
-
-    def _context(self, node: str) -> list[Message]:
-        text = self._describe_state()
-        return [Message(source=STATE, target=node, text=text)] if text else []
-
-    def _artifacts(self, node: str) -> list[Message]:
-        """Artifacts of completed subtasks, for agents of layer 1 that work on solutions."""
-        done = self.state.completed if self.whole else ()
-        return [Message(source=f"subtask-{one.id}", target=node, text=one.artifact) for one in done if one.artifact]
 
     def _describe_state(self) -> str:
         return format_state(self.state) if self.whole else ""

@@ -25,8 +25,6 @@ class EvomasState(State):
         router: fingerprint of the workflow whose weights choose; weights are too large for a state.
         task: the task state s_t.
         stage: the present stage so far; None before the first plan.
-        stages: the finished stages.
-        steps: what the agents did, stage after stage.
         status: why the run ended; "" until then.
     """
 

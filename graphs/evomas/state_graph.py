@@ -32,13 +32,7 @@ Provide = Callable[[Any, Usage], Awaitable[tuple[EvomasActions, Ledger | None]]]
 
 
 def build_state_graph(config: EvomasConfig, start: RunStart, provide: Provide) -> Graph:
-    """The whole graph, ready to compile.
-
-    Args:
-        config: of the method.
-        start: what a run starts with: the pool with its router, and the question.
-        provide: makes the method with the ledger that pays for it.
-    """
+    """The whole graph, ready to compile; `provide` makes the method with the ledger that pays for it."""
 
     async def make_nodes(spent: Usage) -> EvomasNodes:
         context = get_run_context(EvomasContext)
@@ -66,21 +60,16 @@ def build_state_graph(config: EvomasConfig, start: RunStart, provide: Provide) -
     return graph.graph
 
 
-def steps_needed(stages: int) -> int:
-    """LangGraph's recursion limit for that many stages: five nodes each, and those that begin and conclude."""
-    return 5 * stages + 5
-
-
 def adapt_or_conclude(state: EvomasState) -> str:
     """A workflow for the active subtask; the end where the planner left none."""
     return "conclude" if state.status else "adapt"
 
 
-def route_stage(state: EvomasState) -> str:
-    """The team of the drawn layers, unless Early-exit alone was drawn."""
-    return "layers" if state.present.layers_to_run else "evaluate"
-
-
 def plan_or_conclude(state: EvomasState) -> str:
     """Another stage, unless the run is over."""
     return "conclude" if state.status else "plan"
+
+
+def route_stage(state: EvomasState) -> str:
+    """The team of the drawn layers, unless Early-exit alone was drawn."""
+    return "layers" if state.present.layers_to_run else "evaluate"

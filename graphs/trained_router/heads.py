@@ -24,12 +24,9 @@ from selfwire.runtime.blobs import get_blob, put_blob
 if TYPE_CHECKING:
     from selfwire.evolvers.trained_router.head import RoutingHead
 
-HEADS_KEPT = 8
-"""Most heads that are kept; the oldest is dropped first."""
-
 
 class Heads:
-    """Routing heads by their weights."""
+    """At most eight routing heads by their weights; the oldest is dropped first."""
 
     def __init__(self) -> None:
         self._heads: dict[tuple[str, str], tuple[WeightsMetadata | None, RoutingHead]] = {}
@@ -46,15 +43,12 @@ class Heads:
         """The head of a workflow, built once per weights, in a thread.
 
         Args:
-            workflow: the pool, with weights in its memory if it was trained.
             config: of an untrained head.
-            embedder: of states and agents.
             trained: off ignores the weights.
             transfer: whether weights of another pool may be used.
 
         Raises:
-            ConfigError: the weights cannot be used.
-            LibraryError: their bytes have not been loaded.
+            ConfigError, LibraryError: the weights cannot be used or have not been loaded.
         """
         entry = workflow.memory.get(ROUTER) if trained else None
         key = (str(entry), f"{embedder.name} {config!r}")
@@ -62,7 +56,7 @@ class Heads:
         if found is None:
             dimensions = (await embedder.embed(["task"])).shape[1]
             found = self._heads[key] = await asyncio.to_thread(_build_head, workflow, dimensions, config, trained)
-            for oldest in list(self._heads)[:-HEADS_KEPT]:
+            for oldest in list(self._heads)[:-8]:
                 self._heads.pop(oldest, None)  # another thread may have removed it
         card, head = found
         if card is not None:
@@ -94,8 +88,7 @@ def load_weights(workflow: Workflow) -> Weights | None:
     """The weights that a workflow's memory refers to; None without any.
 
     Raises:
-        ConfigError: they are corrupt.
-        LibraryError: their bytes have not been loaded.
+        ConfigError, LibraryError: they are corrupt or have not been loaded.
     """
     entry = workflow.memory.get(ROUTER)
     if entry is None:
@@ -110,8 +103,7 @@ def refuse_unusable(workflow: Workflow, config: RouterConfig, embedder: str) -> 
     """Check that a pool's weights, if it has any and runs will use them, can route it; imports no torch.
 
     Raises:
-        ConfigError: they are corrupt, or of another pool or embedder.
-        LibraryError: their bytes have not been loaded.
+        ConfigError, LibraryError: they are corrupt, of another pool or embedder, or have not been loaded.
     """
     weights = load_weights(workflow) if config.learned else None
     if weights is not None:

@@ -23,13 +23,6 @@ async def update_router(
 ) -> tuple[Workflow, Weights, Update]:
     """Learn from a batch of episodes.
 
-    Args:
-        workflow: of the episodes; its memory holds the weights and the optimiser's state, if it was trained before.
-        episodes: decisions of its router, with rewards.
-        config: of the runs.
-        train: of the update.
-        embedder: of states and agents.
-
     Returns:
         The workflow with the new weights, the weights with the optimiser's state, and the record of the update.
 

@@ -25,7 +25,6 @@ class Selection(FrozenModel):
     Args:
         stage, layer: from 0.
         probabilities: p by agent, without masked ones.
-        chosen: the drawn agents, in order.
     """
 
     stage: int
@@ -53,12 +52,6 @@ async def probe_router(
     workflow: Workflow, decisions: Sequence[Decision], config: RouterConfig, embedder: Embedder
 ) -> tuple[Selection, ...]:
     """Probabilities of a workflow's router on recorded states, each layer after the same earlier layers.
-
-    Args:
-        workflow: with its weights, such as a version of a training.
-        decisions: of any run over the same pool; at least one.
-        config: of the runs.
-        embedder: of states and agents.
 
     Raises:
         ConfigError, LibraryError: the weights cannot be used or have not been loaded.

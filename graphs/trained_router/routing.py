@@ -21,7 +21,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.trained_router.choosers import PURPOSE, draw_layers, to_layered_workflow
 from selfwire.evolvers.trained_router.config import HeadConfig, SamplingConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow
-from selfwire.evolvers.trained_router.encoding import Vectors, embed_pool, embed_texts, row_texts
+from selfwire.evolvers.trained_router.encoding import Vectors, embed_pool, embed_texts, pad_rows, row_texts
 from selfwire.graphs.trained_router.heads import HEADS
 
 if TYPE_CHECKING:
@@ -53,16 +53,11 @@ async def make_learned_router(
     """Make the router of a workflow for one run on one question.
 
     Args:
-        workflow: the team; its memory holds the weights, if it was trained.
-        question: of the run.
-        act: how agents act.
         embedder: of the weights' training.
-        sampling: of successors.
         untrained: config of the head if there are no weights.
 
     Raises:
-        ConfigError: the weights cannot be used.
-        LibraryError: their bytes have not been loaded.
+        ConfigError, LibraryError: the weights cannot be used or have not been loaded.
     """
     head = await HEADS.head(workflow, untrained, embedder, transfer=True)
     rows = [text for agent in workflow.agents for text in to_state_rows(question, agent, "")]
@@ -124,11 +119,9 @@ def _make_router(
         if len(choices) < 2:
             return Routing(chosen=successors, why="there is nothing to choose")
         texts = row_texts(to_state_rows(known.question, workflow.agent_at(node), known.output), head.config)
-        state = np.stack([vectors[text] for text in texts])[None]
         drawn = draw_layers(
             head,
-            state,
-            np.ones(state.shape[:2], dtype=np.bool_),
+            *pad_rows([texts], vectors),
             np.stack([agents[name] for name in choices]),
             sampling=sampling,
             random=known.scope.at(node=node).random(PURPOSE),

@@ -25,7 +25,6 @@ UPDATE = "update"
 
 Save = Callable[[Workflow, int], Awaitable[None]]
 """Saves a version of the workflow after an update."""
-Progress = Callable[[Update], None]
 
 
 @dataclass(frozen=True)
@@ -33,14 +32,9 @@ class Training:
     """A router training.
 
     Attributes:
-        run: its name.
         seed: of everything drawn.
         ground: runs and grades episodes, through the journal.
         play: runs a question several times; its trajectories note the router's decisions.
-        tasks: to learn from.
-        config: of the runs.
-        train: of the updates.
-        embedder: of states and agents.
         state: file of the weights after the last update, optimiser and all.
         save: called after every `checkpoint_every` updates and after the last.
     """
@@ -59,7 +53,7 @@ class Training:
     async def execute(
         self,
         workflow: Workflow,
-        on_update: Progress = lambda update: None,
+        on_update: Callable[[Update], None] = lambda update: None,
         on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
     ) -> Workflow:
         """Train, or continue the training of the state file.
@@ -68,8 +62,6 @@ class Training:
 
         Args:
             workflow: to start from, the same one when it continues; it may be trained already.
-            on_update: called with every update.
-            on_episode: called with every trajectory.
 
         Returns:
             The workflow with its trained weights, without the optimiser's state.
@@ -80,7 +72,8 @@ class Training:
             ValueError: there is no such device.
         """
         await asyncio.to_thread(_check_device, self.train.device)
-        before, done = await asyncio.to_thread(_count_updates, workflow), 0
+        begun, done = await asyncio.to_thread(load_weights, workflow), 0
+        before = begun.card.updates if begun else 0
         if await asyncio.to_thread(self.state.exists):
             weights = await asyncio.to_thread(read_weights, self.state)
             workflow, done = with_weights(workflow, weights), weights.card.updates - before
@@ -123,12 +116,6 @@ def _check_device(name: str) -> None:
     from selfwire.evolvers.trained_router.head import get_device
 
     get_device(name)  # before any run is paid for
-
-
-def _count_updates(workflow: Workflow) -> int:
-    """Updates of the weights that a training starts with."""
-    weights = load_weights(workflow)
-    return 0 if weights is None else weights.card.updates
 
 
 def _drop_optimiser(workflow: Workflow) -> Workflow:

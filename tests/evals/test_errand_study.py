@@ -42,24 +42,19 @@ async def test_a_look_up_that_draws_tries_again_where_the_wording_misleads() -> 
     ones = [1.0] * len(states)
     by_itself = make_sampled_lookup_chooser(found, states, agents, ones, nearest=1)
     assert run_errand(known_to, by_itself, np.random.default_rng(0))[0].all()  # it finds what it was told
-    once = run_errand(held, make_lookup_chooser(found, states, agents, ones, nearest=1), np.random.default_rng(0))[
-        0
-    ].mean()
-    drawn = run_errand(
-        held, make_sampled_lookup_chooser(found, states, agents, ones, nearest=25), np.random.default_rng(0)
-    )[0].mean()
-    assert once < drawn < 1
+    once = make_lookup_chooser(found, states, agents, ones, nearest=1)
+    drawn = make_sampled_lookup_chooser(found, states, agents, ones, nearest=25)
+    least, more = (run_errand(held, one, np.random.default_rng(0))[0].mean() for one in (once, drawn))
+    assert least < more < 1
 
 
 def test_a_look_up_on_rewards_prefers_what_was_rewarded() -> None:
     here = Errand(name="Ann", situations=(0,), texts=("here",), complaint="no")
     rows = here.rows(0, False)
-    found = ErrandEmbeddings(
-        dict.fromkeys((*rows, *here.rows(0, True)), np.ones(4, dtype=np.float32)), np.eye(4, dtype=np.float32)
-    )
-    choose = make_sampled_lookup_chooser(
-        found, [rows] * 4, [0, 1, 1, 2], [0.0, 1.0, 0.9, 0.2], nearest=4, softness=0.03
-    )
+    texts = dict.fromkeys((*rows, *here.rows(0, True)), np.ones(4, dtype=np.float32))
+    found = ErrandEmbeddings(texts, np.eye(4, dtype=np.float32))
+    values = [0.0, 1.0, 0.9, 0.2]
+    choose = make_sampled_lookup_chooser(found, [rows] * 4, [0, 1, 1, 2], values, nearest=4, softness=0.03)
     stage = Stage(0, [rows] * 50, np.zeros(50, dtype=np.int64))
     assert set(choose(stage, np.random.default_rng(0)).order[:, -1, 0].tolist()) == {1}
 

@@ -86,7 +86,6 @@ class SpokenModel:
         raise AssertionError("members of a round are asked for objects only")
 
     def shown(self, node: str, visit: int) -> str:
-        """What a member read in a round."""
         return next(text for name, at, text in self.asked if (name, at) == (node, visit))
 
 
@@ -126,12 +125,10 @@ class SpokenChat(BaseChatModel):
 
 
 def said_by(script: Script, name: str, visit: int) -> dict[str, Any] | str:
-    """The member's line of that round."""
     lines = script[name]
     return lines[min(visit, len(lines) - 1)]
 
 
 def section(text: str, name: str) -> str:
-    """A tagged section of a prompt."""
     found = re.search(rf"<{name}>\n(.*)\n</{name}>", text, re.DOTALL)
     return found[1] if found else ""

@@ -72,6 +72,9 @@ async def test_a_run_routes_needs_to_offers_and_halts_when_the_answer_is_verifie
     assert report.rounds[0].goal == ASK.input
     assert report.rounds[1].goal == "Solve it."
     assert report.usage.calls == 12
+    drawn = report.rounds[1].to_mermaid()
+    assert drawn.startswith("graph LR\n")
+    assert "    Solver -->|1.00| Verifier" in drawn
 
 
 async def test_the_barrier_delivers_in_the_next_round_and_only_along_edges() -> None:
@@ -120,11 +123,6 @@ async def test_d11_without_halting_exactly_t_rounds_run_and_the_last_has_no_mana
     assert (len(report.rounds), report.stopped, report.answer) == (5, "rounds", "7")
     assert report.rounds[-1].managed is None
     assert not any(one.managed.complete for one in report.rounds[:-1] if one.managed)
-
-
-async def test_rounds_end_at_t_max() -> None:
-    report = await ran(SpokenModel(NEVER), DytopoConfig(rounds=4))
-    assert (len(report.rounds), report.stopped, report.answer) == (4, "rounds", "7")
 
 
 async def test_d6_a_failing_worker_is_left_out_and_named() -> None:
@@ -226,9 +224,11 @@ async def test_whatever_is_said_the_run_ends_with_every_round_on_record(lines: l
         assert one.goal.strip()
 
 
-async def test_the_same_seed_gives_the_same_run() -> None:
+async def test_the_same_seed_gives_the_same_run_and_rounds_end_at_t_max() -> None:
     config = DytopoConfig(topology="random", rounds=4)
-    assert await ran(SpokenModel(NEVER), config) == await ran(SpokenModel(NEVER), config)
+    report = await ran(SpokenModel(NEVER), config)
+    assert report == await ran(SpokenModel(NEVER), config)
+    assert (len(report.rounds), report.stopped, report.answer) == (4, "rounds", "7")
 
 
 async def test_d10_the_random_baseline_has_as_many_edges_as_would_have_been_induced() -> None:
@@ -272,8 +272,6 @@ async def test_every_switch_changes_the_trajectories(config: DytopoConfig) -> No
 
 
 class Echo:
-    """A tool that repeats its input."""
-
     spec = ToolSpec(name="echo", description="Repeat.", parameters={"type": "object", "properties": {"text": {}}})
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
@@ -360,7 +358,9 @@ def test_each_rounds_graph_is_streamed_and_the_last_one_drawn_right_after_the_ru
 def test_a_team_that_was_changed_streams_its_new_workers() -> None:
     with open_library(":memory:") as library:
         graph = dytopo.build("offline", library=library).compile()
-        team = Workflow.model_validate(graph.invoke(ASKED, context={"rounds": 1})["workflow"])
+        result = graph.invoke(ASKED, context={"rounds": 1})
+        assert result["answer"]
+        team = Workflow.model_validate(result["workflow"])
         before = inner_steps(graph)
         changed = team.model_dump_json().replace('"Researcher"', '"Librarian"')
         run_sync(library.save("dytopo", Workflow.model_validate_json(changed), run="r", step=1))
@@ -370,7 +370,6 @@ def test_a_team_that_was_changed_streams_its_new_workers() -> None:
 
 
 def inner_steps(graph: Any, **context: Any) -> set[str]:
-    """Names of the inner nodes of a run of one round, as they are streamed."""
     chunks = graph.stream(ASKED, context={"rounds": 1, **context}, subgraphs=True, stream_mode="updates")
     return {node for path, update in chunks if path for node in update}
 
@@ -400,19 +399,6 @@ def test_rounds_can_be_limited_per_run() -> None:
     script: Script = {**NEVER, "Solver": MATH["Solver"][1:]}
     graph = dytopo.build(SpokenChat(script=script), initial="math", embedder="hashing").compile()
     assert len(graph.invoke(ASKED, context={"rounds": 2})["rounds"]) == 2
-
-
-def test_a_round_is_drawn_as_mermaid() -> None:
-    graph = dytopo.build(SpokenChat(), initial="math", embedder="hashing").compile()
-    result: Any = graph.invoke(ASKED)
-    drawn = Report.of(result).rounds[1].to_mermaid()
-    assert drawn.startswith("graph LR\n")
-    assert "    Solver -->|1.00| Verifier" in drawn
-
-
-async def test_a_plain_question_is_answered_offline_without_a_key() -> None:
-    result = await dytopo.build("offline").compile().ainvoke({"question": "Who am I?"}, context={"rounds": 2})
-    assert result["answer"]
 
 
 async def test_archive_runs_offline_and_solves_some() -> None:

@@ -79,7 +79,6 @@ def test_a_worker_that_keeps_failing_is_left_out_and_named(wire_server: WireServ
 
 
 def kept(path: Path) -> int:
-    """How many replies of workers are on disk."""
     if not path.exists():
         return 0
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:

@@ -20,15 +20,11 @@ SETTINGS = [Setting(threshold=tau, providers=most) for tau in (0.2, 1.0) for mos
 SCOPE = Scope(phase="tune")
 
 
-def right(done: Trajectory) -> bool:
-    """Right are those answers that were found with an open mind: where the solver got the plan."""
-    return done.answer == "7"
-
-
 async def grade(done: Trajectory, scope: Scope) -> Trajectory:
     if done.answer is None:
         return done
-    return done.with_feedback(Feedback(score=float(right(done)), solved=right(done), text=""))
+    right = done.answer == "7"
+    return done.with_feedback(Feedback(score=float(right), solved=right, text=""))
 
 
 async def broken(done: Trajectory, scope: Scope) -> Trajectory:
@@ -36,12 +32,13 @@ async def broken(done: Trajectory, scope: Scope) -> Trajectory:
 
 
 async def explored(dytopo: Dytopo, workflow: Workflow) -> list[Trajectory]:
-    """The graded runs of the batch."""
     found = [await dytopo.explore(workflow, one, scope=SCOPE.at(phase="rollout", task=one.id)) for one in QUESTIONS]
     return [await grade(done, SCOPE) for some in found for done in some]
 
 
-async def tuned(dytopo: Dytopo, workflow: Workflow, grade: TrajectoryGrader, settings: Sequence[Setting]) -> Tuning:
+async def tuned(
+    dytopo: Dytopo, workflow: Workflow, grade: TrajectoryGrader = grade, settings: Sequence[Setting] = SETTINGS
+) -> Tuning:
     graded = await explored(dytopo, workflow)
     return await tune_workflow(dytopo, dytopo.config, workflow, graded, grade, scope=SCOPE, settings=settings)
 
@@ -64,9 +61,7 @@ def method(config: DytopoConfig, script: Script = MATH) -> Dytopo:
 async def test_a_threshold_that_lets_nothing_through_is_given_up() -> None:
     dytopo = method(DytopoConfig(threshold=1.0, rounds=4))
     seed = dytopo.make_initial_workflow(domain="math")
-    found = await tune_workflow(
-        dytopo, dytopo.config, seed, await explored(dytopo, seed), grade, scope=SCOPE, settings=SETTINGS
-    )
+    found = await tuned(dytopo, seed)
     assert found.chosen.threshold == 0.2
     assert [trial.scores for trial in found.trials if trial.setting.threshold == 1.0] == [(0.0, 0.0, 0.0)] * 2
     assert get_current_setting(found.workflow, dytopo.config) == found.chosen
@@ -77,9 +72,7 @@ async def test_a_threshold_that_lets_nothing_through_is_given_up() -> None:
 async def test_without_a_better_setting_the_workflow_stays() -> None:
     dytopo = method(DytopoConfig(rounds=4))
     seed = dytopo.make_initial_workflow(domain="math")
-    found = await tune_workflow(
-        dytopo, dytopo.config, seed, await explored(dytopo, seed), grade, scope=SCOPE, settings=SETTINGS
-    )
+    found = await tuned(dytopo, seed)
     assert found.workflow is seed
     assert len(found.trials) == 5
     assert found.trials[0].setting == found.chosen == Setting(threshold=0.3, providers=3)
@@ -88,14 +81,10 @@ async def test_without_a_better_setting_the_workflow_stays() -> None:
 async def test_errors_are_no_scores() -> None:
     dytopo = method(DytopoConfig(rounds=4))
     seed = dytopo.make_initial_workflow(domain="math")
-    found = await tune_workflow(
-        dytopo, dytopo.config, seed, await explored(dytopo, seed), broken, scope=SCOPE, settings=SETTINGS[:1]
-    )
+    found = await tuned(dytopo, seed, broken, SETTINGS[:1])
     assert [trial.scores for trial in found.trials] == [(1.0, 1.0, 1.0), (1.0, None, 1.0)]
     mute = method(DytopoConfig(rounds=2), {**MATH, "Solver": ["down"]})
-    found = await tune_workflow(
-        mute, mute.config, seed, await explored(mute, seed), grade, scope=SCOPE, settings=SETTINGS[:1]
-    )
+    found = await tuned(mute, seed, grade, SETTINGS[:1])
     assert found.trials == ()
     assert found.workflow is seed
 

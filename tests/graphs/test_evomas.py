@@ -17,11 +17,11 @@ from selfwire.evolvers.evomas.stages import Stage
 from selfwire.graphs import evomas
 from selfwire.graphs.evomas.stage import OWN_KNOWLEDGE
 from selfwire.nodes.ensemble import NOTHING
+from tests.graphs.evomas_process import IO, SEARCH
 from tests.graphs.scripted import TurnsChat
 from tests.graphs.test_hiva_state_graph import run
 
 ASKED = {"question": "Which bridge is longer?"}
-FORMS = pytest.mark.parametrize("form", ["sync", "async"])
 
 
 def item(goal: str, id: str = "", status: str = "TODO") -> dict[str, str]:
@@ -36,15 +36,12 @@ TWO = planning(item("Find the lengths."), item("Compare them."))
 SAME = planning(item("", "s1"), item("", "s2"), item("", "s3"))
 GOOD = {"feedback": "it is there", "reward": 1, "refine": False, "confidence": 0.9}
 HALF = {"feedback": "one is missing", "reward": 0, "refine": True, "confidence": 0.6}
-DEAD = {"feedback": "a dead end", "reward": 0, "refine": False, "confidence": 0.6}
 SCRIPT: dict[str, dict[str, Any]] = {
     "Plan": SAME,
     "Assessed": GOOD,
     "Choice": {"thought": "they agree", "solution_letter": "B"},
     "LastAnswer": {"answer": "put together", "basis": "attempts"},
 }
-IO = "You are a member of a team that works on a task in stages. You answer the current subtask out of"
-SEARCH = "You are a member of a team that works on a task in stages. You answer the current subtask by searching"
 
 
 class Script(TurnsChat):
@@ -58,7 +55,6 @@ class Script(TurnsChat):
         return super()._generate(messages, *args, **kwargs)
 
     def shown(self, beginning: str) -> list[str]:
-        """What those were told whose system message begins so."""
         return [told for system, told in self.sent if system.startswith(beginning)]
 
 
@@ -83,7 +79,7 @@ def nodes(result: Mapping[str, Any]) -> list[tuple[int, str]]:
     return [(step.get("visit", 0), step["node"]) for step in result["steps"]]
 
 
-@FORMS
+@pytest.mark.parametrize("form", ["sync", "async"])
 async def test_a_stage_per_subtask_and_the_answer_of_the_last_one(form: str) -> None:
     result = await run(form, built(scripted()), ASKED)
     first, second = stages(result)
@@ -113,8 +109,8 @@ def test_d13_two_refinements_then_failed_then_another_plan() -> None:
 
 
 def test_a_dead_end_is_replaced_at_once() -> None:
-    other = planning(item("", "s1"), item("Ask the engineers."))
-    result = built(scripted(DEAD, plans=(planning(item("Find the lengths.")), other, SAME))).invoke(ASKED)
+    other, dead = planning(item("", "s1"), item("Ask the engineers.")), {**HALF, "refine": False}
+    result = built(scripted(dead, plans=(planning(item("Find the lengths.")), other, SAME))).invoke(ASKED)
     assert [one.goal for one in stages(result)] == ["Find the lengths.", "Ask the engineers."]
 
 
@@ -126,9 +122,7 @@ def test_d15_where_nothing_succeeds_one_synthesis_of_the_attempts_answers() -> N
     assert all(f"[attempt {n}]\nanswer {2 * n}" in shown for n in (1, 2, 3))
     assert model.objects.count("LastAnswer") == 1
 
-
-def test_where_something_succeeded_nothing_is_put_together() -> None:
-    model = scripted(GOOD, *[HALF] * 9)
+    model = scripted(GOOD, *[HALF] * 9)  # something succeeds
     assert built(model, stages=3).invoke(ASKED)["answer"] == "answer 2"
     assert "LastAnswer" not in model.objects
 
@@ -207,9 +201,12 @@ def test_the_ensemble_hands_the_chosen_solution_on() -> None:
     assert first["L2-ensemble"]["output"] == first["L1-web_search"]["output"]
 
 
-def test_the_own_knowledge_agent_says_so() -> None:
-    steps = built(scripted(), ["io"]).invoke(ASKED)["steps"]
-    assert steps[0]["output"] == f"answer 1\n\n{OWN_KNOWLEDGE}"
+@pytest.mark.parametrize(
+    ("agent", "source"), [("io", OWN_KNOWLEDGE), ("web_search", "Sources: none, as no tool gave a result")]
+)
+def test_an_agent_without_a_source_says_so(agent: str, source: str) -> None:
+    steps = built(scripted(), [agent]).invoke(ASKED)["steps"]
+    assert steps[0]["output"] == f"answer 1\n\n{source}"
 
 
 @tool
@@ -224,11 +221,6 @@ def test_searching_works_over_a_tool_of_ones_own_and_names_its_sources() -> None
     for step in result["steps"]:
         assert step["output"].endswith("Sources: Bridges of Rome; https://bridges.example/a?b=1.")
         assert [use["name"] for use in step["tools"]] == ["look"]
-
-
-def test_a_searcher_without_a_source_says_so() -> None:
-    result = built(scripted(), ["web_search"]).invoke(ASKED)
-    assert result["steps"][0]["output"] == "answer 1\n\nSources: none, as no tool gave a result"
 
 
 async def test_a_corpus_is_searched_and_browsed_by_default(tmp_path: Path) -> None:
@@ -251,7 +243,7 @@ def test_an_agent_that_fails_is_left_out_and_the_stage_goes_on() -> None:
     assert result["status"] == "done"
 
 
-def test_d14_where_all_agents_fail_the_stage_may_be_tried_again_unjudged() -> None:
+def test_d14_where_all_agents_fail_the_stage_may_be_tried_again_unjudged_and_at_last_is_an_error() -> None:
     model = scripted(failing={SEARCH: 1})
     result = built(model, ["web_search"]).invoke(ASKED)
     first = stages(result)[0]
@@ -260,9 +252,6 @@ def test_d14_where_all_agents_fail_the_stage_may_be_tried_again_unjudged() -> No
     assert first.assessment is not None
     assert (first.assessment.verdict, model.objects.count("Assessed")) == ("refine", 2)
     assert result["answer"] is not None
-
-
-def test_where_nobody_ever_answers_the_run_ends_as_an_error() -> None:
     result = built(scripted(failing={SEARCH: 99}), ["web_search"], stages=2).invoke(ASKED)
     assert result["answer"] is None
     assert "the provider is down" in result["error"]

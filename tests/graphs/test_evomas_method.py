@@ -24,7 +24,7 @@ from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs import evomas as served
 from selfwire.graphs.evomas import Evomas
 from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.method_registry import describe_method, make_method
+from selfwire.graphs.method_registry import describe_method
 from selfwire.graphs.trained_router.learning import to_router_episode
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.metered import CallSettings, MeteredModel
@@ -53,15 +53,6 @@ def stages(done: Trajectory) -> list[Stage]:
 
 def graded(done: Trajectory, score: float) -> Trajectory:
     return done.with_feedback(Feedback(score=score, solved=score >= 1, text=""))
-
-
-def test_it_is_a_method() -> None:
-    evomas: Method = made()
-    assert evomas.name == "evomas"
-    by_name = make_method(
-        "evomas", model=MeteredModel(OfflineChat()), toolbox={}, embedder=HashingEmbedder(64), config={}
-    )
-    assert isinstance(by_name, Evomas)
 
 
 async def test_a_trajectory_holds_all_stages_and_what_the_router_decided() -> None:
@@ -153,16 +144,18 @@ async def test_nothing_is_learned_where_nobody_asks_the_trained_head(adapter: st
     assert (await evomas.evolve(start, found, scope=Scope(), grade=no_grade)).workflow == start
 
 
-async def test_errors_teach_nothing() -> None:
-    done = graded(await solved(made()), 1.0)
+async def test_d8_what_an_error_ended_has_no_reward_and_teaches_nothing() -> None:
+    ungraded = await solved(made())
+    done = graded(ungraded, 1.0)
     broken = done.replace(steps=(*done.steps, Step(node="L1-io", agent="io", visit=9, error="401")))
-    rewards = [to_router_episode(one) for one in (done, broken, done.as_failed("down"))]
-    assert [one and one.reward for one in rewards] == [1.0, None, None]
+    rewards = [to_router_episode(one) for one in (done, broken, done.as_failed("down"), ungraded)]
+    assert all(one is not None for one in rewards)
+    assert [one and one.reward for one in rewards] == [1.0, None, None, None]
     assert to_router_episode(done.replace(notes={})) is None
 
 
 async def test_what_a_rejected_candidate_has_learned_is_kept() -> None:
-    evomas = made()
+    evomas: Method = made()
     start = evomas.make_initial_workflow(BENCH.tools)
     learned = start.with_memory(**{ROUTER: {"weights": "sha256:0"}})
     assert evomas.carry_over_memory(start, learned).memory == learned.memory
@@ -178,11 +171,6 @@ async def test_a_model_that_fails_outside_the_team_ends_the_trajectory_as_an_err
     assert done.answer is None
     assert "ModelError" in (done.error or "")
     assert to_router_episode(done) is None
-
-
-def test_the_ablations_by_name_are_configs() -> None:
-    for name, variant in describe_method("evomas").variants.items():
-        assert EvomasConfig.model_validate(to_plain_json(variant.config)), name
 
 
 @pytest.mark.slow
@@ -215,6 +203,11 @@ for adapter in ("random", "fixed", "learned"):  # the last one builds a head
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-3:] == ["random False", "fixed False", "learned True"]
+
+
+def test_the_ablations_by_name_are_configs() -> None:
+    for name, variant in describe_method("evomas").variants.items():
+        assert EvomasConfig.model_validate(to_plain_json(variant.config)), name
 
 
 def test_a_pool_whose_agent_is_called_as_an_end_of_a_stage_is_refused() -> None:

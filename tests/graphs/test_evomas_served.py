@@ -42,9 +42,8 @@ async def trained() -> Workflow:
     rows = ("Active subtask: What am I?", "Objective: What am I?")
 
     def episode(reward: float, agent: str) -> Episode:
-        decision = Decision(
-            rows=rows, agents=tuple(start.agents_by_id), layered=LayeredWorkflow(layers=((agent,),) * 3)
-        )
+        layered = LayeredWorkflow(layers=((agent,),) * 3)
+        decision = Decision(rows=rows, agents=tuple(start.agents_by_id), layered=layered)
         return Episode(decisions=(decision,), reward=reward)
 
     batch = [episode(1.0, "web_search"), episode(0.0, "io"), episode(0.0, "web_browser")]

@@ -9,7 +9,6 @@ from selfwire.core.task import Feedback, Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.trained_router.config import RouterConfig, SamplingConfig, TrainConfig
-from selfwire.evolvers.trained_router.decisions import LayeredWorkflow
 from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.team import run_team
 from selfwire.graphs.trained_router.learning import to_router_episode, update_router
@@ -20,6 +19,7 @@ from tests.graphs.teams import Echo, topology
 EMBEDDER = HashingEmbedder()
 ROLES = {"s": "opens", "fish": "catches fish in the sea", "wood": "fells trees in the forest", "z": "sums up"}
 NARROW = SAMPLING.replace(width=1)
+CONFIG = RouterConfig(sampling=NARROW, transfer=True)
 WET = Question(id="wet", input="how deep is the sea")
 
 
@@ -67,6 +67,9 @@ async def test_a_run_notes_a_decision_per_node_that_had_a_choice() -> None:
     assert decision.rows == ("Question: how deep is the sea", "Deciding: opens", "Answer so far: s()")
     straight = team("s>fish fish>z")
     assert to_team_episode(await ran(straight, WET), straight) is None
+    episode = to_team_episode(await ran(team(), WET, sampling=SAMPLING.replace(mass=1.0)), team())
+    assert episode is not None
+    assert sorted(episode.decisions[0].layered.layers[0]) == ["fish", "wood"]
 
 
 async def test_an_agent_with_two_nodes_is_chosen_for_both() -> None:
@@ -81,7 +84,7 @@ async def test_an_agent_with_two_nodes_is_chosen_for_both() -> None:
 
 
 async def test_rewards_of_runs_change_who_is_chosen_next() -> None:
-    workflow, config = team(), RouterConfig(sampling=NARROW, transfer=True)
+    workflow = team()
 
     async def graded(seed: int) -> Trajectory:
         done = await ran(workflow, WET, seed=seed)
@@ -95,23 +98,16 @@ async def test_rewards_of_runs_change_who_is_chosen_next() -> None:
     before = await share()
     for number in range(12):
         episodes = [one for seed in range(8) if (one := to_router_episode(await graded(8 * number + seed)))]
-        workflow, _, _ = await update_router(workflow, episodes, config, TrainConfig(rate=1e-3), EMBEDDER)
+        workflow, _, _ = await update_router(workflow, episodes, CONFIG, TrainConfig(rate=1e-3), EMBEDDER)
     assert before < 0.5
     assert await share() > 0.8
 
 
 async def test_an_agent_that_is_born_into_the_team_can_be_chosen_at_once() -> None:
-    workflow, _, _ = await update_router(
-        team(),
-        [
-            one.replace(reward=reward)
-            for reward in (0.0, 1.0)
-            if (one := to_team_episode(await ran(team(), WET), team()))
-        ],
-        RouterConfig(sampling=NARROW, transfer=True),
-        TrainConfig(),
-        EMBEDDER,
-    )
+    episode = to_team_episode(await ran(team(), WET), team())
+    assert episode is not None
+    rewarded = [episode.replace(reward=reward) for reward in (0.0, 1.0)]
+    workflow, _, _ = await update_router(team(), rewarded, CONFIG, TrainConfig(), EMBEDDER)
     born = Rewiring(
         edits=(
             AddAgent(agent=Agent(id="deep", role="how deep is the sea", prompt="Dive.")),
@@ -133,8 +129,7 @@ async def test_a_team_is_lent_the_router_of_another_one() -> None:
         for seed in range(40)
         if (one := to_team_episode(await ran(team(), WET, seed=seed), team()))
     ]
-    config = RouterConfig(sampling=NARROW, transfer=True)
-    trained, _, _ = await update_router(team(), rewarded, config, TrainConfig(rate=1e-3), EMBEDDER)
+    trained, _, _ = await update_router(team(), rewarded, CONFIG, TrainConfig(rate=1e-3), EMBEDDER)
     deeper = team("s>fish s>wood fish>wood fish>z wood>z").replace(method="handmade")
     lent = deeper.with_memory(router=trained.memory["router"])
     assert lent.memory == trained.memory
@@ -145,10 +140,3 @@ async def test_a_team_is_lent_the_router_of_another_one() -> None:
         return float(routing.scores["wood"])
 
     assert await scores(lent) > await scores(deeper)
-
-
-async def test_layers_are_those_of_one_node() -> None:
-    episode = to_team_episode(await ran(team(), WET, sampling=SAMPLING.replace(mass=1.0)), team())
-    assert episode is not None
-    assert sorted(episode.decisions[0].layered.layers[0]) == ["fish", "wood"]
-    assert isinstance(episode.decisions[0].layered, LayeredWorkflow)

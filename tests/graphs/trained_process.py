@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -20,7 +19,7 @@ from selfwire.core.agent import Agent
 from selfwire.core.budget import Budget
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Question, Task
-from selfwire.core.topology import Edge, Node, Topology
+from selfwire.core.topology import make_chain
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
@@ -53,19 +52,11 @@ class Scales:
 
 
 def seed() -> Workflow:
-    nodes = tuple(Node(id=agent.id, agent=agent.id) for agent in AGENTS)
-    edges = tuple(Edge(source=a.id, target=b.id) for a, b in pairwise(AGENTS))
-    return Workflow(
-        method="evomas", agents=AGENTS, topology=Topology(nodes=nodes, edges=edges, entry="sort", sink="paint")
-    )
+    return Workflow(method="evomas", agents=AGENTS, topology=make_chain(*(agent.id for agent in AGENTS)))
 
 
 class Clock:
-    """Counts moments, and kills the process at one of them.
-
-    Args:
-        die_at: which, from 0; None for never.
-    """
+    """Counts moments from 0, and kills the process at one of them."""
 
     def __init__(self, die_at: int | None = None) -> None:
         self.die_at, self.moments = die_at, 0
@@ -77,11 +68,7 @@ class Clock:
 
 
 class Player:
-    """Puts a question to the head, which is all that a run is here.
-
-    Args:
-        clock: hears of every question.
-    """
+    """Puts a question to the head, which is all that a run is here."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.embedder, self.clock = HashingEmbedder(), clock or Clock()
@@ -108,7 +95,6 @@ class Player:
 async def train(
     folder: Path, player: Player | None = None, config: TrainConfig = TRAIN, start: Workflow | None = None
 ) -> tuple[Workflow, list[Update]]:
-    """Train, or go on, in a folder."""
     path, updates = folder / "journal.sqlite", list[Update]()
     journal = Journal.open(path, {}) if path.exists() else Journal.create(path, run=RUN, facts={})
     player = player or Player()

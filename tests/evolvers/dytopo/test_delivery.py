@@ -53,16 +53,9 @@ def test_d2_an_addressed_entry_reaches_its_recipient_alone_and_the_others_get_al
     assert texts(done, "d")[1:] == ["(to b) for b\n(to the checker) for c\nopen to all"]
 
 
-def test_an_edge_without_a_private_message_delivers_nothing() -> None:
-    done = delivered(said("a"), said("b"), along=graph("a>b"))
-    assert done.messages == ()
-
-
-def test_what_was_remembered_stays_in_front() -> None:
-    before = {"a": (Entry(round=0, source="a", kind="own", text="first"),)}
-    done = delivered(said("a", round=1), along=graph(), memories=before)
-    assert texts(done, "a") == ["first", "a speaks"]
-    assert done.memories["a"][-1].round == 1
+def test_an_edge_without_a_private_message_delivers_nothing_and_blank_public_ones_are_not_remembered() -> None:
+    done = delivered(said("a", public="  "), said("b"), along=graph("a>b"))
+    assert (done.messages, texts(done, "a")) == ((), [])
 
 
 def test_d5_results_of_tools_reach_their_user_and_nobody_else() -> None:
@@ -85,6 +78,7 @@ def test_d8_the_oldest_entries_go_first_and_are_recorded() -> None:
     before = {"a": tuple(Entry(round=at, source="a", kind="own", text=str(at) * 40) for at in range(5))}
     done = delivered(said("a", round=5), along=graph(), memories=before, limit=100)
     assert texts(done, "a") == ["3" * 40, "4" * 40, "a speaks"]
+    assert done.memories["a"][-1].round == 5
     assert [one.entry.text[0] for one in done.dropped] == ["0", "1", "2"]
 
 
@@ -95,7 +89,3 @@ def test_a_capped_memory_loses_no_entry_and_keeps_the_newest(words: list[str], l
     assert (*gone, *kept) == memory
     assert kept[-1:] == memory[-1:]
     assert len(kept) == min(len(memory), 1) or sum(len(entry.text) for entry in kept) <= limit
-
-
-def test_blank_public_messages_are_not_remembered() -> None:
-    assert texts(delivered(said("a", public="  "), along=graph()), "a") == []

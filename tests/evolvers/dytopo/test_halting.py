@@ -15,44 +15,34 @@ def solver(text: str) -> WorkerTurn:
     return WorkerTurn(worker="Solver", answer=text)
 
 
-def verifier(verdict: str) -> WorkerTurn:
-    return WorkerTurn.model_validate({"worker": "Verifier", "verdict": verdict})
+def verifier(verdict: str, worker: str = "Verifier") -> WorkerTurn:
+    return WorkerTurn.model_validate({"worker": worker, "verdict": verdict})
 
 
-def developer(*numbers: int, private: bool = False) -> WorkerTurn:
-    text = "\n".join(["see:", *(BLOCK.format(number) for number in numbers)])
-    if private:
-        return WorkerTurn(worker="Developer", private=(Private(to="Tester", text=text),))
-    return WorkerTurn(worker="Developer", public=text)
+def developer(*numbers: int) -> WorkerTurn:
+    return WorkerTurn(worker="Developer", public="\n".join(["see:", *map(BLOCK.format, numbers)]))
 
 
-def by_tester(verdict: str) -> WorkerTurn:
-    return WorkerTurn.model_validate({"worker": "Tester", "verdict": verdict})
+PASSED = verifier("pass", worker="Tester")
 
 
 def test_the_answer_of_mathematics_is_the_last_one_that_is_not_blank() -> None:
     assert choose_answer(MATH, [[solver("1")], [solver("2")], [solver(" ")]]) == "2"
     assert choose_answer(MATH, [[solver("")]]) is None
 
+    assert choose_answer(MATH, [[WorkerTurn(worker="Verifier", answer="7")]]) is None  # of somebody else
+
 
 def test_within_a_round_the_last_in_order_counts() -> None:
-    domain = Domain(name="own", answerers=("a", "b"))
-    assert (
-        choose_answer(domain, [[WorkerTurn(worker="b", answer="first"), WorkerTurn(worker="a", answer="second")]])
-        == "second"
-    )
-
-
-def test_an_answer_of_somebody_else_does_not_count() -> None:
-    assert choose_answer(MATH, [[WorkerTurn(worker="Verifier", answer="7")]]) is None
+    said = [WorkerTurn(worker="b", answer="first"), WorkerTurn(worker="a", answer="second")]
+    assert choose_answer(Domain(name="own", answerers=("a", "b")), [said]) == "second"
 
 
 def test_the_answer_of_code_is_the_developers_last_block() -> None:
-    assert (
-        choose_answer(CODE, [[developer(1)], [developer(2, 3)], [WorkerTurn(worker="Developer", public="done")]])
-        == "print(3)"
-    )
-    assert choose_answer(CODE, [[developer(4, private=True)]]) == "print(4)"
+    done = WorkerTurn(worker="Developer", public="done")
+    assert choose_answer(CODE, [[developer(1)], [developer(2, 3)], [done]]) == "print(3)"
+    private = Private(to="Tester", text=developer(4).public)
+    assert choose_answer(CODE, [[WorkerTurn(worker="Developer", private=(private,))]]) == "print(4)"
     assert choose_answer(CODE, [[WorkerTurn(worker="Tester", public=BLOCK.format(1))]]) is None
 
 
@@ -72,12 +62,12 @@ def test_code_stands_in_fences(text: str, blocks: tuple[str, ...]) -> None:
 
 def test_without_an_answer_nothing_is_complete() -> None:
     assert "none of Solver has given an answer" in find_objection(MATH, [[verifier("pass")]])
-    assert "none of Developer has given code" in find_objection(CODE, [[by_tester("pass")]])
+    assert "none of Developer has given code" in find_objection(CODE, [[PASSED]])
 
 
 def test_d4_a_pass_on_what_the_checker_could_read_completes() -> None:
     assert find_objection(MATH, [[solver("7")], [verifier("pass")]]) == ""
-    assert find_objection(CODE, [[developer(1)], [developer(1), by_tester("pass")]]) == ""
+    assert find_objection(CODE, [[developer(1)], [developer(1), PASSED]]) == ""
 
 
 def test_d4_a_pass_in_the_round_of_the_answer_does_not_count() -> None:
@@ -86,7 +76,7 @@ def test_d4_a_pass_in_the_round_of_the_answer_does_not_count() -> None:
 
 def test_d4_a_pass_on_an_earlier_answer_does_not_count() -> None:
     assert "another answer" in find_objection(MATH, [[solver("7")], [verifier("pass"), solver("8")]])
-    assert "another answer" in find_objection(CODE, [[developer(1)], [by_tester("pass")], [developer(2)]])
+    assert "another answer" in find_objection(CODE, [[developer(1)], [PASSED], [developer(2)]])
 
 
 @pytest.mark.parametrize("verdict", ["fail", "open"])
@@ -95,13 +85,10 @@ def test_d4_the_latest_verdict_counts(verdict: str) -> None:
     assert f"Verifier has not passed the answer: {verdict}" in find_objection(MATH, rounds)
 
 
-def test_d4_without_any_verdict_nothing_is_complete() -> None:
-    assert "no verdict" in find_objection(MATH, [[solver("7")]])
-
-
-def test_a_verdict_of_a_failed_call_is_none() -> None:
+def test_d4_without_any_verdict_nothing_is_complete_and_that_of_a_failed_call_is_none() -> None:
     broken = WorkerTurn(worker="Verifier", verdict="pass", error="down")
-    assert "no verdict" in find_objection(MATH, [[solver("7")], [broken]])
+    for rounds in ([[solver("7")]], [[solver("7")], [broken]]):
+        assert "no verdict" in find_objection(MATH, rounds)
 
 
 def test_a_domain_without_checkers_needs_an_answer_only() -> None:

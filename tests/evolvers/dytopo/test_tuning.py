@@ -37,47 +37,37 @@ def chosen(*trials: Trial) -> tuple[float, int]:
 
 def test_the_highest_mean_score_wins() -> None:
     assert chosen(trial(0.3, 3, 1, 0), trial(0.5, 2, 1, 1), trial(0.6, 1, 0, 0)) == (0.5, 2)
-
-
-def test_among_equals_the_present_setting_stays_else_fewer_tokens_decide() -> None:
+    # among equals the present setting stays, else fewer tokens decide, then tau and K_in
     assert chosen(trial(0.5, 2, 1, tokens=1), trial(0.3, 3, 1, tokens=900)) == (0.3, 3)
     assert chosen(trial(0.5, 2, 1, tokens=90), trial(0.6, 3, 1, tokens=80)) == (0.6, 3)
     assert chosen(trial(0.5, 2, 1), trial(0.6, 3, 1), trial(0.6, 2, 1)) == (0.6, 2)
-
-
-def test_tasks_with_an_error_in_any_trial_teach_nothing() -> None:
+    # tasks with an error in any trial teach nothing
     assert chosen(trial(0.3, 3, 0, 1), trial(0.5, 2, 1, None)) == (0.5, 2)
     assert chosen(trial(0.5, 2, None), trial(0.6, 3, 1)) == (0.3, 3)
 
 
-def test_trials_are_compared_on_the_same_tasks() -> None:
+@pytest.mark.parametrize("trials", [(trial(0.3, 3, 1), trial(0.5, 3, 1, 0)), ()])
+def test_trials_are_compared_on_the_same_tasks(trials: tuple[Trial, ...]) -> None:
     with pytest.raises(ValueError, match="same tasks"):
-        choose_best([trial(0.3, 3, 1), trial(0.5, 3, 1, 0)], NOW)
-    with pytest.raises(ValueError, match="same tasks"):
-        choose_best([], NOW)
+        choose_best(trials, NOW)
 
 
 def test_a_tuned_workflow_overrules_the_config() -> None:
     workflow = make_initial_workflow(PROMPTS, "math")
-    assert get_current_setting(workflow, DytopoConfig(threshold=0.4, providers=2)) == Setting(
-        threshold=0.4, providers=2
-    )
-    tuned = with_setting(workflow, Setting(threshold=0.6, providers=1))
-    assert get_current_setting(tuned, DytopoConfig()) == Setting(threshold=0.6, providers=1)
+    config, setting = DytopoConfig(threshold=0.4, providers=2), Setting(threshold=0.6, providers=1)
+    assert get_current_setting(workflow, config) == Setting(threshold=0.4, providers=2)
+    tuned = with_setting(workflow, setting)
+    assert get_current_setting(tuned, config) == setting
     assert tuned.topology == workflow.topology
     assert tuned.fingerprint != workflow.fingerprint
 
 
-def test_near_is_one_step_of_the_sweep_within_bounds() -> None:
-    assert find_neighbours(NOW) == (
-        Setting(threshold=0.2, providers=3), Setting(threshold=0.4, providers=3), Setting(threshold=0.3, providers=2),
-    )  # fmt: skip
-    assert find_neighbours(Setting(threshold=1, providers=1)) == (
-        Setting(threshold=0.9, providers=1), Setting(threshold=1, providers=2),
-    )  # fmt: skip
-
-
-def test_the_grid_is_the_papers_sweep() -> None:
+@pytest.mark.parametrize(("now", "near"), [((0.3, 3), [(0.2, 3), (0.4, 3), (0.3, 2)]), ((1, 1), [(0.9, 1), (1, 2)])])
+def test_near_is_one_step_of_the_papers_sweep_within_bounds(
+    now: tuple[float, int], near: list[tuple[float, int]]
+) -> None:
+    found = find_neighbours(Setting(threshold=now[0], providers=now[1]))
+    assert [(one.threshold, one.providers) for one in found] == near
     assert {one.threshold for one in make_grid()} == {at / 10 for at in range(1, 10)}
     assert len(make_grid()) == 27
 
@@ -104,12 +94,8 @@ def test_a_team_that_cannot_be_is_refused(agents: list[str], answerer: str, mess
         make_team([Agent(id=n, prompt="-") for n in agents], Domain(name="own", answerers=(answerer,)), manager="-")
 
 
-def test_unknown_names_are_refused() -> None:
+def test_unknown_domains_and_workflows_of_another_method_are_refused() -> None:
     with pytest.raises(ValueError, match="domains are code, math, general"):
         make_initial_workflow(PROMPTS, "law")
-
-
-def test_a_workflow_of_another_method_is_refused() -> None:
-    workflow = make_initial_workflow(PROMPTS, "math").replace(method="hiva")
     with pytest.raises(ValueError, match="belongs to 'hiva'"):
-        DytopoMemory.of(workflow)
+        DytopoMemory.of(make_initial_workflow(PROMPTS, "math").replace(method="hiva"))

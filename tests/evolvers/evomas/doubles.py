@@ -16,7 +16,6 @@ SAMPLING = SamplingConfig(layers=2)
 
 
 def vectors(texts: Sequence[str], d: int = D) -> dict[str, Vectors]:
-    """A unit vector per text, by its place."""
     made = np.random.default_rng(7).normal(size=(len(texts), d)).astype(np.float32)
     made /= np.linalg.norm(made, axis=1, keepdims=True)
     return dict(zip(texts, made, strict=True))

@@ -9,7 +9,6 @@ OBJECTIVE = "Which bridge is longer?"
 
 
 def coach(**script: Answer) -> tuple[PromptedModel, ScriptedModel]:
-    """Planner and evaluator over a scripted model."""
     model = ScriptedModel(**script)
     return PromptedModel(model, PROMPTS), model
 

@@ -17,18 +17,17 @@ NOW = state(subtask(1), subtask(2))
 
 
 @pytest.mark.parametrize(
-    ("reward", "refine", "verdict"),
-    [(1.0, True, "success"), (1.0, False, "success"), (0.0, True, "refine"), (0.0, False, "fail")],
+    ("given", "refine", "verdict", "reward"),
+    [
+        (1.0, True, "success", 1.0),
+        (1.0, False, "success", 1.0),
+        *((partial, True, "refine", 0.0) for partial in (0.0, 0.3, 0.99)),
+        (0.0, False, "fail", 0.0),
+    ],
 )
-def test_a_reward_is_mapped_to_a_verdict(reward: float, refine: bool, verdict: str) -> None:
-    found = to_assessment(Assessed(feedback=" so ", reward=reward, refine=refine, confidence=0.9))
-    assert (found.verdict, found.feedback, found.confidence) == (verdict, "so", 0.9)
-
-
-@pytest.mark.parametrize("reward", [0.3, 0.99])
-def test_a_partial_success_is_reward_0(reward: float) -> None:
-    found = to_assessment(Assessed(feedback="half of it", reward=reward))
-    assert (found.verdict, found.reward) == ("refine", 0.0)
+def test_a_reward_is_mapped_to_a_verdict(given: float, refine: bool, verdict: str, reward: float) -> None:
+    found = to_assessment(Assessed(feedback=" so ", reward=given, refine=refine, confidence=0.9))
+    assert (found.verdict, found.feedback, found.confidence, found.reward) == (verdict, "so", 0.9, reward)
 
 
 async def test_the_evaluator_sees_the_subtask_the_outcome_and_what_was_looked_up() -> None:
@@ -48,12 +47,9 @@ async def test_what_cannot_be_judged_is_sent_back_and_never_passed() -> None:
     asking, _ = coach(Assessed=error)
     found = await evaluate(NOW, "1,280 m", asking, scope=Scope())
     assert (found.assessment.verdict, found.fell_back, found.usage.calls) == ("refine", True, 2)
-
-
-def test_nobody_answering_is_told_and_can_be_tried_again() -> None:
-    found = make_no_outcome_assessment("'L1-io' failed: 401")
-    assert found.verdict == "refine"
-    assert "401" in found.feedback
+    unanswered = make_no_outcome_assessment("'L1-io' failed: 401")
+    assert unanswered.verdict == "refine"
+    assert "401" in unanswered.feedback
 
 
 async def test_the_last_answer_is_put_together_from_the_attempts() -> None:

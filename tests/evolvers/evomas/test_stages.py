@@ -101,6 +101,7 @@ def test_the_browser_holds_what_opens_pages() -> None:
 def test_rows_begin_with_the_active_subtask_and_leave_out_what_says_nothing() -> None:
     first = to_rows(state(subtask(1)))
     assert first == ("Active subtask: goal 1", f"Objective: {OBJECTIVE}")
+    assert to_rows(state(subtask(1), hint="x"), whole=False) == (f"Objective: {OBJECTIVE}",)  # without a task state
     later = to_rows(
         state(
             subtask(1, "completed", artifact="1,280 m " * 100),
@@ -114,10 +115,6 @@ def test_rows_begin_with_the_active_subtask_and_leave_out_what_says_nothing() ->
         "Active subtask", "Refinement", "Objective", "Completed subtasks", "Still to do", "Last verdict", "Next stage",
     ]  # fmt: skip
     assert max(map(len, later)) < 700
-
-
-def test_without_a_task_state_the_router_sees_the_objective_alone() -> None:
-    assert to_rows(state(subtask(1), hint="x"), whole=False) == (f"Objective: {OBJECTIVE}",)
 
 
 def test_agents_are_told_the_whole_state() -> None:

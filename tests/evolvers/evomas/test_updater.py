@@ -39,25 +39,23 @@ def test_status_transitions(
     assert made.assessment.verdict == verdict
 
 
-def test_a_success_keeps_the_artifact_and_drops_the_trouble() -> None:
-    first = after("success", state(subtask(1, refinements=1, trouble="incomplete"), subtask(2))).subtasks[0]
-    assert (first.artifact, first.trouble) == ("1,280 m", "")
+@pytest.mark.parametrize(
+    ("verdict", "kept"),
+    [("success", ("", "1,280 m")), *((one, ("the second length is missing", "")) for one in ("refine", "fail"))],
+)
+def test_a_success_keeps_the_artifact_and_what_is_sent_back_or_fails_keeps_why(
+    verdict: Verdict, kept: tuple[str, str]
+) -> None:
+    first = after(verdict, state(subtask(1, refinements=1, trouble="incomplete"), subtask(2))).subtasks[0]
+    assert (first.trouble, first.artifact) == kept
 
 
-@pytest.mark.parametrize("verdict", ["refine", "fail"])
-def test_what_is_sent_back_or_fails_keeps_why_and_no_artifact(verdict: Verdict) -> None:
-    first = after(verdict, state(subtask(1))).subtasks[0]
-    assert (first.trouble, first.artifact) == ("the second length is missing", "")
-
-
-def test_the_last_success_ends_the_plan() -> None:
-    made = after("success", state(subtask(1, "completed"), subtask(2)))
-    assert (made.active, made.is_over) == (None, True)
-
-
-def test_the_last_failure_does_not_end_it_as_something_has_to_take_its_place() -> None:
-    made = after("fail", state(subtask(1, "completed"), subtask(2)))
-    assert (made.active, made.is_over, made.replan) == (None, False, True)
+@pytest.mark.parametrize(("verdict", "over"), [("success", True), ("fail", False)])
+def test_the_last_success_ends_the_plan_but_something_has_to_take_the_place_of_a_failure(
+    verdict: Verdict, over: bool
+) -> None:
+    made = after(verdict, state(subtask(1, "completed"), subtask(2)))
+    assert (made.active, made.is_over, made.replan) == (None, over, not over)
 
 
 def test_stages_are_remembered_up_to_a_limit() -> None:

@@ -60,12 +60,8 @@ def test_a_padded_batch_scores_as_each_state_by_itself() -> None:
 
 def test_an_agent_that_is_not_in_the_pool_changes_nothing() -> None:
     made, random = head(), torch.Generator().manual_seed(0)
-    agents, rows, none = (
-        torch.randn(4, D, generator=random),
-        torch.randn(1, 2, D, generator=random),
-        torch.zeros(1, 1, D),
-    )
-    filled = torch.ones(1, 2, dtype=torch.bool)
+    agents, rows = (torch.randn(*shape, generator=random) for shape in ((4, D), (1, 2, D)))
+    filled, none = torch.ones(1, 2, dtype=torch.bool), torch.zeros(1, 1, D)
     small = made(rows, filled, agents[:3], torch.ones(1, 3, dtype=torch.bool), none)
     large = made(rows, filled, agents, torch.tensor([[True, True, True, False]]), none)
     assert torch.allclose(small[0, 0], large[0, 0, :3], atol=1e-6)
@@ -142,7 +138,6 @@ async def test_d2_untrained_the_paper_head_hardly_sees_the_state() -> None:
     states = (("mend the old chair",), ("weigh the parcel",), ("sort the letters by street",), ("paint the wall blue",))
 
     async def spread(config: HeadConfig) -> float:
-        """Largest total variation between the first layers of two states."""
         chooser = LearnedChooser(RoutingHead(384, config), SamplingConfig(), HashingEmbedder())
         drawn = [await chooser(rows, POOL, masked=frozenset(), scope=Scope()) for rows in states]
         shares = [np.array(list(one.probabilities[0].values())) for one in drawn]
@@ -171,10 +166,8 @@ async def test_a_decision_recomputed_for_training_is_as_probable_as_it_was_when_
 def test_batched_decisions_are_drawn_as_probabilities_say() -> None:
     made, random = head(), np.random.default_rng(0)
     agents = random.normal(size=(4, D)).astype(np.float32)
-    rows, filled = (
-        np.repeat(random.normal(size=(1, 2, D)), 4000, axis=0).astype(np.float32),
-        np.ones((4000, 2), dtype=bool),
-    )
+    rows = np.repeat(random.normal(size=(1, 2, D)), 4000, axis=0).astype(np.float32)
+    filled = np.ones((4000, 2), dtype=bool)
     drawn = draw_layers(made, rows, filled, agents, sampling=SamplingConfig(layers=2), random=random)
     first = np.bincount(drawn.order[:, 0, 0], minlength=4) / 4000
     assert first == pytest.approx(drawn.probabilities[0, 0], abs=0.04)
@@ -207,9 +200,6 @@ async def test_a_pool_that_cannot_be_chosen_from_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=told):
         await chooser(ROWS, pool, masked=frozenset(masked), scope=Scope())
-
-
-async def test_a_plan_with_unknown_agents_is_refused() -> None:
     with pytest.raises(ValueError, match=r"the plan names bake; the pool holds mend"):
         await FixedChooser([["bake"]])(ROWS, POOL, masked=frozenset(), scope=Scope())
 

@@ -25,12 +25,9 @@ def weights(learner: Learner) -> list[torch.Tensor]:
     return [weight.detach().clone() for weight in learner.head.parameters()]
 
 
-def test_the_hand_worked_advantages() -> None:
+def test_a_baseline_compares_equal_stages_and_falls_back_to_the_first() -> None:
     found = advantages([[1.0], [0.0], [0.0], [1.0]], baseline="loo")
     assert [one[0] for one in found] == pytest.approx([2 / 3, -2 / 3, -2 / 3, 2 / 3])
-
-
-def test_a_baseline_compares_equal_stages_and_falls_back_to_the_first() -> None:
     found = advantages([[1.0, 0.8], [0.4], [0.1, 0.2]], baseline="loo")
     assert found[0] == pytest.approx([1.0 - 0.25, 0.8 - 0.2])
     assert advantages([[0.0, 0.5], [1.0], [0.0]], baseline="loo")[0][1] == pytest.approx(0.5 - 0.5)
@@ -88,11 +85,8 @@ def test_d7_a_batch_of_equal_returns_changes_nothing_unless_the_paper_says_so() 
         update = learner.update(equal, AGENTS, ROWS)
         assert update.skipped is not moves
         assert any(not torch.equal(a, b) for a, b in zip(before, weights(learner), strict=True)) is moves
-
-
-def test_d7_equal_returns_are_skipped_without_a_baseline_too() -> None:
     learner = Learner(head(), TrainConfig(baseline="none"), SAMPLING)
-    assert learner.update((episode(1.0), episode(1.0, decided(("weigh",), ("sort",)))), AGENTS, ROWS).skipped
+    assert learner.update(equal, AGENTS, ROWS).skipped
     assert not learner.update(MIXED, AGENTS, ROWS).skipped
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import exp, log
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,26 +124,20 @@ def test_equal_generators_draw_alike_and_global_randomness_plays_no_part() -> No
     assert (one == two).all()
 
 
-@pytest.mark.parametrize("mass", [0.0, -0.1, 1.0001, float("nan")])
-def test_rho_outside_its_range_is_refused(mass: float) -> None:
-    with pytest.raises(ValueError, match="rho"):
-        draw([[0.0]], mass=mass, random=np.random.default_rng(0))
-
-
 @pytest.mark.parametrize(
-    ("logits", "told"),
-    [([[]], "at least one"), ([[float("nan"), 0.0]], "not finite"), ([[0.0, float("inf")]], "not finite")],
+    ("logits", "options", "told"),
+    [
+        *(([[0.0]], {"mass": mass}, "rho") for mass in (0.0, -0.1, 1.0001, float("nan"))),
+        ([[]], {}, "at least one"),
+        ([[float("nan"), 0.0]], {}, "not finite"),
+        ([[0.0, float("inf")]], {}, "not finite"),
+        ([[0.0, 0.0]], {"free": np.array([False, False])}, "all agents are masked"),
+        ([[0.0]], {"width": 0}, "width"),
+    ],
 )
-def test_what_cannot_be_drawn_from_is_refused(logits: list[list[float]], told: str) -> None:
+def test_what_cannot_be_drawn_from_is_refused(logits: list[list[float]], options: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        draw(logits, mass=0.5, random=np.random.default_rng(0))
-
-
-def test_masking_everybody_and_a_width_of_zero_are_refused() -> None:
-    with pytest.raises(ValueError, match="all agents are masked"):
-        draw([[0.0, 0.0]], mass=0.5, random=np.random.default_rng(0), free=np.array([False, False]))
-    with pytest.raises(ValueError, match="width"):
-        draw([[0.0]], mass=0.5, random=np.random.default_rng(0), width=0)
+        draw(logits, random=np.random.default_rng(0), **{"mass": 0.5, **options})
 
 
 @pytest.mark.parametrize("order", [(), (1, 1), (0, -1), (2,)])

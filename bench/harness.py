@@ -95,7 +95,6 @@ def _row(tasks: int, part: str, took: Sequence[Elapsed]) -> Row:
 
 
 def _run_evaluation(tasks: int, delay: float) -> tuple[Elapsed, Elapsed]:
-    """The time of an evaluation, and of writing its results alone."""
     gc.collect()
     with TemporaryDirectory() as folder:
         journal = Journal.create(Path(folder) / "journal.sqlite", run="bench")
@@ -152,7 +151,6 @@ class _State(TypedDict):
 
 
 def _run_bare(tasks: int, delay: float) -> Elapsed:
-    """The time of the same calls in a LangGraph graph that does nothing else."""
     gc.collect()
     start = Elapsed.now()
     asyncio.run(_ask_all(_make_graph(CannedChatModel(delay=delay)), tasks))
@@ -182,5 +180,4 @@ async def _ask_all(graph: "CompiledStateGraph[_State, None, _State, _State]", ta
 
 
 def _measure_peak() -> float:
-    """Most resident megabytes of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / PEAK

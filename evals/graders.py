@@ -162,7 +162,6 @@ class GradedEnvironment:
             ) from None
 
     async def _call_foreign(self, task: Task, answer: str, loop: asyncio.AbstractEventLoop) -> object:
-        """Call foreign code, which may never return and never yield."""
         if self._coroutine:
             return await on_foreign_loop(loop, self._seconds, self._coroutine, task, answer)
         try:
@@ -201,7 +200,6 @@ async def _await(result: Awaitable[Graded]) -> Graded:
 
 
 def _list_texts(details: object) -> Iterator[str]:
-    """Every text in a JSON value, without keys."""
     if isinstance(details, str):
         yield details
     elif isinstance(details, Mapping | tuple):

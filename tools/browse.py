@@ -63,7 +63,6 @@ class BrowseTool:
         return {_key(one.title): one for one in reversed(self.documents)}
 
     def _similar(self, title: str) -> list[str]:
-        """Titles with words in common, those with most first."""
         wanted = set(_key(title).split())
         shared = {one.title: len(wanted & set(key.split())) for key, one in self._pages.items()}
         found = [one for one, count in shared.items() if count]

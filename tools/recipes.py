@@ -72,7 +72,6 @@ def _recipe_text(recipe: Any) -> str:
 
 
 def _shaped(recipe: Any) -> str:
-    """Rows of the grid from [A1] on, and the alternatives behind their letters."""
     from plancraft.environment.recipes import id_to_item
 
     letters: dict[str, str] = {}
@@ -94,7 +93,6 @@ def _shaped(recipe: Any) -> str:
 
 
 def _shapeless(recipe: Any) -> str:
-    """One line per set of items; a set needs as many grid slots as it has items."""
     sets = sorted({" + ".join(f"{n} {item}" for item, n in sorted(one.items())) for one in recipe.ingredients})
     return "in any grid slots, one item in each: " + "\nor: ".join(sets)
 

@@ -152,8 +152,6 @@ def fuse_rankings(rankings: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 class _WordIndex(NamedTuple):
-    """The weight of every word for every passage (bm25s.BM25), and the index of each word."""
-
     weights: Any
     places: dict[str, int]
 

@@ -83,13 +83,11 @@ def compute_looped(queries: npt.NDArray[np.float64], keys: npt.NDArray[np.float6
 
 
 def _reply(schema: str, scope: Scope) -> dict[str, Any]:
-    """The least that the schemas of members and manager allow."""
     manager = {"is_complete": False, "next_goal": "go on"} if scope.node == MANAGER else {}
     return {"public": "done", **manager}
 
 
 def _make_round(workers: int) -> Callable[[], Any]:
-    """One round with its manager; every reply takes the same time."""
     agents = [Agent(id=f"w{at}", prompt="You work.") for at in range(workers)]
     team = make_team(agents, Domain(name="bench", answerers=("w0",)), manager="You lead.")
     model = CannedModel(objects=_reply, object_delay=LATENCY)

@@ -56,7 +56,6 @@ def _task(problem: dict[str, Any]) -> Task:
 
 
 def _describe_format(problem: dict[str, Any]) -> str:
-    """The form of the program; explains input and output where the description asks for a function."""
     signature = problem["starter_code"].strip()
     if not signature:
         return "Write a program that reads standard input and prints the result."
@@ -93,7 +92,6 @@ def make_environment(sandbox: Sandbox) -> RuleEnvironment:
 
 
 async def _run_inputs(sandbox: Sandbox, program: str, inputs: list[str]) -> tuple[list[Execution], Execution]:
-    """Runs up to the first that did not end well, and the run of them all."""
     request = {"program": program, "inputs": inputs, "seconds": EACH.seconds}
     whole = await run_driver(sandbox, "many_inputs.py", request, TOGETHER)
     try:

@@ -128,7 +128,6 @@ def split_into_components(tasks: Sequence[Task]) -> list[list[Task]]:
 
 
 def _shuffle_groups(groups: list[list[Task]], rng: random.Random) -> list[list[Task]]:
-    """Groups in random order, those of equal kinds spread evenly."""
     rng.shuffle(groups)
     by_kinds: dict[tuple[str, ...], list[list[Task]]] = {}
     for group in groups:

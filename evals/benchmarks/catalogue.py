@@ -84,7 +84,6 @@ def is_file(name: str) -> bool:
 
 
 def _published() -> Mapping[str, Callable[[], Benchmark]]:
-    """Benchmarks over published data, by name; programs run in the sandbox that works here."""
     from selfwire.evals.benchmarks import apps, bbh, deepresearcher, gsm8k, humaneval, math500, mbpp, workbench
     from selfwire.runtime.sandbox import find_sandbox
 
@@ -129,7 +128,6 @@ def load_own_tasks(path: str, grader: str, rubric: str | None = None) -> Benchma
 
 
 def _check_references(path: str, tasks: Sequence[Task], grader: str, rubric: str | None) -> None:
-    """Refuse tasks that cannot be graded before paying for answers."""
     from selfwire.evals.graders import NAMED, validate_references
     from selfwire.evals.judge import JUDGE
 

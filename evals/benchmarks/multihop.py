@@ -200,7 +200,6 @@ def _task(benchmark: str, name: str, row: Mapping[str, Any], kind: str, entities
 
 
 def _documents(passages: set[tuple[str, str]]) -> tuple[Document, ...]:
-    """Documents in an order that reveals nothing about the questions."""
     return tuple(Document(title=title, text=text) for title, text in sorted(passages))
 
 

@@ -144,7 +144,6 @@ def _describe_failure(target: str, episode: "SimulationResult") -> str:
 
 
 def _name_skipped(skipped: "list[Line]") -> str:
-    """Name the lines that are no actions."""
     if not skipped:
         return ""
     first = skipped[0]

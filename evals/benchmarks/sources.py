@@ -180,7 +180,6 @@ def _sha256(content: bytes) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file atomically, as other processes may write it too."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:

@@ -140,7 +140,6 @@ ENVIRONMENT = RuleEnvironment("workbench", grade)
 
 
 def _run_reference(task: Task) -> Tables:
-    """The tables after the right calls."""
     calls = to_plain_json(task.reference)
     if not (isinstance(calls, list) and all(isinstance(text, str) for text in calls)):
         raise GradingError(f"WorkBench task {task.id!r} has no list of calls as reference: {calls!r}")
@@ -154,7 +153,6 @@ def _run_reference(task: Task) -> Tables:
 
 
 def _run_calls(calls: Sequence[Call]) -> tuple[Tables, list[str]]:
-    """The tables after some calls, and the refused calls with reasons."""
     tables, refusals = load_office().copy(), list[str]()
     for one in calls:
         try:

@@ -109,7 +109,6 @@ class Experiment:
         await results.wait()
 
     def _open_session(self, size: int) -> TracerSession:
-        """The experiment of this name: a new one, or that of a resumed run."""
         try:
             session: TracerSession = self.client.create_project(
                 self.name,
@@ -204,7 +203,6 @@ class _ExperimentHandlers:
 
     @asynccontextmanager
     async def _record_fault(self, task: Task) -> AsyncIterator[None]:
-        """Keep the first fault, and release the task's budget."""
         try:
             yield
         except BaseException as error:
@@ -216,7 +214,6 @@ class _ExperimentHandlers:
 
 
 def _make_outputs(done: Trajectory, workflow: Workflow, config: RunnableConfig) -> dict[str, Any]:
-    """The run's outputs; the run has the tags and metadata of the runs below it, and an error marks it as failed."""
     if run := get_current_run_tree():
         run.add_tags([*config["tags"], f"workflow:{workflow.fingerprint}"])
         run.add_metadata(config["metadata"])
@@ -236,14 +233,12 @@ def _skip_feedback(feedback: int) -> None:
 
 
 def _get_question(inputs: dict[str, Any]) -> dict[str, Any]:
-    """The target's input in a trace."""
     question: dict[str, Any] = inputs["inputs"]
     return question
 
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Hide the greeting, progress bar and beta warning of `aevaluate`; listeners of `keep` show the progress."""
     with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         warnings.filterwarnings("ignore", "'upload_results' parameter is in beta", UserWarning)
         yield

@@ -17,8 +17,6 @@ QUESTION = Question(id="q", input="?")
 
 
 class Acts:
-    """Answers from a list, two calls each; None fails."""
-
     def __init__(self, *answers: str | None) -> None:
         self.answers, self.samples = list(answers), list[int]()
 
@@ -90,8 +88,6 @@ async def test_calls_that_do_not_suffice_for_the_first_answer_are_told() -> None
 
 
 class Told:
-    """A model that answers with who is asked, and remembers what it was told."""
-
     def __init__(self) -> None:
         self.asked: dict[str, str] = {}
 

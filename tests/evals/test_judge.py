@@ -31,8 +31,6 @@ TASK = Task(id="t", input="Who wrote it?", reference="Ada Lovelace")
 
 
 class Judging:
-    """A model that gives one score, and keeps what it was asked."""
-
     def __init__(self, score: float | Exception) -> None:
         self.score = score
         self.asked: list[tuple[str, str, str, Scope]] = []
@@ -211,8 +209,6 @@ def test_a_judge_takes_nothing_of_a_task_s_calls_and_its_own_are_set_aside(limit
 
 
 class NeverGiven(RubricScore, title="RubricScore"):
-    """What no judge says."""
-
     score: float = Field(ge=2)
 
 

@@ -23,7 +23,6 @@ HIDDEN = (
 
 
 def example(slots: dict[str, tuple[str, int]] = TORCH, **fields: Any) -> dict[str, Any]:
-    """A task to make a torch, in the package's form; its inventory starts at [I11]."""
     held = {slot: {"type": item, "quantity": count} for slot, (item, count) in slots.items()}
     known: dict[str, Any] = dict.fromkeys(HIDDEN)
     known |= {"impossible": False, "complexity_bin": 0, "complexity_split": ""}
@@ -227,7 +226,6 @@ def test_an_unknown_split_is_refused() -> None:
 
 
 def planned(task: Task) -> list[str]:
-    """What the package's own planner would do."""
     from plancraft.config import PlancraftExample
     from plancraft.environment.planner import get_subplans
 

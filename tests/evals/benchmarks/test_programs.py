@@ -109,7 +109,6 @@ def test_mbpp_has_its_authors_splits() -> None:
 
 
 def replay(task: Task, *, wrong: int | None = None) -> str:
-    """A program that prints what a test wants; for the test of that number, something else."""
     tests = to_plain_json(task.reference)
     known = {given: wanted + ("x" if n == wrong else "") for n, (given, wanted) in enumerate(tests)}
     return fenced(f"import sys\nprint({known!r}[sys.stdin.read()])")
@@ -374,8 +373,6 @@ def test_the_last_code_block_is_the_program() -> None:
 
 
 class Broken:
-    """A sandbox that fails."""
-
     async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
         raise SandboxError("no")
 

@@ -23,7 +23,6 @@ def request(*targets: str, **changes: Any) -> EvaluationRequest:
 
 
 def rows_of(home: Path, asked: EvaluationRequest, told: Any = None, run: str = "r") -> dict[str, dict[str, TaskRow]]:
-    """Rows by contestant and task; `told` is what the evaluation runs in, such as `run_as_experiments`."""
     with start_evaluation(asked, home, run=run) as evaluation:
         if told is None:
             run_sync(evaluation.execute())
@@ -46,7 +45,6 @@ def read_rows(path: Path) -> dict[str, dict[str, TaskRow]]:
 
 
 def comparable(rows: dict[str, dict[str, TaskRow]]) -> dict[str, list[TaskRow]]:
-    """Without what a clock says."""
     return {name: [one.replace(seconds=0, trajectory="") for one in of.values()] for name, of in rows.items()}
 
 
@@ -66,10 +64,8 @@ def metadata(run: Row) -> Row:
 
 
 def task_of(server: LangSmithServer, run: Row) -> str:
-    """The task that a run at the top was about."""
     return str(server.examples[run["reference_example_id"]]["metadata"]["task"])
 
 
 def told_of(server: LangSmithServer, run: Row) -> dict[str, Row]:
-    """Feedback on a run, by key."""
     return {one["key"]: one for one in server.feedback if one["run_id"] == run["id"]}

@@ -99,8 +99,6 @@ def test_desks_that_were_left_long_ago_go() -> None:
 
 
 class Scripted:
-    """A model that finds the first event, deletes it, and looks again; it stops working where it is told to."""
-
     def __init__(self, stop: int) -> None:
         self.stop = stop
 

@@ -17,13 +17,7 @@ from selfwire.core.usage import Usage
 
 
 class CannedModel:
-    """A model with fixed answers.
-
-    Args:
-        delay: seconds before a text.
-        objects: (schema's name, scope) → fields of a structured reply; None refuses them.
-        object_delay: seconds before a structured reply.
-    """
+    """A model with fixed answers, after a delay; `objects` makes structured replies from (schema's name, scope)."""
 
     def __init__(
         self,

@@ -32,13 +32,7 @@ TASK = Question(id="bench", input="Which of the two towers is older, and by how 
 
 
 def measure_team(model: Model | None = None, *, sizes: Sequence[int] = (5, 20, 100), rounds: int = 15) -> list[Row]:
-    """Measure overhead and parallelism.
-
-    Args:
-        model: called by both graphs; by default one that costs nothing, which shows the overhead at its largest.
-        sizes: numbers of agents.
-        rounds: runs of each graph per size; rows have medians.
-    """
+    """Measure overhead and parallelism; a model that costs nothing, the default, shows the overhead at its largest."""
     overheads = [asyncio.run(measure_overhead(model or CannedModel(), size, rounds)) for size in sizes]
     return [*(row for rows in overheads for row in rows), *measure_parallelism()]
 

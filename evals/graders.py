@@ -108,8 +108,6 @@ class GradedEnvironment:
     """A grader as an environment.
 
     Args:
-        name: of the grader, as the user gave it.
-        grader: scores an answer.
         solved_at: least score that counts as solved, if the grader returns only a score.
         seconds: time limit per answer; None for our own graders, which always end.
     """

@@ -39,12 +39,7 @@ class RubricScore(ReplySchema):
 
 
 class JudgeEnvironment:
-    """Asks a model for a score.
-
-    Args:
-        rubric: what a good answer is; None for agreement with the reference.
-        model: plays the role "judge"; None until a run passes its own.
-    """
+    """Asks a model, which a run passes, for a score by a rubric; without one, for agreement with the reference."""
 
     name = JUDGE
 

@@ -15,11 +15,7 @@ from selfwire.core.values import is_id
 
 
 class LangChainTool:
-    """Adapts a LangChain tool; name, description and input schema stay the same.
-
-    Args:
-        tool: called with `ainvoke`, so a tool with only a sync form runs in a thread.
-    """
+    """Adapts a LangChain tool; name, description and input schema stay the same. A sync tool runs in a thread."""
 
     def __init__(self, tool: BaseTool) -> None:
         self.tool = tool

@@ -15,12 +15,7 @@ SHOWN = 4000
 
 
 class PythonTool:
-    """Runs a Python program; each run starts afresh.
-
-    Args:
-        sandbox: where programs run.
-        limits: of one run.
-    """
+    """Runs a Python program in a sandbox; each run starts afresh."""
 
     spec = ToolSpec(
         name="python",

@@ -27,14 +27,7 @@ class Document(FrozenModel):
 
 
 class SearchTool:
-    """A search tool over documents; the same query always finds the same passages.
-
-    Args:
-        documents: the corpus.
-        k: passages per search, at least 1.
-        name: of the tool.
-        retriever: ranks the documents, see `make_retriever`; None for BM25.
-    """
+    """A search tool over documents, by default ranked by BM25; a query always finds the same k passages, at least 1."""
 
     def __init__(
         self, documents: Sequence[Document], k: int = 3, name: str = "search", retriever: Retriever | None = None
@@ -82,12 +75,7 @@ def make_bm25_retriever(documents: Sequence[Document]) -> Retriever:
 
 
 def make_retriever(name: str, documents: Sequence[Document], embedder: Embedder | None = None) -> Retriever:
-    """A retriever over documents; see `selfwire.tools.retrievers`.
-
-    Args:
-        name: bm25, dense or hybrid.
-        documents: the corpus.
-        embedder: for dense and hybrid.
+    """A retriever over documents by name: bm25, or with an embedder dense or hybrid.
 
     Raises:
         ConfigError: the name is unknown, or the retriever needs an embedder.

@@ -60,11 +60,8 @@ class SingleAgent:
     """A single agent that spends its calls on samples and gives the most frequent answer.
 
     Attributes:
-        act: runs the agent once.
         calls: most model calls per task; it samples until the next sample would exceed them.
         samples: most samples; None for as many as the calls allow.
-        name: its name in reports.
-        make_workflow: the workflow of the agent, from its tools.
     """
 
     act: AgentRunner
@@ -119,11 +116,7 @@ def _merge_samples(samples: Sequence[Trajectory], *, cut: bool) -> Trajectory:
 
 
 def choose_by_vote(answers: Sequence[str]) -> str:
-    """The most frequent answer, compared by `answers.to_ballot`; ties go to the first.
-
-    Raises:
-        ValueError: there are no answers.
-    """
+    """The most frequent answer, compared by `answers.to_ballot`; ties go to the first. ValueError if there are none."""
     if not answers:
         raise ValueError("there are no answers to vote on")
     ballots = [to_ballot(answer) for answer in answers]

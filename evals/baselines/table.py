@@ -75,12 +75,9 @@ BASELINES: Mapping[str, Maker] = {
 def make_baseline(
     name: str, *, model: Model, toolbox: Toolbox, calls: int | None = None, config: Mapping[str, Any] = FrozenMap()
 ) -> Solver:
-    """A baseline that is ready to solve questions.
+    """One of `BASELINES`, ready to solve questions.
 
     Args:
-        name: one of `BASELINES`.
-        model: plays the agents.
-        toolbox: every tool that agents may use.
         calls: most model calls per task; a lone agent spends those that its first answer leaves on further samples, and
             votes.
         config: the baseline's knobs by name.

@@ -68,7 +68,6 @@ class Neighbourhood:
         houses: two, with exactly one person on both staffs.
         people: the two founders, who are also the authors.
         colleagues: two of the first house's staff, whose years there overlap.
-        books, cities: two each.
     """
 
     houses: tuple[House, House]

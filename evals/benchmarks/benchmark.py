@@ -12,12 +12,7 @@ from selfwire.core.task import Splits, Task
 
 @dataclass(frozen=True)
 class TrivialRule:
-    """A baseline without a team: always the same answer, or a rule on the question.
-
-    Attributes:
-        name: its name in reports.
-        answer: the answer to a task's input.
-    """
+    """A baseline without a team: a rule that makes the answer from a task's input."""
 
     name: str
     answer: Callable[[str], str]
@@ -37,13 +32,9 @@ class Benchmark:
     """A named set of tasks with the tools to work on them and the environment that scores answers.
 
     Attributes:
-        name: its name on the command line.
-        description: one sentence for people.
         load: (seed, train, gate, test) → the splits, of exactly those sizes.
         environment: scores answers; sees references, as `load` does and nothing else.
-        toolbox: tools by the name that agents use.
         tools: names of the tools that agents of an initial team hold.
-        baseline: the trivial baseline that is printed beside results.
         figures: names of the environment's details whose means are printed beside scores, such as em.
         aside: makes further lines to print that do not depend on a team, such as recall of the search.
     """
@@ -103,11 +94,7 @@ def make_disjoint_loader(load_tasks: Callable[[], Sequence[Task]]) -> Callable[[
 
 
 def sample_tasks(benchmark: str, split: str, tasks: Sequence[Task], size: int, seed: int) -> tuple[Task, ...]:
-    """The first tasks of a split in the seed's order; a larger sample begins with the smaller one.
-
-    Raises:
-        ConfigError: the split has fewer tasks.
-    """
+    """The first tasks of a split in the seed's order, so that samples are nested; ConfigError if the split has fewer."""
     if size > len(tasks):
         raise ConfigError(f"the split {split!r} of {benchmark} has {len(tasks)} tasks, not {size}; ask for fewer")
     shuffled = list(tasks)

@@ -34,8 +34,7 @@ def load_benchmark(
     Args:
         name: one of `NAMES`, or the path of a JSONL file with the user's own tasks; `hotpotqa` and `2wikimultihopqa`
             search by words, `hotpotqa:dense` and `hotpotqa:hybrid` (likewise the other) by MiniLM embeddings too.
-        seed: of generated tasks.
-        size: least number of generated tasks.
+        seed, size: of generated tasks; size is the least number.
         grader: for the user's own tasks: a named grader, `judge` or `module:function`.
         rubric: for the judge: what a good answer is; None for agreement with the reference.
 
@@ -69,10 +68,7 @@ def load_benchmark(
 
 
 def parse_retrieval_name(name: str) -> tuple[str, str, Embedder | None]:
-    """Benchmark, retriever and embedder of a name such as `hotpotqa:hybrid`.
-
-    The embedder is always MiniLM, so that a name means the same passages on every machine.
-    """
+    """Benchmark, retriever and embedder, always MiniLM, of a name such as `hotpotqa:hybrid`."""
     benchmark, _, retriever = name.partition(":")
     retriever = retriever or "bm25"
     return benchmark, retriever, None if retriever == "bm25" else CachedEmbedder(MiniLMEmbedder())

@@ -1,8 +1,7 @@
 """The Plancraft simulator, run on the lines of an answer.
 
-The simulator is the package's own, with two savings that change no outcome: no pictures are drawn, and only recipes
-that use every item in the grid are tried. Importing this module imports the package and its recipes, so importers do it
-late.
+It is the package's own, with two savings that change no outcome: no pictures are drawn, and only recipes that use every
+item in the grid are tried. Importing this module imports the package and its recipes, so importers do it late.
 """
 
 import copy
@@ -38,11 +37,9 @@ class Line:
 
     Attributes:
         number: place in the answer, from 1, empty lines counted.
-        text: the line, shortened for quoting.
         action: input for the simulator; "" if the line is no action.
         verb: move, smelt or impossible; "" if the line is no action.
         source, target: slots of a move or smelt.
-        quantity: of a move or smelt.
     """
 
     number: int
@@ -59,8 +56,6 @@ class SimulationResult:
     """The simulator's result for an answer.
 
     Attributes:
-        success: whether the simulator's reward was 1.
-        steps: number of actions that were run.
         faults: actions without effect, in the order of the lines.
         left: number of actions after the end of the episode.
         inventory: slots at the end.
@@ -167,12 +162,7 @@ def get_first_observation(example: Mapping[str, Any]) -> str:
 
 
 def run_actions(example: Mapping[str, Any], actions: tuple[Line, ...]) -> SimulationResult:
-    """Run actions until the simulator ends the episode.
-
-    Args:
-        example: the task as the package stores it, as JSON.
-        actions: lines with an action.
-    """
+    """Run the actions on an example, given as JSON, until the simulator ends the episode."""
     run = make_simulator(example)
     run.step("")
     faults: list[str] = []

@@ -35,14 +35,7 @@ Integers = npt.NDArray[np.int64]
 
 
 class Errand(FrozenModel):
-    """One task.
-
-    Args:
-        name: of the client.
-        situations: indices of `SITUATIONS`, in order.
-        texts: the wording of each situation.
-        complaint: feedback after a failed attempt.
-    """
+    """One task: indices of `SITUATIONS` in order with their wordings, and the feedback after a failed attempt."""
 
     name: str
     situations: tuple[int, ...]
@@ -50,12 +43,7 @@ class Errand(FrozenModel):
     complaint: str
 
     def rows(self, settled: int, failed: bool) -> tuple[str, ...]:
-        """The rows of the task state, active subtask first.
-
-        Args:
-            settled: number of settled situations.
-            failed: whether the last stage settled nothing.
-        """
+        """The rows of the task state, active subtask first; `failed` means that the last stage settled nothing."""
         complaint = f"Feedback: {self.complaint}" if failed else "Feedback: none yet."
         return (
             f"Active subtask: {self.texts[settled]}",
@@ -66,14 +54,7 @@ class Errand(FrozenModel):
 
 
 def generate_errands(count: int, *, length: int, seed: int, held_out: bool = False) -> tuple[Errand, ...]:
-    """Generate tasks; equal arguments give equal tasks.
-
-    Args:
-        count: number of tasks.
-        length: situations per task.
-        seed: of the generator.
-        held_out: whether to use wordings that no task for learning has.
-    """
+    """Generate tasks of `length` situations; equal arguments give equal tasks, held-out ones have other wordings."""
     return tuple(
         _generate_errand(length, Scope(seed=seed, task=f"{held_out}/{index}"), held_out) for index in range(count)
     )

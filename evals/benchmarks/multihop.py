@@ -47,7 +47,6 @@ class MultihopEnvironment:
     """F1 with SQuAD's normal form and HotpotQA's rule for yes and no, on the last line that starts with "Answer:".
 
     Args:
-        name: of the benchmark.
         solved_at: F1 from which an answer counts as solved, in (0, 1]; an exact match always does.
     """
 
@@ -81,13 +80,7 @@ class MultihopEnvironment:
 
 
 def multihop(name: str, retrieval: str = "bm25", embedder: Embedder | None = None, k: int = PER_STEP) -> Benchmark:
-    """One of `NAMES` as a benchmark.
-
-    Args:
-        name: hotpotqa or 2wikimultihopqa.
-        retrieval: bm25, dense or hybrid.
-        embedder: for dense and hybrid.
-        k: passages that a search returns.
+    """One of `NAMES` as a benchmark, whose search by `retrieval` (bm25, dense or hybrid) returns k passages.
 
     Raises:
         ConfigError: there is no such benchmark or retriever, or the data is not available.

@@ -43,10 +43,9 @@ _TROUBLE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeEr
 
 @cache
 def load_tasks(split: str) -> tuple[Task, ...]:
-    """All tasks of a split of the package, in an order that reveals nothing.
+    """All tasks of a split of the package.
 
-    Ids and order are made from the text that a team reads, since the package numbers and sorts its examples by
-    properties that a team must not know.
+    Ids and order follow from the text that a team reads: the package's own reveal properties that a team must not know.
 
     Raises:
         ConfigError: there is no such split.
@@ -67,11 +66,7 @@ def to_task(example: dict[str, object]) -> Task:
 
 
 def make_splits(seed: int, train: int, gate: int, test: int) -> Splits:
-    """Tasks of the package's train, val and test splits, shuffled by the seed.
-
-    Raises:
-        ConfigError: a split has fewer tasks.
-    """
+    """Tasks of the package's train, val and test splits, shuffled by the seed; ConfigError if a split has fewer."""
     sizes = {"train": ("train", train), "gate": ("val", gate), "test": ("test", test)}
     return Splits(
         **{
@@ -82,10 +77,7 @@ def make_splits(seed: int, train: int, gate: int, test: int) -> Splits:
 
 
 async def grade(task: Task, answer: str) -> Feedback:
-    """Score 1 if the simulator rewards the answer, else 0.
-
-    The text says which lines are no actions, which did nothing and why, and what the slots hold at the end: all of it
-    follows from answer, inventory and recipes.
+    """Score 1 if the simulator rewards the answer, else 0; the text follows from answer, inventory and recipes alone.
 
     Raises:
         GradingError: the task's reference is not an example of the package, or the simulator failed.

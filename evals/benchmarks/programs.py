@@ -54,11 +54,7 @@ def make_unit_tests(name: str, sandbox: Sandbox) -> RuleEnvironment:
     """Score 1 if all unit tests pass; the reference is {"before", "name", "tests"}, and hidden tests are not quoted.
 
     `before` is code that program and tests may build on; `name` is the function under test, "" for none. A program that
-    does not define it is read as the rest of `before`, as HumanEval's completions are.
-
-    Args:
-        name: of the benchmark.
-        sandbox: where programs run; its SandboxError passes through.
+    does not define it is read as the rest of `before`, as HumanEval's completions are. A SandboxError passes through.
     """
 
     async def grade(task: Task, answer: str) -> Feedback:
@@ -100,10 +96,7 @@ def describe_error(done: Execution, limits: Limits) -> str:
 
 
 def format_raised(raised: str) -> str:
-    """Feedback on an error, by its name.
-
-    A name that the program makes up could carry the input of a hidden test, so only builtin errors are named.
-    """
+    """Feedback on an error; only builtin ones are named, as a made-up name could carry the input of a hidden test."""
     if raised == "AssertionError":
         return "The program runs, but a test fails."
     return f"The program raised {raised if hasattr(builtins, raised) else 'an error of its own'}."

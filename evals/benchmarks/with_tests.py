@@ -102,10 +102,7 @@ ACTS: dict[str, Callable[..., Any]] = {
 
 
 def pack(one: Any, wire: "Wire") -> Any:
-    """A value as JSON; objects that are not plain, as their number.
-
-    A value whose class derives from a builtin one, such as a Counter or a named tuple, becomes the builtin.
-    """
+    """A value as JSON: one of a class derived from a builtin as the builtin, an object that is not plain as its number."""
     kind: type = type(one)
     if one is None or kind in (bool, float, str) or (kind is int and abs(one) < EXACT):
         return one

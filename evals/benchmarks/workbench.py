@@ -2,11 +2,8 @@
 
 There are 480 requests of one domain each. The calls that an answer lists are run on a fresh copy of the tables, the
 right calls on another, and the two are compared: text in lower case, except status, list_name and board. Some requests
-need no change, so doing nothing scores too: see the baseline.
-
-Each agent works on its own copy of the tables (`tools/workbench/desk.py`), and after each change it reads the call to
-list. Only the answer is graded, not the work on the copies: so answers can be voted on, sampled twice, revised by a
-colleague or replayed from a journal, and a call that an agent regrets does no harm.
+need no change, so doing nothing scores too: see the baseline. The agents' work on their own copies of the tables
+(`tools/workbench/desk.py`) is not graded, so answers can be voted on, sampled twice or replayed.
 """
 
 import ast
@@ -47,11 +44,7 @@ _DECORATION = re.compile(r"(?:[-*>]\s+|\d{1,3}[.)]\s+)?`*")
 
 @cache
 def load_office() -> Tables:
-    """The tables as every request finds them; copy before changing.
-
-    Raises:
-        ConfigError: the data cannot be had.
-    """
+    """The tables as every request finds them; copy before changing. ConfigError if there is no data."""
     return Tables(
         events=_rows("processed/calendar_events.csv"),
         emails=_rows("processed/emails.csv"),
@@ -69,10 +62,7 @@ def _rows(name: str) -> list[Row]:
 
 @cache
 def load_tasks() -> tuple[Task, ...]:
-    """All requests of one domain; the reference is the list of right calls.
-
-    Requests that ask the same in other words share an entity: template and what fills it.
-    """
+    """All requests of one domain with their right calls; requests that ask the same in other words share an entity."""
     return tuple(task for domain in DOMAINS for task in _requests(domain))
 
 

@@ -32,8 +32,7 @@ PATIENCE = 60.0
 class Uploads(Client):
     """A client that waits for its uploads and survives a lost connection.
 
-    `aevaluate` sends feedback from threads without waiting for them, and fails if the end of an experiment cannot be
-    reported.
+    `aevaluate` sends feedback from threads without waiting, and fails if the end of an experiment cannot be reported.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -92,12 +91,9 @@ def get_langsmith_address() -> str:
 
 
 def silence_tracing() -> bool:
-    """Turn tracing off in this process and its children if it is requested without a key or endpoint.
+    """Turn tracing off here and in child processes if it is requested without a key or endpoint; says whether it was.
 
     LangChain would still send its traces to the hosted service, which refuses them.
-
-    Returns:
-        Whether tracing was turned off.
     """
     requested = any(os.environ.get(name, "").strip().lower() == "true" for name in ASKED_FOR)
     profile = Path.home() / ".langsmith" / "config.json"

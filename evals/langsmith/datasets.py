@@ -20,14 +20,7 @@ HERE = uuid.UUID(int=0)
 
 
 class TaskSet(FrozenModel):
-    """Tasks of one split, and whether their references may be uploaded.
-
-    Args:
-        benchmark: its name.
-        split, seed: of the tasks.
-        tasks: in order.
-        references: whether references may be uploaded as the examples' outputs.
-    """
+    """Tasks of one split; `references` says whether references may be uploaded as the examples' outputs."""
 
     benchmark: str
     split: str

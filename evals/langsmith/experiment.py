@@ -46,7 +46,6 @@ class Experiment:
     """One system on one dataset.
 
     Attributes:
-        client: of LangSmith, or the local one.
         name: of the experiment; a resumed run continues the one of its name.
         examples: by task id.
         upload: whether anything is sent.

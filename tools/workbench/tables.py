@@ -58,12 +58,8 @@ class Operation:
     """One operation.
 
     Attributes:
-        name: of the tool, such as calendar_delete_event.
-        description: for models.
         parameters: description by name, in order; all are texts.
         act: takes the tables and all parameters, "" for those that are not given; returns the result for the model.
-        required: parameters that must be given.
-        changes: whether it changes tables.
     """
 
     name: str
@@ -95,22 +91,14 @@ class Operation:
 
 
 def check_known(value: str, values: tuple[str, ...], what: str) -> str:
-    """The value, if it is one of the known ones; case counts.
-
-    Raises:
-        ToolError: it is not.
-    """
+    """The value if it is one of the known ones, else ToolError; case counts."""
     if value not in values:
         raise ToolError(f"{value!r} is no {what}; choose from {', '.join(values)}")
     return value
 
 
 def check_address(text: str) -> str:
-    """An email address in lower case.
-
-    Raises:
-        ToolError: it is none.
-    """
+    """An email address in lower case; ToolError if it is none."""
     if "@" not in text or "." not in text:
         raise ToolError(f"{text!r} is no email address; look it up with company_directory_find_email_address")
     return text.lower()

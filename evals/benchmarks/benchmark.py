@@ -94,7 +94,7 @@ def make_disjoint_loader(load_tasks: Callable[[], Sequence[Task]]) -> Callable[[
 
 
 def sample_tasks(benchmark: str, split: str, tasks: Sequence[Task], size: int, seed: int) -> tuple[Task, ...]:
-    """The first tasks of a split in the seed's order, so that samples are nested; ConfigError if the split has fewer."""
+    """The first tasks of a split in the seed's order, so that samples are nested; ConfigError if it has fewer."""
     if size > len(tasks):
         raise ConfigError(f"the split {split!r} of {benchmark} has {len(tasks)} tasks, not {size}; ask for fewer")
     shuffled = list(tasks)

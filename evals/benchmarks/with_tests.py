@@ -102,7 +102,7 @@ ACTS: dict[str, Callable[..., Any]] = {
 
 
 def pack(one: Any, wire: "Wire") -> Any:
-    """A value as JSON: one of a class derived from a builtin as the builtin, an object that is not plain as its number."""
+    """A value as JSON: as the builtin that its class derives from, else as the number of an object that stays here."""
     kind: type = type(one)
     if one is None or kind in (bool, float, str) or (kind is int and abs(one) < EXACT):
         return one

@@ -33,6 +33,7 @@ def test_an_evolution_is_traced_by_iteration_phase_task_and_agent_with_feedback_
         ("rollout", 0), ("rollout", 1), ("test", 0),
     }  # fmt: skip
     for task in tasks:
+        assert "results" in task["outputs"], (task["outputs"], task.get("error"), task["inputs"])
         (result,) = task["outputs"]["results"]
         graded = {"score": 0.5, "solved": False, "text": "Half of it is right."}
         assert (result["feedback"], result["error"]) in ((graded, None), (None, "not graded: GradingError"))

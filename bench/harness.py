@@ -65,7 +65,8 @@ def measure_evaluation_harness(
             if is_hardest:
                 bare.append(_run_bare(tasks, delay))
         whole, results = zip(*taken, strict=True)
-        what, ideal = f"{tasks:,} tasks, {CONCURRENCY} at once, {delay * 1e3:.0f} ms per call", _ideal(tasks, delay)
+        what = f"{tasks:,} tasks, {CONCURRENCY} at once, {delay * 1e3:.0f} ms per call"
+        ideal = tasks * delay / CONCURRENCY
         rows.append(_ratio(what, whole, ideal, bound=1.3 if is_hardest else None))
         if is_hardest:
             rows += [_row(tasks, "all", whole), _row(tasks, "results and table", results)]
@@ -79,10 +80,6 @@ def measure_evaluation_harness(
         Row(what=f"most memory of the process, {many:,} tasks", value=after, unit="MB"),
         Row(what="memory per further task, itself among it", value=(after - before) / (many - tasks) * 1e3, unit="kB"),
     ]
-
-
-def _ideal(tasks: int, delay: float) -> float:
-    return tasks * delay / CONCURRENCY
 
 
 def _ratio(what: str, took: Sequence[Elapsed], ideal: float, bound: float | None = None) -> Row:
@@ -126,8 +123,6 @@ def _make_evaluation(tasks: int, delay: float, journal: Journal, out: Path) -> T
             description="",
             load=lambda seed, train, gate, test: Splits(train=()),
             environment=load_grader("exact"),
-            toolbox={},
-            tools=(),
             baseline=TrivialRule("empty answer", lambda question: "-"),
         ),
         workflows={

@@ -95,13 +95,7 @@ def numeric(answer: str, reference: str) -> float:
     return float(given is not None and abs(given - gold) <= 1e-6 * max(1.0, abs(gold)))
 
 
-NAMED: dict[str, Callable[[str, str], float]] = {
-    "exact": exact,
-    "em": em,
-    "f1": f1,
-    "contains": contains,
-    "numeric": numeric,
-}
+NAMED: dict[str, Callable[[str, str], float]] = {one.__name__: one for one in (exact, em, f1, contains, numeric)}
 
 
 class GradedEnvironment:
@@ -206,11 +200,7 @@ def _list_texts(details: object) -> Iterator[str]:
 
 
 def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:
-    """A named grader, or the one at `module:function` (also in the working directory), as an environment.
-
-    Raises:
-        ConfigError: the name is unknown, or it cannot be imported or called.
-    """
+    """A named grader, or the one at `module:function`, as an environment; ConfigError if there is none to call."""
     if not 0 < solved_at <= 1:
         raise ConfigError(f"a task is solved at a score above 0 and up to 1, not at {solved_at}")
     if name in NAMED:
@@ -244,11 +234,7 @@ def _compare_with_references(name: str) -> Grader:
 
 
 def validate_references(name: str, task: Task) -> tuple[str, ...]:
-    """The references of a task for a named grader.
-
-    Raises:
-        GradingError: it has none, or `numeric` finds one without a number.
-    """
+    """The references of a task for a named grader; GradingError if one is missing or is no number for `numeric`."""
     if not (golds := get_references(task)):
         raise GradingError(
             f"grader {name!r} needs a text, a number or a list of them as the reference of task {task.id!r}, "

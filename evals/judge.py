@@ -85,11 +85,7 @@ class JudgeEnvironment:
 
 
 def read_rubric(given: str) -> str:
-    """A rubric: the text itself, or the content of the file of that name.
-
-    Raises:
-        ConfigError: it is blank, or the file cannot be read.
-    """
+    """A rubric: the text itself, or the content of the file of that name; ConfigError if it is blank or unreadable."""
     text = given
     if given.endswith((".md", ".txt")) and "\n" not in given:
         try:

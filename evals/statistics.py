@@ -63,8 +63,7 @@ def compute_paired_interval(
 ) -> IntervalEstimate:
     """Student's t interval of the mean of `after - before` over pairs, such as the same tasks or seeds.
 
-    Raises:
-        ValueError: as `compute_student_interval`, or the lengths differ.
+    Raises ValueError as `compute_student_interval`, or if the lengths differ.
     """
     if len(before) != len(after):
         raise ValueError(f"pairs need equal lengths, not {len(before)} and {len(after)}")

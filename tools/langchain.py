@@ -28,8 +28,8 @@ class LangChainTool:
         """The tool's result as text.
 
         Raises:
-            ToolError: the input does not fit the tool's schema, or the tool raised a ToolException, ValueError
-                or OSError. Anything else is a bug of the tool and passes through.
+            ToolError: the input does not fit the schema, or the tool raised a ToolException, ValueError or OSError;
+                anything else is a bug of the tool and passes through.
         """
         try:
             result = await self.tool.ainvoke(dict(arguments))

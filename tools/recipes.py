@@ -32,11 +32,7 @@ class RecipeSearch:
         )
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """List the recipes of `arguments["item"]`.
-
-        Raises:
-            ToolError: there is no such item; the message names close ones.
-        """
+        """List the recipes of `arguments["item"]`; ToolError names close items if there is no such item."""
         item = arguments.get("item")
         if not isinstance(item, str) or not item.strip():
             raise ToolError("recipe_search needs the name of an item as 'item'")
@@ -45,13 +41,10 @@ class RecipeSearch:
 
 @cache
 def format_recipes(item: str) -> str:
-    """All recipes of an item as text, sorted.
+    """All recipes of an item as text, sorted; ToolError if there is no such item.
 
-    A shaped recipe shows the rows of the grid; a letter stands for alternatives, and each slot may hold another one. A
+    A shaped recipe shows the rows of the grid, with letters for alternatives; each slot may hold another one. A
     shapeless recipe has one line for each set of items that makes it.
-
-    Raises:
-        ToolError: there is no such item.
     """
     from plancraft.environment.items import ALL_ITEMS
     from plancraft.environment.recipes import RECIPES

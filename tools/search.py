@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError
@@ -54,11 +54,7 @@ class SearchTool:
         return fingerprint([[one.title, one.text] for one in self.documents])
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """Passages as blocks: a numbered title line and the text.
-
-        Raises:
-            ToolError: there is no query in the input.
-        """
+        """Passages as blocks: a numbered title line and the text; ToolError if there is no query in the input."""
         found = await self.passages(get_text(arguments, "query", "search"))
         blocks = [f"[{number}] {one.title}\n{one.text}" for number, one in enumerate(found, start=1)]
         return "\n\n".join(blocks) or "No passage matches."
@@ -107,11 +103,8 @@ def read_documents(path: Path) -> tuple[Document, ...]:
     return found
 
 
-class _Line(BaseModel):
-    """A line of a corpus: at least a document."""
-
-    title: str
-    text: str
+class _Line(Document):
+    model_config = ConfigDict(extra="ignore")
 
 
 def _document(path: Path, number: int, line: str) -> Document:

@@ -54,11 +54,7 @@ class Archive:
 
 @lru_cache(maxsize=4)
 def generate_archive(size: int, seed: int = 0) -> Archive:
-    """Generate `size` tasks, and a corpus of ten documents for every two of them.
-
-    Raises:
-        ConfigError: the size is below 1, or above `MOST`.
-    """
+    """Generate `size` tasks and ten documents for every two; ConfigError if the size is not from 1 to `MOST`."""
     if size < 1:
         raise ConfigError(f"an archive has at least 1 task, not {size}")
     if size > MOST:

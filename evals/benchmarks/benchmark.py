@@ -2,12 +2,13 @@
 
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Environment, Model, Toolbox
 from selfwire.core.task import Splits, Task
+from selfwire.core.values import FrozenMap
 
 
 @dataclass(frozen=True)
@@ -43,18 +44,14 @@ class Benchmark:
     description: str
     load: Callable[[int, int, int, int], Splits]
     environment: Environment
-    toolbox: Toolbox
-    tools: tuple[str, ...]
     baseline: TrivialRule
+    toolbox: Toolbox = field(default_factory=FrozenMap)
+    tools: tuple[str, ...] = ()
     figures: tuple[str, ...] = ()
     aside: Callable[[], Coroutine[Any, Any, Sequence[str]]] | None = None
 
     def splits(self, seed: int, *, train: int, gate: int, test: int) -> Splits:
-        """Splits of the given sizes, the same for the same seed.
-
-        Raises:
-            ConfigError: a size is negative, or there are not enough tasks.
-        """
+        """Splits of the given sizes, the same for the same seed; ConfigError if tasks are too few."""
         if min(train, gate, test) < 0:
             raise ConfigError(f"sizes of splits are at least 0, not train={train}, gate={gate}, test={test}")
         return self.load(seed, train, gate, test)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.protocols import Embedder
-from selfwire.core.task import Splits, Task
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
+from selfwire.core.task import Task
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
 from selfwire.runtime.embedding_cache import CachedEmbedder
 from selfwire.runtime.embeddings import MiniLMEmbedder
 
@@ -108,16 +108,11 @@ def load_own_tasks(path: str, grader: str, rubric: str | None = None) -> Benchma
     tasks = read_tasks(Path(path))
     _check_references(path, tasks, grader, rubric)
 
-    def load(seed: int, train: int, gate: int, test: int) -> Splits:
-        return make_disjoint_splits(tasks, seed, train, gate, test)
-
     return Benchmark(
         name=path,
         description=f"{len(tasks)} tasks of {path}, graded by {grader}",
-        load=load,
+        load=make_disjoint_loader(lambda: tasks),
         environment=JudgeEnvironment(rubric) if grader == JUDGE else load_grader(grader),
-        toolbox={},
-        tools=(),
         baseline=TrivialRule("empty answer", lambda question: "-"),
         figures=(HOLDS, AGREES) if grader == JUDGE else (),
     )

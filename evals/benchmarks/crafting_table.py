@@ -75,11 +75,11 @@ def parse_lines(answer: str) -> tuple[Line, ...]:
 
 
 def _line(number: int, raw: str) -> Line:
-    bare = raw[_end_of_decoration(raw) :]
+    bare = _DECORATION.sub("", raw, count=1).rstrip()
     text = raw.strip() if len(raw.strip()) <= _SHOWN else raw.strip()[:_SHOWN] + "..."
-    if _IMPOSSIBLE.fullmatch(bare.rstrip()):
+    if _IMPOSSIBLE.fullmatch(bare):
         return Line(number, text, "impossible: said by the answer", "impossible")
-    if found := _ACTION.fullmatch(bare.rstrip()):
+    if found := _ACTION.fullmatch(bare):
         verb, source, target = found[1].lower(), found[2].upper(), found[3].upper()
         quantity = int(found[4])
         action = f"{verb}: from {source} to {target} with quantity {quantity}"
@@ -87,24 +87,15 @@ def _line(number: int, raw: str) -> Line:
     return Line(number, text)
 
 
-def _end_of_decoration(raw: str) -> int:
-    found = _DECORATION.match(raw)
-    return found.end() if found else 0
-
-
 class _NoPicture:
     """Replaces the picture of the simulator's table."""
 
     frame = None
 
-    def add_item_to_slot(self, item_name: str, slot: int, quantity: int = 1) -> None:
-        """Draw nothing."""
+    def _draw_nothing(self, *_: object, **__: object) -> None:
+        return None
 
-    def remove_item_from_slot(self, slot: int) -> None:
-        """Draw nothing."""
-
-    def clear(self) -> None:
-        """Draw nothing."""
+    add_item_to_slot = remove_item_from_slot = clear = _draw_nothing
 
 
 class _Table(PlancraftEnvironment):  # type: ignore[misc]  # the package has no types

@@ -92,7 +92,7 @@ def _generate_errand(length: int, scope: Scope, held_out: bool) -> Errand:
     random, found = scope.random("errands"), load_wordings()
 
     def pick(options: Sequence[str]) -> str:
-        return options[random.integers(len(options))]
+        return options[int(random.integers(len(options)))]
 
     situations = random.integers(len(RIGHT), size=length).tolist()
     texts = []

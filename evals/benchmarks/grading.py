@@ -23,11 +23,7 @@ class RuleEnvironment:
     rule: Rule
 
     async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
-        """Grade by the rule.
-
-        Raises:
-            GradingError: the task has not the reference that the rule needs, or the grading failed.
-        """
+        """Grade by the rule; GradingError if the task has not the reference that it needs, or the grading failed."""
         feedback = self.rule(task, answer)
         return await feedback if isawaitable(feedback) else feedback
 

@@ -75,11 +75,7 @@ class Comparer:
             self._idle.put(None)
 
     def compare(self, gold: str, answer: str) -> Comparison:
-        """Compare an answer with the gold answer. Blocks.
-
-        Raises:
-            GradingError: the time was up, or the worker broke.
-        """
+        """Compare an answer with the gold answer; blocks. GradingError if the time was up or the worker broke."""
         worker: _Worker | None = self._idle.get()
         try:
             worker = worker or _Worker(self._command)

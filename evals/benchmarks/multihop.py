@@ -56,13 +56,10 @@ class MultihopEnvironment:
         self.name, self.solved_at = name, solved_at
 
     async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
-        """Score an answer with its F1; without an answer line the whole text counts as the answer.
+        """Score an answer with its F1; without an answer line the whole text counts. GradingError without a reference.
 
-        `details` holds em, f1 and accuracy: whether the answer contains the reference as whole words (a reference
-        yes or no must be all of it).
-
-        Raises:
-            GradingError: the task has no reference.
+        `details` holds em, f1 and accuracy: whether the answer contains the reference as whole words (yes and no
+        must be all of it).
         """
         golds = get_references(task)
         if not golds:
@@ -107,11 +104,7 @@ async def _recall(found: Collection, retrieval: str, embedder: Embedder | None) 
 
 @cache
 def load_collection(name: str) -> Collection:
-    """The questions and passages of one of `NAMES`.
-
-    Raises:
-        ConfigError: there is no such benchmark, or the data is not available.
-    """
+    """The questions and passages of one of `NAMES`; ConfigError if there is no such benchmark, or no data."""
     if name == "hotpotqa":
         return load_hotpotqa(find_source("hotpotqa/validate_100.jsonl"))
     if name == "2wikimultihopqa":

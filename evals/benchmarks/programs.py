@@ -1,9 +1,8 @@
 """The program in an answer, and unit tests on it in the sandbox, as the code benchmarks share them.
 
 A program is right if its tests pass (pass@1). The tests run in another process, which asks the program's process for
-every value (`with_tests.py`): the program never holds a test or the word that marks the verdict, and its results are
-read as plain values. So a program does not pass by exiting early, printing a verdict, rewriting asserts or builtins,
-reading its caller's frames, or returning an object that claims to equal everything.
+every value (`with_tests.py`): so a program does not pass by exiting early, printing a verdict, rewriting asserts or
+builtins, reading its caller's frames, or returning an object that claims to equal everything.
 """
 
 import builtins

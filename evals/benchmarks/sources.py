@@ -84,8 +84,7 @@ def list_sources() -> dict[str, Source]:
 def download(address: str) -> bytes:
     """The bytes at an https address."""
     with urllib.request.urlopen(address, timeout=TIMEOUT) as answer:  # every address is https, see `Source.address`
-        found: bytes = answer.read()
-        return found
+        return bytes(answer.read())
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,9 @@ from selfwire.evals.benchmarks.grading import RuleEnvironment, reject
 from selfwire.evals.benchmarks.sources import find_source
 from selfwire.tools.workbench.calls import OPERATIONS, Call, parse_call
 from selfwire.tools.workbench.desk import make_desk_tools
-from selfwire.tools.workbench.tables import NOW, Row, Tables
+from selfwire.tools.workbench.tables import CHANGED, NOW, Row, Tables
 
 DOMAINS = ("analytics", "calendar", "customer_relationship_manager", "email", "project_management")
-COMPARED = ("events", "emails", "plots", "tasks", "customers")
 EXACT = ("status", "list_name", "board")
 """Fields whose case counts."""
 
@@ -103,11 +102,7 @@ def parse_calls(answer: str) -> list[str] | None:
 
 
 def grade(task: Task, answer: str) -> Feedback:
-    """Score 1 if the tables are as the right calls leave them, else 0.
-
-    Raises:
-        GradingError: the task has no list of calls as its reference, or one of them cannot be run.
-    """
+    """Score 1 if the tables are as the right calls leave them, else 0; GradingError if those cannot be run."""
     wanted = _run_reference(task)
     lines = parse_calls(answer)
     if lines is None:
@@ -154,7 +149,7 @@ def _run_calls(calls: Sequence[Call]) -> tuple[Tables, list[str]]:
 
 def has_same_state(tables: Tables, others: Tables) -> bool:
     """Whether the tables that operations change have equal rows in the same order."""
-    return all(_same_rows(getattr(tables, name), getattr(others, name)) for name in COMPARED)
+    return all(_same_rows(getattr(tables, name), getattr(others, name)) for name in CHANGED)
 
 
 def _same_rows(rows: Sequence[Row], others: Sequence[Row]) -> bool:

@@ -77,11 +77,7 @@ class Uploads(Client):
 
 
 def get_langsmith_address() -> str:
-    """The address of LangSmith in the environment.
-
-    Raises:
-        ConfigError: the environment names neither a key nor an endpoint.
-    """
+    """The address of LangSmith in the environment; ConfigError if that names neither a key nor an endpoint."""
     if not _is_set(*KEYS, *ENDPOINTS):
         raise ConfigError(
             "there is no LangSmith to upload to: set LANGSMITH_API_KEY, or LANGSMITH_ENDPOINT for a server of your "
@@ -110,11 +106,7 @@ def _is_set(*variables: str) -> bool:
 
 @contextmanager
 def open_uploads() -> Iterator[Uploads]:
-    """A client of the LangSmith in the environment; at the end it waits for its uploads.
-
-    Raises:
-        ConfigError: the environment names neither a key nor an endpoint.
-    """
+    """A client of the LangSmith in the environment; at the end it waits for its uploads. Raises as its address."""
     get_langsmith_address()
     client = Uploads()
     try:
@@ -137,11 +129,7 @@ def open_local_client() -> Iterator[Uploads]:
 
 @contextmanager
 def translate_errors(client: Client) -> Iterator[None]:
-    """Turn LangSmith's errors into ours.
-
-    Raises:
-        ConfigError: LangSmith answered with an error, or not at all.
-    """
+    """Turn LangSmith's errors, and those of the way to it, into ConfigError."""
     try:
         yield
     except LangSmithError as error:

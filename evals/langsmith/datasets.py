@@ -1,7 +1,6 @@
 """Tasks as a LangSmith dataset: one dataset per content, created once and reused.
 
-An example's inputs are the question. References are uploaded only if the user allows it; graders read them from the
-tasks, never from the dataset.
+References are uploaded only if the user allows it; graders read them from the tasks, never from the dataset.
 """
 
 import uuid
@@ -46,12 +45,9 @@ def make_local_examples(tasks: TaskSet) -> dict[str, Example]:
 
 
 def upload_examples(client: Client, tasks: TaskSet) -> dict[str, Example]:
-    """Examples by task id, after creating the dataset or completing an existing one. Blocks.
+    """Examples by task id, after creating the dataset or completing an existing one. Blocks; raises LangSmithError.
 
     They have no outputs, even if the dataset has: no run needs references.
-
-    Raises:
-        LangSmithError: LangSmith refused or could not be reached.
     """
     dataset = _open_dataset(client, tasks)
     examples = _make_examples(tasks, dataset.id)

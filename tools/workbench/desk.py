@@ -33,11 +33,7 @@ class Desks:
         self._lock = threading.Lock()
 
     def run(self, call: Call, scope: Scope) -> str:
-        """Run a call after the earlier ones of the same turn.
-
-        Raises:
-            ToolError: it is refused; then nothing has changed.
-        """
+        """Run a call after the earlier ones of the same turn; after a ToolError nothing has changed."""
         found = _PLACE.search(scope.node)
         place = (int(found[1]), int(found[2])) if found else (0, 0)
         desk = scope.at(node=_PLACE.sub("", scope.node)).key
@@ -71,11 +67,7 @@ class DeskTool:
         return self._operation.spec
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """The operation's result; after a change, also the call in the form that answers list.
-
-        Raises:
-            ToolError: the input is refused.
-        """
+        """The operation's result; after a change, also the call in the form that answers list. May raise ToolError."""
         call = make_call(self._operation.name, arguments)
         result = self._desks.run(call, scope)
         return f"{result}\nDone: {call}" if self._operation.changes else result

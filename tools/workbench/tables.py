@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from selfwire.core.chat import ToolSpec
@@ -16,6 +16,9 @@ NOW = "2023-11-30 00:00:00"
 
 SHOWN = 5
 """Most rows that a search returns."""
+
+CHANGED = ("events", "emails", "plots", "tasks", "customers")
+"""The tables that operations change."""
 
 
 @dataclass
@@ -42,15 +45,8 @@ class Tables:
 
     def copy(self) -> "Tables":
         """A copy that can be changed without changing these tables."""
-        return Tables(
-            events=list(self.events),
-            emails=list(self.emails),
-            tasks=list(self.tasks),
-            customers=list(self.customers),
-            visits=self.visits,
-            directory=self.directory,
-            plots=list(self.plots),
-        )
+        changed: dict[str, Any] = {name: list(getattr(self, name)) for name in CHANGED}
+        return replace(self, **changed)
 
 
 @dataclass(frozen=True)
@@ -79,11 +75,7 @@ class Operation:
         )
 
     def run(self, tables: Tables, arguments: Mapping[str, str]) -> str:
-        """Do it.
-
-        Raises:
-            ToolError: a required parameter is missing, or the operation refuses; then nothing has changed.
-        """
+        """Do it; after a ToolError, for a missing parameter or a refusal, nothing has changed."""
         missing = [name for name in self.required if not arguments.get(name)]
         if missing:
             raise ToolError(f"{self.name} needs {', '.join(missing)}")

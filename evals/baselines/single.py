@@ -33,21 +33,6 @@ def make_single_workflow(tools: Sequence[str]) -> Workflow:
     return make_team_of_one("single", load_prompt("single"), tools)
 
 
-def make_direct_workflow(tools: Sequence[str]) -> Workflow:
-    """One agent that answers in one call, without tools."""
-    return make_team_of_one("direct", load_prompt("direct"), ())
-
-
-def make_reasoning_workflow(tools: Sequence[str]) -> Workflow:
-    """One agent that reasons and answers in one call, without tools (Wei et al., 2022)."""
-    return make_team_of_one("cot", load_prompt("reasoned"), ())
-
-
-def make_consistent_workflow(tools: Sequence[str]) -> Workflow:
-    """The agent of `make_reasoning_workflow` under another name, for several samples (Wang et al., 2023)."""
-    return make_team_of_one("self-consistency", load_prompt("reasoned"), ())
-
-
 def make_team_of_one(method: str, text: str, tools: Sequence[str]) -> Workflow:
     """A team of one."""
     agent = Agent(id="single", role="works alone", prompt=text, tools=tuple(tools))

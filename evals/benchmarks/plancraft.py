@@ -67,13 +67,9 @@ def to_task(example: dict[str, object]) -> Task:
 
 def make_splits(seed: int, train: int, gate: int, test: int) -> Splits:
     """Tasks of the package's train, val and test splits, shuffled by the seed; ConfigError if a split has fewer."""
-    sizes = {"train": ("train", train), "gate": ("val", gate), "test": ("test", test)}
-    return Splits(
-        **{
-            name: sample_tasks("plancraft", split, load_tasks(split), size, seed)
-            for name, (split, size) in sizes.items()
-        }
-    )
+    sizes = {"train": train, "val": gate, "test": test}
+    drawn = [sample_tasks("plancraft", split, load_tasks(split), size, seed) for split, size in sizes.items()]
+    return Splits(train=drawn[0], gate=drawn[1], test=drawn[2])
 
 
 async def grade(task: Task, answer: str) -> Feedback:

@@ -110,8 +110,9 @@ def pack(one: Any, wire: "Wire") -> Any:
         return ["pointer", one._number]
     if isinstance(one, ModuleType):
         return ["module", one.__name__]
-    if isinstance(one, type) and vars(builtins).get(one.__name__) is one:
-        return ["class", one.__name__]
+    name = one.__name__ if isinstance(one, type) else ""
+    if name and vars(builtins).get(name) is one:
+        return ["class", name]
     for base, (to_json, _) in PLAIN.items():
         if isinstance(one, base):
             parts = to_json(one)

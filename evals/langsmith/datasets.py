@@ -65,13 +65,7 @@ def _open_dataset(client: Client, tasks: TaskSet) -> Dataset:
         return found
     except LangSmithNotFoundError:
         described = f"{len(tasks.tasks)} tasks of {tasks.benchmark}, {tasks.split} split"
-        facts = {
-            "benchmark": tasks.benchmark,
-            "split": tasks.split,
-            "seed": tasks.seed,
-            "content": tasks.content,
-            "references": tasks.references,
-        }
+        facts = tasks.model_dump(exclude={"tasks"}) | {"content": tasks.content}
         return client.create_dataset(tasks.name, description=described, metadata=facts)
 
 

@@ -65,7 +65,8 @@ def measure_evaluation_harness(
             if is_hardest:
                 bare.append(_run_bare(tasks, delay))
         whole, results = zip(*taken, strict=True)
-        what, ideal = f"{tasks:,} tasks, {CONCURRENCY} at once, {delay * 1e3:.0f} ms per call", _ideal(tasks, delay)
+        what = f"{tasks:,} tasks, {CONCURRENCY} at once, {delay * 1e3:.0f} ms per call"
+        ideal = tasks * delay / CONCURRENCY
         rows.append(_ratio(what, whole, ideal, bound=1.3 if is_hardest else None))
         if is_hardest:
             rows += [_row(tasks, "all", whole), _row(tasks, "results and table", results)]
@@ -81,10 +82,6 @@ def measure_evaluation_harness(
     ]
 
 
-def _ideal(tasks: int, delay: float) -> float:
-    return tasks * delay / CONCURRENCY
-
-
 def _ratio(what: str, took: Sequence[Elapsed], ideal: float, bound: float | None = None) -> Row:
     return Row(what=f"{what}: wall / ideal", value=get_median(took).wall / ideal, unit="x", bound=bound)
 
@@ -95,7 +92,6 @@ def _row(tasks: int, part: str, took: Sequence[Elapsed]) -> Row:
 
 
 def _run_evaluation(tasks: int, delay: float) -> tuple[Elapsed, Elapsed]:
-    """The time of an evaluation, and of writing its results alone."""
     gc.collect()
     with TemporaryDirectory() as folder:
         journal = Journal.create(Path(folder) / "journal.sqlite", run="bench")
@@ -127,8 +123,6 @@ def _make_evaluation(tasks: int, delay: float, journal: Journal, out: Path) -> T
             description="",
             load=lambda seed, train, gate, test: Splits(train=()),
             environment=load_grader("exact"),
-            toolbox={},
-            tools=(),
             baseline=TrivialRule("empty answer", lambda question: "-"),
         ),
         workflows={
@@ -152,7 +146,6 @@ class _State(TypedDict):
 
 
 def _run_bare(tasks: int, delay: float) -> Elapsed:
-    """The time of the same calls in a LangGraph graph that does nothing else."""
     gc.collect()
     start = Elapsed.now()
     asyncio.run(_ask_all(_make_graph(CannedChatModel(delay=delay)), tasks))
@@ -182,5 +175,4 @@ async def _ask_all(graph: "CompiledStateGraph[_State, None, _State, _State]", ta
 
 
 def _measure_peak() -> float:
-    """Most resident megabytes of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / PEAK

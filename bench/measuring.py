@@ -1,5 +1,6 @@
 """Rows of the table, and the timer of all benches."""
 
+import asyncio
 import gc
 import time
 from collections.abc import Callable, Sequence
@@ -51,13 +52,17 @@ async def measure_call(act: Callable[[], Any], repeat: int = 1) -> Elapsed:
     return start.until_now(repeat)
 
 
-async def measure_by_turns(*variants: Callable[[], Any], rounds: int, repeat: int = 1) -> list[Elapsed]:
+def measure_by_turns(*variants: Callable[[], Any], rounds: int, repeat: int = 1) -> list[Elapsed]:
     """Median times after one warm-up; the variants take turns, so that a busy machine slows all alike."""
-    times: list[list[Elapsed]] = [[] for _ in variants]
-    for variant in variants:
-        await measure_call(variant)
-    for _ in range(rounds):
-        for taken, variant in zip(times, variants, strict=True):
-            gc.collect()
-            taken.append(await measure_call(variant, repeat))
-    return [get_median(taken) for taken in times]
+
+    async def measure() -> list[Elapsed]:
+        times: list[list[Elapsed]] = [[] for _ in variants]
+        for variant in variants:
+            await measure_call(variant)
+        for _ in range(rounds):
+            for taken, variant in zip(times, variants, strict=True):
+                gc.collect()
+                taken.append(await measure_call(variant, repeat))
+        return [get_median(taken) for taken in times]
+
+    return asyncio.run(measure())

@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from selfwire.core.chat import ChatMessage, Reply, ToolSpec
+from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.errors import ReplyError
 from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
@@ -17,13 +16,7 @@ from selfwire.core.usage import Usage
 
 
 class CannedModel:
-    """A model with fixed answers.
-
-    Args:
-        delay: seconds before a text.
-        objects: (schema's name, scope) → fields of a structured reply; None refuses them.
-        object_delay: seconds before a structured reply.
-    """
+    """A model with fixed answers, after a delay; `objects` makes structured replies from (schema's name, scope)."""
 
     def __init__(
         self,
@@ -33,28 +26,14 @@ class CannedModel:
     ) -> None:
         self._delay, self._objects, self._object_delay = delay, objects, object_delay
 
-    async def generate(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "agent",
-        tools: Sequence[ToolSpec] = (),
-        temperature: float | None = None,
-    ) -> Reply:
+    async def generate(self, messages: Sequence[ChatMessage], *, scope: Scope, **_: Any) -> Reply:
         """Return a fixed answer."""
         if self._delay:
             await asyncio.sleep(self._delay)
         return Reply(content=f"noted by {scope.node}", usage=Usage(calls=1, input_tokens=50, output_tokens=5))
 
     async def generate_structured(
-        self,
-        schema: type[Schema],
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "meta",
-        temperature: float | None = None,
+        self, schema: type[Schema], messages: Sequence[ChatMessage], *, scope: Scope, **_: Any
     ) -> tuple[Schema, Usage]:
         """Return a fixed object, or refuse."""
         if self._objects is None:
@@ -73,23 +52,11 @@ class CannedChatModel(BaseChatModel):
     def _llm_type(self) -> str:
         return "canned"
 
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         usage: Any = {"input_tokens": 400, "output_tokens": 100, "total_tokens": 500}
         return ChatResult(generations=[ChatGeneration(message=AIMessage("It is. " * 60, usage_metadata=usage))])
 
-    async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
+    async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         if self.delay is not None:
             await asyncio.sleep(self.delay)
         return self._generate(messages)

@@ -89,7 +89,6 @@ def _measure_queries(what: str, queries: Sequence[Callable[[], Any]]) -> list[Ro
 
 
 def _measure_memory() -> int:
-    """Resident bytes of this process; the most so far where the system does not say."""
     try:
         with open("/proc/self/statm", encoding="ascii") as statm:
             return int(statm.read().split()[1]) * 4096
@@ -98,7 +97,6 @@ def _measure_memory() -> int:
 
 
 def _measure_peak() -> int:
-    """Most resident bytes of this process so far."""
     import resource
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -4,8 +4,7 @@ Embedding is left out: vectors are random. "One at a time" is the same update in
 added up and one step at the end.
 """
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,27 +35,24 @@ def measure_routing(
     torch.set_num_threads(1)
     rows = []
     for size in sizes:
-        (value,) = _measure(partial(draw_state_layers, *_make_state(size)), rounds=rounds)
-        rows.append(Row(what=f"layers for one state, {size} agents", value=value * 1e3, unit="ms"))
-    whole, single = _measure(partial(_draw, draws, agents), partial(_draw_singly, draws, agents), rounds=rounds)
-    rows.append(Row(what=f"{draws} draws among {agents} agents, as one batch", value=whole * 1e3, unit="ms"))
-    rows.append(Row(what="  as a share of one at a time", value=whole / single, unit=""))
+        (one,) = measure_by_turns(partial(draw_state_layers, *_make_state(size)), rounds=rounds)
+        rows.append(Row(what=f"layers for one state, {size} agents", value=one.wall * 1e3, unit="ms"))
+    whole, single = measure_by_turns(
+        partial(_draw, [draws], agents), partial(_draw, [1] * draws, agents), rounds=rounds
+    )
+    rows.append(Row(what=f"{draws} draws among {agents} agents, as one batch", value=whole.wall * 1e3, unit="ms"))
+    rows.append(Row(what="  as a share of one at a time", value=whole.wall / single.wall, unit=""))
     batch, names, texts = draw_episodes(episodes, agents)
     learner = _make_learner()
-    whole, single = _measure(
+    whole, single = measure_by_turns(
         partial(learner.update, batch, names, texts),
         partial(update_one_by_one, learner, batch, names, texts),
         rounds=rounds,
     )
-    rows.append(
-        Row(what=f"update of {episodes} episodes of {STAGES} stages, {agents} agents", value=whole * 1e3, unit="ms")
-    )
-    rows.append(Row(what="  as a share of one at a time", value=whole / single, unit="", bound=1 / 3))
+    what = f"update of {episodes} episodes of {STAGES} stages, {agents} agents"
+    rows.append(Row(what=what, value=whole.wall * 1e3, unit="ms"))
+    rows.append(Row(what="  as a share of one at a time", value=whole.wall / single.wall, unit="", bound=1 / 3))
     return rows
-
-
-def _measure(*ways: Callable[[], object], rounds: int) -> list[float]:
-    return [taken.wall for taken in asyncio.run(measure_by_turns(*ways, rounds=rounds))]
 
 
 def draw_state_layers(head: "RoutingHead", rows: Vectors, agents: Vectors) -> None:
@@ -111,14 +107,10 @@ def _make_state(agents: int) -> tuple["RoutingHead", Vectors, Vectors]:
     return _make_learner().head, make_unit_vector(random, 1, ROWS), make_unit_vector(random, agents)
 
 
-def _draw(count: int, agents: int) -> None:
-    draw(np.zeros((count, agents)), mass=0.5, random=np.random.default_rng(0), width=3)
-
-
-def _draw_singly(count: int, agents: int) -> None:
+def _draw(batches: Sequence[int], agents: int) -> None:
     random = np.random.default_rng(0)
-    for _ in range(count):
-        draw(np.zeros((1, agents)), mass=0.5, random=random, width=3)
+    for size in batches:
+        draw(np.zeros((size, agents)), mass=0.5, random=random, width=3)
 
 
 def _make_learner() -> "Learner":

@@ -5,8 +5,7 @@ hand-written graph serves just this team and keeps no record: an async function 
 each node a function that chooses among its successors, as in a compiled team. A second one has fixed edges.
 """
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count, pairwise
 from operator import or_
@@ -32,24 +31,18 @@ TASK = Question(id="bench", input="Which of the two towers is older, and by how 
 
 
 def measure_team(model: Model | None = None, *, sizes: Sequence[int] = (5, 20, 100), rounds: int = 15) -> list[Row]:
-    """Measure overhead and parallelism.
-
-    Args:
-        model: called by both graphs; by default one that costs nothing, which shows the overhead at its largest.
-        sizes: numbers of agents.
-        rounds: runs of each graph per size; rows have medians.
-    """
-    overheads = [asyncio.run(measure_overhead(model or CannedModel(), size, rounds)) for size in sizes]
+    """Measure overhead and parallelism; a model that costs nothing, the default, shows the overhead at its largest."""
+    overheads = [measure_overhead(model or CannedModel(), size, rounds) for size in sizes]
     return [*(row for rows in overheads for row in rows), *measure_parallelism()]
 
 
-async def measure_overhead(model: Model, agents: int, rounds: int) -> list[Row]:
+def measure_overhead(model: Model, agents: int, rounds: int) -> list[Row]:
     """CPU time per agent step of a compiled team, and as a multiple of the hand-written graphs'."""
     topology = make_layered_topology(_layers(agents))
     run = _make_context(topology, model)
     choosing, fixed = (build_by_hand(topology, model, conditional=kind) for kind in (True, False))
     samples = count()  # each run is another sample, as a journal would replay an equal one
-    times = await measure_by_turns(
+    times = measure_by_turns(
         lambda: run_team(topology, replace(run, scope=run.scope.at(sample=next(samples)))),
         lambda: choosing.ainvoke({"outputs": {}, "sample": next(samples)}),
         lambda: fixed.ainvoke({"outputs": {}, "sample": next(samples)}),
@@ -70,7 +63,7 @@ def measure_parallelism(delay: float = 0.1) -> list[Row]:
     """Wall time of a team of 32 agents in 4 levels against its critical path of four model calls."""
     topology = make_layered_topology((1, 15, 15, 1))
     run = _make_context(topology, CannedModel(delay))
-    (taken,) = asyncio.run(measure_by_turns(lambda: run_team(topology, run), rounds=1))
+    (taken,) = measure_by_turns(lambda: run_team(topology, run), rounds=1)
     ratio = taken.wall / (4 * delay)
     return [Row(what="32 agents in 4 levels: wall time / critical path", value=ratio, unit="x", bound=1.10)]
 
@@ -108,7 +101,7 @@ def build_by_hand(topology: Topology, model: Model, *, conditional: bool) -> Any
     graph.add_edge(topology.sink, END)
     for name, successors in topology.successors.items():
         if conditional and successors:
-            graph.add_conditional_edges(name, _all_of(successors), list(successors))
+            graph.add_conditional_edges(name, lambda _, every=successors: list(every), list(successors))
         for successor in () if conditional else successors:
             graph.add_edge(name, successor)
     return graph.compile()
@@ -119,21 +112,11 @@ def _node_by_hand(name: str, sources: Sequence[str], model: Model) -> Any:
 
     async def node(state: Outputs) -> dict[str, Any]:
         inbox = "".join(f"\n\nFrom {source}:\n{state['outputs'][source]}" for source in sources)
-        messages = [
-            ChatMessage.system(PROMPT.format(name=name)),
-            ChatMessage.user(f"Task:\n{TASK.input}{inbox}"),
-        ]
+        messages = [ChatMessage.system(PROMPT.format(name=name)), ChatMessage.user(f"Task:\n{TASK.input}{inbox}")]
         reply = await model.generate(messages, scope=scope.at(node=name, sample=state["sample"]))
         return {"outputs": {name: reply.content}}
 
     return node
-
-
-def _all_of(successors: tuple[str, ...]) -> Callable[[Outputs], list[str]]:
-    def choose(state: Outputs) -> list[str]:
-        return list(successors)
-
-    return choose
 
 
 def _layers(agents: int) -> tuple[int, ...]:

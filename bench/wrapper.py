@@ -28,14 +28,14 @@ def measure_wrapper(rounds: int = 7) -> list[Row]:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "bench.sqlite"
         journal = Journal.create(file, run="bench")
-        rows = asyncio.run(_measure(CannedChatModel(), journal, rounds))
+        rows = _measure(CannedChatModel(), journal, rounds)
         calls = journal.spend().calls
         journal.close()
         size = file.stat().st_size / calls
     return [*rows, Row(what="journal, per call", value=size, unit="bytes")]
 
 
-async def _measure(model: CannedChatModel, journal: Journal, rounds: int) -> list[Row]:
+def _measure(model: CannedChatModel, journal: Journal, rounds: int) -> list[Row]:
     memory, file = MeteredModel(model, journal=Journal.memory()), MeteredModel(model, journal=journal)
     in_memory, in_file, side_by_side = count(), count(), count(-1, -1)  # each batch has calls that are not replayed
     batches: dict[str, Callable[[], Awaitable[None]]] = {
@@ -45,7 +45,7 @@ async def _measure(model: CannedChatModel, journal: Journal, rounds: int) -> lis
         f"wrapper, journal in a file, {AT_ONCE} at once": lambda: _call_wrapped(file, next(side_by_side), AT_ONCE),
         "wrapper, replayed": lambda: _call_wrapped(file, 0),  # as recorded in the warm-up
     }
-    times = dict(zip(batches, await measure_by_turns(*batches.values(), rounds=rounds), strict=True))
+    times = dict(zip(batches, measure_by_turns(*batches.values(), rounds=rounds), strict=True))
     cpu = {what: taken.cpu / CALLS * 1e6 for what, taken in times.items()}
     wall = times["wrapper, journal in a file"].wall / CALLS * 1e6
     own = cpu["wrapper, journal in a file"] - cpu["bare client"]

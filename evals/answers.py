@@ -42,10 +42,7 @@ def parse_number(text: str) -> Decimal | None:
 
 
 def find_boxed(answer: str) -> str | None:
-    """The content of the last closed box; None if there is none or it is empty.
-
-    Only the last box counts, or an answer could guess once per box.
-    """
+    """The content of the last closed box; None if there is none or it is empty. An answer cannot guess once per box."""
     braces: list[re.Match[str]] = []
     last, found = -1, ""
     for brace in _BRACE.finditer(answer):

@@ -95,21 +95,13 @@ def numeric(answer: str, reference: str) -> float:
     return float(given is not None and abs(given - gold) <= 1e-6 * max(1.0, abs(gold)))
 
 
-NAMED: dict[str, Callable[[str, str], float]] = {
-    "exact": exact,
-    "em": em,
-    "f1": f1,
-    "contains": contains,
-    "numeric": numeric,
-}
+NAMED: dict[str, Callable[[str, str], float]] = {one.__name__: one for one in (exact, em, f1, contains, numeric)}
 
 
 class GradedEnvironment:
     """A grader as an environment.
 
     Args:
-        name: of the grader, as the user gave it.
-        grader: scores an answer.
         solved_at: least score that counts as solved, if the grader returns only a score.
         seconds: time limit per answer; None for our own graders, which always end.
     """
@@ -162,7 +154,6 @@ class GradedEnvironment:
             ) from None
 
     async def _call_foreign(self, task: Task, answer: str, loop: asyncio.AbstractEventLoop) -> object:
-        """Call foreign code, which may never return and never yield."""
         if self._coroutine:
             return await on_foreign_loop(loop, self._seconds, self._coroutine, task, answer)
         try:
@@ -201,7 +192,6 @@ async def _await(result: Awaitable[Graded]) -> Graded:
 
 
 def _list_texts(details: object) -> Iterator[str]:
-    """Every text in a JSON value, without keys."""
     if isinstance(details, str):
         yield details
     elif isinstance(details, Mapping | tuple):
@@ -210,11 +200,7 @@ def _list_texts(details: object) -> Iterator[str]:
 
 
 def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:
-    """A named grader, or the one at `module:function` (also in the working directory), as an environment.
-
-    Raises:
-        ConfigError: the name is unknown, or it cannot be imported or called.
-    """
+    """A named grader, or the one at `module:function`, as an environment; ConfigError if there is none to call."""
     if not 0 < solved_at <= 1:
         raise ConfigError(f"a task is solved at a score above 0 and up to 1, not at {solved_at}")
     if name in NAMED:
@@ -248,11 +234,7 @@ def _compare_with_references(name: str) -> Grader:
 
 
 def validate_references(name: str, task: Task) -> tuple[str, ...]:
-    """The references of a task for a named grader.
-
-    Raises:
-        GradingError: it has none, or `numeric` finds one without a number.
-    """
+    """The references of a task for a named grader; GradingError if one is missing or is no number for `numeric`."""
     if not (golds := get_references(task)):
         raise GradingError(
             f"grader {name!r} needs a text, a number or a list of them as the reference of task {task.id!r}, "

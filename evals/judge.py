@@ -39,12 +39,7 @@ class RubricScore(ReplySchema):
 
 
 class JudgeEnvironment:
-    """Asks a model for a score.
-
-    Args:
-        rubric: what a good answer is; None for agreement with the reference.
-        model: plays the role "judge"; None until a run passes its own.
-    """
+    """Asks a model, which a run passes, for a score by a rubric; without one, for agreement with the reference."""
 
     name = JUDGE
 
@@ -90,11 +85,7 @@ class JudgeEnvironment:
 
 
 def read_rubric(given: str) -> str:
-    """A rubric: the text itself, or the content of the file of that name.
-
-    Raises:
-        ConfigError: it is blank, or the file cannot be read.
-    """
+    """A rubric: the text itself, or the content of the file of that name; ConfigError if it is blank or unreadable."""
     text = given
     if given.endswith((".md", ".txt")) and "\n" not in given:
         try:

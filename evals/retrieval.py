@@ -17,7 +17,6 @@ class Recall(FrozenModel):
     """Recall among the first k passages, as means over questions; the question itself is the query.
 
     Args:
-        benchmark, retriever: names.
         questions, passages: numbers of them.
         gold: by k, the share of a question's gold passages among the first k; None if the data names none.
         answers: by k, the share of questions whose answer stands in one of the first k passages as whole words;
@@ -40,13 +39,7 @@ async def measure_recall(
     embedder: Embedder | None = None,
     depths: Sequence[int] = (PER_STEP, SINGLE_TURN),
 ) -> Recall:
-    """Put every question to a retriever.
-
-    Args:
-        collection: questions and passages.
-        name: bm25, dense or hybrid.
-        embedder: for dense and hybrid.
-        depths: the k of recall@k, each at least 1.
+    """Put every question to a retriever (bm25, dense or hybrid); `depths` are the k of recall@k, each at least 1.
 
     Raises:
         ConfigError: there is no such retriever, or it needs an embedder.

@@ -15,13 +15,7 @@ DRAWS = 1_000_000
 
 
 class IntervalEstimate(FrozenModel):
-    """A value with the ends of its interval.
-
-    Args:
-        value: mean, difference of means, or share.
-        low, high: ends of the interval.
-        n: number of observations (pairs, for a difference).
-    """
+    """A mean, difference of means or share with the ends of its interval; n observations, or pairs for a difference."""
 
     value: float
     low: float
@@ -34,20 +28,12 @@ class IntervalEstimate(FrozenModel):
 
 
 def compute_mean(values: Sequence[float]) -> float:
-    """Arithmetic mean of at least one finite number.
-
-    Raises:
-        ValueError: there is no value, or one is not finite.
-    """
+    """Arithmetic mean of at least one finite number, else ValueError."""
     return float(_array(values).mean())
 
 
 def compute_sd(values: Sequence[float]) -> float:
-    """Standard deviation of a sample (n - 1); 0 for a single value.
-
-    Raises:
-        ValueError: as `compute_mean`.
-    """
+    """Standard deviation of a sample (n - 1); 0 for a single value. Raises as `compute_mean`."""
     array = _array(values)
     return float(array.std(ddof=1)) if len(array) > 1 else 0.0
 
@@ -55,12 +41,8 @@ def compute_sd(values: Sequence[float]) -> float:
 def compute_student_interval(values: Sequence[float], *, confidence: float = 0.95) -> IntervalEstimate:
     """Student's t interval of the mean; unlike a bootstrap, it keeps its confidence with about 10 values.
 
-    Args:
-        values: shape (n,), n >= 2, finite.
-        confidence: in (0, 1).
-
     Raises:
-        ValueError: as `compute_mean`, fewer than two values, or the confidence is out of range.
+        ValueError: as `compute_mean`, fewer than two values, or the confidence is not in (0, 1).
     """
     from scipy.stats import sem, t
 
@@ -81,8 +63,7 @@ def compute_paired_interval(
 ) -> IntervalEstimate:
     """Student's t interval of the mean of `after - before` over pairs, such as the same tasks or seeds.
 
-    Raises:
-        ValueError: as `compute_student_interval`, or the lengths differ.
+    Raises ValueError as `compute_student_interval`, or if the lengths differ.
     """
     if len(before) != len(after):
         raise ValueError(f"pairs need equal lengths, not {len(before)} and {len(after)}")

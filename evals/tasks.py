@@ -15,9 +15,7 @@ class TaskLine(FrozenModel):
 
     Args:
         id: name of the task; by default `line-N`.
-        input: the text that the team reads; not blank.
         reference: the gold answer, or whatever the grader needs.
-        kind: the sort of question.
         entities: subjects of the question; tasks that share one are never in two splits.
     """
 

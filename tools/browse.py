@@ -18,12 +18,7 @@ SUGGESTIONS = 5
 
 
 class BrowseTool:
-    """A page reader over documents.
-
-    Args:
-        documents: the pages; of several with one title the first is opened.
-        name: of the tool.
-    """
+    """A page reader over documents; of several with one title the first is opened."""
 
     def __init__(self, documents: Sequence[Document], name: str = BROWSE) -> None:
         self.documents = tuple(documents)
@@ -39,11 +34,7 @@ class BrowseTool:
         )
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """The page: its title on a numbered line, its text, and its links.
-
-        Raises:
-            ToolError: there is no title in the input, or no such page; pages with a similar title are named.
-        """
+        """The page: its title on a numbered line, its text, and its links. ToolError names similar titles."""
         title = get_text(arguments, "title", self.name)
         page = self._pages.get(_key(title))
         if page is None:
@@ -63,7 +54,6 @@ class BrowseTool:
         return {_key(one.title): one for one in reversed(self.documents)}
 
     def _similar(self, title: str) -> list[str]:
-        """Titles with words in common, those with most first."""
         wanted = set(_key(title).split())
         shared = {one.title: len(wanted & set(key.split())) for key, one in self._pages.items()}
         found = [one for one, count in shared.items() if count]

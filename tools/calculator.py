@@ -60,20 +60,12 @@ class CalculatorTool:
     )
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """The value as text.
-
-        Raises:
-            ToolError: the expression is missing, too long, not arithmetic, or its value too large.
-        """
+        """The value as text; ToolError if it is too large or the expression is missing, too long or not arithmetic."""
         return str(calculate(get_text(arguments, "expression", "calculator")))
 
 
 def calculate(expression: str) -> Number:
-    """The value of an expression.
-
-    Raises:
-        ToolError: as `CalculatorTool.run`.
-    """
+    """The value of an expression; raises as `CalculatorTool.run`."""
     if len(expression) > LONGEST:
         raise ToolError(f"the expression has {len(expression)} characters; at most {LONGEST} are read")
     try:

@@ -15,11 +15,7 @@ from selfwire.core.values import is_id
 
 
 class LangChainTool:
-    """Adapts a LangChain tool; name, description and input schema stay the same.
-
-    Args:
-        tool: called with `ainvoke`, so a tool with only a sync form runs in a thread.
-    """
+    """Adapts a LangChain tool; name, description and input schema stay the same. A sync tool runs in a thread."""
 
     def __init__(self, tool: BaseTool) -> None:
         self.tool = tool
@@ -32,8 +28,8 @@ class LangChainTool:
         """The tool's result as text.
 
         Raises:
-            ToolError: the input does not fit the tool's schema, or the tool raised a ToolException, ValueError
-                or OSError. Anything else is a bug of the tool and passes through.
+            ToolError: the input does not fit the schema, or the tool raised a ToolException, ValueError or OSError;
+                anything else is a bug of the tool and passes through.
         """
         try:
             result = await self.tool.ainvoke(dict(arguments))

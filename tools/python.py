@@ -15,12 +15,7 @@ SHOWN = 4000
 
 
 class PythonTool:
-    """Runs a Python program; each run starts afresh.
-
-    Args:
-        sandbox: where programs run.
-        limits: of one run.
-    """
+    """Runs a Python program in a sandbox; each run starts afresh."""
 
     spec = ToolSpec(
         name="python",
@@ -35,11 +30,7 @@ class PythonTool:
         self.sandbox, self.limits = sandbox, limits
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """The program's output, and how it ended if it failed.
-
-        Raises:
-            ToolError: there is no program in the input, or the sandbox failed.
-        """
+        """The program's output, and how it ended if it failed; ToolError without a program or if the sandbox fails."""
         code = get_text(arguments, "code", "python", "program")
         try:
             return _format_output(await self.sandbox.run(code, limits=self.limits), self.limits)

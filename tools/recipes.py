@@ -32,11 +32,7 @@ class RecipeSearch:
         )
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """List the recipes of `arguments["item"]`.
-
-        Raises:
-            ToolError: there is no such item; the message names close ones.
-        """
+        """List the recipes of `arguments["item"]`; ToolError names close items if there is no such item."""
         item = arguments.get("item")
         if not isinstance(item, str) or not item.strip():
             raise ToolError("recipe_search needs the name of an item as 'item'")
@@ -45,13 +41,10 @@ class RecipeSearch:
 
 @cache
 def format_recipes(item: str) -> str:
-    """All recipes of an item as text, sorted.
+    """All recipes of an item as text, sorted; ToolError if there is no such item.
 
-    A shaped recipe shows the rows of the grid; a letter stands for alternatives, and each slot may hold another one. A
+    A shaped recipe shows the rows of the grid, with letters for alternatives; each slot may hold another one. A
     shapeless recipe has one line for each set of items that makes it.
-
-    Raises:
-        ToolError: there is no such item.
     """
     from plancraft.environment.items import ALL_ITEMS
     from plancraft.environment.recipes import RECIPES
@@ -72,7 +65,6 @@ def _recipe_text(recipe: Any) -> str:
 
 
 def _shaped(recipe: Any) -> str:
-    """Rows of the grid from [A1] on, and the alternatives behind their letters."""
     from plancraft.environment.recipes import id_to_item
 
     letters: dict[str, str] = {}
@@ -94,7 +86,6 @@ def _shaped(recipe: Any) -> str:
 
 
 def _shapeless(recipe: Any) -> str:
-    """One line per set of items; a set needs as many grid slots as it has items."""
     sets = sorted({" + ".join(f"{n} {item}" for item, n in sorted(one.items())) for one in recipe.ingredients})
     return "in any grid slots, one item in each: " + "\nor: ".join(sets)
 

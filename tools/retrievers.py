@@ -51,11 +51,7 @@ class Retriever(Protocol):
 
 
 class Bm25Retriever:
-    """BM25 with k1 = 1.5 and b = 0.75; passages with a score of 0 are left out.
-
-    Args:
-        texts: the passages; the first search builds the index and releases them.
-    """
+    """BM25 with k1 = 1.5 and b = 0.75; passages with a score of 0 are left out. The first search builds the index."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -79,12 +75,7 @@ class Bm25Retriever:
 
 
 class DenseRetriever:
-    """Cosine similarity of embeddings.
-
-    Args:
-        texts: the passages; the first search embeds them.
-        embedder: turns passages and queries into unit rows.
-    """
+    """Cosine similarity of embeddings; the first search embeds the passages."""
 
     def __init__(self, texts: Sequence[str], embedder: Embedder) -> None:
         self._texts, self._embedder = texts, embedder
@@ -152,8 +143,6 @@ def fuse_rankings(rankings: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 class _WordIndex(NamedTuple):
-    """The weight of every word for every passage (bm25s.BM25), and the index of each word."""
-
     weights: Any
     places: dict[str, int]
 

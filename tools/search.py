@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ConfigDict, ValidationError
 
 from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ConfigError, format_first_fault
@@ -27,14 +27,7 @@ class Document(FrozenModel):
 
 
 class SearchTool:
-    """A search tool over documents; the same query always finds the same passages.
-
-    Args:
-        documents: the corpus.
-        k: passages per search, at least 1.
-        name: of the tool.
-        retriever: ranks the documents, see `make_retriever`; None for BM25.
-    """
+    """A search tool over documents, by default ranked by BM25; a query always finds the same k passages, at least 1."""
 
     def __init__(
         self, documents: Sequence[Document], k: int = 3, name: str = "search", retriever: Retriever | None = None
@@ -61,11 +54,7 @@ class SearchTool:
         return fingerprint([[one.title, one.text] for one in self.documents])
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """Passages as blocks: a numbered title line and the text.
-
-        Raises:
-            ToolError: there is no query in the input.
-        """
+        """Passages as blocks: a numbered title line and the text; ToolError if there is no query in the input."""
         found = await self.passages(get_text(arguments, "query", "search"))
         blocks = [f"[{number}] {one.title}\n{one.text}" for number, one in enumerate(found, start=1)]
         return "\n\n".join(blocks) or "No passage matches."
@@ -82,12 +71,7 @@ def make_bm25_retriever(documents: Sequence[Document]) -> Retriever:
 
 
 def make_retriever(name: str, documents: Sequence[Document], embedder: Embedder | None = None) -> Retriever:
-    """A retriever over documents; see `selfwire.tools.retrievers`.
-
-    Args:
-        name: bm25, dense or hybrid.
-        documents: the corpus.
-        embedder: for dense and hybrid.
+    """A retriever over documents by name: bm25, or with an embedder dense or hybrid.
 
     Raises:
         ConfigError: the name is unknown, or the retriever needs an embedder.
@@ -119,11 +103,8 @@ def read_documents(path: Path) -> tuple[Document, ...]:
     return found
 
 
-class _Line(BaseModel):
-    """A line of a corpus: at least a document."""
-
-    title: str
-    text: str
+class _Line(Document):
+    model_config = ConfigDict(extra="ignore")
 
 
 def _document(path: Path, number: int, line: str) -> Document:

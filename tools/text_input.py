@@ -13,11 +13,7 @@ def make_text_schema(name: str, description: str) -> dict[str, Any]:
 
 
 def get_text(arguments: Mapping[str, Any], name: str, tool: str, kind: str = "text") -> str:
-    """The text of an input object.
-
-    Raises:
-        ToolError: it is missing or blank.
-    """
+    """The text of an input object; ToolError if it is missing or blank."""
     text = arguments.get(name)
     if not isinstance(text, str) or not text.strip():
         raise ToolError(f'{tool} needs an object {{"{name}": "..."}} with a {kind} that is not empty')

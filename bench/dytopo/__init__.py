@@ -3,7 +3,6 @@
 Embedding is left out. The loop is the obvious way to write it: a cosine per pair, then the best providers of each.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -38,20 +37,15 @@ def measure(sizes: Sequence[int] = (8, 64, COMPARED, 1000), workers: int = 64, r
     rows = []
     for size in sizes:
         queries, keys = make_vectors(size)
-        fast = _measure(partial(compute_vectorised, queries, keys), rounds)
+        (fast, _), *_ = measure_by_turns(partial(compute_vectorised, queries, keys), rounds=rounds)
         rows.append(Row(what=f"graph of {size} agents, embedding apart", value=fast * 1e3, unit="ms"))
         if size == COMPARED:
-            slow = _measure(partial(compute_looped, queries, keys), min(rounds, 3))
+            (slow, _), *_ = measure_by_turns(partial(compute_looped, queries, keys), rounds=min(rounds, 3))
             rows.append(Row(what=f"double loop, {size} agents", value=slow * 1e3, unit="ms"))
             rows.append(Row(what="vectorised against double loop (aim: >= 20)", value=slow / fast, unit="times"))
     what = f"a round of {workers} workers at {LATENCY * 1e3:.0f} ms each, by that and the manager"
-    value = _measure(_make_round(workers), rounds) / (2 * LATENCY)
-    return [*rows, Row(what=what, value=value, unit="times", bound=1.15)]
-
-
-def _measure(act: Callable[[], Any], rounds: int) -> float:
-    (taken,) = asyncio.run(measure_by_turns(act, rounds=rounds))
-    return taken.wall
+    (taken,) = measure_by_turns(_make_round(workers), rounds=rounds)
+    return [*rows, Row(what=what, value=taken.wall / (2 * LATENCY), unit="times", bound=1.15)]
 
 
 def make_vectors(size: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -83,13 +77,11 @@ def compute_looped(queries: npt.NDArray[np.float64], keys: npt.NDArray[np.float6
 
 
 def _reply(schema: str, scope: Scope) -> dict[str, Any]:
-    """The least that the schemas of members and manager allow."""
     manager = {"is_complete": False, "next_goal": "go on"} if scope.node == MANAGER else {}
     return {"public": "done", **manager}
 
 
 def _make_round(workers: int) -> Callable[[], Any]:
-    """One round with its manager; every reply takes the same time."""
     agents = [Agent(id=f"w{at}", prompt="You work.") for at in range(workers)]
     team = make_team(agents, Domain(name="bench", answerers=("w0",)), manager="You lead.")
     model = CannedModel(objects=_reply, object_delay=LATENCY)

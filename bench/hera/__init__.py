@@ -1,6 +1,5 @@
 """A group of HERA against one of its teams: G teams side by side, on a model with a delay."""
 
-import asyncio
 from itertools import count, pairwise
 from typing import Any
 
@@ -41,12 +40,10 @@ def measure(rounds: int = 5) -> list[Row]:
     model = CannedModel(LATENCY, lambda schema, scope: OBJECTS[schema])
     single, whole = (Hera(model, {}, HashingEmbedder(), HeraConfig(group=size)) for size in (1, TEAMS))
     question, visits = Question(id="bench", input="Who is here?"), count()
-    one, group = asyncio.run(
-        measure_by_turns(
-            lambda: single.explore(workflow, question, scope=Scope(run="bench", visit=next(visits))),
-            lambda: whole.explore(workflow, question, scope=Scope(run="bench", visit=next(visits))),
-            rounds=rounds,
-        )
+    one, group = measure_by_turns(
+        lambda: single.explore(workflow, question, scope=Scope(run="bench", visit=next(visits))),
+        lambda: whole.explore(workflow, question, scope=Scope(run="bench", visit=next(visits))),
+        rounds=rounds,
     )
     return [
         Row(what=f"one team of {AGENTS} agents in a row at {LATENCY * 1e3:.0f} ms", value=one.wall * 1e3, unit="ms"),

@@ -33,21 +33,6 @@ def make_single_workflow(tools: Sequence[str]) -> Workflow:
     return make_team_of_one("single", load_prompt("single"), tools)
 
 
-def make_direct_workflow(tools: Sequence[str]) -> Workflow:
-    """One agent that answers in one call, without tools."""
-    return make_team_of_one("direct", load_prompt("direct"), ())
-
-
-def make_reasoning_workflow(tools: Sequence[str]) -> Workflow:
-    """One agent that reasons and answers in one call, without tools (Wei et al., 2022)."""
-    return make_team_of_one("cot", load_prompt("reasoned"), ())
-
-
-def make_consistent_workflow(tools: Sequence[str]) -> Workflow:
-    """The agent of `make_reasoning_workflow` under another name, for several samples (Wang et al., 2023)."""
-    return make_team_of_one("self-consistency", load_prompt("reasoned"), ())
-
-
 def make_team_of_one(method: str, text: str, tools: Sequence[str]) -> Workflow:
     """A team of one."""
     agent = Agent(id="single", role="works alone", prompt=text, tools=tuple(tools))
@@ -60,11 +45,8 @@ class SingleAgent:
     """A single agent that spends its calls on samples and gives the most frequent answer.
 
     Attributes:
-        act: runs the agent once.
         calls: most model calls per task; it samples until the next sample would exceed them.
         samples: most samples; None for as many as the calls allow.
-        name: its name in reports.
-        make_workflow: the workflow of the agent, from its tools.
     """
 
     act: AgentRunner
@@ -119,11 +101,7 @@ def _merge_samples(samples: Sequence[Trajectory], *, cut: bool) -> Trajectory:
 
 
 def choose_by_vote(answers: Sequence[str]) -> str:
-    """The most frequent answer, compared by `answers.to_ballot`; ties go to the first.
-
-    Raises:
-        ValueError: there are no answers.
-    """
+    """The most frequent answer, compared by `answers.to_ballot`; ties go to the first. ValueError if there are none."""
     if not answers:
         raise ValueError("there are no answers to vote on")
     ballots = [to_ballot(answer) for answer in answers]

@@ -27,7 +27,9 @@ class Maker(Protocol):
         ...
 
 
-def _sampled(name: str, make_workflow: Callable[[Sequence[str]], Workflow]) -> Maker:
+def _sampled(name: str, prompt: str) -> Maker:
+    def make_workflow(tools: Sequence[str]) -> Workflow:
+        return single.make_team_of_one(name, single.load_prompt(prompt), tools if name == "single" else ())
 
     def maker(model: Model, toolbox: Toolbox, calls: int | None, config: Mapping[str, Any]) -> Solver:
         chosen = parse_config(name, SamplingConfig, {"samples": SAMPLED[name], **config})
@@ -58,10 +60,10 @@ SAMPLED: Mapping[str, int | None] = {"direct": None, "cot": None, "self-consiste
 """Samples of a lone agent by default; None for as many as its calls allow."""
 
 BASELINES: Mapping[str, Maker] = {
-    "direct": _sampled("direct", single.make_direct_workflow),
-    "cot": _sampled("cot", single.make_reasoning_workflow),
-    "self-consistency": _sampled("self-consistency", single.make_consistent_workflow),
-    "single": _sampled("single", single.make_single_workflow),
+    "direct": _sampled("direct", "direct"),
+    "cot": _sampled("cot", "reasoned"),  # Wei et al., 2022
+    "self-consistency": _sampled("self-consistency", "reasoned"),  # Wang et al., 2023
+    "single": _sampled("single", "single"),
     "self-refine": _fixed("self-refine", RefineConfig, teams.self_refine),
     "debate": _fixed("debate", TeamConfig, teams.debate, rounds=3),
     "independent": _fixed("independent", TeamConfig, teams.independent),
@@ -75,12 +77,9 @@ BASELINES: Mapping[str, Maker] = {
 def make_baseline(
     name: str, *, model: Model, toolbox: Toolbox, calls: int | None = None, config: Mapping[str, Any] = FrozenMap()
 ) -> Solver:
-    """A baseline that is ready to solve questions.
+    """One of `BASELINES`, ready to solve questions.
 
     Args:
-        name: one of `BASELINES`.
-        model: plays the agents.
-        toolbox: every tool that agents may use.
         calls: most model calls per task; a lone agent spends those that its first answer leaves on further samples, and
             votes.
         config: the baseline's knobs by name.

@@ -1,7 +1,7 @@
 """Fixed teams as topologies: self-refine, debate, and teams of independent, led or equal members.
 
-Each round has its own nodes, so a team is an ordinary topology that can be drawn, saved and run by any router. Two
-kinds of nodes call no model: `opening` starts all members, `vote` counts answers.
+Each round has its own nodes, so a team is an ordinary topology. Two kinds of nodes call no model: `opening` starts all
+members, `vote` counts answers.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,13 +32,7 @@ Nodes = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class FixedTeam:
-    """A team that does not change.
-
-    Attributes:
-        name: its name in reports.
-        act: runs an agent once.
-        make_workflow: the workflow, from the tools of its workers.
-    """
+    """A team that does not change; `make_workflow` makes it from the tools of its workers."""
 
     name: str
     act: AgentRunner
@@ -123,12 +117,9 @@ def hybrid(config: TeamConfig) -> Workflow:
 
 
 def make_random_team(config: RandomConfig, tools: Sequence[str], instructions: Sequence[str]) -> Workflow:
-    """The pair worker -> summary after random legal rewirings: the control for evolved teams.
+    """The control for evolved teams: the pair worker -> summary after random legal rewirings.
 
-    Args:
-        config: number and seed of the rewirings.
-        tools: of the worker and of new agents.
-        instructions: pool for the prompts of new agents and for rewrites.
+    `instructions` is the pool for the prompts of new agents and for rewrites.
     """
     agents = (_worker("worker").replace(tools=tuple(tools)), _worker("summary", kind="aggregator"))
     pair = Workflow(method="random", agents=agents, topology=make_chain("worker", "summary"))

@@ -42,21 +42,18 @@ are, lists as Python writes them), and prints the function's result as Python's 
 def load_tasks() -> tuple[Task, ...]:
     """The distinct tasks of the selection."""
     found = {one["name"]: one for one in reversed(read_rows("apps/selected150.jsonl"))}
-    return tuple(_task(one) for one in reversed(found.values()))
-
-
-def _task(problem: dict[str, Any]) -> Task:
-    tests = [[test["input"], str(test["output"][0])] for test in problem["test_list"]]
-    return Task(
-        id=f"apps-{problem['name']}",
-        input=f"{problem['description'].strip()}\n\n{_describe_format(problem)}\n{CODE_FORM}",
-        kind=problem["difficulty"],
-        reference=tests,
+    return tuple(
+        Task(
+            id=f"apps-{one['name']}",
+            input=f"{one['description'].strip()}\n\n{_describe_format(one)}\n{CODE_FORM}",
+            kind=one["difficulty"],
+            reference=[[test["input"], str(test["output"][0])] for test in one["test_list"]],
+        )
+        for one in reversed(found.values())
     )
 
 
 def _describe_format(problem: dict[str, Any]) -> str:
-    """The form of the program; explains input and output where the description asks for a function."""
     signature = problem["starter_code"].strip()
     if not signature:
         return "Write a program that reads standard input and prints the result."
@@ -76,7 +73,8 @@ async def grade(sandbox: Sandbox, task: Task, answer: str) -> Feedback:
     if not isinstance(tests, list) or not tests:
         raise GradingError(f"task {task.id!r} has no tests as its reference")
     runs, whole = await _run_inputs(sandbox, find_program(answer), [given for given, _ in tests])
-    right = [has_passed(done, expected) for done, (_, expected) in zip(runs, tests, strict=False)]
+    pairs = zip(runs, tests, strict=False)
+    right = [done.exit_status == 0 and is_same_output(done.stdout, expected) for done, (_, expected) in pairs]
     passed = [*right, False].index(False)
     details = {"passed": passed, "tests": len(tests)}
     if passed == len(tests):
@@ -93,7 +91,6 @@ def make_environment(sandbox: Sandbox) -> RuleEnvironment:
 
 
 async def _run_inputs(sandbox: Sandbox, program: str, inputs: list[str]) -> tuple[list[Execution], Execution]:
-    """Runs up to the first that did not end well, and the run of them all."""
     request = {"program": program, "inputs": inputs, "seconds": EACH.seconds}
     whole = await run_driver(sandbox, "many_inputs.py", request, TOGETHER)
     try:
@@ -108,11 +105,6 @@ async def _run_inputs(sandbox: Sandbox, program: str, inputs: list[str]) -> tupl
 
 
 _REPORT: TypeAdapter[list[tuple[int | None, str, str]]] = TypeAdapter(list[tuple[int | None, str, str]])
-
-
-def has_passed(done: Execution, expected: str) -> bool:
-    """Whether a program ended well and printed the expected output."""
-    return done.exit_status == 0 and is_same_output(done.stdout, expected)
 
 
 def is_same_output(printed: str, expected: str) -> bool:

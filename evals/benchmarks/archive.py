@@ -1,9 +1,7 @@
 """The archive: generated multi-hop questions over generated documents, any size, seeded.
 
-There are two questions of different kinds about each neighbourhood of the world. A quarter of all questions needs one
-fact; bridge, comparison, intersection, temporal overlap and counting have three in twenty each.
-
-Initial teams hold `search`. The toolbox also has `browse`, which opens a whole document, for pools with a browser.
+There are two questions of different kinds about each neighbourhood of the world. Initial teams hold `search`; the
+toolbox also has `browse`, which opens a whole document, for pools with a browser.
 """
 
 import random
@@ -56,11 +54,7 @@ class Archive:
 
 @lru_cache(maxsize=4)
 def generate_archive(size: int, seed: int = 0) -> Archive:
-    """Generate `size` tasks, and a corpus of ten documents for every two of them.
-
-    Raises:
-        ConfigError: the size is below 1, or above `MOST`.
-    """
+    """Generate `size` tasks and ten documents for every two; ConfigError if the size is not from 1 to `MOST`."""
     if size < 1:
         raise ConfigError(f"an archive has at least 1 task, not {size}")
     if size > MOST:
@@ -117,12 +111,7 @@ def choose_first_option(question: str) -> str:
 
 
 def archive(size: int = 600, seed: int = 0) -> Benchmark:
-    """The benchmark over one generated archive.
-
-    Args:
-        size: tasks to draw splits from.
-        seed: of world and questions; splits have another.
-    """
+    """The benchmark over one generated archive; splits have another seed."""
     made = generate_archive(size, seed)
     return Benchmark(
         name="archive",

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Mapping
 
-from selfwire.evals.benchmarks.archive_world import Neighbourhood, Person
+from selfwire.evals.benchmarks.archive_world import Neighbourhood
 
 Asked = tuple[str, str]
 """A question and its answer."""
@@ -75,7 +75,7 @@ def temporal(place: Neighbourhood, rng: random.Random) -> Asked:
     """How long two periods overlap."""
     first, second = rng.sample(place.colleagues, 2)
     question = f"For how many years did {first.name} and {second.name} both work at {place.houses[0].name}?"
-    return question, str(_shared_years(first, second))
+    return question, str(min(first.work[1], second.work[1]) - max(first.work[0], second.work[0]))
 
 
 def counting(place: Neighbourhood, rng: random.Random) -> Asked:
@@ -87,16 +87,7 @@ def counting(place: Neighbourhood, rng: random.Random) -> Asked:
     return f"How many people worked at {first.name} but not at {second.name}?", str(len(here - there))
 
 
-def _shared_years(first: Person, second: Person) -> int:
-    return min(first.work[1], second.work[1]) - max(first.work[0], second.work[0])
-
-
 KINDS: Mapping[str, Callable[[Neighbourhood, random.Random], Asked]] = {
-    "single": single,
-    "bridge": bridge,
-    "comparison": comparison,
-    "intersection": intersection,
-    "temporal": temporal,
-    "counting": counting,
+    kind.__name__: kind for kind in (single, bridge, comparison, intersection, temporal, counting)
 }
 """The function for each kind."""

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from selfwire.tools.search import Document
@@ -68,7 +68,6 @@ class Neighbourhood:
         houses: two, with exactly one person on both staffs.
         people: the two founders, who are also the authors.
         colleagues: two of the first house's staff, whose years there overlap.
-        books, cities: two each.
     """
 
     houses: tuple[House, House]
@@ -115,7 +114,7 @@ def neighbourhood(names: Names, rng: random.Random) -> Neighbourhood:
     end, later = start + late + rng.randrange(3, 12), rng.randrange(1, 9)
     spans = [(start, end), (start + late, end + later)]
     rng.shuffle(spans)
-    first, second = (_working(one, span) for one, span in zip(colleagues, spans, strict=True))
+    first, second = (replace(one, work=span) for one, span in zip(colleagues, spans, strict=True))
     shared = names.person()
     staffs = [
         [first.name, second.name, shared, *(names.person() for _ in range(rng.randrange(0, 3)))],
@@ -149,10 +148,6 @@ def documents(place: Neighbourhood, rng: random.Random) -> list[Document]:
 def _person(names: Names, rng: random.Random, city: str, births: range) -> Person:
     university = f"University of {names.fresh()}"
     return Person(names.person(), rng.choice(births), city, university, (0, 0))
-
-
-def _working(one: Person, span: tuple[int, int]) -> Person:
-    return Person(one.name, one.born_year, one.born_city, one.university, span)
 
 
 def _two(make: Callable[[], T]) -> tuple[T, T]:

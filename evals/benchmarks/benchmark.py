@@ -2,22 +2,18 @@
 
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Environment, Model, Toolbox
 from selfwire.core.task import Splits, Task
+from selfwire.core.values import FrozenMap
 
 
 @dataclass(frozen=True)
 class TrivialRule:
-    """A baseline without a team: always the same answer, or a rule on the question.
-
-    Attributes:
-        name: its name in reports.
-        answer: the answer to a task's input.
-    """
+    """A baseline without a team: a rule that makes the answer from a task's input."""
 
     name: str
     answer: Callable[[str], str]
@@ -37,13 +33,9 @@ class Benchmark:
     """A named set of tasks with the tools to work on them and the environment that scores answers.
 
     Attributes:
-        name: its name on the command line.
-        description: one sentence for people.
         load: (seed, train, gate, test) → the splits, of exactly those sizes.
         environment: scores answers; sees references, as `load` does and nothing else.
-        toolbox: tools by the name that agents use.
         tools: names of the tools that agents of an initial team hold.
-        baseline: the trivial baseline that is printed beside results.
         figures: names of the environment's details whose means are printed beside scores, such as em.
         aside: makes further lines to print that do not depend on a team, such as recall of the search.
     """
@@ -52,18 +44,14 @@ class Benchmark:
     description: str
     load: Callable[[int, int, int, int], Splits]
     environment: Environment
-    toolbox: Toolbox
-    tools: tuple[str, ...]
     baseline: TrivialRule
+    toolbox: Toolbox = field(default_factory=FrozenMap)
+    tools: tuple[str, ...] = ()
     figures: tuple[str, ...] = ()
     aside: Callable[[], Coroutine[Any, Any, Sequence[str]]] | None = None
 
     def splits(self, seed: int, *, train: int, gate: int, test: int) -> Splits:
-        """Splits of the given sizes, the same for the same seed.
-
-        Raises:
-            ConfigError: a size is negative, or there are not enough tasks.
-        """
+        """Splits of the given sizes, the same for the same seed; ConfigError if tasks are too few."""
         if min(train, gate, test) < 0:
             raise ConfigError(f"sizes of splits are at least 0, not train={train}, gate={gate}, test={test}")
         return self.load(seed, train, gate, test)
@@ -103,11 +91,7 @@ def make_disjoint_loader(load_tasks: Callable[[], Sequence[Task]]) -> Callable[[
 
 
 def sample_tasks(benchmark: str, split: str, tasks: Sequence[Task], size: int, seed: int) -> tuple[Task, ...]:
-    """The first tasks of a split in the seed's order; a larger sample begins with the smaller one.
-
-    Raises:
-        ConfigError: the split has fewer tasks.
-    """
+    """The first tasks of a split in the seed's order, so that samples are nested; ConfigError if it has fewer."""
     if size > len(tasks):
         raise ConfigError(f"the split {split!r} of {benchmark} has {len(tasks)} tasks, not {size}; ask for fewer")
     shuffled = list(tasks)
@@ -128,7 +112,6 @@ def split_into_components(tasks: Sequence[Task]) -> list[list[Task]]:
 
 
 def _shuffle_groups(groups: list[list[Task]], rng: random.Random) -> list[list[Task]]:
-    """Groups in random order, those of equal kinds spread evenly."""
     rng.shuffle(groups)
     by_kinds: dict[tuple[str, ...], list[list[Task]]] = {}
     for group in groups:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.protocols import Embedder
-from selfwire.core.task import Splits, Task
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
+from selfwire.core.task import Task
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
 from selfwire.runtime.embedding_cache import CachedEmbedder
 from selfwire.runtime.embeddings import MiniLMEmbedder
 
@@ -34,8 +34,7 @@ def load_benchmark(
     Args:
         name: one of `NAMES`, or the path of a JSONL file with the user's own tasks; `hotpotqa` and `2wikimultihopqa`
             search by words, `hotpotqa:dense` and `hotpotqa:hybrid` (likewise the other) by MiniLM embeddings too.
-        seed: of generated tasks.
-        size: least number of generated tasks.
+        seed, size: of generated tasks; size is the least number.
         grader: for the user's own tasks: a named grader, `judge` or `module:function`.
         rubric: for the judge: what a good answer is; None for agreement with the reference.
 
@@ -69,10 +68,7 @@ def load_benchmark(
 
 
 def parse_retrieval_name(name: str) -> tuple[str, str, Embedder | None]:
-    """Benchmark, retriever and embedder of a name such as `hotpotqa:hybrid`.
-
-    The embedder is always MiniLM, so that a name means the same passages on every machine.
-    """
+    """Benchmark, retriever and embedder, always MiniLM, of a name such as `hotpotqa:hybrid`."""
     benchmark, _, retriever = name.partition(":")
     retriever = retriever or "bm25"
     return benchmark, retriever, None if retriever == "bm25" else CachedEmbedder(MiniLMEmbedder())
@@ -84,7 +80,6 @@ def is_file(name: str) -> bool:
 
 
 def _published() -> Mapping[str, Callable[[], Benchmark]]:
-    """Benchmarks over published data, by name; programs run in the sandbox that works here."""
     from selfwire.evals.benchmarks import apps, bbh, deepresearcher, gsm8k, humaneval, math500, mbpp, workbench
     from selfwire.runtime.sandbox import find_sandbox
 
@@ -113,23 +108,17 @@ def load_own_tasks(path: str, grader: str, rubric: str | None = None) -> Benchma
     tasks = read_tasks(Path(path))
     _check_references(path, tasks, grader, rubric)
 
-    def load(seed: int, train: int, gate: int, test: int) -> Splits:
-        return make_disjoint_splits(tasks, seed, train, gate, test)
-
     return Benchmark(
         name=path,
         description=f"{len(tasks)} tasks of {path}, graded by {grader}",
-        load=load,
+        load=make_disjoint_loader(lambda: tasks),
         environment=JudgeEnvironment(rubric) if grader == JUDGE else load_grader(grader),
-        toolbox={},
-        tools=(),
         baseline=TrivialRule("empty answer", lambda question: "-"),
         figures=(HOLDS, AGREES) if grader == JUDGE else (),
     )
 
 
 def _check_references(path: str, tasks: Sequence[Task], grader: str, rubric: str | None) -> None:
-    """Refuse tasks that cannot be graded before paying for answers."""
     from selfwire.evals.graders import NAMED, validate_references
     from selfwire.evals.judge import JUDGE
 

@@ -15,9 +15,6 @@ class Collection:
     """Questions and the passages with their answers.
 
     Attributes:
-        name: of the benchmark.
-        tasks: the questions with their answers.
-        documents: the corpus, by title.
         gold: titles of the passages that a question needs, by task; empty if the data does not name them.
     """
 

@@ -1,8 +1,7 @@
 """The Plancraft simulator, run on the lines of an answer.
 
-The simulator is the package's own, with two savings that change no outcome: no pictures are drawn, and only recipes
-that use every item in the grid are tried. Importing this module imports the package and its recipes, so importers do it
-late.
+It is the package's own, with two savings that change no outcome: no pictures are drawn, and only recipes that use every
+item in the grid are tried. Importing this module imports the package and its recipes, so importers do it late.
 """
 
 import copy
@@ -38,11 +37,9 @@ class Line:
 
     Attributes:
         number: place in the answer, from 1, empty lines counted.
-        text: the line, shortened for quoting.
         action: input for the simulator; "" if the line is no action.
         verb: move, smelt or impossible; "" if the line is no action.
         source, target: slots of a move or smelt.
-        quantity: of a move or smelt.
     """
 
     number: int
@@ -59,8 +56,6 @@ class SimulationResult:
     """The simulator's result for an answer.
 
     Attributes:
-        success: whether the simulator's reward was 1.
-        steps: number of actions that were run.
         faults: actions without effect, in the order of the lines.
         left: number of actions after the end of the episode.
         inventory: slots at the end.
@@ -80,11 +75,11 @@ def parse_lines(answer: str) -> tuple[Line, ...]:
 
 
 def _line(number: int, raw: str) -> Line:
-    bare = raw[_end_of_decoration(raw) :]
+    bare = _DECORATION.sub("", raw, count=1).rstrip()
     text = raw.strip() if len(raw.strip()) <= _SHOWN else raw.strip()[:_SHOWN] + "..."
-    if _IMPOSSIBLE.fullmatch(bare.rstrip()):
+    if _IMPOSSIBLE.fullmatch(bare):
         return Line(number, text, "impossible: said by the answer", "impossible")
-    if found := _ACTION.fullmatch(bare.rstrip()):
+    if found := _ACTION.fullmatch(bare):
         verb, source, target = found[1].lower(), found[2].upper(), found[3].upper()
         quantity = int(found[4])
         action = f"{verb}: from {source} to {target} with quantity {quantity}"
@@ -92,24 +87,15 @@ def _line(number: int, raw: str) -> Line:
     return Line(number, text)
 
 
-def _end_of_decoration(raw: str) -> int:
-    found = _DECORATION.match(raw)
-    return found.end() if found else 0
-
-
 class _NoPicture:
     """Replaces the picture of the simulator's table."""
 
     frame = None
 
-    def add_item_to_slot(self, item_name: str, slot: int, quantity: int = 1) -> None:
-        """Draw nothing."""
+    def _draw_nothing(self, *_: object, **__: object) -> None:
+        return None
 
-    def remove_item_from_slot(self, slot: int) -> None:
-        """Draw nothing."""
-
-    def clear(self) -> None:
-        """Draw nothing."""
+    add_item_to_slot = remove_item_from_slot = clear = _draw_nothing
 
 
 class _Table(PlancraftEnvironment):  # type: ignore[misc]  # the package has no types
@@ -167,12 +153,7 @@ def get_first_observation(example: Mapping[str, Any]) -> str:
 
 
 def run_actions(example: Mapping[str, Any], actions: tuple[Line, ...]) -> SimulationResult:
-    """Run actions until the simulator ends the episode.
-
-    Args:
-        example: the task as the package stores it, as JSON.
-        actions: lines with an action.
-    """
+    """Run the actions on an example, given as JSON, until the simulator ends the episode."""
     run = make_simulator(example)
     run.step("")
     faults: list[str] = []

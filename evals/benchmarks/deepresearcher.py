@@ -1,10 +1,7 @@
 """DeepResearcher's test set: open questions out of six sets, without their web (Zheng et al., 2025).
 
-512 questions each of NQ, TriviaQA, HotpotQA, 2WikiMultihopQA, MuSiQue and PopQA; the kind says which. The data has no
-corpus, so a team answers from its model's knowledge.
-
-The F1 differs from SQuAD's: lower-cased sets of words, punctuation read as space, articles kept, the best over all
-alternatives.
+512 questions each of NQ, TriviaQA, HotpotQA, 2WikiMultihopQA, MuSiQue and PopQA, by kind; there is no corpus. The F1
+differs from SQuAD's: lower-cased sets of words, punctuation read as space, articles kept, the best over alternatives.
 """
 
 import string
@@ -67,7 +64,5 @@ def deepresearcher() -> Benchmark:
         description="Open questions of six sets, answered without a corpus, scored by a set F1 over alternatives.",
         load=make_disjoint_loader(load_tasks),
         environment=ENVIRONMENT,
-        toolbox={},
-        tools=(),
         baseline=TrivialRule("always yes", lambda question: "Answer: yes"),
     )

@@ -8,6 +8,8 @@ is solved when all situations are settled, which is the only reward.
 """
 
 from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
 
 import numpy as np
 import numpy.typing as npt
@@ -15,34 +17,53 @@ import numpy.typing as npt
 from selfwire.core.agent import Agent
 from selfwire.core.scope import Scope
 from selfwire.core.values import FrozenModel
-from selfwire.evals.benchmarks.errands_wordings import (
-    COMPLAINTS,
-    HELPERS,
-    PEOPLE,
-    PLACES,
-    SITUATIONS,
-    THINGS,
-)
 
+HELPERS = {
+    "librarian": "Looks things up in archives, books and records.",
+    "courier": "Carries things through the town, fast and on time.",
+    "negotiator": "Talks people round and settles prices.",
+    "tinker": "Repairs broken things with tools and glue.",
+    "registrar": "Fills in forms and gets permits and stamps from offices.",
+    "watcher": "Waits, keeps watch and reports what happens.",
+    "relay": "Repeats what the others said and adds nothing.",
+}
 POOL = tuple(Agent(id=name, role=role, prompt=role) for name, role in HELPERS.items())
 STAGES = 6
 """T, most stages of a task."""
 RELAY = tuple(HELPERS).index("relay")
-RIGHT = np.array([tuple(HELPERS).index(situation.helper) for situation in SITUATIONS])
-"""(situations,) index of the agent that settles each."""
+RIGHT = np.repeat(np.arange(RELAY), 2)
+"""(situations,) index of the agent that settles each; one of its two is easy to guess, the other is not."""
 
 Integers = npt.NDArray[np.int64]
 
 
-class Errand(FrozenModel):
-    """One task.
+class Situation(FrozenModel):
+    """A hidden state, its helper and its wordings; no sentence for learning is held out for the test."""
 
-    Args:
-        name: of the client.
-        situations: indices of `SITUATIONS`, in order.
-        texts: the wording of each situation.
-        complaint: feedback after a failed attempt.
-    """
+    helper: str
+    known: tuple[str, ...]
+    held_out: tuple[str, ...]
+
+
+class Wordings(FrozenModel):
+    """The texts of `errands.json`."""
+
+    situations: tuple[Situation, ...]
+    things: tuple[str, ...]
+    places: tuple[str, ...]
+    people: tuple[str, ...]
+    complaints: tuple[str, ...]
+
+
+@cache
+def load_wordings() -> Wordings:
+    """The texts of all errands; the situations are in the order of `RIGHT`."""
+    text = (files("selfwire.evals.benchmarks") / "errands.json").read_text(encoding="utf-8")
+    return Wordings.model_validate_json(text)
+
+
+class Errand(FrozenModel):
+    """One task: indices of situations in order with their wordings, and the feedback after a failed attempt."""
 
     name: str
     situations: tuple[int, ...]
@@ -50,12 +71,7 @@ class Errand(FrozenModel):
     complaint: str
 
     def rows(self, settled: int, failed: bool) -> tuple[str, ...]:
-        """The rows of the task state, active subtask first.
-
-        Args:
-            settled: number of settled situations.
-            failed: whether the last stage settled nothing.
-        """
+        """The rows of the task state, active subtask first; `failed` means that the last stage settled nothing."""
         complaint = f"Feedback: {self.complaint}" if failed else "Feedback: none yet."
         return (
             f"Active subtask: {self.texts[settled]}",
@@ -66,30 +82,25 @@ class Errand(FrozenModel):
 
 
 def generate_errands(count: int, *, length: int, seed: int, held_out: bool = False) -> tuple[Errand, ...]:
-    """Generate tasks; equal arguments give equal tasks.
-
-    Args:
-        count: number of tasks.
-        length: situations per task.
-        seed: of the generator.
-        held_out: whether to use wordings that no task for learning has.
-    """
+    """Generate tasks of `length` situations; equal arguments give equal tasks, held-out ones have other wordings."""
     return tuple(
         _generate_errand(length, Scope(seed=seed, task=f"{held_out}/{index}"), held_out) for index in range(count)
     )
 
 
 def _generate_errand(length: int, scope: Scope, held_out: bool) -> Errand:
-    random = scope.random("errands")
-    situations = random.integers(len(SITUATIONS), size=length).tolist()
+    random, found = scope.random("errands"), load_wordings()
+
+    def pick(options: Sequence[str]) -> str:
+        return options[int(random.integers(len(options)))]
+
+    situations = random.integers(len(RIGHT), size=length).tolist()
     texts = []
-    for one in situations:
-        wordings = SITUATIONS[one].held_out if held_out else SITUATIONS[one].known
-        wording = wordings[random.integers(len(wordings))]
-        thing, place = THINGS[random.integers(len(THINGS))], PLACES[random.integers(len(PLACES))]
-        texts.append(wording.format(thing=thing, place=place))
-    name = PEOPLE[random.integers(len(PEOPLE))]
-    complaint = COMPLAINTS[random.integers(len(COMPLAINTS))].format(name=name)
+    for one in (found.situations[index] for index in situations):
+        wording = pick(one.held_out if held_out else one.known)
+        texts.append(wording.format(thing=pick(found.things), place=pick(found.places)))
+    name = pick(found.people)
+    complaint = pick(found.complaints).format(name=name)
     return Errand(name=name, situations=tuple(situations), texts=tuple(texts), complaint=complaint)
 
 
@@ -105,7 +116,7 @@ def has_settled(situations: Integers, order: Integers, random: np.random.Generat
 
 def compute_settling_chances(layers: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
     """(situations,) probability that a stage with these layers settles each situation."""
-    chance = np.zeros(len(SITUATIONS))
+    chance = np.zeros(len(RIGHT))
     for layer in layers:
         members = np.array(layer)
         helping = (members[None, :] == RIGHT[:, None]).mean(axis=1)

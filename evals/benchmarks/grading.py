@@ -17,22 +17,13 @@ NO_ANSWER_LINE = "Format fault: there is no line that starts with 'Answer:' and 
 
 @dataclass
 class RuleEnvironment:
-    """A rule as an environment.
-
-    Attributes:
-        name: of the benchmark.
-        rule: grades answers.
-    """
+    """A rule as an environment."""
 
     name: str
     rule: Rule
 
     async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
-        """Grade by the rule.
-
-        Raises:
-            GradingError: the task has not the reference that the rule needs, or the grading failed.
-        """
+        """Grade by the rule; GradingError if the task has not the reference that it needs, or the grading failed."""
         feedback = self.rule(task, answer)
         return await feedback if isawaitable(feedback) else feedback
 
@@ -43,11 +34,7 @@ def reject(text: str) -> Feedback:
 
 
 def get_text_reference(task: Task, benchmark: str) -> str:
-    """A reference that must be a text.
-
-    Raises:
-        GradingError: it is not.
-    """
+    """A reference that must be a text, else GradingError."""
     if not isinstance(task.reference, str):
         raise GradingError(f"{benchmark} task {task.id!r} has no text as reference: {task.reference!r}")
     return task.reference

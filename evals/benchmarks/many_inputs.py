@@ -30,10 +30,7 @@ def _become(program: str, given: str) -> None:
 
 
 def _ended(child: int, seconds: float) -> int | None:
-    """Exit status of a child; None if it was stopped because everything here had slept for that time.
-
-    A limit on processor time bounds its computing; time in which others keep the processors busy does not count.
-    """
+    """Exit status of a child; None if it was stopped because everything here had slept for that time."""
     slept = 0.0
 
     def look(*_: object) -> None:

@@ -66,7 +66,6 @@ class Comparer:
     Args:
         seconds: processor time of one comparison.
         patience: wall time of one comparison in seconds.
-        command: starts a worker.
     """
 
     def __init__(self, seconds: float = SECONDS, patience: float = PATIENCE, command: Sequence[str] = WORKER) -> None:
@@ -76,11 +75,7 @@ class Comparer:
             self._idle.put(None)
 
     def compare(self, gold: str, answer: str) -> Comparison:
-        """Compare an answer with the gold answer. Blocks.
-
-        Raises:
-            GradingError: the time was up, or the worker broke.
-        """
+        """Compare an answer with the gold answer; blocks. GradingError if the time was up or the worker broke."""
         worker: _Worker | None = self._idle.get()
         try:
             worker = worker or _Worker(self._command)
@@ -130,11 +125,7 @@ def get_comparer() -> Comparer:
 
 
 def make_environment(compare: Callable[[str, str], Comparison]) -> RuleEnvironment:
-    """Compare the boxed answer with the reference, as mathematics.
-
-    Args:
-        compare: takes the gold answer and the answer; blocks.
-    """
+    """Compare the boxed answer with the reference, as mathematics; `compare` blocks and takes the gold answer first."""
 
     async def grade(task: Task, answer: str) -> Feedback:
         gold = get_text_reference(task, "MATH")

@@ -50,11 +50,7 @@ def load_tasks(split: str) -> tuple[Task, ...]:
 
 
 def make_splits(seed: int, train: int, gate: int, test: int) -> Splits:
-    """Tasks of the authors' splits, shuffled by the seed.
-
-    Raises:
-        ConfigError: a split has fewer tasks.
-    """
+    """Tasks of the authors' splits, shuffled by the seed; ConfigError if a split has fewer."""
     sizes = {"train": train, "gate": gate, "test": test}
     return Splits(
         **{split: sample_tasks("mbpp", split, load_tasks(split), size, seed) for split, size in sizes.items()}

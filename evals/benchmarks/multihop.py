@@ -47,7 +47,6 @@ class MultihopEnvironment:
     """F1 with SQuAD's normal form and HotpotQA's rule for yes and no, on the last line that starts with "Answer:".
 
     Args:
-        name: of the benchmark.
         solved_at: F1 from which an answer counts as solved, in (0, 1]; an exact match always does.
     """
 
@@ -57,13 +56,10 @@ class MultihopEnvironment:
         self.name, self.solved_at = name, solved_at
 
     async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
-        """Score an answer with its F1; without an answer line the whole text counts as the answer.
+        """Score an answer with its F1; without an answer line the whole text counts. GradingError without a reference.
 
-        `details` holds em, f1 and accuracy: whether the answer contains the reference as whole words (a reference
-        yes or no must be all of it).
-
-        Raises:
-            GradingError: the task has no reference.
+        `details` holds em, f1 and accuracy: whether the answer contains the reference as whole words (yes and no
+        must be all of it).
         """
         golds = get_references(task)
         if not golds:
@@ -81,13 +77,7 @@ class MultihopEnvironment:
 
 
 def multihop(name: str, retrieval: str = "bm25", embedder: Embedder | None = None, k: int = PER_STEP) -> Benchmark:
-    """One of `NAMES` as a benchmark.
-
-    Args:
-        name: hotpotqa or 2wikimultihopqa.
-        retrieval: bm25, dense or hybrid.
-        embedder: for dense and hybrid.
-        k: passages that a search returns.
+    """One of `NAMES` as a benchmark, whose search by `retrieval` (bm25, dense or hybrid) returns k passages.
 
     Raises:
         ConfigError: there is no such benchmark or retriever, or the data is not available.
@@ -114,11 +104,7 @@ async def _recall(found: Collection, retrieval: str, embedder: Embedder | None) 
 
 @cache
 def load_collection(name: str) -> Collection:
-    """The questions and passages of one of `NAMES`.
-
-    Raises:
-        ConfigError: there is no such benchmark, or the data is not available.
-    """
+    """The questions and passages of one of `NAMES`; ConfigError if there is no such benchmark, or no data."""
     if name == "hotpotqa":
         return load_hotpotqa(find_source("hotpotqa/validate_100.jsonl"))
     if name == "2wikimultihopqa":
@@ -200,7 +186,6 @@ def _task(benchmark: str, name: str, row: Mapping[str, Any], kind: str, entities
 
 
 def _documents(passages: set[tuple[str, str]]) -> tuple[Document, ...]:
-    """Documents in an order that reveals nothing about the questions."""
     return tuple(Document(title=title, text=text) for title, text in sorted(passages))
 
 

@@ -43,10 +43,9 @@ _TROUBLE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeEr
 
 @cache
 def load_tasks(split: str) -> tuple[Task, ...]:
-    """All tasks of a split of the package, in an order that reveals nothing.
+    """All tasks of a split of the package.
 
-    Ids and order are made from the text that a team reads, since the package numbers and sorts its examples by
-    properties that a team must not know.
+    Ids and order follow from the text that a team reads: the package's own reveal properties that a team must not know.
 
     Raises:
         ConfigError: there is no such split.
@@ -67,25 +66,14 @@ def to_task(example: dict[str, object]) -> Task:
 
 
 def make_splits(seed: int, train: int, gate: int, test: int) -> Splits:
-    """Tasks of the package's train, val and test splits, shuffled by the seed.
-
-    Raises:
-        ConfigError: a split has fewer tasks.
-    """
-    sizes = {"train": ("train", train), "gate": ("val", gate), "test": ("test", test)}
-    return Splits(
-        **{
-            name: sample_tasks("plancraft", split, load_tasks(split), size, seed)
-            for name, (split, size) in sizes.items()
-        }
-    )
+    """Tasks of the package's train, val and test splits, shuffled by the seed; ConfigError if a split has fewer."""
+    sizes = {"train": train, "val": gate, "test": test}
+    drawn = [sample_tasks("plancraft", split, load_tasks(split), size, seed) for split, size in sizes.items()]
+    return Splits(train=drawn[0], gate=drawn[1], test=drawn[2])
 
 
 async def grade(task: Task, answer: str) -> Feedback:
-    """Score 1 if the simulator rewards the answer, else 0.
-
-    The text says which lines are no actions, which did nothing and why, and what the slots hold at the end: all of it
-    follows from answer, inventory and recipes.
+    """Score 1 if the simulator rewards the answer, else 0; the text follows from answer, inventory and recipes alone.
 
     Raises:
         GradingError: the task's reference is not an example of the package, or the simulator failed.
@@ -144,7 +132,6 @@ def _describe_failure(target: str, episode: "SimulationResult") -> str:
 
 
 def _name_skipped(skipped: "list[Line]") -> str:
-    """Name the lines that are no actions."""
     if not skipped:
         return ""
     first = skipped[0]

@@ -1,9 +1,8 @@
 """The program in an answer, and unit tests on it in the sandbox, as the code benchmarks share them.
 
 A program is right if its tests pass (pass@1). The tests run in another process, which asks the program's process for
-every value (`with_tests.py`): the program never holds a test or the word that marks the verdict, and its results are
-read as plain values. So a program does not pass by exiting early, printing a verdict, rewriting asserts or builtins,
-reading its caller's frames, or returning an object that claims to equal everything.
+every value (`with_tests.py`): so a program does not pass by exiting early, printing a verdict, rewriting asserts or
+builtins, reading its caller's frames, or returning an object that claims to equal everything.
 """
 
 import builtins
@@ -54,11 +53,7 @@ def make_unit_tests(name: str, sandbox: Sandbox) -> RuleEnvironment:
     """Score 1 if all unit tests pass; the reference is {"before", "name", "tests"}, and hidden tests are not quoted.
 
     `before` is code that program and tests may build on; `name` is the function under test, "" for none. A program that
-    does not define it is read as the rest of `before`, as HumanEval's completions are.
-
-    Args:
-        name: of the benchmark.
-        sandbox: where programs run; its SandboxError passes through.
+    does not define it is read as the rest of `before`, as HumanEval's completions are. A SandboxError passes through.
     """
 
     async def grade(task: Task, answer: str) -> Feedback:
@@ -100,10 +95,7 @@ def describe_error(done: Execution, limits: Limits) -> str:
 
 
 def format_raised(raised: str) -> str:
-    """Feedback on an error, by its name.
-
-    A name that the program makes up could carry the input of a hidden test, so only builtin errors are named.
-    """
+    """Feedback on an error; only builtin ones are named, as a made-up name could carry the input of a hidden test."""
     if raised == "AssertionError":
         return "The program runs, but a test fails."
     return f"The program raised {raised if hasattr(builtins, raised) else 'an error of its own'}."

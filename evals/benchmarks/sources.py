@@ -40,7 +40,6 @@ class Source(FrozenModel):
 
     Args:
         repository, commit, path: the upstream file on GitHub; "" if there is none.
-        licence: of the upstream file.
         sha256: of the file after `change`.
         change: change to the upstream file; `local_only` cannot be made here.
         note: the difference from upstream, for people.
@@ -85,19 +84,12 @@ def list_sources() -> dict[str, Source]:
 def download(address: str) -> bytes:
     """The bytes at an https address."""
     with urllib.request.urlopen(address, timeout=TIMEOUT) as answer:  # every address is https, see `Source.address`
-        found: bytes = answer.read()
-        return found
+        return bytes(answer.read())
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Finds files of benchmark data.
-
-    Attributes:
-        folder: the user's own, which comes first; None for none.
-        cache: folder of downloads.
-        fetch: downloads.
-    """
+    """Finds files of benchmark data: in the user's own folder, then in the cache of downloads."""
 
     folder: Path | None
     cache: Path
@@ -105,11 +97,7 @@ class Sources:
 
     @classmethod
     def of_this_user(cls) -> "Sources":
-        """The folder that the environment names, and the user's cache folder.
-
-        Raises:
-            ConfigError: the environment names no existing folder.
-        """
+        """The folder that the environment names, and the user's cache folder; ConfigError if it names no folder."""
         named = os.environ.get(VARIABLE, "").strip()
         folder = Path(named).expanduser() if named else None
         if folder is not None and not folder.is_dir():
@@ -180,7 +168,6 @@ def _sha256(content: bytes) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file atomically, as other processes may write it too."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
@@ -193,9 +180,5 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def read_rows(name: str) -> list[dict[str, Any]]:
-    """The objects of a source of JSON lines, in order.
-
-    Raises:
-        ConfigError: as `find_source`.
-    """
+    """The objects of a source of JSON lines, in order; raises as `find_source`."""
     return [json.loads(line) for line in find_source(name).read_bytes().splitlines() if line.strip()]

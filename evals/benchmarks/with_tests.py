@@ -102,10 +102,7 @@ ACTS: dict[str, Callable[..., Any]] = {
 
 
 def pack(one: Any, wire: "Wire") -> Any:
-    """A value as JSON; objects that are not plain, as their number.
-
-    A value whose class derives from a builtin one, such as a Counter or a named tuple, becomes the builtin.
-    """
+    """A value as JSON: as the builtin that its class derives from, else as the number of an object that stays here."""
     kind: type = type(one)
     if one is None or kind in (bool, float, str) or (kind is int and abs(one) < EXACT):
         return one
@@ -113,70 +110,44 @@ def pack(one: Any, wire: "Wire") -> Any:
         return ["pointer", one._number]
     if isinstance(one, ModuleType):
         return ["module", one.__name__]
-    if (name := _class_name(one)) and vars(builtins).get(name) is one:
+    name = one.__name__ if isinstance(one, type) else ""
+    if name and vars(builtins).get(name) is one:
         return ["class", name]
-    for base, pack in PACK.items():
+    for base, (to_json, _) in PLAIN.items():
         if isinstance(one, base):
-            return [PACK_NAMES[base], pack_parts(pack(one), wire)]
+            parts = to_json(one)
+            return [base.__name__, [pack(part, wire) for part in parts] if isinstance(parts, list) else parts]
     return ["pointer", wire.keep(one)]
 
 
-def _class_name(one: object) -> str:
-    return one.__name__ if isinstance(one, type) else ""
-
-
-def pack_parts(parts: Any, wire: "Wire") -> Any:
-    """Items of a collection packed one by one; other values are already texts or numbers."""
-    return [pack(part, wire) for part in parts] if isinstance(parts, list) else parts
-
-
-PACK: dict[type, Callable[[Any], Any]] = {
-    bool: lambda one: str(int(one)),
-    int: lambda one: hex(int.__int__(one)),
-    float: lambda one: float.__float__(one).hex(),
-    str: lambda one: str.__str__(one),
-    complex: lambda one: [one.real, one.imag],
-    bytes: lambda one: bytes.hex(one),
-    bytearray: lambda one: bytearray.hex(one),
-    list: lambda one: list(list.__iter__(one)),
-    tuple: lambda one: list(tuple.__iter__(one)),
-    set: lambda one: list(set.__iter__(one)),
-    frozenset: lambda one: list(frozenset.__iter__(one)),
-    dict: lambda one: list(dict.items(one)),
-    type({}.keys()): list,
-    type({}.items()): list,
-    range: lambda one: [one.start, one.stop, one.step],
-    Decimal: lambda one: Decimal.__str__(one),
-    Fraction: lambda one: [one.numerator, one.denominator],
-    datetime.datetime: lambda one: datetime.datetime.isoformat(one),
-    datetime.date: lambda one: datetime.date.isoformat(one),
-    datetime.time: lambda one: datetime.time.isoformat(one),
-    datetime.timedelta: lambda one: [one.days, one.seconds, one.microseconds],
+PLAIN: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    bool: (lambda one: str(int(one)), lambda found: found == "1"),
+    int: (lambda one: hex(int.__int__(one)), lambda found: int(found, 16)),
+    float: (lambda one: float.__float__(one).hex(), float.fromhex),
+    str: (lambda one: str.__str__(one), str),
+    complex: (lambda one: [one.real, one.imag], lambda found: complex(*found)),
+    bytes: (lambda one: bytes.hex(one), bytes.fromhex),
+    bytearray: (lambda one: bytearray.hex(one), bytearray.fromhex),
+    list: (lambda one: list(list.__iter__(one)), list),
+    tuple: (lambda one: list(tuple.__iter__(one)), tuple),
+    set: (lambda one: list(set.__iter__(one)), set),
+    frozenset: (lambda one: list(frozenset.__iter__(one)), frozenset),
+    dict: (lambda one: list(dict.items(one)), dict),
+    type({}.keys()): (list, set),
+    type({}.items()): (list, set),
+    range: (lambda one: [one.start, one.stop, one.step], lambda found: range(*found)),
+    Decimal: (lambda one: Decimal.__str__(one), Decimal),
+    Fraction: (lambda one: [one.numerator, one.denominator], lambda found: Fraction(*found)),
+    datetime.datetime: (lambda one: datetime.datetime.isoformat(one), datetime.datetime.fromisoformat),
+    datetime.date: (lambda one: datetime.date.isoformat(one), datetime.date.fromisoformat),
+    datetime.time: (lambda one: datetime.time.isoformat(one), datetime.time.fromisoformat),
+    datetime.timedelta: (
+        lambda one: [one.days, one.seconds, one.microseconds],
+        lambda found: datetime.timedelta(*found),
+    ),
 }
-PACK_NAMES = {base: base.__name__ for base in PACK}
-UNPACK: dict[str, Callable[[Any], Any]] = {
-    "bool": lambda found: found == "1",
-    "int": lambda found: int(found, 16),
-    "float": float.fromhex,
-    "str": str,
-    "complex": lambda found: complex(*found),
-    "bytes": bytes.fromhex,
-    "bytearray": bytearray.fromhex,
-    "list": list,
-    "tuple": tuple,
-    "set": set,
-    "frozenset": frozenset,
-    "dict": dict,
-    "dict_keys": set,
-    "dict_items": set,
-    "range": lambda found: range(*found),
-    "Decimal": Decimal,
-    "Fraction": lambda found: Fraction(*found),
-    "datetime": datetime.datetime.fromisoformat,
-    "date": datetime.date.fromisoformat,
-    "time": datetime.time.fromisoformat,
-    "timedelta": lambda found: datetime.timedelta(*found),
-}
+"""What makes a value of a type JSON, and what makes it a value again."""
+FROM_JSON = {base.__name__: back for base, (_, back) in PLAIN.items()}
 
 
 def unpack(packed: Any, wire: "Wire") -> Any:
@@ -190,7 +161,7 @@ def unpack(packed: Any, wire: "Wire") -> Any:
         return importlib.import_module(parts) if parts in sys.stdlib_module_names else None
     if kind == "class":
         return vars(builtins)[parts]
-    return UNPACK[kind]([unpack(part, wire) for part in parts] if isinstance(parts, list) else parts)
+    return FROM_JSON[kind]([unpack(part, wire) for part in parts] if isinstance(parts, list) else parts)
 
 
 class Wire:

@@ -2,11 +2,8 @@
 
 There are 480 requests of one domain each. The calls that an answer lists are run on a fresh copy of the tables, the
 right calls on another, and the two are compared: text in lower case, except status, list_name and board. Some requests
-need no change, so doing nothing scores too: see the baseline.
-
-Each agent works on its own copy of the tables (`tools/workbench/desk.py`), and after each change it reads the call to
-list. Only the answer is graded, not the work on the copies: so answers can be voted on, sampled twice, revised by a
-colleague or replayed from a journal, and a call that an agent regrets does no harm.
+need no change, so doing nothing scores too: see the baseline. The agents' work on their own copies of the tables
+(`tools/workbench/desk.py`) is not graded, so answers can be voted on, sampled twice or replayed.
 """
 
 import ast
@@ -24,10 +21,9 @@ from selfwire.evals.benchmarks.grading import RuleEnvironment, reject
 from selfwire.evals.benchmarks.sources import find_source
 from selfwire.tools.workbench.calls import OPERATIONS, Call, parse_call
 from selfwire.tools.workbench.desk import make_desk_tools
-from selfwire.tools.workbench.tables import NOW, Row, Tables
+from selfwire.tools.workbench.tables import CHANGED, NOW, Row, Tables
 
 DOMAINS = ("analytics", "calendar", "customer_relationship_manager", "email", "project_management")
-COMPARED = ("events", "emails", "plots", "tasks", "customers")
 EXACT = ("status", "list_name", "board")
 """Fields whose case counts."""
 
@@ -47,11 +43,7 @@ _DECORATION = re.compile(r"(?:[-*>]\s+|\d{1,3}[.)]\s+)?`*")
 
 @cache
 def load_office() -> Tables:
-    """The tables as every request finds them; copy before changing.
-
-    Raises:
-        ConfigError: the data cannot be had.
-    """
+    """The tables as every request finds them; copy before changing. ConfigError if there is no data."""
     return Tables(
         events=_rows("processed/calendar_events.csv"),
         emails=_rows("processed/emails.csv"),
@@ -69,10 +61,7 @@ def _rows(name: str) -> list[Row]:
 
 @cache
 def load_tasks() -> tuple[Task, ...]:
-    """All requests of one domain; the reference is the list of right calls.
-
-    Requests that ask the same in other words share an entity: template and what fills it.
-    """
+    """All requests of one domain with their right calls; requests that ask the same in other words share an entity."""
     return tuple(task for domain in DOMAINS for task in _requests(domain))
 
 
@@ -113,11 +102,7 @@ def parse_calls(answer: str) -> list[str] | None:
 
 
 def grade(task: Task, answer: str) -> Feedback:
-    """Score 1 if the tables are as the right calls leave them, else 0.
-
-    Raises:
-        GradingError: the task has no list of calls as its reference, or one of them cannot be run.
-    """
+    """Score 1 if the tables are as the right calls leave them, else 0; GradingError if those cannot be run."""
     wanted = _run_reference(task)
     lines = parse_calls(answer)
     if lines is None:
@@ -140,7 +125,6 @@ ENVIRONMENT = RuleEnvironment("workbench", grade)
 
 
 def _run_reference(task: Task) -> Tables:
-    """The tables after the right calls."""
     calls = to_plain_json(task.reference)
     if not (isinstance(calls, list) and all(isinstance(text, str) for text in calls)):
         raise GradingError(f"WorkBench task {task.id!r} has no list of calls as reference: {calls!r}")
@@ -154,7 +138,6 @@ def _run_reference(task: Task) -> Tables:
 
 
 def _run_calls(calls: Sequence[Call]) -> tuple[Tables, list[str]]:
-    """The tables after some calls, and the refused calls with reasons."""
     tables, refusals = load_office().copy(), list[str]()
     for one in calls:
         try:
@@ -166,7 +149,7 @@ def _run_calls(calls: Sequence[Call]) -> tuple[Tables, list[str]]:
 
 def has_same_state(tables: Tables, others: Tables) -> bool:
     """Whether the tables that operations change have equal rows in the same order."""
-    return all(_same_rows(getattr(tables, name), getattr(others, name)) for name in COMPARED)
+    return all(_same_rows(getattr(tables, name), getattr(others, name)) for name in CHANGED)
 
 
 def _same_rows(rows: Sequence[Row], others: Sequence[Row]) -> bool:

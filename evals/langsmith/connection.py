@@ -32,8 +32,7 @@ PATIENCE = 60.0
 class Uploads(Client):
     """A client that waits for its uploads and survives a lost connection.
 
-    `aevaluate` sends feedback from threads without waiting for them, and fails if the end of an experiment cannot be
-    reported.
+    `aevaluate` sends feedback from threads without waiting, and fails if the end of an experiment cannot be reported.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -78,11 +77,7 @@ class Uploads(Client):
 
 
 def get_langsmith_address() -> str:
-    """The address of LangSmith in the environment.
-
-    Raises:
-        ConfigError: the environment names neither a key nor an endpoint.
-    """
+    """The address of LangSmith in the environment; ConfigError if that names neither a key nor an endpoint."""
     if not _is_set(*KEYS, *ENDPOINTS):
         raise ConfigError(
             "there is no LangSmith to upload to: set LANGSMITH_API_KEY, or LANGSMITH_ENDPOINT for a server of your "
@@ -92,12 +87,9 @@ def get_langsmith_address() -> str:
 
 
 def silence_tracing() -> bool:
-    """Turn tracing off in this process and its children if it is requested without a key or endpoint.
+    """Turn tracing off here and in child processes if it is requested without a key or endpoint; says whether it was.
 
     LangChain would still send its traces to the hosted service, which refuses them.
-
-    Returns:
-        Whether tracing was turned off.
     """
     requested = any(os.environ.get(name, "").strip().lower() == "true" for name in ASKED_FOR)
     profile = Path.home() / ".langsmith" / "config.json"
@@ -114,11 +106,7 @@ def _is_set(*variables: str) -> bool:
 
 @contextmanager
 def open_uploads() -> Iterator[Uploads]:
-    """A client of the LangSmith in the environment; at the end it waits for its uploads.
-
-    Raises:
-        ConfigError: the environment names neither a key nor an endpoint.
-    """
+    """A client of the LangSmith in the environment; at the end it waits for its uploads. Raises as its address."""
     get_langsmith_address()
     client = Uploads()
     try:
@@ -141,11 +129,7 @@ def open_local_client() -> Iterator[Uploads]:
 
 @contextmanager
 def translate_errors(client: Client) -> Iterator[None]:
-    """Turn LangSmith's errors into ours.
-
-    Raises:
-        ConfigError: LangSmith answered with an error, or not at all.
-    """
+    """Turn LangSmith's errors, and those of the way to it, into ConfigError."""
     try:
         yield
     except LangSmithError as error:

@@ -1,7 +1,6 @@
 """Tasks as a LangSmith dataset: one dataset per content, created once and reused.
 
-An example's inputs are the question. References are uploaded only if the user allows it; graders read them from the
-tasks, never from the dataset.
+References are uploaded only if the user allows it; graders read them from the tasks, never from the dataset.
 """
 
 import uuid
@@ -20,14 +19,7 @@ HERE = uuid.UUID(int=0)
 
 
 class TaskSet(FrozenModel):
-    """Tasks of one split, and whether their references may be uploaded.
-
-    Args:
-        benchmark: its name.
-        split, seed: of the tasks.
-        tasks: in order.
-        references: whether references may be uploaded as the examples' outputs.
-    """
+    """Tasks of one split; `references` says whether references may be uploaded as the examples' outputs."""
 
     benchmark: str
     split: str
@@ -53,12 +45,9 @@ def make_local_examples(tasks: TaskSet) -> dict[str, Example]:
 
 
 def upload_examples(client: Client, tasks: TaskSet) -> dict[str, Example]:
-    """Examples by task id, after creating the dataset or completing an existing one. Blocks.
+    """Examples by task id, after creating the dataset or completing an existing one. Blocks; raises LangSmithError.
 
     They have no outputs, even if the dataset has: no run needs references.
-
-    Raises:
-        LangSmithError: LangSmith refused or could not be reached.
     """
     dataset = _open_dataset(client, tasks)
     examples = _make_examples(tasks, dataset.id)
@@ -76,13 +65,7 @@ def _open_dataset(client: Client, tasks: TaskSet) -> Dataset:
         return found
     except LangSmithNotFoundError:
         described = f"{len(tasks.tasks)} tasks of {tasks.benchmark}, {tasks.split} split"
-        facts = {
-            "benchmark": tasks.benchmark,
-            "split": tasks.split,
-            "seed": tasks.seed,
-            "content": tasks.content,
-            "references": tasks.references,
-        }
+        facts = tasks.model_dump(exclude={"tasks"}) | {"content": tasks.content}
         return client.create_dataset(tasks.name, description=described, metadata=facts)
 
 

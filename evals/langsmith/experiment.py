@@ -46,7 +46,6 @@ class Experiment:
     """One system on one dataset.
 
     Attributes:
-        client: of LangSmith, or the local one.
         name: of the experiment; a resumed run continues the one of its name.
         examples: by task id.
         upload: whether anything is sent.
@@ -76,7 +75,7 @@ class Experiment:
         """
         if not tasks:
             return
-        expect = self.client.expect if self.upload else _skip_feedback
+        expect = self.client.expect if self.upload else lambda _: None
         handlers = _ExperimentHandlers(ground, play, workflow, {task.id: task for task in tasks}, scope, keep, expect)
         with translate_errors(self.client):
             experiment = await asyncio.to_thread(self._open_session, len(tasks)) if self.upload else None
@@ -91,7 +90,8 @@ class Experiment:
     async def _evaluate(
         self, handlers: "_ExperimentHandlers", experiment: TracerSession | None, concurrency: int
     ) -> None:
-        target = traceable(name=handlers.workflow.method or "rule", process_inputs=_get_question)(handlers.target)
+        name = handlers.workflow.method or "rule"
+        target = traceable(name=name, process_inputs=lambda given: given["inputs"])(handlers.target)
         with _silence():
             results = await aevaluate(
                 target,
@@ -109,7 +109,6 @@ class Experiment:
         await results.wait()
 
     def _open_session(self, size: int) -> TracerSession:
-        """The experiment of this name: a new one, or that of a resumed run."""
         try:
             session: TracerSession = self.client.create_project(
                 self.name,
@@ -156,7 +155,9 @@ class _ExperimentHandlers:
         """Run the system on the example's question; its budget stays reserved until it is graded."""
         task = self.tasks[metadata["task"]]
         at = self.scope.at(task=task.id)
-        self._track_current_task()
+        if running := asyncio.current_task():
+            self._running.add(running)
+            running.add_done_callback(self._running.discard)
         config = make_task_config(self.workflow, at)
         reservation = self._reservations[task.id] = AsyncExitStack()
         try:
@@ -171,7 +172,9 @@ class _ExperimentHandlers:
 
     async def environment(self, run: Run, example: Example | None) -> EvaluationResults:
         """Grade the target's answer in the environment, and keep the result."""
-        name = _get_task_id(example)
+        if example is None or example.metadata is None:
+            raise ValueError("an experiment of selfwire runs on examples of its own datasets only")
+        name = str(example.metadata["task"])
         found, task, at = self._found.pop(name, None), self.tasks[name], self.scope.at(task=name)
         if found is None:
             return {"results": []}
@@ -192,19 +195,12 @@ class _ExperimentHandlers:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    def _track_current_task(self) -> None:
-        running = asyncio.current_task()
-        if running is not None:
-            self._running.add(running)
-            running.add_done_callback(self._running.discard)
-
     async def _release(self, task: Task) -> None:
         if reservation := self._reservations.pop(task.id, None):
             await reservation.aclose()
 
     @asynccontextmanager
     async def _record_fault(self, task: Task) -> AsyncIterator[None]:
-        """Keep the first fault, and release the task's budget."""
         try:
             yield
         except BaseException as error:
@@ -216,7 +212,6 @@ class _ExperimentHandlers:
 
 
 def _make_outputs(done: Trajectory, workflow: Workflow, config: RunnableConfig) -> dict[str, Any]:
-    """The run's outputs; the run has the tags and metadata of the runs below it, and an error marks it as failed."""
     if run := get_current_run_tree():
         run.add_tags([*config["tags"], f"workflow:{workflow.fingerprint}"])
         run.add_metadata(config["metadata"])
@@ -225,25 +220,8 @@ def _make_outputs(done: Trajectory, workflow: Workflow, config: RunnableConfig) 
     return {"answer": done.answer, **notes, "usage": done.usage.model_dump(mode="json")}
 
 
-def _get_task_id(example: Example | None) -> str:
-    if example is None or example.metadata is None:
-        raise ValueError("an experiment of selfwire runs on examples of its own datasets only")
-    return str(example.metadata["task"])
-
-
-def _skip_feedback(feedback: int) -> None:
-    """Without an upload there is nothing to wait for."""
-
-
-def _get_question(inputs: dict[str, Any]) -> dict[str, Any]:
-    """The target's input in a trace."""
-    question: dict[str, Any] = inputs["inputs"]
-    return question
-
-
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Hide the greeting, progress bar and beta warning of `aevaluate`; listeners of `keep` show the progress."""
     with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         warnings.filterwarnings("ignore", "'upload_results' parameter is in beta", UserWarning)
         yield

@@ -15,11 +15,7 @@ SCORE, SOLVED, ERROR = "score", "solved", "error"
 
 
 def make_feedback(done: Trajectory) -> list[EvaluationResult]:
-    """Feedback on a graded trajectory, with the same scores as the local rows.
-
-    A task that ended as an error is neither solved nor unsolved, so it has no score that a mean could count as 0. The
-    environment's text is the comment of the score; its other figures are further measures.
-    """
+    """Feedback on a graded trajectory, with the same scores as the local rows; a failed task has no score."""
     row, error, feedback = make_task_row("", done.question, done, done.usage, ""), get_failure(done), done.feedback
     failed = EvaluationResult(key=ERROR, score=float(error is not None), comment=error)
     if row.score is None:

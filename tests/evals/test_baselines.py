@@ -1,14 +1,14 @@
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from selfwire.core.agent import Agent
-from selfwire.core.chat import ChatMessage, Reply, ToolSpec
+from selfwire.core.chat import ChatMessage, Reply
 from selfwire.core.errors import ConfigError, ModelError, TaskBudgetError
-from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.trajectory import Message, Step
+from selfwire.core.trajectory import Message, Step, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.evals.baselines.single import CUT, SingleAgent, choose_by_vote, make_single_workflow
 from selfwire.evals.baselines.table import BASELINES, make_baseline
@@ -17,17 +17,19 @@ QUESTION = Question(id="q", input="?")
 
 
 class Acts:
-    """Answers from a list, two calls each; None fails."""
-
-    def __init__(self, *answers: str | None) -> None:
+    def __init__(self, *answers: str | Exception) -> None:
         self.answers, self.samples = list(answers), list[int]()
 
     async def __call__(self, agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         self.samples.append(scope.sample)
         answer = self.answers[scope.sample]
-        if answer is None:
-            raise ModelError("down")
+        if isinstance(answer, Exception):
+            raise answer
         return Step(node="", agent=agent.id, output=answer, usage=Usage(calls=2))
+
+
+async def sampled(acts: Acts, calls: float = 8) -> Trajectory:
+    return await SingleAgent(acts, calls=calls).solve(make_single_workflow([]), QUESTION, scope=Scope())
 
 
 @pytest.mark.parametrize(
@@ -53,70 +55,42 @@ def test_no_answers_cannot_be_voted_on() -> None:
 @pytest.mark.parametrize(("calls", "samples"), [(1, 1), (2, 1), (3.9, 1), (4, 2), (7, 3), (8, 4)])
 async def test_it_samples_until_the_next_sample_would_exceed_its_calls(calls: float, samples: int) -> None:
     acts = Acts("a", "b", "b", "b")
-    done = await SingleAgent(acts, calls=calls).solve(make_single_workflow([]), QUESTION, scope=Scope())
+    done = await sampled(acts, calls)
     assert acts.samples == list(range(samples))
     assert done.usage.calls == 2 * samples
     assert done.answer == ("b" if samples > 2 else "a")
 
 
 async def test_a_failed_sample_has_no_vote_and_only_failures_are_an_error() -> None:
-    done = await SingleAgent(Acts("a", None, "b", "b"), calls=8).solve(
-        make_single_workflow([]), QUESTION, scope=Scope()
-    )
+    done = await sampled(Acts("a", ModelError("down"), "b", "b"))
     assert (done.answer, done.error) == ("b", None)
-    failed = await SingleAgent(Acts(None), calls=1).solve(make_single_workflow([]), QUESTION, scope=Scope())
+    failed = await sampled(Acts(ModelError("down")), calls=1)
     assert failed.answer is None
     assert "down" in (failed.error or "")
 
 
 async def test_a_sample_that_takes_too_much_is_lost_and_those_before_it_stand() -> None:
-    acts = Acts("a", "b")
-
-    async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
-        if scope.sample:
-            raise TaskBudgetError("used up")
-        return await acts(agent, question, inbox, scope=scope)
-
-    done = await SingleAgent(act, calls=8).solve(make_single_workflow([]), QUESTION, scope=Scope())
+    done = await sampled(Acts("a", TaskBudgetError("used up")))
     assert (done.answer, dict(done.notes)) == ("a", {CUT: True})
-
-
-async def test_calls_that_do_not_suffice_for_the_first_answer_are_told() -> None:
-    async def act(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
-        raise TaskBudgetError("used up")
-
     with pytest.raises(TaskBudgetError):
-        await SingleAgent(act, calls=8).solve(make_single_workflow([]), QUESTION, scope=Scope())
+        await sampled(Acts(TaskBudgetError("used up")))
 
 
 class Told:
-    """A model that answers with who is asked, and remembers what it was told."""
-
     def __init__(self) -> None:
         self.asked: dict[str, str] = {}
 
-    async def generate(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "agent",
-        tools: Sequence[ToolSpec] = (),
-        temperature: float | None = None,
-    ) -> Reply:
+    async def generate(self, messages: Sequence[ChatMessage], *, scope: Scope, **_: Any) -> Reply:
         self.asked[f"{scope.node}/{scope.sample}"] = messages[-1].content
         return Reply(content=f"{scope.node} says\nAnswer: 4", usage=Usage(calls=1))
 
-    async def generate_structured(
-        self,
-        schema: type[Schema],
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "meta",
-        temperature: float | None = None,
-    ) -> tuple[Schema, Usage]:
+    async def generate_structured(self, *_: Any, **__: Any) -> Any:
         raise ModelError("baselines ask for no objects")
+
+
+async def solved(name: str, model: Told, **options: Any) -> Trajectory:
+    made = make_baseline(name, model=model, toolbox={}, **options)
+    return await made.solve(made.make_initial_workflow(()), QUESTION, scope=Scope(task="q"))
 
 
 CALLS = {
@@ -142,10 +116,8 @@ async def test_every_baseline_is_a_team_that_can_run_and_takes_the_calls_that_it
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_tools_are_held_by_those_who_work_and_not_by_single_calls(name: str) -> None:
-    held = {
-        agent.id: agent.tools
-        for agent in make_baseline(name, model=Told(), toolbox={}).make_initial_workflow(["search"]).agents
-    }
+    workflow = make_baseline(name, model=Told(), toolbox={}).make_initial_workflow(["search"])
+    held = {agent.id: agent.tools for agent in workflow.agents}
     if name in ("direct", "cot", "self-consistency"):
         assert held == {"single": ()}
     else:
@@ -156,15 +128,13 @@ def test_tools_are_held_by_those_who_work_and_not_by_single_calls(name: str) -> 
 @pytest.mark.parametrize(("name", "most"), [("direct", 8), ("cot", 8), ("single", 8), ("self-consistency", 5)])
 async def test_single_calls_spend_the_cap_on_samples(name: str, most: int) -> None:
     model = Told()
-    made = make_baseline(name, model=model, toolbox={}, calls=8)
-    done = await made.solve(made.make_initial_workflow(()), QUESTION, scope=Scope(task="q"))
+    done = await solved(name, model, calls=8)
     assert done.usage.calls == len(model.asked) == most
 
 
 async def test_debaters_read_everybody_of_the_round_before_and_nobody_reads_the_opening() -> None:
     model = Told()
-    made = make_baseline("debate", model=model, toolbox={}, config={"agents": 2, "rounds": 2})
-    await made.solve(made.make_initial_workflow(()), QUESTION, scope=Scope(task="q"))
+    await solved("debate", model, config={"agents": 2, "rounds": 2})
     assert model.asked["debater-1-1/0"] == "Task:\n?"
     second = model.asked["debater-2-1/0"]
     assert "From debater-1-1:\ndebater-1-1 says" in second
@@ -175,8 +145,7 @@ async def test_debaters_read_everybody_of_the_round_before_and_nobody_reads_the_
 async def test_members_of_a_hybrid_hear_leader_and_each_other_and_independent_ones_nobody() -> None:
     model = Told()
     for name in ("hybrid", "independent"):
-        made = make_baseline(name, model=model, toolbox={}, config={"agents": 2, "rounds": 1})
-        await made.solve(made.make_initial_workflow(()), QUESTION, scope=Scope(task="q"))
+        await solved(name, model, config={"agents": 2, "rounds": 1})
     assert "From leader-1:" in model.asked["report-1-1/0"]
     assert "From report-1-2:" in model.asked["reply-1-1/0"]
     assert model.asked["worker-1/0"] == "Task:\n?"
@@ -184,12 +153,8 @@ async def test_members_of_a_hybrid_hear_leader_and_each_other_and_independent_on
 
 
 def test_random_rewirings_are_drawn_from_the_seed_and_counted() -> None:
-    teams = [
-        make_baseline("random", model=Told(), toolbox={}, config={"seed": seed, "edits": 4}).make_initial_workflow(
-            ["search"]
-        )
-        for seed in (0, 0, 1)
-    ]
+    made = [make_baseline("random", model=Told(), toolbox={}, config={"seed": n, "edits": 4}) for n in (0, 0, 1)]
+    teams = [one.make_initial_workflow(["search"]) for one in made]
     assert teams[0] == teams[1] != teams[2]
     assert len(teams[0].lineage.rewirings) == 4
 

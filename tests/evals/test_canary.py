@@ -54,8 +54,6 @@ def planted(task: Task) -> Task:
 
 @dataclasses.dataclass
 class Watched:
-    """An environment that counts the canaries that it receives."""
-
     inner: Environment
     name: str
     seen: int = 0
@@ -74,7 +72,6 @@ def with_canaries(found: Benchmark, environment: Watched) -> Benchmark:
 
 
 def stored(home: Path) -> Iterator[tuple[str, str]]:
-    """Everything in the files of a home: bytes as they lie there, and databases as they read."""
     for path in sorted(home.rglob("*")):
         if not path.is_file():
             continue

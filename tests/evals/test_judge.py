@@ -3,14 +3,13 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import Field
-from typer.testing import CliRunner
 
-from selfwire.cli.app import build
 from selfwire.core.budget import Budget
 from selfwire.core.chat import ChatMessage
 from selfwire.core.errors import BudgetError, ConfigError, GradingError, OutageError, ReplyError
@@ -23,16 +22,15 @@ from selfwire.evals.evaluation.rows import read_results
 from selfwire.evals.judge import AGREES, HOLDS, NO_REFERENCE, JudgeEnvironment, RubricScore, read_rubric
 from selfwire.runs.models import make_metered_model
 from selfwire.runs.requests import ModelNames
-from selfwire.runtime.journal import Journal
+from selfwire.runtime.journal import Journal, Row
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
+from tests.evals.langsmith.asking import call
 
 TASK = Task(id="t", input="Who wrote it?", reference="Ada Lovelace")
 
 
 class Judging:
-    """A model that gives one score, and keeps what it was asked."""
-
     def __init__(self, score: float | Exception) -> None:
         self.score = score
         self.asked: list[tuple[str, str, str, Scope]] = []
@@ -41,13 +39,7 @@ class Judging:
         raise NotImplementedError
 
     async def generate_structured(
-        self,
-        schema: type[Any],
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "meta",
-        temperature: float | None = None,
+        self, schema: type[Any], messages: Sequence[ChatMessage], *, scope: Scope, role: str = "meta", **_: Any
     ) -> tuple[Any, Usage]:
         self.asked.append((role, messages[0].content, messages[1].content, scope))
         if isinstance(self.score, Exception):
@@ -168,6 +160,12 @@ def written(folder: Path) -> Path:
     return path
 
 
+def judge_calls(home: Path) -> list[Row]:
+    [run] = (home / "runs").iterdir()
+    with closing(Journal.open_read_only(run / "journal.sqlite")) as journal:
+        return run_sync(journal.rows(node=judge.PLACE))
+
+
 EVAL = "eval single --tasks 4"
 EVOLVE = "evolve hiva --iterations 1 --batch 4 --train 4 --gate-size 4 --gate-tasks 4 --test 4"
 
@@ -176,18 +174,13 @@ EVOLVE = "evolve hiva --iterations 1 --batch 4 --train 4 --gate-size 4 --gate-ta
 def test_own_tasks_with_a_judge_from_the_command_line(command: str, tmp_path: Path) -> None:
     (tmp_path / "rubric.md").write_text("Half for the word, half for the number.")
     options = ("--benchmark", str(written(tmp_path)), "--grader", "judge", "--rubric", str(tmp_path / "rubric.md"))
-    called = CliRunner().invoke(build(), [*command.split(), *options], env={"SELFWIRE_HOME": str(tmp_path / "home")})
+    called = call(tmp_path / "home", *command.split(), *options)
     assert called.exit_code == 0, called.output
-    [run] = (tmp_path / "home" / "runs").iterdir()
-    journal = Journal.open_read_only(run / "journal.sqlite")
-    try:
-        asked = run_sync(journal.rows(node="environment.judge"))
-    finally:
-        journal.close()
+    asked = judge_calls(tmp_path / "home")
     assert len(asked) >= 4
     assert {row.state for row in asked} == {"settled"}
     if command == EVAL:
-        header, rows = read_results(run / "results.jsonl")
+        header, rows = read_results(next((tmp_path / "home" / "runs").iterdir()) / "results.jsonl")
         assert header.grader == "judge"
         assert all(row.score is not None for row in rows)
         assert re.search(r"^single: holds reference \d\.\d+, judge agrees \d\.\d+$", called.output, re.M)
@@ -200,8 +193,7 @@ def test_a_judge_takes_nothing_of_a_task_s_calls_and_its_own_are_set_aside(limit
     for concurrency in ("1", "8"):
         out = tmp_path / f"{concurrency}.jsonl"
         given = f"{EVAL} {limits} --benchmark {written(tmp_path)} --grader judge --concurrency {concurrency}"
-        home = {"SELFWIRE_HOME": str(tmp_path / concurrency)}
-        called = CliRunner().invoke(build(), [*given.split(), "--out", str(out)], env=home)
+        called = call(tmp_path / concurrency, *given.split(), "--out", str(out))
         assert called.exit_code == 0, called.output
         found.append([row.replace(seconds=0, trajectory="") for row in read_results(out)[1]])
     assert found[0] == found[1]
@@ -211,8 +203,6 @@ def test_a_judge_takes_nothing_of_a_task_s_calls_and_its_own_are_set_aside(limit
 
 
 class NeverGiven(RubricScore, title="RubricScore"):
-    """What no judge says."""
-
     score: float = Field(ge=2)
 
 
@@ -222,13 +212,8 @@ def test_a_row_of_what_could_not_be_judged_has_the_contestant_s_calls_alone(
     monkeypatch.setattr(judge, "RubricScore", NeverGiven)
     out = tmp_path / "rows.jsonl"
     given = f"{EVAL} --calls-per-task 3 --benchmark {written(tmp_path)} --grader judge --out {out}"
-    called = CliRunner().invoke(build(), given.split(), env={"SELFWIRE_HOME": str(tmp_path / "home")})
+    called = call(tmp_path / "home", *given.split())
     assert "4 errors, such as GradingError: the judge gave no score" in called.output
     rows = read_results(out)[1]
     assert {(row.target, row.score, row.calls) for row in rows} == {("trivial", None, 0), ("single", None, 3)}
-    [run] = (tmp_path / "home" / "runs").iterdir()
-    journal = Journal.open_read_only(run / "journal.sqlite")
-    try:
-        assert len(run_sync(journal.rows(node=judge.PLACE))) == 2 * len(rows)
-    finally:
-        journal.close()
+    assert len(judge_calls(tmp_path / "home")) == 2 * len(rows)

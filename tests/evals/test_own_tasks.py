@@ -51,8 +51,6 @@ def evolve(home: Path, tasks: Path, grader: str, *more: str) -> Result:
 
 
 def errors(home: Path, side: str) -> dict[str, str | None]:
-    """Error by task on the test split."""
-
     async def read() -> dict[str, str | None]:
         journal = Journal.open_read_only(home / "runs" / kills.run_of(home) / JOURNAL)
         try:

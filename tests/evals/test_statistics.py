@@ -129,9 +129,7 @@ def test_pairing_narrows_the_interval_where_tasks_differ() -> None:
     rng = np.random.default_rng(4)
     hard = rng.uniform(0.0, 1.0, size=TASKS)
     before, after = (np.clip(hard + shift + rng.normal(0, 0.05, TASKS), 0, 1).tolist() for shift in (0.0, 0.02))
-    both, alone = (
-        compute_paired_interval(before, after),
-        (compute_student_interval(before), compute_student_interval(after)),
-    )
+    both = compute_paired_interval(before, after)
+    alone = (compute_student_interval(before), compute_student_interval(after))
     assert both.high - both.low < 0.3 * sum(one.high - one.low for one in alone)
     assert both.low > 0

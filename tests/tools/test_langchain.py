@@ -31,12 +31,9 @@ async def test_an_input_that_does_not_fit_names_the_field() -> None:
         await LangChainTool(add).run({"first": 2}, scope=Scope())
 
 
-@pytest.mark.parametrize("kind", ["tool", "value", "os"])
-async def test_failures_are_for_the_agent_to_read(kind: str) -> None:
-    with pytest.raises(ToolError, match="as asked"):
+@pytest.mark.parametrize(
+    ("kind", "error"), [("tool", ToolError), ("value", ToolError), ("os", ToolError), ("bug", KeyError)]
+)
+async def test_failures_are_for_the_agent_to_read_and_bugs_pass_through(kind: str, error: type[Exception]) -> None:
+    with pytest.raises(error, match="as asked"):
         await LangChainTool(fails).run({"kind": kind}, scope=Scope())
-
-
-async def test_bugs_pass_through() -> None:
-    with pytest.raises(KeyError):
-        await LangChainTool(fails).run({"kind": "bug"}, scope=Scope())

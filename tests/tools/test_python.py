@@ -9,8 +9,6 @@ from tests.sandboxed import needs_sandbox
 
 
 class Fixed:
-    """A sandbox in which everything ends the same."""
-
     def __init__(self, done: Execution | None) -> None:
         self.done = done
 

@@ -34,8 +34,6 @@ TOWNS = [
 
 
 class Planes:
-    """Embeds a text as the row that it names, such as "1 0"."""
-
     name = "planes"
 
     def __init__(self) -> None:
@@ -48,8 +46,6 @@ class Planes:
 
 
 class Fixed:
-    """Ranks as it was told."""
-
     def __init__(self, *ranking: int) -> None:
         self.ranking = ranking
 

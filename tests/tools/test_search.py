@@ -50,7 +50,6 @@ def test_a_search_returns_at_least_one_passage() -> None:
 
 
 def test_a_corpus_is_read_line_by_line(tmp_path: Path) -> None:
-    """Blank lines and other fields are passed over; a line separator within a text ends no line."""
     file = tmp_path / "corpus.jsonl"
     file.write_text(
         '\ufeff{"title": "Vask", "text": "A city.\u2028By the sea.", "id": 7}\r\n\n{"title": "", "text": "x"}\n',

@@ -1,11 +1,9 @@
 """The operations as tools, on private copies of the tables.
 
-A desk belongs to one turn of one agent: its tool loop, from the first call to the last. The agent sees its own changes
-and nobody else does, so agents that work side by side never race, and the same calls always find the same tables. A
-desk stores only the calls that changed something, by their place in the loop (`solve#2.0` is the first call of the
-third reply). A call runs on fresh tables after the calls before it. If it comes again, because a run was resumed, it
-replaces its first time. So a desk is rebuilt by running its calls again, and no journal replays these tools: see
-`rebuilds`.
+A desk belongs to one turn of one agent, its tool loop: the agent sees its own changes and nobody else does. A desk
+stores only the calls that changed something, by their place in the loop (`solve#2.0` is the first call of the third
+reply). A call runs on fresh tables after the calls before it. If it comes again, because a run was resumed, it replaces
+its first time. So a desk is rebuilt by running its calls again, and no journal replays these tools: see `rebuilds`.
 """
 
 import re
@@ -27,11 +25,7 @@ _PLACE = re.compile(r"#(\d+)\.(\d+)$")
 
 
 class Desks:
-    """The changes of agents, by turn.
-
-    Args:
-        tables: makes the tables at the start of every request.
-    """
+    """The changes of agents, by turn; `tables` makes the tables at the start of every request."""
 
     def __init__(self, tables: Callable[[], Tables]) -> None:
         self._tables = tables
@@ -39,11 +33,7 @@ class Desks:
         self._lock = threading.Lock()
 
     def run(self, call: Call, scope: Scope) -> str:
-        """Run a call after the earlier ones of the same turn.
-
-        Raises:
-            ToolError: it is refused; then nothing has changed.
-        """
+        """Run a call after the earlier ones of the same turn; after a ToolError nothing has changed."""
         found = _PLACE.search(scope.node)
         place = (int(found[1]), int(found[2])) if found else (0, 0)
         desk = scope.at(node=_PLACE.sub("", scope.node)).key
@@ -63,12 +53,7 @@ class Desks:
 
 
 class DeskTool:
-    """One operation as a tool.
-
-    Args:
-        operation: the operation.
-        desks: where it runs.
-    """
+    """One operation as a tool."""
 
     rebuilds = True
     """Its state is rebuilt by running its calls again, so a journal must not replay them."""
@@ -82,11 +67,7 @@ class DeskTool:
         return self._operation.spec
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """The operation's result; after a change, also the call in the form that answers list.
-
-        Raises:
-            ToolError: the input is refused.
-        """
+        """The operation's result; after a change, also the call in the form that answers list. May raise ToolError."""
         call = make_call(self._operation.name, arguments)
         result = self._desks.run(call, scope)
         return f"{result}\nDone: {call}" if self._operation.changes else result

@@ -14,10 +14,9 @@ def _accept(tables: Tables, field: str, value: str) -> str:
 
 @dataclass(frozen=True)
 class Records:
-    """One of the tables that operations change.
+    """One of the tables that operations change, by its name in `Tables`.
 
     Attributes:
-        table: its name in `Tables`.
         noun: one row in messages; `NOUN_id` is the field with its id.
         check: (tables, field, value) → the value as the table stores it; raises ToolError if it is not allowed.
     """
@@ -42,11 +41,7 @@ class Records:
         return rows
 
     def find_index(self, tables: Tables, name: str) -> int:
-        """Index of the row with an id.
-
-        Raises:
-            ToolError: there is none.
-        """
+        """Index of the row with an id; ToolError if there is none."""
         for index, row in enumerate(self.rows(tables)):
             if row[self.key] == name:
                 return index

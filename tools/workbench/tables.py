@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from selfwire.core.chat import ToolSpec
@@ -16,6 +16,9 @@ NOW = "2023-11-30 00:00:00"
 
 SHOWN = 5
 """Most rows that a search returns."""
+
+CHANGED = ("events", "emails", "plots", "tasks", "customers")
+"""The tables that operations change."""
 
 
 @dataclass
@@ -42,15 +45,8 @@ class Tables:
 
     def copy(self) -> "Tables":
         """A copy that can be changed without changing these tables."""
-        return Tables(
-            events=list(self.events),
-            emails=list(self.emails),
-            tasks=list(self.tasks),
-            customers=list(self.customers),
-            visits=self.visits,
-            directory=self.directory,
-            plots=list(self.plots),
-        )
+        changed: dict[str, Any] = {name: list(getattr(self, name)) for name in CHANGED}
+        return replace(self, **changed)
 
 
 @dataclass(frozen=True)
@@ -58,12 +54,8 @@ class Operation:
     """One operation.
 
     Attributes:
-        name: of the tool, such as calendar_delete_event.
-        description: for models.
         parameters: description by name, in order; all are texts.
         act: takes the tables and all parameters, "" for those that are not given; returns the result for the model.
-        required: parameters that must be given.
-        changes: whether it changes tables.
     """
 
     name: str
@@ -83,11 +75,7 @@ class Operation:
         )
 
     def run(self, tables: Tables, arguments: Mapping[str, str]) -> str:
-        """Do it.
-
-        Raises:
-            ToolError: a required parameter is missing, or the operation refuses; then nothing has changed.
-        """
+        """Do it; after a ToolError, for a missing parameter or a refusal, nothing has changed."""
         missing = [name for name in self.required if not arguments.get(name)]
         if missing:
             raise ToolError(f"{self.name} needs {', '.join(missing)}")
@@ -95,22 +83,14 @@ class Operation:
 
 
 def check_known(value: str, values: tuple[str, ...], what: str) -> str:
-    """The value, if it is one of the known ones; case counts.
-
-    Raises:
-        ToolError: it is not.
-    """
+    """The value if it is one of the known ones, else ToolError; case counts."""
     if value not in values:
         raise ToolError(f"{value!r} is no {what}; choose from {', '.join(values)}")
     return value
 
 
 def check_address(text: str) -> str:
-    """An email address in lower case.
-
-    Raises:
-        ToolError: it is none.
-    """
+    """An email address in lower case; ToolError if it is none."""
     if "@" not in text or "." not in text:
         raise ToolError(f"{text!r} is no email address; look it up with company_directory_find_email_address")
     return text.lower()

@@ -1,6 +1,7 @@
 """Operations on visits to the company's site; only plots change a table."""
 
 import json
+from collections.abc import Callable
 from statistics import fmean
 
 from selfwire.core.errors import ToolError
@@ -33,14 +34,19 @@ def _plot(tables: Tables, time_min: str, time_max: str, value_to_plot: str, plot
     return path
 
 
-def _total(tables: Tables, time_min: str, time_max: str) -> str:
-    return format_per_day(tables.visits, time_min, time_max, len)
+def _per_day(name: str, description: str, figure: Callable[[list[Row]], float]) -> Operation:
+    def act(tables: Tables, time_min: str, time_max: str) -> str:
+        return format_per_day(tables.visits, time_min, time_max, figure)
+
+    return Operation(name, description, _DAYS, act)
 
 
-def _engaged(tables: Tables, time_min: str, time_max: str) -> str:
-    return format_per_day(
-        tables.visits, time_min, time_max, lambda day: sum(one["user_engaged"] == "True" for one in day)
-    )
+def _count_engaged(day: list[Row]) -> int:
+    return sum(one["user_engaged"] == "True" for one in day)
+
+
+def _average_seconds(day: list[Row]) -> float:
+    return fmean(float(one["session_duration_seconds"]) for one in day)
 
 
 def _sources(tables: Tables, time_min: str, time_max: str, traffic_source: str) -> str:
@@ -48,13 +54,6 @@ def _sources(tables: Tables, time_min: str, time_max: str, traffic_source: str) 
         return sum(not traffic_source or one["traffic_source"] == traffic_source for one in day)
 
     return format_per_day(tables.visits, time_min, time_max, count)
-
-
-def _duration(tables: Tables, time_min: str, time_max: str) -> str:
-    def mean(day: list[Row]) -> float:
-        return fmean(float(one["session_duration_seconds"]) for one in day)
-
-    return format_per_day(tables.visits, time_min, time_max, mean)
 
 
 OPERATIONS = (
@@ -68,24 +67,20 @@ OPERATIONS = (
     Operation(
         "analytics_create_plot",
         "Plot a figure over a span of days; returns the path of the picture.",
-        {
-            **_DAYS,
-            "value_to_plot": f"One of {', '.join(METRICS)}.",
-            "plot_type": f"One of {', '.join(PLOTS)}.",
-        },
+        {**_DAYS, "value_to_plot": f"One of {', '.join(METRICS)}.", "plot_type": f"One of {', '.join(PLOTS)}."},
         _plot,
         ("time_min", "time_max", "value_to_plot", "plot_type"),
         changes=True,
     ),
-    Operation("analytics_total_visits_count", "Count the visits of each day.", _DAYS, _total),
-    Operation("analytics_engaged_users_count", "Count the engaged users of each day.", _DAYS, _engaged),
+    _per_day("analytics_total_visits_count", "Count the visits of each day.", len),
+    _per_day("analytics_engaged_users_count", "Count the engaged users of each day.", _count_engaged),
     Operation(
         "analytics_traffic_source_count",
         "Count the visits of each day that came from one source.",
         {**_DAYS, "traffic_source": "direct, referral, search engine or social media; empty for all."},
         _sources,
     ),
-    Operation(
-        "analytics_get_average_session_duration", "Average the seconds of a session on each day.", _DAYS, _duration
+    _per_day(
+        "analytics_get_average_session_duration", "Average the seconds of a session on each day.", _average_seconds
     ),
 )

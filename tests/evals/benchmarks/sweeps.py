@@ -9,13 +9,11 @@ from selfwire.core.task import Feedback, Task
 
 
 async def graded(environment: Environment, tasks: Sequence[Task], answer: Callable[[Task], str]) -> dict[str, Feedback]:
-    """Feedback by task."""
     found = await asyncio.gather(*(environment.grade(task, answer(task), scope=Scope(task=task.id)) for task in tasks))
     return dict(zip((task.id for task in tasks), found, strict=True))
 
 
 def solved(found: dict[str, Feedback]) -> int:
-    """How many are solved; each of them has full marks, and the others have not."""
     assert all(one.solved == (one.score == 1) for one in found.values())
     return sum(one.solved for one in found.values())
 

@@ -2,26 +2,17 @@ from collections import Counter
 
 import pytest
 
-from selfwire.core.errors import ConfigError, GradingError
+from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
-from selfwire.evals.benchmarks.archive import (
-    ENVIRONMENT,
-    archive,
-    choose_first_option,
-    generate_archive,
-    normalise,
-)
+from selfwire.evals.benchmarks.archive import ENVIRONMENT, archive, choose_first_option, generate_archive, normalise
 from selfwire.evals.benchmarks.archive_questions import KINDS
 
 ARCHIVE = generate_archive(100)
 
 
-async def assessed(
-    answer: str, *, question: str = "Who founded Brol Works?", reference: str | None = "Ada Tron"
-) -> Feedback:
-    task = Task(id="t", input=question, reference=reference)
-    return await ENVIRONMENT.grade(task, answer, scope=Scope())
+async def assessed(answer: str, question: str = "Who founded Brol Works?") -> Feedback:
+    return await ENVIRONMENT.grade(Task(id="t", input=question, reference="Ada Tron"), answer, scope=Scope())
 
 
 def test_size_seed_and_mix_of_kinds() -> None:
@@ -54,15 +45,6 @@ def test_sums_are_positive_numbers() -> None:
             assert int(task.reference) >= 1
 
 
-def test_splits_are_disjoint_by_question_and_entity() -> None:
-    splits = archive(120).splits(3, train=20, gate=20, test=40)
-    sides = [splits.train, splits.gate, splits.test]
-    assert [len(side) for side in sides] == [20, 20, 40]
-    owned = [{entity for task in side for entity in task.entities} for side in sides]
-    assert sum(map(len, owned)) == len(set.union(*owned))
-    assert Counter(task.kind for task in splits.test)["single"] == pytest.approx(10, abs=4)
-
-
 @pytest.mark.parametrize(
     "answer", ["Answer: Ada Tron", "notes\n**Answer:** the ada tron.", "Answer: x\nanswer : Ada Tron"]
 )
@@ -84,7 +66,7 @@ async def test_the_last_answer_line_counts_after_normalisation(answer: str) -> N
     ],
 )
 async def test_feedback_says_what_question_and_answer_tell(answer: str, question: str, text: str) -> None:
-    feedback = await assessed(answer, question=question)
+    feedback = await assessed(answer, question)
     assert (feedback.score, feedback.solved) == (0, False)
     assert text in feedback.text
 
@@ -107,11 +89,6 @@ async def test_a_canary_in_the_reference_never_shows_in_feedback() -> None:
         assert canary not in planted.question.model_dump_json()
 
 
-async def test_a_task_without_reference_is_a_grading_error() -> None:
-    with pytest.raises(GradingError, match="no text as reference"):
-        await assessed("Answer: x", reference=None)
-
-
 async def test_the_trivial_baseline_guesses_the_first_option() -> None:
     assert choose_first_option("Which was founded earlier, Brol Works or Tas Press?\nEnd so.") == "Answer: Brol Works"
     benchmark = archive(200)
@@ -121,8 +98,3 @@ async def test_the_trivial_baseline_guesses_the_first_option() -> None:
         for task in tasks
     ]
     assert 0.05 < sum(solved) / len(tasks) < 0.2
-
-
-def test_negative_sizes_are_refused() -> None:
-    with pytest.raises(ConfigError, match="at least 0"):
-        archive(4).splits(0, train=-1, gate=1, test=1)

@@ -22,7 +22,7 @@ SIZES = {"train": 20, "gate": 12, "test": 30}
 def test_splits_have_their_sizes_follow_from_the_seed_and_share_nothing(name: str) -> None:
     made = load_benchmark(name)
     assert made.name == name
-    assert set(made.tools) <= set(made.toolbox)
+    assert all(made.toolbox[tool].spec.name == tool for tool in made.tools)
     splits = made.splits(1, **SIZES)
     assert splits == made.splits(1, **SIZES)
     assert splits != made.splits(2, **SIZES)
@@ -30,7 +30,9 @@ def test_splits_have_their_sizes_follow_from_the_seed_and_share_nothing(name: st
     assert [len(side) for side in sides] == list(SIZES.values())
     for key in ("id", "input"):
         assert len({getattr(task, key) for side in sides for task in side}) == sum(SIZES.values())
-    with pytest.raises(ConfigError):
+    owned = [{entity for task in side for entity in task.entities} for side in sides]
+    assert sum(map(len, owned)) == len(set.union(*owned))
+    with pytest.raises(ConfigError, match="ask for fewer"):
         made.splits(1, train=5000, gate=5000, test=5000)
 
 

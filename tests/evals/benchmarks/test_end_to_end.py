@@ -39,7 +39,6 @@ def solution(name: str, task: Task) -> str:
 
 
 def wishes(body: dict[str, Any], task: Task) -> AIMessage:
-    """Calls the right operations one after the other, then lists what the tools told to list."""
     results = [one["content"] for one in body["messages"] if one["role"] == "tool"]
     calls = [parse_call(text) for text in to_plain_json(task.reference)]
     if len(results) < len(calls):

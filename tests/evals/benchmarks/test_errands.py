@@ -13,8 +13,8 @@ from selfwire.evals.benchmarks.errands import (
     compute_settling_chances,
     generate_errands,
     has_settled,
+    load_wordings,
 )
-from selfwire.evals.benchmarks.errands_wordings import SITUATIONS
 from selfwire.evals.studies.errand_runs import (
     Integers,
     Stage,
@@ -29,11 +29,13 @@ IDS = [agent.id for agent in POOL]
 
 
 def test_no_sentence_for_the_test_is_learned_from() -> None:
-    known = {wording for situation in SITUATIONS for wording in situation.known}
-    held_out = {wording for situation in SITUATIONS for wording in situation.held_out}
+    situations = load_wordings().situations
+    known = {wording for situation in situations for wording in situation.known}
+    held_out = {wording for situation in situations for wording in situation.held_out}
     assert not known & held_out
-    assert len(known) == sum(len(situation.known) for situation in SITUATIONS)
-    assert {situation.helper for situation in SITUATIONS} == set(IDS) - {"relay"}
+    assert len(known) == sum(len(situation.known) for situation in situations)
+    assert [situation.helper for situation in situations] == [IDS[index] for index in RIGHT]
+    assert set(RIGHT) == set(range(len(IDS))) - {RELAY}
 
 
 def test_tasks_are_the_same_for_the_same_seed_and_say_nothing_of_the_truth() -> None:

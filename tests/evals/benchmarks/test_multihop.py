@@ -2,13 +2,12 @@
 
 import pytest
 
-from selfwire.core.errors import ConfigError, GradingError
+from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.evals.benchmarks.collection import FORM, Collection
 from selfwire.evals.benchmarks.multihop import (
-    NAMES,
     MultihopEnvironment,
     choose_first_option,
     get_question_form,
@@ -75,11 +74,6 @@ async def test_feedback_says_what_is_wrong_and_never_the_reference(answer: str, 
     assert "zanzibar" not in found.text.lower()
 
 
-async def test_a_task_without_an_answer_is_an_error_and_no_zero() -> None:
-    with pytest.raises(GradingError, match="has no answer as its reference"):
-        await MultihopEnvironment("hotpotqa").grade(Task(id="t", input="?"), "Answer: x", scope=Scope())
-
-
 def test_a_threshold_outside_of_0_and_1_is_refused() -> None:
     with pytest.raises(ConfigError, match="above 0 and up to 1, not at 0"):
         MultihopEnvironment("hotpotqa", solved_at=0)
@@ -124,29 +118,13 @@ async def test_hotpotqas_gold_paragraphs_are_in_its_corpus_and_its_baseline_is_p
     found = load_collection("hotpotqa")
     titles = {one.title for one in found.documents}
     assert {len(gold) for gold in found.gold.values()} == {2}
-    assert all(gold <= titles for gold in found.gold.values())
+    assert all(found.gold[task.id] == set(task.entities) <= titles for task in found.tasks)
     made = load_benchmark("hotpotqa")
     scores = [
         (await made.environment.grade(task, made.baseline.answer(task.input), scope=Scope())).score
         for task in found.tasks
     ]
     assert sum(scores) / len(scores) == pytest.approx(0.045)
-
-
-@needs_data
-@pytest.mark.parametrize("name", NAMES)
-def test_splits_share_no_question_and_no_gold_paragraph(name: str) -> None:
-    made = load_benchmark(name)
-    splits = made.splits(3, train=30, gate=20, test=40)
-    parts = (splits.train, splits.gate, splits.test)
-    assert [len(part) for part in parts] == [30, 20, 40]
-    seen = [{task.id for task in part} | {e for task in part for e in task.entities} for part in parts]
-    assert not seen[0] & seen[1]
-    assert not seen[0] & seen[2]
-    assert not seen[1] & seen[2]
-    assert made.splits(3, train=30, gate=20, test=40) == splits
-    with pytest.raises(ConfigError, match="ask for fewer"):
-        made.splits(3, train=60, gate=60, test=60)
 
 
 @needs_data
@@ -170,10 +148,7 @@ async def test_an_agents_search_returns_five_passages() -> None:
 async def test_recall_by_hand() -> None:
     """Two questions: one finds one of two gold passages first, the other both; yes and no are no texts to look for."""
     documents = tuple(Document(title=t, text=x) for t, x in (("Kolm", "red"), ("Vask", "blue"), ("Onn", "red blue")))
-    tasks = (
-        Task(id="1", input=f"red\n{FORM}", reference="Kolm"),
-        Task(id="2", input=f"blue\n{FORM}", reference="yes"),
-    )
+    tasks = (Task(id="1", input=f"red\n{FORM}", reference="Kolm"), Task(id="2", input=f"blue\n{FORM}", reference="yes"))
     found = Collection("toy", tasks, documents, {"1": frozenset({"Kolm", "Vask"}), "2": frozenset({"Vask", "Onn"})})
     measured = await measure_recall(found, depths=(1, 2))
     assert measured.gold == ((1, 0.5), (2, 0.75))

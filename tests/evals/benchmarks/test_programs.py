@@ -75,11 +75,8 @@ async def test_humaneval_completions_without_their_head_count_too() -> None:
 async def test_mbpp_solutions_have_full_marks(shard: int) -> None:
     problems = mbpp.load_problems()[shard::SHARDS]
     codes = {f"mbpp-{one['task_id']}": one["code"] for one in problems}
-    found = await graded(
-        make_unit_tests("mbpp", find_sandbox()),
-        [mbpp.to_task(one) for one in problems],
-        lambda task: fenced(codes[task.id]),
-    )
+    tasks, environment = [mbpp.to_task(one) for one in problems], make_unit_tests("mbpp", find_sandbox())
+    found = await graded(environment, tasks, lambda task: fenced(codes[task.id]))
     assert unsolved(found) == {}
     assert len(mbpp.load_problems()) == 974
 
@@ -109,7 +106,6 @@ def test_mbpp_has_its_authors_splits() -> None:
 
 
 def replay(task: Task, *, wrong: int | None = None) -> str:
-    """A program that prints what a test wants; for the test of that number, something else."""
     tests = to_plain_json(task.reference)
     known = {given: wanted + ("x" if n == wrong else "") for n, (given, wanted) in enumerate(tests)}
     return fenced(f"import sys\nprint({known!r}[sys.stdin.read()])")
@@ -334,14 +330,12 @@ async def test_the_first_failing_input_is_told(program: str, told: str) -> None:
 
 @needs_sandbox
 async def test_a_program_is_fresh_for_every_input() -> None:
-    code = (
-        "import builtins, sys\nassert not hasattr(builtins, 'x')\nbuiltins.x = 1\nprint(int(sys.stdin.readline()) * 2)"
-    )
-    assert (await doubled(fenced(code))).solved
-    assert (await doubled(fenced("print(sum(map(int, open(0))) * 2)"))).solved
-    assert (
-        await doubled(fenced("def main():\n    print(2 * int(input()))\nif __name__ == '__main__':\n    main()"))
-    ).solved
+    for code in (
+        "import builtins, sys\nassert not hasattr(builtins, 'x')\nbuiltins.x = 1\nprint(int(sys.stdin.readline()) * 2)",
+        "print(sum(map(int, open(0))) * 2)",
+        "def main():\n    print(2 * int(input()))\nif __name__ == '__main__':\n    main()",
+    ):
+        assert (await doubled(fenced(code))).solved
 
 
 @pytest.mark.parametrize(
@@ -374,8 +368,6 @@ def test_the_last_code_block_is_the_program() -> None:
 
 
 class Broken:
-    """A sandbox that fails."""
-
     async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
         raise SandboxError("no")
 

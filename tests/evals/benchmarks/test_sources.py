@@ -19,7 +19,6 @@ def unreachable(address: str) -> bytes:
 
 
 def pinned(monkeypatch: pytest.MonkeyPatch, content: bytes, **fields: str) -> None:
-    """The table with one source, whose file is `content`."""
     digest = hashlib.sha256(content).hexdigest()
     where = {"repository": "o/r", "commit": "c0ffee", "path": "d/test.jsonl", "licence": "MIT"}
     one = Source.model_validate({**where, "sha256": digest, **fields})

@@ -1,18 +1,21 @@
 """Graders of short answers, over all of their real gold answers and over perturbed ones."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
 from selfwire.core.errors import GradingError
+from selfwire.core.protocols import Environment
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
 from selfwire.evals.answers import find_marked_number
-from selfwire.evals.benchmarks import bbh, deepresearcher, gsm8k
+from selfwire.evals.benchmarks import archive, bbh, deepresearcher, gsm8k, math500
 from selfwire.evals.benchmarks.bbh import normalise
 from selfwire.evals.benchmarks.deepresearcher import set_f1
 from selfwire.evals.benchmarks.grading import RuleEnvironment
+from selfwire.evals.benchmarks.multihop import MultihopEnvironment
 from selfwire.evals.graders import f1
 from tests.benchmark_data import needs_data
 from tests.evals.benchmarks.sweeps import graded, solved, unsolved
@@ -24,17 +27,17 @@ def said(task: Task) -> str:
 
 @needs_data
 async def test_gsm8k_gold_answers_have_full_marks_and_others_none() -> None:
-    tasks, environment = gsm8k.load_tasks(), gsm8k.ENVIRONMENT
-    assert solved(await graded(environment, tasks, lambda task: f"So it is.\n#### {task.reference}")) == 1319
-    assert (
-        solved(await graded(environment, tasks, lambda task: f"#### ${float(task.reference.replace(',', ''))}")) == 1319
-    )
-    assert solved(await graded(environment, tasks, lambda task: f"#### {task.reference}1")) == 0
-    assert solved(await graded(environment, tasks, lambda task: f"#### -{task.reference}")) == sum(
-        task.reference == "0" for task in tasks
-    )
-    assert solved(await graded(environment, tasks, lambda task: str(task.reference))) == 0  # the rule wants the mark
-    assert solved(await graded(environment, tasks, lambda task: gsm8k.gsm8k().baseline.answer(task.input))) == 40
+    tasks = gsm8k.load_tasks()
+
+    async def count(answer: Callable[[Task], str]) -> int:
+        return solved(await graded(gsm8k.ENVIRONMENT, tasks, answer))
+
+    assert await count(lambda task: f"So it is.\n#### {task.reference}") == 1319
+    assert await count(lambda task: f"#### ${float(task.reference.replace(',', ''))}") == 1319
+    assert await count(lambda task: f"#### {task.reference}1") == 0
+    assert await count(lambda task: f"#### -{task.reference}") == sum(task.reference == "0" for task in tasks)
+    assert await count(lambda task: str(task.reference)) == 0  # the rule wants the mark
+    assert await count(lambda task: gsm8k.gsm8k().baseline.answer(task.input)) == 40
 
 
 @pytest.mark.parametrize(
@@ -190,19 +193,22 @@ def test_the_two_f1s_differ_where_their_rules_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "reference"),
+    ("environment", "reference", "message"),
     [
-        (gsm8k.ENVIRONMENT, "no number"),
-        (gsm8k.ENVIRONMENT, None),
-        (bbh.ENVIRONMENT, None),
-        (deepresearcher.ENVIRONMENT, []),
-        (deepresearcher.ENVIRONMENT, "a text"),
+        (gsm8k.ENVIRONMENT, "no number", "no number as reference"),
+        (gsm8k.ENVIRONMENT, None, "no number as reference"),
+        (bbh.ENVIRONMENT, None, "no text as reference"),
+        (archive.ENVIRONMENT, None, "no text as reference"),
+        (math500.math500().environment, None, "no text as reference"),
+        (MultihopEnvironment("hotpotqa"), None, "no answer as its reference"),
+        (deepresearcher.ENVIRONMENT, [], "no list of texts as reference"),
+        (deepresearcher.ENVIRONMENT, "a text", "no list of texts as reference"),
     ],
 )
 async def test_a_reference_of_another_form_is_an_error_and_no_zero(
-    environment: RuleEnvironment, reference: object
+    environment: Environment, reference: object, message: str
 ) -> None:
-    with pytest.raises(GradingError):
+    with pytest.raises(GradingError, match=message):
         await environment.grade(Task(id="t", input="?", reference=reference), "#### 1\nAnswer: x", scope=Scope())
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from selfwire.cli.app import build
 from selfwire.evals.evaluation.rows import TaskRow, read_results
 from selfwire.runs.evaluation.lifecycle import start_evaluation
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
-from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runtime.sync import run_sync
 from tests.wire.langsmith_server import LangSmithServer, Row
 
@@ -23,19 +22,9 @@ def request(*targets: str, **changes: Any) -> EvaluationRequest:
 
 
 def rows_of(home: Path, asked: EvaluationRequest, told: Any = None, run: str = "r") -> dict[str, dict[str, TaskRow]]:
-    """Rows by contestant and task; `told` is what the evaluation runs in, such as `run_as_experiments`."""
-    with start_evaluation(asked, home, run=run) as evaluation:
-        if told is None:
-            run_sync(evaluation.execute())
-        else:
-            within: AbstractContextManager[None] = told(evaluation)
-            with within:
-                run_sync(_gone(evaluation))
+    with start_evaluation(asked, home, run=run) as evaluation, told(evaluation) if told else nullcontext():
+        run_sync(evaluation.execute())
     return read_rows(home / "runs" / run / "results.jsonl")
-
-
-async def _gone(evaluation: Evaluation) -> None:
-    await evaluation.execute()
 
 
 def read_rows(path: Path) -> dict[str, dict[str, TaskRow]]:
@@ -46,7 +35,6 @@ def read_rows(path: Path) -> dict[str, dict[str, TaskRow]]:
 
 
 def comparable(rows: dict[str, dict[str, TaskRow]]) -> dict[str, list[TaskRow]]:
-    """Without what a clock says."""
     return {name: [one.replace(seconds=0, trajectory="") for one in of.values()] for name, of in rows.items()}
 
 
@@ -66,10 +54,8 @@ def metadata(run: Row) -> Row:
 
 
 def task_of(server: LangSmithServer, run: Row) -> str:
-    """The task that a run at the top was about."""
     return str(server.examples[run["reference_example_id"]]["metadata"]["task"])
 
 
 def told_of(server: LangSmithServer, run: Row) -> dict[str, Row]:
-    """Feedback on a run, by key."""
     return {one["key"]: one for one in server.feedback if one["run_id"] == run["id"]}

@@ -5,7 +5,6 @@ from selfwire.runtime.models import make_chat_model
 
 
 async def judged(task: Task, answer: str) -> Feedback:
-    """A model judge, which is told the reference; a reference that starts with `broken` makes it fail, naming it."""
     reference = str(task.reference)
     await make_chat_model("offline").ainvoke(f"Reference: {reference}\nAnswer: {answer}\nIs the answer right?")
     if reference.startswith("broken"):
@@ -14,6 +13,5 @@ async def judged(task: Task, answer: str) -> Feedback:
 
 
 def judged_at_once(task: Task, answer: str) -> float:
-    """As `judged`, and no coroutine."""
     make_chat_model("offline").invoke(f"Reference: {task.reference}\nAnswer: {answer}\nIs the answer right?")
     return 0.5

@@ -24,8 +24,6 @@ TASKS = tuple(Task(id=f"t{n}", input=f"What is {n}?", reference=str(n)) for n in
 
 
 class Lenient:
-    """An environment that takes every answer."""
-
     name = "lenient"
 
     async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
@@ -34,8 +32,6 @@ class Lenient:
 
 @dataclass
 class Player:
-    """Answers after a moment, and counts who is at work."""
-
     pause: float = 0.01
     faults: dict[str, Exception] = field(default_factory=dict)
     active: int = 0

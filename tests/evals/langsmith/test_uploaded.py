@@ -29,9 +29,7 @@ def tokens(run: Row) -> int:
     return int(metadata(run)["usage_metadata"]["total_tokens"])
 
 
-def test_an_experiment_uploads_dataset_examples_nested_agents_tags_tokens_and_feedback(
-    langsmith_server: LangSmithServer, tmp_path: Path
-) -> None:
+def test_an_experiment_is_uploaded_whole(langsmith_server: LangSmithServer, tmp_path: Path) -> None:
     server = langsmith_server
     asked = ("eval", "hiva", "--benchmark", "archive", "--tasks", "4", "--seed", "3", "--budget-calls", "400")
     done = call(tmp_path, *asked, "--langsmith")
@@ -79,15 +77,14 @@ def test_an_experiment_uploads_dataset_examples_nested_agents_tags_tokens_and_fe
     assert server.unknown == []
 
 
-def test_a_team_that_rewires_itself_is_told_with_the_workflow_of_each_round(
-    langsmith_server: LangSmithServer, tmp_path: Path
-) -> None:
+def test_each_round_of_a_rewired_team_names_its_workflow(langsmith_server: LangSmithServer, tmp_path: Path) -> None:
     rows = rows_of(tmp_path, request("tacomas", langsmith="questions"), upload_if_requested)["tacomas"]
     teams: dict[str, list[Row]] = {}
     for root in langsmith_server.roots("r-tacomas"):
         below = list(langsmith_server.below(root))
         teams[task_of(langsmith_server, root)] = [run for run in below if run["name"] == "team"]
-        assert sum(tokens(run) for run in below if run["run_type"] == "llm") == told_tokens(langsmith_server, root)
+        spent = sum(tokens(run) for run in below if run["run_type"] == "llm")
+        assert spent == told_of(langsmith_server, root)["tokens"]["score"]
     assert {task: len(found) for task, found in teams.items()} == {task: row.rounds for task, row in rows.items()}
     rewired = [found for found in teams.values() if len({metadata(one)["selfwire_workflow"] for one in found}) > 1]
     assert rewired
@@ -99,14 +96,8 @@ def test_a_team_that_rewires_itself_is_told_with_the_workflow_of_each_round(
         assert {metadata(one)["selfwire_workflow"] for one in calls} == {said}
 
 
-def told_tokens(server: LangSmithServer, root: Row) -> int:
-    return int(told_of(server, root)["tokens"]["score"])
-
-
 @pytest.mark.parametrize("cap", [None, 10])
-def test_with_langsmith_with_its_local_client_and_without_the_results_are_the_same(
-    langsmith_server: LangSmithServer, tmp_path: Path, cap: int | None
-) -> None:
+def test_langsmith_changes_no_results(langsmith_server: LangSmithServer, tmp_path: Path, cap: int | None) -> None:
     asked = request("tacomas", "single", calls_per_task=cap)
     plain = comparable(rows_of(tmp_path, asked, None, "plain"))
     assert comparable(rows_of(tmp_path, asked, run_as_experiments, "local")) == plain
@@ -121,9 +112,7 @@ def test_with_langsmith_with_its_local_client_and_without_the_results_are_the_sa
     assert any(row.capped for row in plain["tacomas"]) == bool(cap)
 
 
-def test_a_task_that_ends_as_an_error_has_no_score_and_is_a_failed_run(
-    langsmith_server: LangSmithServer, tmp_path: Path
-) -> None:
+def test_a_task_that_fails_has_no_score_and_a_failed_run(langsmith_server: LangSmithServer, tmp_path: Path) -> None:
     file = task_file(tmp_path, ["fine", "broken-4711", "fine"])
     grader = "tests.evals.langsmith.graders:judged"
     asked = request("single", benchmark=file, grader=grader, tasks=3, langsmith="questions")
@@ -141,9 +130,7 @@ def test_a_task_that_ends_as_an_error_has_no_score_and_is_a_failed_run(
 
 
 @pytest.mark.parametrize("multipart", [True, False])
-def test_a_planted_reference_is_uploaded_only_as_an_examples_output_and_only_if_that_is_allowed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, multipart: bool
-) -> None:
+def test_references_are_uploaded_if_allowed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, multipart: bool) -> None:
     secrets = ["zanzibarquux-1", "zanzibarquux-2", "broken-zanzibarquux"]
     file, grader = task_file(tmp_path, secrets), "tests.evals.langsmith.graders:judged"
     asked = request("hiva", benchmark=file, grader=grader, tasks=3)
@@ -165,9 +152,7 @@ def test_a_planted_reference_is_uploaded_only_as_an_examples_output_and_only_if_
         assert "-labelled-" in server.datasets[holder]["name"]
 
 
-def test_equal_tasks_are_one_dataset_which_is_completed_where_an_upload_was_cut_off(
-    langsmith_server: LangSmithServer, tmp_path: Path
-) -> None:
+def test_equal_tasks_are_one_dataset_that_is_completed(langsmith_server: LangSmithServer, tmp_path: Path) -> None:
     asked = request("single", langsmith="questions")
     rows_of(tmp_path, asked, upload_if_requested, "one")
     examples = dict(langsmith_server.examples)
@@ -181,9 +166,7 @@ def test_equal_tasks_are_one_dataset_which_is_completed_where_an_upload_was_cut_
     assert len(langsmith_server.datasets) == 2
 
 
-def test_a_run_that_a_budget_stopped_goes_on_with_its_experiment(
-    langsmith_server: LangSmithServer, tmp_path: Path
-) -> None:
+def test_a_resumed_run_goes_on_with_its_experiment(langsmith_server: LangSmithServer, tmp_path: Path) -> None:
     asked = ("eval", "hiva", "--benchmark", "archive", "--tasks", "6", "--langsmith", "--concurrency", "2")
     stopped = call(tmp_path, *asked, "--budget-calls", "12", "--calls-per-task", "6")
     assert stopped.exit_code == 3, stopped.output
@@ -207,7 +190,7 @@ def test_a_run_that_a_budget_stopped_goes_on_with_its_experiment(
         ("any", "http://127.0.0.1:9", "refused: LangSmithConnectionError"),
     ],
 )
-def test_a_langsmith_that_is_not_there_is_said_in_one_line(
+def test_a_missing_langsmith_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None, endpoint: str | None, words: str
 ) -> None:
     for name in ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY", "LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT"):
@@ -224,7 +207,7 @@ def test_a_langsmith_that_is_not_there_is_said_in_one_line(
     assert (tmp_path / "runs").exists() == (endpoint is not None)  # a run that can be resumed, once it is mended
 
 
-def test_a_langsmith_that_is_lost_on_the_way_costs_no_results(
+def test_a_lost_langsmith_costs_no_results(
     langsmith_server: LangSmithServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = request("hiva", tasks=6)
@@ -256,9 +239,7 @@ def test_the_evaluation_says_where_it_is_found(langsmith_server: LangSmithServer
     assert notice == f"LangSmith at {langsmith_server.url}: dataset {dataset['name']}, experiment r-single"
 
 
-def test_the_contestants_of_a_comparison_are_experiments_on_one_dataset(
-    langsmith_server: LangSmithServer, tmp_path: Path
-) -> None:
+def test_contestants_are_experiments_on_one_dataset(langsmith_server: LangSmithServer, tmp_path: Path) -> None:
     asked = ("compare", "dytopo", "single", "--benchmark", "archive", "--tasks", "3", "--calls-per-task", "12")
     done = call(tmp_path, *asked, "--langsmith")
     assert done.exit_code == 0, done.output

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from selfwire.core.agent import Agent
-from selfwire.core.chat import ChatMessage, Reply, ToolCall, ToolSpec
+from selfwire.core.chat import ChatMessage, Reply, ToolCall
 from selfwire.core.errors import ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -99,20 +99,10 @@ def test_desks_that_were_left_long_ago_go() -> None:
 
 
 class Scripted:
-    """A model that finds the first event, deletes it, and looks again; it stops working where it is told to."""
-
     def __init__(self, stop: int) -> None:
         self.stop = stop
 
-    async def generate(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "agent",
-        tools: Sequence[ToolSpec] = (),
-        temperature: float | None = None,
-    ) -> Reply:
+    async def generate(self, messages: Sequence[ChatMessage], **_: Any) -> Reply:
         results = [one.content for one in messages if one.role == "tool"]
         if len(results) == self.stop:
             raise KeyboardInterrupt

@@ -39,7 +39,6 @@ class WorkflowDiff(FrozenModel):
     method: tuple[str, str] | None = None
 
     def __bool__(self) -> bool:
-        """Whether anything differs."""
         return any(getattr(self, name) for name in type(self).model_fields)
 
 

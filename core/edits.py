@@ -140,7 +140,6 @@ class Rewiring(FrozenModel):
     by: str = ""
 
     def __init__(self, *edits: Edit, **fields: Any) -> None:
-        """Take the edits by position, or as `edits=` when a saved rewiring is read."""
         super().__init__(**({"edits": edits} if edits else {}), **fields)
 
 

@@ -33,7 +33,6 @@ class Edge(FrozenModel):
     target: Id
 
     def __str__(self) -> str:
-        """Write the edge as `source->target`."""
         return f"{self.source}->{self.target}"
 
 
@@ -63,7 +62,6 @@ class Problem(FrozenModel):
     where: tuple[Id, ...]
 
     def __str__(self) -> str:
-        """Say what is wrong and where."""
         return f"{self.kind}: {(' -> ' if self.kind == 'cycle' else ', ').join(self.where)}"
 
 
@@ -76,7 +74,6 @@ class TopologyDiff(FrozenModel):
     removed_edges: tuple[Edge, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything differs."""
         return any(getattr(self, name) for name in type(self).model_fields)
 
 
@@ -233,8 +230,6 @@ def compute_greedy_order(
     Ties go to the smallest id. No node is lost and no edge is deleted (DyTopo, Sec. 3, order sigma).
 
     Args:
-        nodes: N ids.
-        edges: (source, target) pairs among them.
         starts: where messages come in, if only some nodes can begin: a cycle is then entered at a node
             that they lead to, so that no part of it is cut off.
     """

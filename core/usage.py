@@ -32,7 +32,6 @@ class Usage(FrozenModel):
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: "Usage") -> Self:
-        """Add two usages; an unknown price stays unknown."""
         if other is ZERO_USAGE:
             return self
         known = self.dollars is not None and other.dollars is not None

@@ -48,11 +48,9 @@ class FrozenMap(dict[str, Any]):
     __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
 
     def __hash__(self) -> int:  # type: ignore[override]
-        """Hash by content, as the value is frozen."""
         return hash(to_canonical_json(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the plain items."""
         return (FrozenMap, (dict(self),))
 
 

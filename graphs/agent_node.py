@@ -23,12 +23,7 @@ from selfwire.graphs.routers import route_to_all
 
 
 class Level:
-    """A level before its decisions: results of the levels above, and its nodes' choices.
-
-    Args:
-        layout: of the team.
-        steps: of the levels above; never changed.
-    """
+    """A level before its decisions: results of the levels above, and its nodes' choices."""
 
     def __init__(self, layout: Layout, steps: StepsByNode) -> None:
         self.layout, self.steps = layout, steps
@@ -63,13 +58,9 @@ class TeamContext:
     """Everything that a run of a team needs beside its topology; nodes get it as LangGraph's `context`.
 
     Args:
-        question: of the run.
         scope: coordinates: run, iteration, phase, task, sample; `visit` is the round, from 0.
-        agents: agents by id, looked up when a node acts.
-        act: runs one agent once.
         router: chooses among a node's successors.
         instruct: writes the message to each chosen successor but the sink; None hands on the output unchanged.
-        workflow: fingerprint of the workflow that runs.
         acted: nodes that have begun their turn; empty after a finished run was resumed.
     """
 
@@ -189,7 +180,6 @@ def _routed(layout: Layout, node: str, run: TeamContext, steps: StepsByNode, out
 
 
 async def _write_messages(layout: Layout, run: TeamContext, step: Step, scope: Scope) -> tuple[dict[str, str], Usage]:
-    """Texts for the chosen successors, written in parallel, and their cost."""
     chosen = step.routing.chosen if step.routing else ()
     texts = dict.fromkeys(chosen, step.output)
     instructed = [target for target in chosen if target != layout.topology.sink]

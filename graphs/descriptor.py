@@ -139,7 +139,6 @@ class MethodDescriptor(Generic[Made, Config]):
     departures: str = ""
 
     def __post_init__(self) -> None:
-        """Check what cannot be typed."""
         if FULL not in self.variants or not self.takes <= OPTIONS:
             raise ConfigError(
                 f"method {self.name}: variants need {FULL!r}, and takes is of {', '.join(sorted(OPTIONS))}"

@@ -36,14 +36,9 @@ class MethodFactory(Generic[Made, Config]):
     Nothing is recorded, so nothing is replayed: a repeated question is answered again.
 
     Attributes:
-        name: of the method.
-        make: makes the method of model, tools, embedder and config.
-        config: of the method.
         model: plays the role agent, unless a run chooses another.
         meta: plays the role meta; None leaves it to the agents' model.
         judge: plays the role judge; None leaves it to the meta-model.
-        toolbox: tools by the name that agents hold.
-        budget: limits of one question.
         embedder: a name as for `runtime.embeddings.load_embedder`, or a ready one. Beside the offline model `auto` is
             hashing.
 
@@ -124,8 +119,6 @@ class MethodFactory(Generic[Made, Config]):
         Args:
             seed: the workflow itself, a reference in the library or the path of an exported one; None takes the
                 head of `name` in the library, else the method's seed with all tools.
-            name: of saved workflows.
-            library: where saved workflows are, if anywhere.
 
         Raises:
             ConfigError: a name or the seed cannot be used.

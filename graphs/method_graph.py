@@ -41,7 +41,6 @@ class MethodGraph(Generic[Nodes, StateT]):
         workflow: Workflow | None = None,
         places: Mapping[str, str] = FrozenMap(),
     ) -> None:
-        """Start without nodes."""
         self._state, self._provide = state, provide
         schema = context_schema(context, workflow, places) if context and workflow else context
         self.graph: Graph = StateGraph(state, context_schema=schema, input_schema=Input if schema else state)
@@ -58,8 +57,6 @@ class MethodGraph(Generic[Nodes, StateT]):
         """Add a node.
 
         Args:
-            name: of the node.
-            step: a method of the nodes.
             first: it takes a new question, which has a budget of its own.
             charge: write what the nodes' `ledger` has spent to the state after the step.
             nodes: takes the step without asking `provide`, for one that calls no model.

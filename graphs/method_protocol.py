@@ -47,12 +47,9 @@ class EvolveResult(FrozenModel):
         """Apply what a method proposes, with lineage, refusals and cost on record.
 
         Args:
-            workflow: that ran.
             rewirings: proposals in order; those that do not fit are refused with reasons.
             memory: entries of the workflow's memory that were learned.
-            notes: on this step, for people.
             cost: of the model calls that led to it, noted as `meta`.
-            gated: as the field.
         """
         now, refused = workflow.apply_legal(rewirings)
         applied = () if now is workflow else now.lineage.rewirings
@@ -117,9 +114,7 @@ class Method(Solver, Protocol):
         """Learn from graded trajectories of the workflow; those with an error teach nothing.
 
         Args:
-            workflow: that ran.
             trajectories: of `explore`, for each question of the batch, graded.
-            scope: coordinates of the step.
             grade: grades further runs on questions of the batch.
         """
         ...

@@ -49,7 +49,6 @@ class RolloutContext:
 
     Attributes:
         environment: grades answers; only it sees references.
-        journal, ledger: of the run.
         concurrency: tasks that run at the same time.
         calls_per_task: model calls that are reserved for a task before it starts, under a budget of calls.
         capped: whether a task may never take more than `calls_per_task`, budget or not, resumed or not.

@@ -36,7 +36,6 @@ class RunContext(BaseModel):
     )
 
     def __init__(self, **chosen: Any) -> None:
-        """Take the choices by name."""
         try:
             super().__init__(**chosen)
         except ValidationError as error:
@@ -68,8 +67,6 @@ def context_schema(schema: type[Chosen], workflow: Workflow, places: Mapping[str
     """The class of choices for a graph that starts from a workflow, with an editable prompt per agent.
 
     Args:
-        schema: choices for every workflow.
-        workflow: whose agents can be edited.
         places: where agents without a node work, by agent: a node of the method's own graph.
     """
     editable = []

@@ -94,7 +94,6 @@ class Service(Generic[Made, Config]):
     async def _current(
         self, config: RunnableConfig, libraries: Sequence[WorkflowLibrary], factory: MethodFactory[Made, Config]
     ) -> Current:
-        """The wanted workflow from the first library that has its name, else kept under the method's."""
         settings = config.get("configurable", {})
         wanted = str(settings.get("workflow") or self.name)
         name = wanted.partition("@")[0]
@@ -139,22 +138,14 @@ def _tools(setting: str) -> Sequence[Any]:
 
 @dataclass(frozen=True)
 class _MissingTool:
-    """Stands in for a tool that the server lacks; agents read that it is not available and go on without it."""
-
     name: str
 
     @property
     def spec(self) -> ToolSpec:
-        """A spec that takes any object."""
         parameters = {"type": "object", "properties": {}}
         return ToolSpec(name=self.name, description="Not available here.", parameters=parameters)
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """Refuse.
-
-        Raises:
-            ToolError: always.
-        """
         raise ToolError(f"{self.name} is not available here; set SELFWIRE_TOOLS to a list that has it")
 
 

@@ -87,9 +87,6 @@ async def run_team(
     """Run a team once, as one round.
 
     Args:
-        topology: of the team.
-        run: question, agents and how they act.
-        carried: from `get_pending_messages` after the round before.
         config: LangGraph's; inside a node of another graph it is inherited.
 
     Returns:
@@ -145,13 +142,7 @@ async def _alone(topology: Topology, run: TeamContext, given: TeamState, *config
 
 
 def get_pending_messages(topology: Topology, done: Trajectory, carried: Sequence[Message] = ()) -> tuple[Message, ...]:
-    """Messages for the next round: the unread ones, oldest first, then the new ones.
-
-    Args:
-        topology: of the round.
-        done: the round.
-        carried: messages that were carried into it.
-    """
+    """Messages for the next round: the unread ones, oldest first, then the new ones."""
     forward = Layout(topology).forward
     readers = {step.node for step in done.steps if step.error is None}
     unread = [message for message in carried if message.target in topology.agents and message.target not in readers]
@@ -165,7 +156,6 @@ def make_team_node(team: Team, step: Callable[[State, Team], Awaitable[Any]]) ->
     LangGraph draws the team inside the node (`get_graph(xray=True)`) because the node's sync form holds it.
 
     Args:
-        team: the drawn team.
         step: the node, called with state and team; it may run another team, where the topology has changed since.
     """
 
@@ -192,8 +182,6 @@ def _why_no_answer(topology: Topology, steps: Sequence[Step]) -> str:
 
 @dataclass(frozen=True)
 class _ByFingerprint:
-    """A topology that is compared by its cached fingerprint."""
-
     fingerprint: str
     topology: Topology = field(compare=False)
 
@@ -236,7 +224,6 @@ def _compiled(key: _ByFingerprint) -> Team:
 
 
 def _describe_turn(node: str, agent: str) -> RunnableConfig:
-    """Tags and metadata of a node's turn in traces."""
     return {"tags": [f"agent:{agent}"], "metadata": {"selfwire_node": node, "selfwire_agent": agent}}
 
 
@@ -279,8 +266,6 @@ class _Turn(Runnable[TeamState, Update]):
 
 
 class _Chosen(Runnable[TeamState, list[str]]):
-    """Reads a node's decision: the nodes that its messages trigger."""
-
     name = "chosen"
 
     def __init__(self, node: str, forward: frozenset[str]) -> None:
@@ -295,8 +280,6 @@ class _Chosen(Runnable[TeamState, list[str]]):
 
 
 class _Relay(Runnable[TeamState, Update]):
-    """Passes a trigger on to the next level."""
-
     def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         return {}
 

@@ -60,7 +60,6 @@ class Contribution(FrozenModel):
     """c_v of one agent in one round.
 
     Args:
-        agent: its id.
         score: in [0, 1], capped at `WEAK` without evidence.
         reason: the meta-judge's justification.
         evidence: whether it passed the precheck.
@@ -110,10 +109,7 @@ async def judge(
 
     Args:
         done: the round, with an answer.
-        items: the checklist.
-        coach: asks the judge.
         threshold: tau.
-        scope: coordinates of the round.
     """
     results, usage = await _verdict(done, items, coach, scope.at(node="judge"))
     if results is None:
@@ -166,11 +162,8 @@ async def assess_contributions(
     """c_v of every agent whose model did not fail.
 
     Args:
-        done: the round.
         agents: (id, role) of the team; agents that were not reached are judged too.
-        coach: asks the judge.
         each: whether to ask once per agent, in parallel, instead of once for all.
-        scope: coordinates of the round.
 
     Returns:
         In the order of `agents`; those without a valid score are left out.
@@ -195,7 +188,6 @@ async def assess_contributions(
 async def _scores(
     done: Trajectory, shown: Mapping[str, str], coach: PromptedModel, scope: Scope
 ) -> tuple[dict[str, AgentScore], Usage]:
-    """Scores of some agents by id, from one request; the first score of an agent counts."""
     place = f"contributions-{next(iter(shown))}" if len(shown) == 1 else "contributions"
     reply, usage = await coach.ask_or(
         None,

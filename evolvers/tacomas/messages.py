@@ -11,7 +11,6 @@ def order_messages(inbox: Sequence[Message], weights: Mapping[str, float]) -> tu
     """The messages by their senders' weights, the heaviest first; equal weights keep their order.
 
     Args:
-        inbox: of an agent.
         weights: by node; a sender that is not in the team any more weighs 0.
     """
     return tuple(sorted(inbox, key=lambda message: -weights.get(message.source, 0.0)))
@@ -23,7 +22,6 @@ def share_budget(lengths: Sequence[int], weights: Sequence[float], budget: int) 
     A message shorter than its share leaves the rest to the others, again by weight.
 
     Args:
-        lengths: characters of each message.
         weights: of their senders, >= 0; all 0 counts as all equal.
         budget: most characters in all.
     """

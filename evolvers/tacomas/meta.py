@@ -35,15 +35,10 @@ async def propose_slow_update(
     """Ask for a structural delta and enforce the budgets; nothing changes where no valid reply comes back.
 
     Args:
-        workflow: the team.
         rounds: all so far, at least one.
-        coach: asks the meta-model.
-        question: of the run.
         trace: the team's steps in the last round.
         lessons: effects of structural changes on earlier questions.
         tools: that newborns may hold.
-        config: of the method.
-        scope: coordinates of the round.
     """
     try:
         update, usage = await coach.ask(
@@ -78,8 +73,6 @@ def find_death_candidates(history: Sequence[Mapping[str, float]], *, interval: i
 
     Args:
         history: contributions by agent, a mapping per round, oldest first.
-        interval: K.
-        below: the limit.
     """
     recent = history[-interval:]
     agents = dict.fromkeys(agent for scores in recent for agent in scores)

@@ -113,13 +113,7 @@ class Figures(FrozenModel):
 
 
 def with_slow_update(last: Round, delta: Delta, lost: Sequence[Message]) -> Round:
-    """The last round with the slow update that followed it.
-
-    Args:
-        last: the round.
-        delta: the update.
-        lost: messages to agents that died by it.
-    """
+    """The last round with the slow update that followed it."""
     return last.replace(
         slow=True,
         applied=delta.applied,
@@ -149,7 +143,6 @@ def find_stop_reason(rounds: Sequence[Round], *, limit: int) -> StopReason | Non
 
     Args:
         rounds: all so far, at least one.
-        limit: R.
     """
     last = rounds[-1]
     if last.confirmed:
@@ -169,11 +162,7 @@ def is_slow(rounds: Sequence[Round], *, interval: int) -> bool:
 
 
 def changes(means: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """Mean of the changes m_{t+1} - m_t, and its standard error.
-
-    Args:
-        means: m_t per round; a change needs both.
-    """
+    """Mean of the changes m_{t+1} - m_t, and its standard error."""
     steps = [after - before for before, after in pairwise(means) if before is not None and after is not None]
     if not steps:
         return None, None
@@ -209,9 +198,6 @@ def compute_figures(rounds: Sequence[Round], *, stop: StopReason, calls: int) ->
 
 def count_agreement(trajectories: Iterable[Trajectory]) -> dict[str, int]:
     """How often judge and environment agreed on an answer, where both graded it.
-
-    Args:
-        trajectories: graded results of `solve`.
 
     Returns:
         `judged` cases, `agreed` ones, and the two ways to be wrong: `passed_wrong` and `failed_right`.

@@ -114,8 +114,6 @@ def name_nodes(workflow: Workflow) -> dict[Id, str]:
 
 @dataclass
 class _Draft:
-    """A delta in the making."""
-
     workflow: Workflow
     config: SlowConfig
     prompts: Prompts

@@ -218,14 +218,12 @@ class EvolutionNodes:
         return found
 
     async def _load_graded(self, scope: Scope) -> dict[str, Trajectory]:
-        """Trajectories that a phase has graded before, by task."""
         side = scope.run.partition("/")[2]
         bodies = await self.parts.journal.get_note(get_trajectories_note(scope.iteration, scope.phase, side)) or {}
         found = [Trajectory.model_validate(await self.parts.journal.get_body(body)) for body in bodies.values()]
         return {one.question.id: one for one in found if one.feedback is not None}
 
     async def _keep(self, found: Sequence[Trajectory], scope: Scope) -> None:
-        """Put the trajectories into the journal, with a note of their hashes by task."""
         bodies = {get_sample_name(t): await self.parts.journal.put_body(t.model_dump(mode="json")) for t in found}
         side = scope.run.partition("/")[2]
         await self.parts.journal.put_note(get_trajectories_note(scope.iteration, scope.phase, side), bodies)
@@ -256,8 +254,6 @@ def get_trajectories_note(iteration: int, phase: str, side: str = "") -> str:
     """Name of the journal's note that lists a phase's trajectories, as hashes by task.
 
     Args:
-        iteration: from 0.
-        phase: rollout, gate or test.
         side: of a comparison: incumbent, candidate or pruned; before or after; "" elsewhere.
     """
     return f"trajectories/{iteration}/{phase}/{side}"
@@ -284,7 +280,6 @@ def _draw_batch(tasks: Sequence[Task], size: int, iteration: int, scope: Scope) 
 
 
 def _iterate_shuffled(size: int, scope: Scope) -> Iterator[int]:
-    """Endless indices: one shuffle of all after the other."""
     for epoch in count():
         yield from (int(index) for index in scope.at(iteration=epoch).random("order").permutation(size))
 

@@ -22,13 +22,7 @@ from selfwire.nodes.agent import make_agent_runner
 
 @dataclass(frozen=True)
 class TacomasActions:
-    """TacoMAS with its models and tools.
-
-    Attributes:
-        model: plays the roles agent, meta and judge.
-        toolbox: tools by the name that agents hold.
-        config: of the method, ablations included.
-    """
+    """TacoMAS with its models and tools."""
 
     model: Model
     toolbox: Toolbox
@@ -52,8 +46,6 @@ class TacomasActions:
         """Run the team once, with each agent's refinements in its memory and its inbox weighed (D1).
 
         Args:
-            workflow: the team of this round.
-            question: of the run.
             weights: w_v by agent.
             notes: refinements by agent, oldest first.
             carried: messages of earlier rounds.

@@ -44,9 +44,6 @@ class Tacomas(TacomasActions, Method):
         """Run up to R rounds on one question, starting from the workflow, which itself does not change.
 
         Args:
-            workflow: the initial team.
-            question: of the run.
-            scope: coordinates of the run.
             within: config of the method's graph; None makes it part of the running graph.
 
         Returns:
@@ -103,7 +100,6 @@ class Tacomas(TacomasActions, Method):
 
 
 def _build_partial_result(state: TacomasState, workflow: Workflow) -> Trajectory | None:
-    """The best judged round of a run that was stopped, else the last answered one."""
     best = find_best_round(state.rounds)
     if best is None:
         return None

@@ -30,13 +30,7 @@ Provide = Callable[[Any, Usage], Awaitable[tuple[TacomasActions, Ledger | None]]
 
 
 def build_state_graph(config: TacomasConfig, start: RunStart, provide: Provide) -> Graph:
-    """The whole graph, ready to compile.
-
-    Args:
-        config: the method's.
-        start: what a run starts with.
-        provide: the method as it is paid for.
-    """
+    """The whole graph, ready to compile."""
 
     async def make_nodes(spent: Usage) -> TacomasNodes:
         context = get_run_context(TacomasContext)

@@ -31,7 +31,6 @@ SEQUENCES, LENGTH, CHUNKS = 10_000, 3, 10
 
 
 def check(workflow: Workflow, rewiring: Rewiring) -> Workflow | None:
-    """Apply a rewiring and compare with the naive model; None if it is refused."""
     before, content = to_canonical_json(workflow), fingerprint(workflow.model_dump(mode="json", exclude={"lineage"}))
     model = Model.of(workflow)
     refused = next((edit for edit in rewiring.edits if not model.allows(edit)), None)

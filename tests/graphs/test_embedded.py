@@ -29,7 +29,6 @@ class Outer(TypedDict):
 
 
 def method(drawn: Topology, run: TeamContext, wanted: Topology | None = None, **settings: Any) -> Any:
-    """A method of one node, which draws one team and runs `wanted` (the same, unless another is given)."""
     team = compile_team(drawn)
 
     async def forward(state: Outer, held: Team) -> Outer:
@@ -81,8 +80,6 @@ def test_a_wide_level_runs_at_once_in_the_sync_form() -> None:
 
 
 class Broke(Echo):
-    """Runs out of money at `z`, once."""
-
     async def __call__(self, agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         if agent.id == "z" and "broke" not in self.order:
             self.order.append("broke")

@@ -68,7 +68,6 @@ class Scripted:
         return done.replace(answer="right" if right else "wrong", steps=(step,))
 
     async def explore(self, workflow: Workflow, question: Question, *, scope: Scope) -> Sequence[Trajectory]:
-        """One answer per question."""
         return [await self.solve(workflow, question, scope=scope)]
 
     async def evolve(

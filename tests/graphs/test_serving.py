@@ -192,7 +192,6 @@ async def test_a_setting_that_cannot_be_used_is_refused(
 
 
 def renamed(workflow: Workflow, old: str, new: str) -> Workflow:
-    """The same team with one agent, and its node, called otherwise."""
     body = workflow.model_dump_json().replace(f'"{old}"', f'"{new}"')
     return Workflow.model_validate_json(body)
 

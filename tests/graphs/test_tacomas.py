@@ -187,7 +187,6 @@ def test_refinements_reach_the_next_round_and_no_other_question() -> None:
 
 
 def cyclic() -> Workflow:
-    """The team of five with an edge back from the sink to the searcher."""
     start = Tacomas(MeteredModel(OfflineChat()), {}).make_initial_workflow()
     edges = (*start.topology.edges, Edge(source="reflector", target="searcher"))
     return start.replace(topology=start.topology.replace(edges=edges))
@@ -337,8 +336,6 @@ async def test_a_run_that_stopped_within_round_3_asks_no_finished_agent_twice(fo
 
 
 class Babbling(Script):
-    """Replies to every ask with the same garbage."""
-
     garbage: str
 
     def _object(self, wish: str) -> Any:
@@ -394,7 +391,6 @@ def first_of_kind(kind: str) -> Question:
 
 
 def told(done: Trajectory) -> Any:
-    """A run without its wall times."""
     rounds = [{**one, "usage": None} for one in done.notes["rounds"]]
     return done.answer, [step.output for step in done.steps], rounds, done.notes["figures"]
 
@@ -457,7 +453,6 @@ async def test_a_model_that_fails_outside_the_team_ends_the_run_as_an_error() ->
 
 
 def trajectories(**knobs: Any) -> tuple[Any, ...]:
-    """What a scripted run with these knobs did: topology and prompts of every round, as far as they show."""
     slow = {
         **NOTHING,
         "graph_edit": [

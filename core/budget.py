@@ -52,7 +52,7 @@ def _shown(amount: float) -> str:
 
 
 def get_error_cost(error: ModelError) -> Usage:
-    """What a call that failed, or brought no valid reply, has cost all the same; whoever falls back counts it."""
+    """Cost of a call that failed or brought no valid reply; a caller that falls back counts it."""
     return error.cost or ZERO_USAGE
 
 

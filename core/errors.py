@@ -1,9 +1,4 @@
-"""One family of errors, named after the boundary that was crossed.
-
-`ValueError` (pydantic's ValidationError included) is for a caller's mistake in a value;
-everything below is for what can go wrong while selfwire runs. Messages say what happened,
-the values seen and the way out.
-"""
+"""Errors of a running selfwire; a ValueError is a caller's mistake in a value. Messages name the way out."""
 
 from pydantic_core import ErrorDetails
 
@@ -32,13 +27,10 @@ class ConfigError(SelfwireError):
 
 
 class StoppedError(SelfwireError):
-    """A run must stop in a resumable state, through no fault of its tasks.
-
-    Attributes:
-        reached: what a question's run had come to before; None where that is nothing that helps.
-    """
+    """A run must stop in a resumable state, through no fault of its tasks."""
 
     partial_result: Trajectory | None = None
+    """What a question's run had come to before, if anything."""
 
 
 class BudgetError(StoppedError):
@@ -50,13 +42,10 @@ class TaskBudgetError(BudgetError):
 
 
 class ModelError(SelfwireError):
-    """A model call failed after its retries: an infrastructure fault, never an answer.
-
-    Attributes:
-        cost: what its attempts were billed all the same; None if nothing is known of it.
-    """
+    """A model call failed after its retries: an infrastructure fault, never an answer."""
 
     cost: Usage | None = None
+    """What its attempts were billed, if that is known."""
 
 
 class OutageError(StoppedError):

@@ -37,7 +37,6 @@ class Model(Protocol):
             ModelError: the call failed after its retries.
             BudgetError: the call would exceed a budget.
         """
-        ...
 
     async def generate_structured(
         self,
@@ -57,7 +56,6 @@ class Model(Protocol):
             ReplyError: no valid object came back; the caller states its own safe fallback.
             ModelError, BudgetError: as `reply`.
         """
-        ...
 
 
 class Embedder(Protocol):
@@ -67,7 +65,6 @@ class Embedder(Protocol):
 
     async def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Unit rows of shape (len(texts), d); batched, cached by text."""
-        ...
 
 
 class Tool(Protocol):
@@ -76,7 +73,6 @@ class Tool(Protocol):
     @property
     def spec(self) -> ToolSpec:
         """What the model is told."""
-        ...
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
         """Run on an input object.
@@ -84,7 +80,6 @@ class Tool(Protocol):
         Raises:
             ToolError: the input is refused or the tool failed; the agent reads the message.
         """
-        ...
 
 
 Toolbox = Mapping[str, Tool]
@@ -100,7 +95,6 @@ class Sandbox(Protocol):
         Raises:
             SandboxError: the sandbox failed; nothing is known of the program.
         """
-        ...
 
 
 class Environment(Protocol):
@@ -114,7 +108,6 @@ class Environment(Protocol):
         Raises:
             GradingError: the environment itself failed; the task ends as an error.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -149,7 +142,6 @@ class Router(Protocol):
 
     def __call__(self, node: str, successors: tuple[str, ...], known: RouterInput) -> Routing:
         """Choose; equal input gives equal output, and `chosen` is a part of `successors`."""
-        ...
 
 
 class AgentRunner(Protocol):
@@ -162,7 +154,6 @@ class AgentRunner(Protocol):
             ModelError: the agent failed; the team goes on without it.
             BudgetError: the run must stop.
         """
-        ...
 
 
 InstructionWriter = Callable[[Question, Step, Agent, Scope], Awaitable[tuple[str, Usage]]]

@@ -112,13 +112,7 @@ class UsageAccumulator:
     @property
     def usage(self) -> Usage:
         """The sum until now."""
-        return Usage(
-            calls=self.calls,
-            input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens,
-            dollars=self.dollars,
-            seconds=self.seconds,
-        )
+        return Usage(**{name: getattr(self, name) for name in Usage.model_fields})
 
 
 def sum_usages(usages: Iterable[Usage]) -> Usage:

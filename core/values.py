@@ -2,20 +2,14 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, NoReturn, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    JsonValue,
-    StringConstraints,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, StringConstraints, TypeAdapter
 
-Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+_ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+Id = Annotated[str, StringConstraints(pattern=_ID)]
 """A name of a node, agent or tool: letters, digits, `_` and `-` (LangGraph forbids `:` and `|`)."""
 
 
@@ -124,13 +118,6 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(to_canonical_json(value).encode()).hexdigest()[:16]
 
 
-_ID: TypeAdapter[str] = TypeAdapter(Id)
-
-
 def is_id(text: str) -> bool:
     """Whether agents, tools and saved workflows may be called that."""
-    try:
-        _ID.validate_python(text)
-    except ValidationError:
-        return False
-    return True
+    return re.fullmatch(_ID, text) is not None

@@ -4,10 +4,10 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -22,13 +22,6 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from selfwire.core.errors import ConfigError, JournalError
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-async def _run_in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    return await asyncio.to_thread(call, *args, **kwargs)
 
 
 class StrictSerializer(JsonPlusSerializer):
@@ -75,7 +68,7 @@ class Threaded(BaseCheckpointSaver[Any]):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """As `get_tuple`."""
-        return await _run_in_thread(self.get_tuple, config)
+        return await asyncio.to_thread(self.get_tuple, config)
 
     async def aput(
         self,
@@ -85,17 +78,17 @@ class Threaded(BaseCheckpointSaver[Any]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """As `put`."""
-        return await _run_in_thread(self.put, config, checkpoint, metadata, new_versions)
+        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """As `put_writes`."""
-        await _run_in_thread(self.put_writes, config, writes, task_id, task_path)
+        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """As `delete_thread`."""
-        await _run_in_thread(self.delete_thread, thread_id)
+        await asyncio.to_thread(self.delete_thread, thread_id)
 
     async def alist(
         self,
@@ -111,7 +104,7 @@ class Threaded(BaseCheckpointSaver[Any]):
             rows: Iterator[CheckpointTuple] = self.list(config, filter=filter, before=before, limit=limit)
             return [*rows]
 
-        for row in await _run_in_thread(list_rows):
+        for row in await asyncio.to_thread(list_rows):
             yield row
 
 

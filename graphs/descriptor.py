@@ -1,7 +1,7 @@
 """A method, declared once: everything that other rooms need to know of it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -233,7 +233,7 @@ class MethodDescriptor(Generic[Made, Config]):
 
     def _compile_served(self, factory: MethodFactory[Made, Config], current: Current) -> Served:
         saved, library, name = current
-        factory = factory.with_config(self.fit_config(factory.config, saved))
+        factory = replace(factory, config=self.fit_config(factory.config, saved))
         workflow = factory.check(saved)
 
         async def choose(context: RunContext, had: Workflow | None) -> Workflow:

@@ -10,7 +10,7 @@ from selfwire.core.topology import Topology
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
-from selfwire.graphs.node_wrappers import make_condition, make_node
+from selfwire.graphs.node_wrappers import Choice, make_node
 from selfwire.graphs.run_context import RunContext, context_schema
 from selfwire.graphs.team import compile_team, make_team_node
 from selfwire.graphs.typed_state import Input, State, Update
@@ -84,7 +84,7 @@ class MethodGraph(Generic[Nodes, StateT]):
         def choose_target(channels: Any) -> str:
             return decide(self._state(channels))
 
-        self.graph.add_conditional_edges(source, make_condition(choose_target), list(targets))
+        self.graph.add_conditional_edges(source, Choice(choose_target), list(targets))
 
     def _bind(
         self, step: Step[Nodes, StateT], first: bool, charge: bool, nodes: Nodes | None

@@ -66,11 +66,9 @@ class Solver(Protocol):
     @property
     def name(self) -> str:
         """The name in the command line."""
-        ...
 
     def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
         """The workflow that the method starts from; its agents hold these tools."""
-        ...
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Put a question to the team once.
@@ -78,7 +76,6 @@ class Solver(Protocol):
         Raises:
             BudgetError: the run must stop. Other faults end in the trajectory's `error`.
         """
-        ...
 
 
 @runtime_checkable
@@ -117,7 +114,6 @@ class Method(Solver, Protocol):
             trajectories: of `explore`, for each question of the batch, graded.
             grade: grades further runs on questions of the batch.
         """
-        ...
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
         """Fit parameters to held-out tasks, by default none; agents and topology do not change."""

@@ -13,7 +13,7 @@ import importlib
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from operator import attrgetter
 from pathlib import Path
@@ -86,10 +86,7 @@ class Service(Generic[Made, Config]):
         factory, own = await asyncio.to_thread(self._load_settings)
         libraries = [*([own] if own else []), WorkflowLibrary(runtime.store, "of the server")]
         current = await self._current(config, libraries, factory)
-        return await asyncio.to_thread(self._compile, factory, current)
-
-    def _compile(self, factory: MethodFactory[Made, Config], current: Current) -> Served:
-        return self.compile(_with_stand_ins(factory, current.workflow), current)
+        return await asyncio.to_thread(lambda: self.compile(_with_stand_ins(factory, current.workflow), current))
 
     async def _current(
         self, config: RunnableConfig, libraries: Sequence[WorkflowLibrary], factory: MethodFactory[Made, Config]
@@ -156,7 +153,7 @@ def _with_stand_ins(factory: MethodFactory[Made, Config], workflow: Workflow) ->
         return factory
     _warn(missing)
     stand_ins: dict[str, Tool] = {name: _MissingTool(name) for name in missing}
-    return factory.with_toolbox(stand_ins)
+    return replace(factory, toolbox={**factory.toolbox, **stand_ins})
 
 
 @cache  # once per process, not at every drawing

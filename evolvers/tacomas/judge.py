@@ -71,25 +71,20 @@ class Contribution(FrozenModel):
     evidence: bool = True
 
 
-def passes(item: Item, is_true: bool) -> bool:
-    """Whether an item passes, given whether its criterion is true of the answer."""
-    return is_true if item.operator == "correctness" else not is_true
-
-
 def checklist_score(items: Sequence[Item], results: Sequence[bool]) -> float:
-    """s_t: share of the items that pass; an item without a result does not.
-
-    Args:
-        items: at least one.
-        results: whether each criterion is true of the answer, in the order of the items.
-    """
-    return sum(passes(item, result) for item, result in zip(items, results, strict=False)) / len(items)
+    """s_t: share of the items that pass, of at least one."""
+    return (len(items) - len(list_failed_items(items, results))) / len(items)
 
 
 def list_failed_items(items: Sequence[Item], results: Sequence[bool]) -> tuple[str, ...]:
-    """Criteria of the items that do not pass."""
-    judged = [passes(item, result) for item, result in zip(items, results, strict=False)]
-    return tuple(item.criterion for n, item in enumerate(items) if n >= len(judged) or not judged[n])
+    """Criteria of the items that do not pass; an item without a result does not.
+
+    Args:
+        items: the checklist.
+        results: whether each criterion is true of the answer, in the order of the items.
+    """
+    passed = [is_true == (item.operator == "correctness") for item, is_true in zip(items, results, strict=False)]
+    return tuple(item.criterion for n, item in enumerate(items) if n >= len(passed) or not passed[n])
 
 
 async def draft_checklist(question: Question, coach: PromptedModel, *, scope: Scope) -> tuple[tuple[Item, ...], Usage]:

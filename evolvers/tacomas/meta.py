@@ -58,12 +58,7 @@ async def propose_slow_update(
         nothing = Refusal(change="slow update", reason=f"no valid reply: {error}")
         return Delta(workflow=workflow, refused=(nothing,), usage=get_error_cost(error))
     delta = enforce_budgets(
-        workflow,
-        update,
-        config=config.slow,
-        prompts=coach.prompts,
-        tools=tuple(tools),
-        feedback=config.capability,
+        workflow, update, config=config.slow, prompts=coach.prompts, tools=tuple(tools), feedback=config.capability
     )
     return delta.replace(usage=usage)
 
@@ -118,9 +113,6 @@ def render_scores(rounds: Sequence[Round]) -> str:
 
 def render_limits(config: TacomasConfig) -> str:
     """Budgets and caps in words."""
-    if not config.slow.budgeted:
-        return f"Any number of pairs and edge edits. At most {config.slow.nodes} agents in the team."
-    return (
-        f"At most {config.slow.pairs} pairs and {config.slow.edges} edge edits. "
-        f"At most {config.slow.nodes} agents in the team."
-    )
+    most = f"At most {config.slow.pairs} pairs and {config.slow.edges} edge edits."
+    edits = most if config.slow.budgeted else "Any number of pairs and edge edits."
+    return f"{edits} At most {config.slow.nodes} agents in the team."

@@ -22,7 +22,7 @@ from selfwire.graphs.run_end import run_to_end
 from selfwire.graphs.run_start import RunStart
 from selfwire.graphs.tacomas.actions import TacomasActions
 from selfwire.graphs.tacomas.state import TacomasState
-from selfwire.graphs.tacomas.state_graph import build_state_graph, steps_needed
+from selfwire.graphs.tacomas.state_graph import build_state_graph
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,11 @@ class Tacomas(TacomasActions, Method):
 
         start = RunStart(workflow, scope=scope, question=question)
         graph = build_state_graph(self.config, start, provide).compile(name=METHOD)
-        given = {"question": question.input}
-        limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.rounds)}
+        limit: RunnableConfig = {"recursion_limit": 4 * self.config.rounds + 4}  # four nodes a round, start and end
         try:
             final = await run_to_end(
                 graph,
-                given,
+                {"question": question.input},
                 {**(within or {}), **limit},
                 so_far=lambda found: _build_partial_result(TacomasState(found), workflow),
             )

@@ -39,9 +39,6 @@ def build_state_graph(config: TacomasConfig, start: RunStart, provide: Provide) 
             tacomas = replace(tacomas, config=tacomas.config.replace(rounds=context.rounds))
         return TacomasNodes(tacomas, start, ledger)
 
-    def refine_or_end(state: TacomasState) -> str:
-        return END if state.figures else "refine"
-
     def round_or_end(state: TacomasState) -> str:
         return END if state.figures else "round"
 
@@ -56,12 +53,7 @@ def build_state_graph(config: TacomasConfig, start: RunStart, provide: Provide) 
     graph.node("refine", TacomasNodes.refine)
     graph.node("birth_death", TacomasNodes.birth_death)
     graph.edges(START, "init_graph", "round", "judge")
-    graph.choose("judge", refine_or_end, "refine", END)
+    graph.choose("judge", lambda state: END if state.figures else "refine", "refine", END)
     graph.choose("refine", slow_round_or_end, "birth_death", "round", END)
     graph.choose("birth_death", round_or_end, "round", END)
     return graph.graph
-
-
-def steps_needed(rounds: int) -> int:
-    """LangGraph's recursion limit for that many rounds: four nodes each, and what begins and ends."""
-    return 4 * rounds + 4

@@ -16,7 +16,7 @@ from selfwire.core.budget import Budget
 from selfwire.core.drawing import to_mermaid
 from selfwire.core.errors import BudgetError, ConfigError
 from selfwire.core.scope import Scope
-from selfwire.core.task import Question, Task
+from selfwire.core.task import Question
 from selfwire.core.topology import Edge, Topology
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.workflow import Workflow
@@ -27,7 +27,6 @@ from selfwire.graphs import tacomas
 from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.tacomas import Tacomas
-from selfwire.runtime.journal import Journal
 from selfwire.runtime.metered import MeteredModel
 from selfwire.runtime.offline.model import OfflineChat
 from tests.graphs.grading import no_grade
@@ -36,7 +35,6 @@ from tests.graphs.test_hiva_state_graph import run
 
 ASKED = {"question": "What am I?"}
 FORMS = pytest.mark.parametrize("form", ["sync", "async"])
-CANARY = "zanzibar-canary-7731"
 CRITERIA = ("It answers.", "It is proven.", "It has the right form.", "It is a guess.")
 NAMES = ("planner", "searcher", "calculator", "verifier", "reflector")
 NOTHING: dict[str, Any] = {
@@ -228,14 +226,6 @@ def test_a_run_without_any_answer_says_why() -> None:
     assert "the provider is down" in result["error"]
 
 
-def test_a_worker_that_keeps_failing_does_not_stop_the_team() -> None:
-    model = scripted()
-    model.failing["You are the calculator"] = 99
-    result = invoked(model, rounds=2)
-    assert result["answer"] is not None
-    assert all("calculator" not in {one.agent for one in done.contributions} for done in rounds_of(result))
-
-
 def test_an_agent_without_a_place_has_no_share() -> None:
     idle = Agent(id="idle", prompt="You wait.")
     team = cyclic()
@@ -267,13 +257,6 @@ def test_the_drawing_shows_the_figure_and_the_team() -> None:
         ("judge", "__end__"), ("refine", "round"), ("refine", "birth_death"), ("refine", "__end__"),
         ("birth_death", "round"), ("birth_death", "__end__"),
     }  # fmt: skip
-
-
-def test_inner_steps_of_every_round_are_streamed() -> None:
-    graph = tacomas.build(scripted(), config=TacomasConfig(rounds=2)).compile()
-    chunks: list[Any] = list(graph.stream(ASKED, subgraphs=True, stream_mode="updates"))
-    inner = [node for path, update in chunks if path for node in update]
-    assert sorted(inner) == sorted(NAMES * 2)
 
 
 def test_a_team_that_was_rewired_streams_its_new_nodes_and_is_drawn_right_after_the_run() -> None:
@@ -379,31 +362,24 @@ def test_it_is_a_method() -> None:
     assert method.propose_pruning(method.make_initial_workflow()) is None
 
 
-async def solved(question: Question, seed: int = 1, **knobs: Any) -> Trajectory:
-    bench = archive(40)
-    method = offline(bench.toolbox, **knobs)
-    return await method.solve(method.make_initial_workflow(bench.tools), question, scope=Scope(seed=seed))
-
-
-def first_of_kind(kind: str) -> Question:
-    splits = archive(40).splits(0, train=20, gate=0, test=0)
-    return next(task.question for task in splits.train if task.kind == kind)
-
-
 def told(done: Trajectory) -> Any:
     rounds = [{**one, "usage": None} for one in done.notes["rounds"]]
     return done.answer, [step.output for step in done.steps], rounds, done.notes["figures"]
 
 
 async def test_the_offline_model_plays_every_part_and_the_same_seed_gives_the_same_run() -> None:
-    question = first_of_kind("bridge")
-    one, two = await solved(question, rounds=3), await solved(question, rounds=3)
+    bench = archive(40)
+    tasks = bench.splits(0, train=20, gate=0, test=0).train
+    question = next(task.question for task in tasks if task.kind == "bridge")
+    method = offline(bench.toolbox, rounds=3)
+    start = method.make_initial_workflow(bench.tools)
+    one, two = [await method.solve(start, question, scope=Scope(seed=1)) for _ in range(2)]
     assert told(one) == told(two)
     assert one.answer is not None
     assert one.question == question
     assert {step.visit for step in one.steps} == {one.notes["figures"]["best"]}
     assert one.usage.calls == one.notes["figures"]["calls"]
-    assert one.workflow == offline(archive(40).toolbox).make_initial_workflow(archive(40).tools).fingerprint
+    assert one.workflow == start.fingerprint
 
 
 async def test_lessons_are_off_by_default_and_reach_later_questions_where_they_are_on() -> None:
@@ -427,16 +403,6 @@ async def test_lessons_are_off_by_default_and_reach_later_questions_where_they_a
     unchanged, [plain] = await twice(lessons=False)
     assert unchanged == offline().make_initial_workflow()
     assert "(none)" in plain
-
-
-async def test_what_is_on_record_is_not_asked_again() -> None:
-    model, journal, question = scripted(), Journal.memory(), Question(id="q", input="What am I?")
-    done = []
-    for _ in range(2):
-        method = Tacomas(MeteredModel(model, journal=journal), {}, TacomasConfig(rounds=3))
-        done.append(await method.solve(method.make_initial_workflow(), question, scope=Scope(run="r", task="q")))
-    assert done[0].answer == done[1].answer
-    assert len(model.sent) == done[0].usage.calls == done[1].usage.calls
 
 
 async def test_a_model_that_fails_outside_the_team_ends_the_run_as_an_error() -> None:
@@ -485,20 +451,6 @@ def test_switches_change_the_trajectories() -> None:
 
 
 # ---- no labels ----
-
-
-async def test_d3_the_reference_is_in_no_prompt_state_or_result() -> None:
-    model, saver = scripted(), InMemorySaver()
-    task = Task(id="t", input="What am I?", reference=CANARY, entities=(CANARY,))
-    method = Tacomas(MeteredModel(model), {}, TacomasConfig(rounds=3))
-    done = await method.solve(method.make_initial_workflow(), task.question, scope=Scope(task=task.id))
-    graph = tacomas.build(model, config=TacomasConfig(rounds=3)).compile(checkpointer=saver)
-    graph.invoke({"question": task.question.input}, {"configurable": {"thread_id": "1"}})
-    states = [repr(snapshot) for snapshot in saver.list({"configurable": {"thread_id": "1"}})]
-    assert len(states) > 5
-    everything = [*model.sent, done.model_dump_json(), *states]
-    assert not any(CANARY in text for text in everything)
-    assert any("What am I?" in text for text in everything)
 
 
 SOURCES = [

@@ -12,7 +12,6 @@ class Agent(FrozenModel):
     """A role with a prompt and tools.
 
     Args:
-        id: name of the agent, unique in a workflow.
         role: one line on what it is for; routers and evolvers read it.
         prompt: its whole system prompt; evolvers rewrite it.
         tools: names of tools that it may call, found in the run's toolbox.

@@ -23,7 +23,6 @@ class WorkflowDiff(FrozenModel):
     Args:
         topology: nodes and edges that came and went.
         entry, sink: (before, after) where they differ; None where they do not.
-        added_agents, removed_agents: ids.
         agents: changed fields of agents that both have: prompt, tools, memory, ...
         memory: names of the method's memory entries that differ, sorted.
         method: (before, after) where the two belong to different methods.

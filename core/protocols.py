@@ -115,12 +115,10 @@ class RouterInput:
     """What a router knows when it decides at a node.
 
     Attributes:
-        question: what the team works on.
         scope: place of the decision; its `random` is the router's only randomness.
         output: what this node answered; "" where a sibling works the decision out (see `Router`).
         selected: nodes that ran or were chosen before, in the order of the decisions.
         outputs: answers of nodes in earlier levels, by node.
-        sink: the topology's sink.
     """
 
     question: Question

@@ -1,9 +1,7 @@
 """Topologies: nodes, edges, entry and sink, and the graph arithmetic that all methods share.
 
-A topology is a set of nodes and a set of edges: both are kept sorted by id, so equal content
-is equal value and equal fingerprint, and every tie anywhere is broken by id. Construction
-checks what can never be right; what repair must be able to see (cycles, dead ends, a sink that
-cannot be reached) is representable and reported by `problems`.
+Nodes and edges are sorted by id, so equal content has an equal fingerprint, and ties are broken by id. Construction
+refuses what can never be right; cycles, dead ends and a sink out of reach are reported by `problems`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -49,9 +49,7 @@ class Step(FrozenModel):
         inbox: the messages that it read, in order.
         output: what it answered; "" if it failed.
         error: why it failed after its retries; None if it did not.
-        tools: its tool calls, in order.
         routing: which successors it handed on to; None if nothing was decided.
-        sent: the messages that it wrote.
         usage: its model calls, tool loop and hand-over included.
         skills: active skills, where the model tells them (the offline model does).
     """
@@ -73,7 +71,6 @@ class Trajectory(FrozenModel):
     """One run of a team on one question.
 
     Args:
-        question: what was asked.
         workflow: fingerprint of the workflow that ran.
         steps: in order of level, then id.
         answer: the sink's output; None if the run ended as an error.

@@ -50,23 +50,21 @@ class FrozenMap(dict[str, Any]):
 
 def freeze_json(value: Any) -> Any:
     """Freeze JSON deeply: objects to `FrozenMap`, arrays to tuples."""
-    if type(value) in _PLAIN:
-        return value
-    if isinstance(value, Mapping):
-        return FrozenMap({key: freeze_json(item) for key, item in value.items()})
-    if isinstance(value, list | tuple):
-        return tuple(freeze_json(item) for item in value)
-    return value
+    return _rebuild(value, FrozenMap, tuple)
 
 
 def to_plain_json(value: Any) -> Any:
     """Undo `freeze_json`: plain dicts and lists that a caller may change."""
+    return _rebuild(value, dict, list)
+
+
+def _rebuild(value: Any, to_object: type[dict[str, Any]], to_array: type[tuple[Any, ...] | list[Any]]) -> Any:
     if type(value) in _PLAIN:
         return value
     if isinstance(value, Mapping):
-        return {key: to_plain_json(item) for key, item in value.items()}
+        return to_object({key: _rebuild(item, to_object, to_array) for key, item in value.items()})
     if isinstance(value, list | tuple):
-        return [to_plain_json(item) for item in value]
+        return to_array(_rebuild(item, to_object, to_array) for item in value)
     return value
 
 

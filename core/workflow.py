@@ -44,9 +44,7 @@ class Workflow(FrozenModel):
     """Agents + topology + memory + lineage; a frozen value.
 
     Args:
-        method: name of the method that it belongs to.
         agents: the pool, sorted by id; not every agent needs a node.
-        topology: who talks to whom.
         memory: what the method has learned, as JSON by name (beliefs, synergy, weights, ...).
         lineage: parent and rewirings; not part of the fingerprint.
 

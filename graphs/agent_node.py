@@ -163,7 +163,10 @@ async def run_agent_node(
     try:
         acted = await run.act(agent, run.question, inbox, scope=scope)
         usage = acted.usage
-        wanted = {**place, "routing": _routed(layout, node, run, steps, acted.output), "sent": ()}
+        routing = None
+        if layout.topology.successors[node]:
+            routing = choose_successors(layout, node, run, run.level(layout, steps).known(node, run, acted.output))
+        wanted = {**place, "routing": routing, "sent": ()}
         stands = all(getattr(acted, name) == value for name, value in wanted.items())
         step = acted if stands else acted.replace(**wanted)
         texts, handing = await _write_messages(layout, run, step, scope)
@@ -171,12 +174,6 @@ async def run_agent_node(
         return NodeResult(Step(**place, usage=usage + get_error_cost(error), error=format_error(error)))
     sent = tuple({"source": node, "target": target, "text": text} for target, text in texts.items())
     return NodeResult(step, sent, handing)
-
-
-def _routed(layout: Layout, node: str, run: TeamContext, steps: StepsByNode, output: str) -> Routing | None:
-    if not layout.topology.successors[node]:
-        return None
-    return choose_successors(layout, node, run, run.level(layout, steps).known(node, run, output))
 
 
 async def _write_messages(layout: Layout, run: TeamContext, step: Step, scope: Scope) -> tuple[dict[str, str], Usage]:

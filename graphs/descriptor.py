@@ -51,7 +51,6 @@ class NamedSeeds(Generic[Made]):
     """Initial workflows that can be chosen by name.
 
     Attributes:
-        names: of the workflows.
         setting: field of the context, and setting of an assistant, that chooses one.
         make: makes the workflow of a name; its agents hold these tools.
     """
@@ -96,7 +95,6 @@ class MethodDescriptor(Generic[Made, Config]):
         name: in the command line, journals and saved workflows.
         summary: one line on what it does, for tables.
         make: makes the method from model, tools, embedder and config; usually its class.
-        config: class of its config; every field has a default.
         context: class of what can be chosen per run of its graph.
         build_graph: builds its state graph; by default a team that runs once.
         takes: which of `OPTIONS` its `build` uses.
@@ -113,7 +111,6 @@ class MethodDescriptor(Generic[Made, Config]):
         seeds: initial workflows that can be chosen by name.
         extend_tools: adds tools that come with the given ones.
         fit_config: the config with room for a saved team, for a server, which has no setting that would give it.
-        paper: the publication.
         departures: numbers of the deviations from it, such as D1-D20.
     """
 
@@ -164,7 +161,6 @@ class MethodDescriptor(Generic[Made, Config]):
 
         Args:
             model: plays the agents; a name as for `make_chat_model`, or a ready model.
-            meta: plans, coaches and rewires; by default `model`.
             judge: judges answers, where the method asks a judge; by default `meta`.
             tools: held by the agents of the initial workflow; those of other teams may hold them.
             corpus: documents for a local search, or a JSONL file of them with title and text.
@@ -174,7 +170,6 @@ class MethodDescriptor(Generic[Made, Config]):
             library: where runs may choose a saved workflow, and where workflows that a run evolves are kept.
             config: of the method; by default as in the paper, see its class.
             grader: `await grader(question, answer, scope)` grades an answer, for methods that learn from a question.
-            budget: limits of one question.
             embedder: compares by meaning: auto (MiniLM if its weights are on this machine), minilm, hashing, or a
                 ready one. Beside the offline model `auto` is hashing.
 

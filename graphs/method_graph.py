@@ -1,6 +1,6 @@
 """Builds a method's graph: nodes that read typed state, edges that decide by it, and the drawn team."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
@@ -88,7 +88,7 @@ class MethodGraph(Generic[Nodes, StateT]):
 
     def _bind(
         self, step: Step[Nodes, StateT], first: bool, charge: bool, nodes: Nodes | None
-    ) -> Callable[[Any], Awaitable[Update]]:
+    ) -> Callable[[Any], Coroutine[Any, Any, Update]]:
         async def run(channels: Any) -> Update:
             state = self._state(channels)
             taking = await self._provide(Usage() if first else state.usage) if nodes is None else nodes

@@ -19,9 +19,7 @@ class EvolveResult(FrozenModel):
     """The result of learning from a batch of trajectories.
 
     Args:
-        workflow: the rewritten workflow, its learned memory included.
         applied: the rewirings between the old workflow and the new one, in order.
-        refused: rewirings that did not fit, with reasons.
         notes: of the method on this step, for people; JSON.
         gated: whether the gate must compare even if agents and topology did not change, as learned memory decides
             how the team runs.
@@ -111,7 +109,6 @@ class Method(Solver, Protocol):
         """Learn from graded trajectories of the workflow; those with an error teach nothing.
 
         Args:
-            trajectories: of `explore`, for each question of the batch, graded.
             grade: grades further runs on questions of the batch.
         """
 

@@ -1,6 +1,6 @@
 """Nodes of method graphs in both forms, from one async function."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
@@ -33,13 +33,10 @@ class Choice(Runnable[State, str]):
         return self.invoke(input, config)
 
 
-def make_node(step: Callable[[State], Awaitable[Any]]) -> RunnableLambda[State, Any]:
+def make_node(step: Callable[[State], Coroutine[Any, Any, Any]]) -> RunnableLambda[State, Any]:
     """A node that serves `invoke` and `ainvoke`."""
 
-    async def run(state: State) -> Any:
-        return await step(state)
-
     def run_blocking(state: State) -> Any:
-        return run_sync(run(state))
+        return run_sync(step(state))
 
-    return RunnableLambda(run_blocking, afunc=run)
+    return RunnableLambda(run_blocking, afunc=step)

@@ -34,8 +34,6 @@ class RunStart:
         choose: finds the workflow of a run; by default the thread's, else `start`.
         scope: of the run; None takes the thread's id as run.
         question: with its id and kind; None makes one of the input's text.
-        grader: the environment, if there is one.
-        save: keeps evolved workflows, if anything does.
     """
 
     start: Workflow

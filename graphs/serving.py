@@ -55,7 +55,6 @@ class Service(Generic[Made, Config]):
     """A method as `langgraph dev` serves it.
 
     Attributes:
-        name: of the method, and of its saved workflow that is served by default.
         make_factory: makes the factory for the model and the tools of the settings; kept until the settings change.
         compile: builds the graph around the served workflow. The factory holds every tool that its agents hold.
         make_seed: makes the workflow where nothing is saved.

@@ -79,15 +79,8 @@ class SingleRunNodes:
         question, context = self.start.get_question(state), get_run_context(RunContext)
         workflow = apply_prompt_edits(await self.start.workflow(context), context)
         scope = self.start.place(question, context)
-        return state.update(
-            id=question.id,
-            kind=question.kind,
-            answer=None,
-            scope=scope,
-            workflow=workflow,
-            trajectory=None,
-            usage=Usage(),
-        )
+        fresh = {"answer": None, "trajectory": None, "usage": Usage()}
+        return state.update(id=question.id, kind=question.kind, scope=scope, workflow=workflow, **fresh)
 
     async def team(self, state: SingleRunState) -> Update:
         """Run the team.

@@ -73,8 +73,6 @@ class State:
         question: the user's question; the graph's input.
         answer: the graph's output; None until there is one.
         id, kind: the question's id, and the benchmark's name for its sort; "" for a question that is only a text.
-        scope: coordinates of the run.
-        usage: cost of the question so far.
     """
 
     question: str = ""

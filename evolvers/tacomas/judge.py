@@ -47,7 +47,6 @@ class Judgement(FrozenModel):
         score: s_t in [0, 1], the lower one where there are two; None where no valid verdict came back.
         confirmed: whether two independent verdicts reached the threshold.
         failed: criteria of the items that did not pass in the first verdict.
-        usage: cost of judging.
     """
 
     score: float | None = Field(default=None, ge=0, le=1)
@@ -62,7 +61,6 @@ class Contribution(FrozenModel):
     Args:
         score: in [0, 1], capped at `WEAK` without evidence.
         reason: the meta-judge's justification.
-        evidence: whether it passed the precheck.
     """
 
     agent: str
@@ -146,11 +144,6 @@ def has_evidence(steps: Sequence[Step]) -> bool:
     return any(step.output.strip() and not any(use.error for use in step.tools) for step in steps)
 
 
-def gate_score(score: float, *, evidence: bool) -> float:
-    """c_v after the precheck."""
-    return score if evidence else min(score, WEAK)
-
-
 async def assess_contributions(
     done: Trajectory, agents: Sequence[tuple[str, str]], coach: PromptedModel, *, each: bool = False, scope: Scope
 ) -> tuple[tuple[Contribution, ...], Usage]:
@@ -168,16 +161,13 @@ async def assess_contributions(
     groups = [{agent: text} for agent, text in shown.items()] if each else [shown]
     replies = await gather_all(_scores(done, group, coach, scope) for group in groups if group)
     given = {agent: one for scores, _ in replies for agent, one in scores.items()}
-    return tuple(
-        Contribution(
-            agent=agent,
-            score=gate_score(given[agent].score, evidence=has_evidence(steps[agent])),
-            reason=" ".join(given[agent].reason.split())[:REASON_LENGTH],
-            evidence=has_evidence(steps[agent]),
-        )
-        for agent in shown
-        if agent in given
-    ), sum_usages(usage for _, usage in replies)
+    found = []
+    for agent, one in ((agent, given[agent]) for agent in shown if agent in given):
+        evidence = has_evidence(steps[agent])
+        score = one.score if evidence else min(one.score, WEAK)
+        reason = " ".join(one.reason.split())[:REASON_LENGTH]
+        found.append(Contribution(agent=agent, score=score, reason=reason, evidence=evidence))
+    return tuple(found), sum_usages(usage for _, usage in replies)
 
 
 async def _scores(

@@ -63,15 +63,6 @@ def test_ten_thousand_sequences_leave_a_valid_workflow_or_name_the_edit(chunk: i
     assert legal / (LENGTH * SEQUENCES // CHUNKS) >= 0.3
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.randoms(use_true_random=False), st.integers(1, 12))
-def test_any_sequence_leaves_a_valid_workflow_or_names_the_edit(rng: random.Random, length: int) -> None:
-    now = seed_workflow()
-    for _ in range(length):
-        now = check(now, random_rewiring(rng, now)) or now
-    assert Workflow.model_validate_json(now.model_dump_json()) == now
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(1, 8))
 def test_apply_legal_is_apply_one_by_one_without_the_refused(rng: random.Random, length: int) -> None:

@@ -1,1 +1,1 @@
-"""What selfwire itself costs: overheads beside hand-written code, sizes and times."""
+"""The overhead of selfwire against hand-written code, with sizes and times."""

@@ -1,30 +1,25 @@
-"""What an evaluation costs beside its model: wall time against the ideal, CPU, and memory over many tasks.
+"""The cost of an evaluation without its model: wall time against the ideal, CPU, and memory over many tasks.
 
-Ideal is tasks x seconds of a call / concurrency: nothing but waiting. At 64 calls in flight of 50 ms each, all that
-happens beside a call may take 0.8 ms of one core until it shows. The benchmark's own rule answers every task too, and
-a thousand tasks are 16 rounds of calls, which alone take 1.02 of ideal. Beside it stands a graph of one node without
-anything around it: no journal, no grades, no results, no rule.
+Ideal is tasks x seconds of a call / concurrency: nothing but waiting. With 64 calls in flight of 50 ms each, the work
+around a call may take 0.8 ms of one core before it shows. The benchmark's trivial rule answers every task too, and a
+thousand tasks are 16 rounds of calls, which alone take 1.02 of ideal. The comparison is a bare graph of one node: no
+journal, no grades, no results, no rule.
 """
 
 import asyncio
 import gc
 import resource
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, TypedDict
+from typing import TypedDict
 
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
-from langchain_core.messages import BaseMessage
-from langchain_core.outputs import ChatResult
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from selfwire.bench.team import Row
-from selfwire.bench.wrapper import Scripted
+from selfwire.bench.measuring import Elapsed, Row, get_median
+from selfwire.bench.models import CannedChatModel
 from selfwire.core.task import Splits, Task
 from selfwire.evals.baselines.table import make_baseline
 from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
@@ -44,48 +39,16 @@ PEAK = 1024.0 if sys.platform != "darwin" else 1024.0**2
 """Units of ru_maxrss in a megabyte."""
 
 
-class Slow(Scripted):
-    """Answers after `delay` seconds."""
-
-    delay: float = 0.05
-
-    async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        await asyncio.sleep(self.delay)
-        return self._generate(messages)
-
-
-class Elapsed(NamedTuple):
-    """Wall and CPU seconds."""
-
-    wall: float
-    cpu: float
-
-    @classmethod
-    def now(cls) -> "Elapsed":
-        """Both clocks."""
-        return cls(time.perf_counter(), time.process_time())
-
-    def until(self, end: "Elapsed") -> "Elapsed":
-        """What has gone by."""
-        return Elapsed(end.wall - self.wall, end.cpu - self.cpu)
-
-
 class TimedEvaluation(Evaluation):
-    """An evaluation that notes what its results take."""
+    """An evaluation that measures the writing of its results."""
 
-    took: Elapsed
+    writing: Elapsed
 
     async def write_results(self, *, complete: bool) -> tuple[SystemSummary, ...]:
         """As an evaluation."""
-        since = Elapsed.now()
+        start = Elapsed.now()
         lines = await super().write_results(complete=complete)
-        self.took = since.until(Elapsed.now())
+        self.writing = start.until_now()
         return lines
 
 
@@ -98,18 +61,18 @@ def measure_evaluation_harness(
         is_hardest = delay <= min(delays)
         bare, taken = [], []
         for _ in range(rounds):
-            taken.append(_evaluated(tasks, delay))
+            taken.append(_run_evaluation(tasks, delay))
             if is_hardest:
-                bare.append(_bare(tasks, delay))
+                bare.append(_run_bare(tasks, delay))
         whole, results = zip(*taken, strict=True)
         what, ideal = f"{tasks:,} tasks, {CONCURRENCY} at once, {delay * 1e3:.0f} ms per call", _ideal(tasks, delay)
         rows.append(_ratio(what, whole, ideal, bound=1.3 if is_hardest else None))
         if is_hardest:
             rows += [_row(tasks, "all", whole), _row(tasks, "results and table", results)]
             rows += [_ratio(BARE, bare, ideal), _row(tasks, BARE, bare)]
-    before = _peak()
-    _evaluated(many, 0.0)
-    after = _peak()
+    before = _measure_peak()
+    _run_evaluation(many, 0.0)
+    after = _measure_peak()
     return [
         *rows,
         Row(what=f"most memory of the process, {tasks:,} tasks", value=before, unit="MB"),
@@ -123,33 +86,33 @@ def _ideal(tasks: int, delay: float) -> float:
 
 
 def _ratio(what: str, took: Sequence[Elapsed], ideal: float, bound: float | None = None) -> Row:
-    return Row(what=f"{what}: wall / ideal", value=median(one.wall for one in took) / ideal, unit="x", bound=bound)
+    return Row(what=f"{what}: wall / ideal", value=get_median(took).wall / ideal, unit="x", bound=bound)
 
 
 def _row(tasks: int, part: str, took: Sequence[Elapsed]) -> Row:
-    cpu, wall = median(one.cpu for one in took), median(one.wall for one in took)
+    wall, cpu = get_median(took)
     return Row(what=f"  CPU per task, {part} ({wall * 1e3:,.0f} ms of wall)", value=cpu / tasks * 1e3, unit="ms")
 
 
-def _evaluated(tasks: int, delay: float) -> tuple[Elapsed, Elapsed]:
-    """What an evaluation takes, and its results alone."""
+def _run_evaluation(tasks: int, delay: float) -> tuple[Elapsed, Elapsed]:
+    """The time of an evaluation, and of writing its results alone."""
     gc.collect()
     with TemporaryDirectory() as folder:
         journal = Journal.create(Path(folder) / "journal.sqlite", run="bench")
-        evaluation = _evaluation(tasks, delay, journal, Path(folder) / "results.jsonl")
-        since = Elapsed.now()
+        evaluation = _make_evaluation(tasks, delay, journal, Path(folder) / "results.jsonl")
+        start = Elapsed.now()
         lines = asyncio.run(evaluation.execute())
-        whole = since.until(Elapsed.now())
+        whole = start.until_now()
         journal.close()
     if lines[-1].errors or lines[-1].spend.calls != tasks:
         raise AssertionError(f"the bench went wrong: {lines[-1].errors} errors, {lines[-1].spend.calls} calls")
-    return whole, evaluation.took
+    return whole, evaluation.writing
 
 
-def _evaluation(tasks: int, delay: float, journal: Journal, out: Path) -> TimedEvaluation:
+def _make_evaluation(tasks: int, delay: float, journal: Journal, out: Path) -> TimedEvaluation:
     ledger = Ledger()
     model = MeteredModel(
-        Slow(delay=delay), journal=journal, ledger=ledger, policy=CallSettings(concurrency=CONCURRENCY)
+        CannedChatModel(delay=delay), journal=journal, ledger=ledger, policy=CallSettings(concurrency=CONCURRENCY)
     )
     wiring = SolverFactory(model, {}, HashingEmbedder(), None)
     return TimedEvaluation(
@@ -173,7 +136,7 @@ def _evaluation(tasks: int, delay: float, journal: Journal, out: Path) -> TimedE
                 workflow=make_baseline("direct", model=model, toolbox={}).make_initial_workflow(())
             )
         },
-        entered=lambda entry, one: make_system(entry, one, wiring),
+        build_system=lambda entry, one: make_system(entry, one, wiring),
         evolutions=(),
         tasks=[Task(id=f"t{number}", input=f"What is {number}?", reference="4") for number in range(tasks)],
         journal=journal,
@@ -188,18 +151,18 @@ class _State(TypedDict):
     answer: str
 
 
-def _bare(tasks: int, delay: float) -> Elapsed:
-    """What the same calls take inside a graph of LangGraph's that does nothing else."""
+def _run_bare(tasks: int, delay: float) -> Elapsed:
+    """The time of the same calls in a LangGraph graph that does nothing else."""
     gc.collect()
-    since = Elapsed.now()
-    asyncio.run(_asked(_graph(Slow(delay=delay)), tasks))
-    return since.until(Elapsed.now())
+    start = Elapsed.now()
+    asyncio.run(_ask_all(_make_graph(CannedChatModel(delay=delay)), tasks))
+    return start.until_now()
 
 
-def _graph(model: Slow) -> "CompiledStateGraph[_State, None, _State, _State]":
+def _make_graph(model: CannedChatModel) -> "CompiledStateGraph[_State, None, _State, _State]":
     async def answer(state: _State) -> dict[str, str]:
-        said = await model.ainvoke([("system", "Answer."), ("user", state["question"])])
-        return {"answer": said.text}
+        reply = await model.ainvoke([("system", "Answer."), ("user", state["question"])])
+        return {"answer": reply.text}
 
     graph = StateGraph(_State)
     graph.add_node("single", answer)
@@ -208,7 +171,7 @@ def _graph(model: Slow) -> "CompiledStateGraph[_State, None, _State, _State]":
     return graph.compile()
 
 
-async def _asked(graph: "CompiledStateGraph[_State, None, _State, _State]", tasks: int) -> None:
+async def _ask_all(graph: "CompiledStateGraph[_State, None, _State, _State]", tasks: int) -> None:
     waiting = iter(range(tasks))
 
     async def worker() -> None:
@@ -218,6 +181,6 @@ async def _asked(graph: "CompiledStateGraph[_State, None, _State, _State]", task
     await asyncio.gather(*(worker() for _ in range(CONCURRENCY)))
 
 
-def _peak() -> float:
-    """Most megabytes that this process has held."""
+def _measure_peak() -> float:
+    """Most resident megabytes of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / PEAK

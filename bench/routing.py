@@ -1,18 +1,17 @@
-"""What EvoMAS's trained router costs: a decision, a draw, and an update of many episodes beside one at a time.
+"""The cost of the trained router: a decision, a draw, and an update of many episodes against one at a time.
 
-Embedding is left out: vectors are drawn. An episode one at a time is the same update with a batch of one each,
-gradients added up, one step at the end.
+Embedding is left out: vectors are random. "One at a time" is the same update in batches of one episode, with gradients
+added up and one step at the end.
 """
 
-import time
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from selfwire.bench.team import Row
+from selfwire.bench.measuring import Row, measure_by_turns
 from selfwire.evolvers.trained_router.choosers import draw_layers
 from selfwire.evolvers.trained_router.config import SamplingConfig, TrainConfig
 from selfwire.evolvers.trained_router.decisions import Decision, Episode, LayeredWorkflow
@@ -37,17 +36,17 @@ def measure_routing(
     torch.set_num_threads(1)
     rows = []
     for size in sizes:
-        state = _state(size)
-        draw_state_layers(*state)
-        value = median(_seconds(partial(draw_state_layers, *state)) for _ in range(rounds))
+        (value,) = _measure(partial(draw_state_layers, *_make_state(size)), rounds=rounds)
         rows.append(Row(what=f"layers for one state, {size} agents", value=value * 1e3, unit="ms"))
-    whole, single = compare_ways(partial(_drawn, draws, agents), partial(_drawn_singly, draws, agents), rounds)
+    whole, single = _measure(partial(_draw, draws, agents), partial(_draw_singly, draws, agents), rounds=rounds)
     rows.append(Row(what=f"{draws} draws among {agents} agents, as one batch", value=whole * 1e3, unit="ms"))
     rows.append(Row(what="  as a share of one at a time", value=whole / single, unit=""))
     batch, names, texts = draw_episodes(episodes, agents)
-    learner = _learner()
-    whole, single = compare_ways(
-        partial(learner.update, batch, names, texts), partial(update_one_by_one, learner, batch, names, texts), rounds
+    learner = _make_learner()
+    whole, single = _measure(
+        partial(learner.update, batch, names, texts),
+        partial(update_one_by_one, learner, batch, names, texts),
+        rounds=rounds,
     )
     rows.append(
         Row(what=f"update of {episodes} episodes of {STAGES} stages, {agents} agents", value=whole * 1e3, unit="ms")
@@ -56,12 +55,8 @@ def measure_routing(
     return rows
 
 
-def compare_ways(fast: Callable[[], object], slow: Callable[[], object], rounds: int) -> tuple[float, float]:
-    """Median seconds of two ways, after one warm-up each."""
-    fast()
-    slow()
-    taken = [(_seconds(fast), _seconds(slow)) for _ in range(rounds)]
-    return median(one for one, _ in taken), median(other for _, other in taken)
+def _measure(*ways: Callable[[], object], rounds: int) -> list[float]:
+    return [taken.wall for taken in asyncio.run(measure_by_turns(*ways, rounds=rounds))]
 
 
 def draw_state_layers(head: "RoutingHead", rows: Vectors, agents: Vectors) -> None:
@@ -96,44 +91,38 @@ def draw_episodes(count: int, agents: int) -> tuple[list[Episode], dict[str, Vec
         layers = tuple(tuple(random.permutation(names)[:2].tolist()) for _ in range(SAMPLING.layers))
         return Decision(rows=tuple(texts[place : place + ROWS]), agents=names, layered=LayeredWorkflow(layers=layers))
 
-    made = []
+    episodes = []
     for number in range(count):
         starts = [(number * STAGES + stage) * ROWS for stage in range(STAGES)]
-        made.append(Episode(decisions=tuple(map(decision, starts)), reward=float(number % 2)))
-    known = dict(zip(names, make_unit_vector(random, agents), strict=True))
-    return made, known, dict(zip(texts, make_unit_vector(random, len(texts)), strict=True))
+        episodes.append(Episode(decisions=tuple(map(decision, starts)), reward=float(number % 2)))
+    embedded = dict(zip(names, make_unit_vector(random, agents), strict=True))
+    return episodes, embedded, dict(zip(texts, make_unit_vector(random, len(texts)), strict=True))
 
 
 def make_unit_vector(random: np.random.Generator, *shape: int) -> Vectors:
     """Random unit vectors of the embedder's dimensions."""
-    made = random.normal(size=(*shape, DIMENSIONS)).astype(np.float32)
-    rows: Vectors = made / np.linalg.norm(made, axis=-1, keepdims=True)
+    drawn = random.normal(size=(*shape, DIMENSIONS)).astype(np.float32)
+    rows: Vectors = drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)
     return rows
 
 
-def _state(agents: int) -> tuple["RoutingHead", Vectors, Vectors]:
+def _make_state(agents: int) -> tuple["RoutingHead", Vectors, Vectors]:
     random = np.random.default_rng(0)
-    return _learner().head, make_unit_vector(random, 1, ROWS), make_unit_vector(random, agents)
+    return _make_learner().head, make_unit_vector(random, 1, ROWS), make_unit_vector(random, agents)
 
 
-def _drawn(count: int, agents: int) -> None:
+def _draw(count: int, agents: int) -> None:
     draw(np.zeros((count, agents)), mass=0.5, random=np.random.default_rng(0), width=3)
 
 
-def _drawn_singly(count: int, agents: int) -> None:
+def _draw_singly(count: int, agents: int) -> None:
     random = np.random.default_rng(0)
     for _ in range(count):
         draw(np.zeros((1, agents)), mass=0.5, random=random, width=3)
 
 
-def _learner() -> "Learner":
+def _make_learner() -> "Learner":
     from selfwire.evolvers.trained_router.head import RoutingHead
     from selfwire.evolvers.trained_router.reinforce import Learner
 
     return Learner(RoutingHead(DIMENSIONS), TrainConfig(), SAMPLING, stages=STAGES)
-
-
-def _seconds(act: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    act()
-    return time.perf_counter() - began

@@ -1,11 +1,11 @@
-"""What an evolution of 10 iterations of 40 tasks leaves on disk, and what an import leaves out."""
+"""The disk space of an evolution of 10 iterations of 40 tasks, and the modules that an import loads."""
 
 import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from selfwire.bench.team import Row
+from selfwire.bench.measuring import Row
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runs.evolution import start_evolution
 from selfwire.runs.folders import CHECKPOINTS, JOURNAL
@@ -16,7 +16,7 @@ ITERATIONS, BATCH = 10, 40
 
 
 def measure_storage() -> list[Row]:
-    """Evolve HiVA on archive without a gate, and weigh the files."""
+    """Evolve the default method on archive without a gate, and measure the files."""
     request = EvolveRequest(
         benchmark="archive",
         evolution=EvolutionConfig(name="bench", iterations=ITERATIONS, batch=BATCH, gate="off"),
@@ -29,17 +29,18 @@ def measure_storage() -> list[Row]:
             spend = opened.parts.journal.spend()
         sizes = {name: (home / "runs" / "bench" / name).stat().st_size for name in (JOURNAL, CHECKPOINTS)}
         library = (home / "library.sqlite").stat().st_size
+    modules = count_torch_modules()
     what = f"{ITERATIONS} iterations x {BATCH} tasks"
     return [
         Row(what=f"{what}: model calls", value=spend.calls, unit="calls"),
         Row(what=f"{what}: journal", value=sizes[JOURNAL] / 1e6, unit="MB"),
         Row(what=f"{what}: checkpoints", value=sizes[CHECKPOINTS] / 1e6, unit="MB"),
         Row(what=f"{what}: library", value=library / 1e6, unit="MB"),
-        Row(what="torch modules after import selfwire.graphs.hiva", value=torch_modules(), unit="modules", bound=0),
+        Row(what="torch modules after import selfwire.graphs.hiva", value=modules, unit="modules", bound=0),
     ]
 
 
-def torch_modules() -> int:
-    """How many modules of torch a fresh process has loaded after importing the method's graph."""
+def count_torch_modules() -> int:
+    """Modules of torch that a fresh process has loaded after importing a method's graph."""
     code = "import sys, selfwire.graphs.hiva; print(sum(name.split('.')[0] == 'torch' for name in sys.modules))"
     return int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)

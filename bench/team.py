@@ -1,32 +1,27 @@
-"""What a compiled team costs beside a hand-written LangGraph of the same shape.
+"""The cost of a compiled team against a hand-written LangGraph of the same shape.
 
-CPU time per agent step: all graphs run in one process, turn by turn, and ask the same model through the
-same wrapper. The hand-written graph is what somebody would write who needs just this team and no record
-of it: an async function per node, outputs in a dict, and after each node a function that chooses among
-its successors, as a compiled team does. A second one has fixed edges, so that nothing is chosen at all.
+CPU time per agent step: all graphs run in one process, by turns, and ask the same model through the same wrapper. The
+hand-written graph serves just this team and keeps no record: an async function per node, outputs in a dict, and after
+each node a function that chooses among its successors, as in a compiled team. A second one has fixed edges.
 """
 
 import asyncio
-import gc
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count, pairwise
 from operator import or_
-from statistics import median
 from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
 
+from selfwire.bench.measuring import Row, measure_by_turns
+from selfwire.bench.models import CannedModel
 from selfwire.core.agent import Agent
-from selfwire.core.chat import ChatMessage, Reply, ToolSpec
-from selfwire.core.errors import ReplyError
-from selfwire.core.protocols import Model, Schema
+from selfwire.core.chat import ChatMessage
+from selfwire.core.protocols import Model
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.topology import Edge, Node, Topology
-from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenModel
 from selfwire.graphs.agent_node import TeamContext
 from selfwire.graphs.routers import route_to_all
 from selfwire.graphs.team import run_team
@@ -36,74 +31,32 @@ PROMPT = "You are agent {name} of a team. Do your part of the task and hand on w
 TASK = Question(id="bench", input="Which of the two towers is older, and by how many years?")
 
 
-class Row(FrozenModel):
-    """One line of the table; `bound` is what is aimed for, None where nothing is."""
-
-    what: str
-    value: float
-    unit: str
-    bound: float | None = None
-
-
-class Canned:
-    """A model that answers at once, or after a delay in seconds."""
-
-    def __init__(self, delay: float = 0.0) -> None:
-        self.delay = delay
-
-    async def generate(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "agent",
-        tools: Sequence[ToolSpec] = (),
-        temperature: float | None = None,
-    ) -> Reply:
-        """Return a fixed answer."""
-        if self.delay:
-            await asyncio.sleep(self.delay)
-        return Reply(content=f"noted by {scope.node}", usage=Usage(calls=1, input_tokens=50, output_tokens=5))
-
-    async def generate_structured(
-        self,
-        schema: type[Schema],
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "meta",
-        temperature: float | None = None,
-    ) -> tuple[Schema, Usage]:
-        """Refuse: agents of this bench ask for nothing structured."""
-        raise ReplyError(f"no {schema.__name__}: this model replies in text only")
-
-
 def measure_team(model: Model | None = None, *, sizes: Sequence[int] = (5, 20, 100), rounds: int = 15) -> list[Row]:
     """Measure overhead and parallelism.
 
     Args:
-        model: the wrapper through which both graphs call; by default a scripted model that costs nothing,
-            which shows the overhead at its largest.
+        model: called by both graphs; by default one that costs nothing, which shows the overhead at its largest.
         sizes: numbers of agents.
-        rounds: how often each graph runs per size; medians are told.
+        rounds: runs of each graph per size; rows have medians.
     """
-    return [
-        row for size in sizes for row in asyncio.run(measure_overhead(model or Canned(), size, rounds))
-    ] + measure_parallelism()
+    overheads = [asyncio.run(measure_overhead(model or CannedModel(), size, rounds)) for size in sizes]
+    return [*(row for rows in overheads for row in rows), *measure_parallelism()]
 
 
 async def measure_overhead(model: Model, agents: int, rounds: int) -> list[Row]:
     """CPU time per agent step of a compiled team, and as a multiple of the hand-written graphs'."""
     topology = make_layered_topology(_layers(agents))
-    run = _team_run(topology, model)
+    run = _make_context(topology, model)
     choosing, fixed = (build_by_hand(topology, model, conditional=kind) for kind in (True, False))
-    samples = count()  # each run is a sample of its own, as a journal would replay an equal one
-    variants: list[Callable[[], Awaitable[Any]]] = [
+    samples = count()  # each run is another sample, as a journal would replay an equal one
+    times = await measure_by_turns(
         lambda: run_team(topology, replace(run, scope=run.scope.at(sample=next(samples)))),
         lambda: choosing.ainvoke({"outputs": {}, "sample": next(samples)}),
         lambda: fixed.ainvoke({"outputs": {}, "sample": next(samples)}),
-    ]
-    ours, same, rigid = await _cpu(variants, rounds, repeat=max(1, 100 // agents))
+        rounds=rounds,
+        repeat=max(1, 100 // agents),
+    )
+    ours, same, rigid = (taken.cpu for taken in times)
     return [
         Row(what=f"team, {agents} agents: CPU per step", value=1e6 * ours / agents, unit="µs"),
         Row(what=f"by hand, {agents} agents: CPU per step", value=1e6 * same / agents, unit="µs"),
@@ -114,22 +67,16 @@ async def measure_overhead(model: Model, agents: int, rounds: int) -> list[Row]:
 
 
 def measure_parallelism(delay: float = 0.1) -> list[Row]:
-    """Wall time of a team of 32 agents in 4 levels against its critical path, four calls of the model."""
+    """Wall time of a team of 32 agents in 4 levels against its critical path of four model calls."""
     topology = make_layered_topology((1, 15, 15, 1))
-    run = _team_run(topology, Canned(delay))
-
-    async def timed() -> float:
-        await run_team(topology, run)
-        start = time.perf_counter()
-        await run_team(topology, run)
-        return time.perf_counter() - start
-
-    ratio = asyncio.run(timed()) / (4 * delay)
+    run = _make_context(topology, CannedModel(delay))
+    (taken,) = asyncio.run(measure_by_turns(lambda: run_team(topology, run), rounds=1))
+    ratio = taken.wall / (4 * delay)
     return [Row(what="32 agents in 4 levels: wall time / critical path", value=ratio, unit="x", bound=1.10)]
 
 
 def make_layered_topology(layers: Sequence[int]) -> Topology:
-    """Layers of agents; each hands on to two of the next layer."""
+    """Layers of agents; each leads to two of the next layer."""
     names = [[f"n{depth}-{i}" for i in range(width)] for depth, width in enumerate(layers)]
     edges = {
         (source, after[(i + step) % len(after)])
@@ -153,7 +100,7 @@ class Outputs(TypedDict):
 
 
 def build_by_hand(topology: Topology, model: Model, *, conditional: bool) -> Any:
-    """The same team as somebody would write it for this one topology."""
+    """The same team, written by hand for this one topology."""
     graph = StateGraph(Outputs)
     for name in topology.agents:
         graph.add_node(name, _node_by_hand(name, topology.predecessors[name], model))
@@ -171,10 +118,10 @@ def _node_by_hand(name: str, sources: Sequence[str], model: Model) -> Any:
     scope = Scope(run="bench", task=TASK.id)
 
     async def node(state: Outputs) -> dict[str, Any]:
-        heard = "".join(f"\n\nFrom {source}:\n{state['outputs'][source]}" for source in sources)
+        inbox = "".join(f"\n\nFrom {source}:\n{state['outputs'][source]}" for source in sources)
         messages = [
             ChatMessage.system(PROMPT.format(name=name)),
-            ChatMessage.user(f"Task:\n{TASK.input}{heard}"),
+            ChatMessage.user(f"Task:\n{TASK.input}{inbox}"),
         ]
         reply = await model.generate(messages, scope=scope.at(node=name, sample=state["sample"]))
         return {"outputs": {name: reply.content}}
@@ -195,7 +142,7 @@ def _layers(agents: int) -> tuple[int, ...]:
     return (1, *([width] * full), *([rest] if rest else []), 1)
 
 
-def _team_run(topology: Topology, model: Model) -> TeamContext:
+def _make_context(topology: Topology, model: Model) -> TeamContext:
     return TeamContext(
         question=TASK,
         scope=Scope(run="bench", task=TASK.id),
@@ -203,18 +150,3 @@ def _team_run(topology: Topology, model: Model) -> TeamContext:
         act=make_agent_runner(model, {}),
         router=route_to_all,
     )
-
-
-async def _cpu(variants: Sequence[Callable[[], Awaitable[Any]]], rounds: int, repeat: int) -> list[float]:
-    """Median CPU seconds of one run of each variant; they take turns, so that a busy machine hits all alike."""
-    seconds: list[list[float]] = [[] for _ in variants]
-    for variant in variants:
-        await variant()
-    for _ in range(rounds):
-        for times, variant in zip(seconds, variants, strict=True):
-            gc.collect()
-            start = time.process_time()
-            for _ in range(repeat):
-                await variant()
-            times.append((time.process_time() - start) / repeat)
-    return [median(times) for times in seconds]

@@ -5,24 +5,26 @@ from typing import Annotated
 
 import typer
 
-from selfwire.cli import options, output
+from selfwire.cli import option_groups, options, output
+from selfwire.cli.option_groups import expand_option_groups
 from selfwire.graphs.method_names import method_names
 from selfwire.runs.ablation.ablation import run_ablation
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.table import build_table
-from selfwire.runs.estimates.ablation import estimate_cost
-from selfwire.runs.requests import ModelNames, Sizes
+from selfwire.runs.estimates import estimate_ablation
+from selfwire.runs.requests import Sizes
 
 DEFAULTS = Study()
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(ablate)
+    app.command()(expand_option_groups(ablate))
 
 
 def ablate(
     ctx: typer.Context,
+    *,
     method: Annotated[str, typer.Argument(help=f"Method: {', '.join(method_names())}.")] = DEFAULTS.method,
     benchmark: Annotated[str, typer.Option(help="Its name, or a .jsonl file of tasks.")] = DEFAULTS.benchmark,
     variants: Annotated[str, typer.Option(help="Names with commas between them, such as full,no-tev; all.")] = "",
@@ -33,11 +35,7 @@ def ablate(
     train: Annotated[int, typer.Option(min=1, help="Train tasks.")] = DEFAULTS.sizes.train,
     gate_size: Annotated[int, typer.Option(min=1, help="Gate tasks.")] = DEFAULTS.sizes.gate,
     test: Annotated[int, typer.Option(min=1, help="Test tasks.")] = DEFAULTS.sizes.test,
-    model: Annotated[str, typer.Option(help="Agents' model.")] = "offline",
-    meta_model: Annotated[str | None, typer.Option(help="Critics' and evolvers' model; the agents' if none.")] = None,
-    judge_model: options.JudgeModel = None,
-    base_url: options.BaseUrl = None,
-    prices: options.PriceFile = None,
+    models: option_groups.Models,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     dry_run: options.DryRun = False,
     out: Annotated[Path | None, typer.Option(help="JSONL of results; what is in it is not run again.")] = None,
@@ -46,13 +44,7 @@ def ablate(
     study = Study(
         method=method,
         benchmark=benchmark,
-        models=ModelNames(
-            agent=model,
-            meta=meta_model,
-            judge=judge_model,
-            base_url=base_url,
-            prices=None if prices is None else str(prices.resolve()),
-        ),
+        models=models.names,
         sizes=Sizes(train=train, gate=gate_size, test=test),
         variants=tuple(name.strip() for name in variants.split(",") if name.strip()),
         seeds=seeds,
@@ -63,7 +55,7 @@ def ablate(
     if not study.evolves:
         options.refuse_unused(ctx, options.OF_EVOLUTIONS, f"{method} is measured as it is, and not evolved first")
     if dry_run:
-        typer.echo(estimate_cost(study).text)
+        typer.echo(estimate_ablation(study).text)
         return
     rows_file = out or Path(f"ablate-{method}-{Path(benchmark).stem}.jsonl")
     rows = run_ablation(study, rows_file, workers=workers, tell=lambda line: typer.echo(line, err=True))

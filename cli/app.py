@@ -38,7 +38,7 @@ TOPICS: tuple[Callable[[typer.Typer], None], ...] = (
     recall.register,
     about.register,
 )
-"""What adds commands, in the order of the help text."""
+"""Registers of commands, in the order of the help text."""
 
 
 def build() -> typer.Typer:
@@ -60,6 +60,6 @@ def build() -> typer.Typer:
 def _options(
     traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error was raised.")] = False,
 ) -> None:
-    """Hold what is said before a command, for `GuardedGroup`; trace nothing where nobody is named to trace to."""
+    """Hold the options before a command, for `GuardedGroup`; switch tracing off without a LangSmith address or key."""
     if silence_tracing():
         typer.echo("nothing is traced: there is neither LANGSMITH_API_KEY nor LANGSMITH_ENDPOINT", err=True)

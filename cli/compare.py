@@ -24,7 +24,7 @@ ALL = {"methods": tuple(method_names()), "baselines": tuple(BASELINES), "all": (
 """Words for several contestants."""
 
 REFERENCE = "single"
-"""Whom others are compared with where nobody says whom: one agent with the same tools and calls."""
+"""The default for --against: one agent with the same tools and calls."""
 LEARN = "learning"
 """Word for the methods that learn between runs."""
 DEFAULTS = Evolving(names=("none",))
@@ -45,11 +45,14 @@ Markdown = Annotated[Path | None, typer.Option(help="Write the table to this fil
 
 @dataclass(frozen=True)
 class Evolutions:
-    """Who is evolved first, and how."""
+    """Which systems are evolved first, and at which sizes."""
 
     evolve: Annotated[
         list[str] | None,
-        typer.Option(help="Evolve this one first; may be given again; none, or all methods.", show_default=LEARN),
+        typer.Option(
+            help="Evolve it first; may be repeated; none, all, or learning: those that learn between runs.",
+            show_default=LEARN,
+        ),
     ] = None
     iterations: Annotated[int, typer.Option(help="Of an evolution.")] = DEFAULTS.iterations
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = DEFAULTS.batch
@@ -58,7 +61,7 @@ class Evolutions:
     gate_size: Annotated[int, typer.Option(help="Gate tasks of an evolution.")] = DEFAULTS.gate
 
     def among(self, entries: tuple[SystemSpec, ...]) -> Evolving | None:
-        """Which of the contestants are evolved, as the options say; None if nobody is."""
+        """The systems that are evolved, as the options say; None for none."""
         methods = [one for one in entries if one.target in method_names()]
         words = {
             LEARN: [one.name for one in methods if describe_method(one.target).evolves],
@@ -99,6 +102,7 @@ def compare(
     config: Knobs = None,
     models: option_groups.Models,
     grading: option_groups.Grading,
+    grading_timeout: options.GradingTimeout = 60.0,
     concurrency: options.Concurrency = 8,
     workers: Workers = None,
     limits: Limits,

@@ -1,4 +1,4 @@
-"""`make demo`: evolve HiVA on Plancraft with the offline stand-in, and say what it took."""
+"""`make demo`: evolve HiVA on Plancraft with the offline model, and print time and memory."""
 
 import resource
 import sys

@@ -31,11 +31,12 @@ class GuardedGroup(TyperGroup):
 
 
 @contextmanager
-def print_before_exit(say: Callable[[bool], None]) -> Iterator[None]:
-    """Say something at the end, whether a run comes to it or a budget, a provider or Ctrl-C stops it.
+def print_before_exit(say: Callable[[bool], None], *, on_any_error: bool = False) -> Iterator[None]:
+    """Print something where a run ends, whether it finishes or a budget, a provider or Ctrl-C stops it.
 
     Args:
-        say: is told whether the run is finished.
+        say: prints; its argument says whether the run is finished.
+        on_any_error: whether it prints after other errors too.
     """
     try:
         yield
@@ -43,14 +44,15 @@ def print_before_exit(say: Callable[[bool], None]) -> Iterator[None]:
         typer.echo(f"stopped: {error}", err=True)
         say(False)
         raise typer.Exit(STOPPED) from None
-    except KeyboardInterrupt:
-        say(False)
+    except BaseException as error:
+        if on_any_error or isinstance(error, KeyboardInterrupt):
+            say(False)
         raise
     say(True)
 
 
 def format_in_one_line(error: Exception) -> str:
-    """What an error says, without line breaks; a ValidationError as its fields and what is wrong with them."""
+    """An error's message in one line; of a ValidationError the fields and their faults."""
     said = str(error)
     if isinstance(error, ValidationError):
         said = "; ".join(

@@ -1,29 +1,30 @@
 """The command that measures one contestant: eval."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from selfwire.cli import option_groups, options, output
-from selfwire.cli.exit_codes import STOPPED
-from selfwire.cli.limits import Limits, parse_budget, parse_new_limits
-from selfwire.cli.option_groups import expand_option_groups
+from selfwire.cli import options, output
+from selfwire.cli.error_handling import print_before_exit
+from selfwire.cli.limits import Limits, parse_new_limits
+from selfwire.cli.option_groups import Grading, Models, Results, expand_option_groups, select_group
 from selfwire.cli.options import Home, Knobs, load_from_anywhere, parse_knobs, to_local_folder
-from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress, format_spend
+from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.cli.results_output import refuse_unwritable, show_standings, write_markdown
-from selfwire.core.errors import BudgetError, ConfigError, ModelError, OutageError
+from selfwire.cli.run_summary import print_summary
+from selfwire.core.errors import ConfigError
 from selfwire.core.values import is_id
 from selfwire.evals.benchmarks.catalogue import is_file
 from selfwire.evals.evaluation.table import SystemSummary
-from selfwire.evals.judge import read_rubric
 from selfwire.evals.langsmith.connection import get_langsmith_address
 from selfwire.evals.studies.variants import switch_off
 from selfwire.evals.tasks import read_tasks
 from selfwire.evolvers.trained_router.weights import ROUTER
-from selfwire.runs.estimates.evaluation import estimate_cost
+from selfwire.runs.estimates import estimate_evaluation
 from selfwire.runs.evaluation.lifecycle import resume_evaluation, start_evaluation
 from selfwire.runs.evaluation.pre_evolution import Evolution
 from selfwire.runs.evaluation.request import EvaluationRequest, Evolving, SystemSpec
@@ -31,9 +32,9 @@ from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runs.evaluation.standings import build_results_table
 from selfwire.runs.evaluation.worker_processes import choose_worker_count, run_in_processes
 from selfwire.runs.langsmith import upload_if_requested
-from selfwire.runs.requests import ModelNames
 from selfwire.runs.run_record import shorten_name
 from selfwire.runs.training import describe_router
+from selfwire.runs.workflow_checks import refuse_other_method
 from selfwire.runtime.sync import run_sync
 
 SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
@@ -58,11 +59,12 @@ def evaluate(
     config: Knobs = None,
     router: options.RouterName = None,
     weights: Annotated[str | None, typer.Option(help="Saved workflow whose trained router the method has.")] = None,
-    models: option_groups.Models,
-    grading: option_groups.Grading,
+    models: Models,
+    grading: Grading,
+    grading_timeout: options.GradingTimeout = 60.0,
     concurrency: options.Concurrency = 8,
     limits: Limits,
-    results: option_groups.Results,
+    results: Results,
     home: Home = None,
 ) -> None:
     """Measure a method, a baseline or a saved workflow on a benchmark, beside the benchmark's trivial baseline."""
@@ -85,8 +87,7 @@ def get_router_config(
     """
     router = describe_router(method)
     found = options.with_library(home, lambda library: library.load(ref))
-    if found.method != method:
-        raise ConfigError(f"workflow {ref!r} belongs to {found.method}, not to {method}")
+    refuse_other_method(found, method, f"workflow {ref!r}")
     if ROUTER not in found.memory:
         raise ConfigError(f"workflow {ref!r} has no trained router; `selfwire train {method}` makes one")
     return switch_off(method, without, {**router.config, **config})
@@ -104,7 +105,7 @@ def parse_entry(target: str, config: Mapping[str, Any], without: list[str]) -> S
 
 
 def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: str, **more: Any) -> None:
-    """Start or resume what the options ask for, show how it goes, and print the table."""
+    """Start or resume an evaluation, show its progress, and print the table."""
     given = ctx.params
     folder = to_local_folder(given["home"])
     if markdown := given.get("markdown"):
@@ -115,7 +116,7 @@ def run_command(ctx: typer.Context, entries: tuple[SystemSpec, ...], command: st
         return
     request = parse_request(given, entries, command, **more)
     if given["dry_run"]:
-        typer.echo(estimate_cost(request, folder).text)
+        typer.echo(estimate_evaluation(request, folder).text)
         return
     if request.langsmith != "off":
         get_langsmith_address()  # there must be one before anything is written
@@ -141,27 +142,27 @@ def parse_request(
             "benchmark": load_from_anywhere(given["benchmark"]),
             "entries": entries,
             "split": SPLITS[given["split"]],
-            "models": parse_model_names(given),
-            "rubric": None if given["rubric"] is None else read_rubric(given["rubric"]),
-            "budget": parse_budget(given),
+            "models": select_group(Models, given).names,
+            "budget": select_group(Limits, given).budget,
             "tasks": choose_task_count(
                 given["tasks"], given["benchmark"], command, evolves=more.get("evolving") is not None
             ),
-            **{name: given[name] for name in ("grader", "seed", "concurrency", "calls_per_task", "grading_timeout")},
-            "langsmith": format_langsmith_note(given),
+            **{name: given[name] for name in ("seed", "concurrency", "calls_per_task", "grading_timeout")},
+            **select_group(Grading, given).fields,
+            "langsmith": select_group(Results, given).langsmith_setting,
             **more,
         }
     )
 
 
 def choose_task_count(asked: int | None, benchmark: str, command: str, *, evolves: bool) -> int:
-    """The number of tasks: what was asked for, else the command's own number, or all of a shorter file.
+    """The number of tasks: the given one, else the command's default, or all of a shorter file.
 
     Args:
-        asked: None if nothing was.
+        asked: the given number; None for the default.
         benchmark: a name or a file.
         command: eval or compare.
-        evolves: whether other tasks of the benchmark are needed to evolve somebody first.
+        evolves: whether evolutions need other tasks of the benchmark.
 
     Raises:
         ConfigError: the file cannot be read.
@@ -172,38 +173,12 @@ def choose_task_count(asked: int | None, benchmark: str, command: str, *, evolve
     return min(usual, len(read_tasks(Path(benchmark)))) if is_file(benchmark) and not evolves else usual
 
 
-def format_langsmith_note(given: Mapping[str, Any]) -> str:
-    """What of an evaluation LangSmith is told.
-
-    Raises:
-        ConfigError: references are to be uploaded, and nothing else is.
-    """
-    if given["upload_references"] and not given["langsmith"]:
-        raise ConfigError("--upload-references says what --langsmith uploads; give both, or neither")
-    return "references" if given["upload_references"] else "questions" if given["langsmith"] else "off"
-
-
-def parse_model_names(given: Mapping[str, Any]) -> ModelNames:
-    """Who plays which role, out of a command's options."""
-    prices = given["prices"]
-    return ModelNames(
-        agent=given["model"],
-        meta=given["meta_model"],
-        judge=given["judge_model"],
-        base_url=given["base_url"],
-        timeout=given["timeout"],
-        retries=given["retries"],
-        embedder=given["embedder"],
-        prices=None if prices is None else str(prices.resolve()),
-    )
-
-
 def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]) -> None:
     out, asked = output.make_console(), run.request
     at_once, markdown = choose_worker_count(asked, given.get("workers", 1)), given.get("markdown")
     names = ", ".join(entry.target for entry in asked.entries)
     out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
-    with _print_summary_at_exit(run, home), upload_if_requested(run):
+    with print_before_exit(partial(_print_end, run, home), on_any_error=True), upload_if_requested(run):
         for notice in run.notices:
             out.print(notice)
         if asked.evolving:
@@ -223,20 +198,20 @@ def _format_evolved_names(evolving: Evolving) -> str:
 
 
 def _measured(run: Evaluation) -> tuple[SystemSummary, ...]:
-    """One contestant after another."""
+    """One system after another."""
     _evolve(run)
     with EvaluationProgress(output.make_console()) as progress:
         return run_sync(run.execute(progress))
 
 
 def _measure_in_processes(run: Evaluation, home: Path | None, workers: int) -> tuple[SystemSummary, ...]:
-    """So many contestants at a time, in processes of their own."""
+    """Several systems at a time, in worker processes."""
     with ContestProgress(len(run.request.entries), len(run.tasks), output.make_console()) as progress:
         return run_in_processes(run, home, workers, progress)
 
 
 def _evolve(run: Evaluation) -> None:
-    """Evolve who is to be evolved first, with the progress of an evolution."""
+    """Evolve the systems that are evolved first, and show the progress."""
     out = output.make_console()
     shown: dict[str, EvolutionProgress] = {}
     with contextlib.ExitStack() as stack:
@@ -246,42 +221,24 @@ def _evolve(run: Evaluation) -> None:
             if name not in shown:
                 stack.close()  # the bar of the one before
                 out.print(f"evolving {name}")
-                progress = EvolutionProgress(evolution.asked.evolution.iterations, out)
+                progress = EvolutionProgress(evolution.evolve_request.evolution.iterations, out)
                 shown[name] = stack.enter_context(progress)
             shown[name](event)
 
         run.evolve(tell)
 
 
-@contextlib.contextmanager
-def _print_summary_at_exit(run: Evaluation, home: Path | None) -> Iterator[None]:
-    finished = False
-    try:
-        yield
-        finished = True
-    except (BudgetError, OutageError, ModelError) as error:
-        typer.echo(f"stopped: {error}", err=True)
-        raise typer.Exit(STOPPED) from None
-    finally:
-        if not finished:
-            _write_partial_results(run)
-        _print_summary(run, home, finished=finished)
-
-
 def _write_partial_results(run: Evaluation) -> None:
-    """Write the rows so far; what stopped the run is said first of all, so that they cannot be written is added."""
+    """Write the rows so far; if that fails, print why."""
     try:
         run_sync(run.write_results(complete=False))
     except ConfigError as error:
         typer.echo(str(error), err=True)
 
 
-def _print_summary(run: Evaluation, home: Path | None, *, finished: bool) -> None:
-    out, there = output.make_console(), output.format_home_option(home)
-    rows, tokens = run.journal.unknown()
-    lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
-    out.print(f"spent: {format_spend(run.ledger.spent)}{lost}")
+def _print_end(run: Evaluation, home: Path | None, finished: bool) -> None:
     if not finished:
-        out.print(f"go on with: selfwire {run.request.command} --resume {run.run}{there}")
-    look = f"look at a task with `selfwire show {run.run}{there}`"
-    out.print(f"results{'' if finished else ' so far'} are in {run.out}; {look}")
+        _write_partial_results(run)
+    print_summary(run, home, finished=finished)
+    look = f"look at a task with `selfwire show {run.run}{output.format_home_option(home)}`"
+    output.make_console().print(f"results{'' if finished else ' so far'} are in {run.out}; {look}")

@@ -1,35 +1,54 @@
 """The command that evolves a team: evolve."""
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from selfwire.cli import options, output
+from selfwire.cli import option_groups, options, output
 from selfwire.cli.error_handling import print_before_exit
-from selfwire.cli.limits import Limits, parse_budget, parse_new_limits
+from selfwire.cli.limits import Limits, parse_new_limits
 from selfwire.cli.measures import TRAIN
 from selfwire.cli.option_groups import expand_option_groups
 from selfwire.cli.options import load_from_anywhere, parse_knobs, refuse_unused, to_local_folder
-from selfwire.cli.progress import EvolutionProgress, format_spend
+from selfwire.cli.progress import EvolutionProgress
+from selfwire.cli.run_summary import print_summary
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core import drawing
 from selfwire.core.errors import ConfigError
-from selfwire.evals.judge import read_rubric
+from selfwire.evals.evaluation.table import (
+    CALLS,
+    DOLLARS,
+    ERRORS,
+    SOLVED,
+    TOKENS,
+    Column,
+    SystemSummary,
+    build_table,
+    format_difference,
+)
 from selfwire.evals.studies.variants import switch_off
 from selfwire.evals.topology_metrics import compute_run_metrics, format_metrics
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.evolution.graph import count_failed_tests
 from selfwire.graphs.method_names import format_import, method_names
-from selfwire.runs.estimates.evolution import estimate_cost
+from selfwire.runs.estimates import estimate_evolution
 from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution
-from selfwire.runs.report import STAMP, Line, Report, make_report
-from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.runs.report import STAMP, Report, make_report
+from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runs.run_record import shorten_name
 from selfwire.runtime.sync import run_sync
 
+COLUMNS = (
+    Column[SystemSummary]("held-out tasks", lambda line: line.name),
+    SOLVED,
+    Column[SystemSummary]("mean score", lambda line: "-" if line.score is None else f"{line.score:.2f}"),
+    CALLS,
+    TOKENS,
+    DOLLARS,
+    ERRORS,
+)
 Method = Annotated[str | None, typer.Argument(help=f"{', '.join(method_names())}; not needed with --resume.")]
 
 
@@ -45,12 +64,7 @@ def evolve(
     benchmark: options.Benchmark = None,
     resume: options.Resume = None,
     name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
-    model: options.AgentModel = "offline",
-    meta_model: options.MetaModel = None,
-    base_url: options.BaseUrl = None,
-    timeout: options.Timeout = 120.0,
-    retries: options.Retries = 5,
-    embedder: options.EmbedderName = "auto",
+    models: option_groups.Models,
     iterations: Annotated[int, typer.Option(help="Rewritings of the workflow.")] = 10,
     batch: Annotated[int, typer.Option(help="Train tasks per iteration.")] = 10,
     gate: Annotated[str, typer.Option(help="paired, or off as in the papers.")] = "paired",
@@ -61,8 +75,7 @@ def evolve(
     seed: options.Seed = 0,
     concurrency: Annotated[int, typer.Option(help="Teams that run at the same time.")] = 8,
     seed_team: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
-    grader: options.GraderName = "exact",
-    rubric: options.Rubric = None,
+    grading: option_groups.Grading,
     config: options.Knobs = None,
     router: options.RouterName = None,
     without: options.Without = None,
@@ -80,47 +93,36 @@ def evolve(
         return
     if gate == "off":
         refuse_unused(ctx, ["gate_tasks"], "with --gate off nothing is compared")
-    request = parse_request(ctx.params)
+    if method is None or benchmark is None:
+        raise ConfigError("evolve needs a method and --benchmark, such as `selfwire evolve hiva --benchmark archive`")
+    request = EvolveRequest(
+        method=method,
+        benchmark=load_from_anywhere(benchmark),
+        models=models.names,
+        sizes=Sizes(train=train, gate=gate_size, test=test),
+        evolution=EvolutionConfig.model_validate(
+            {
+                "name": name or f"{method}-{shorten_name(benchmark)}",
+                "iterations": iterations,
+                "batch": batch,
+                "gate": gate,
+                "gate_tasks": gate_tasks,
+                "seed": seed,
+                "concurrency": concurrency,
+                "calls_per_task": calls_per_task,
+            }
+        ),
+        config=switch_off(method, without or [], parse_knobs(config or [], router)),
+        budget=limits.budget,
+        seed_team=seed_team,
+        baselines=baselines,
+        **grading.fields,
+    )
     if dry_run:
-        typer.echo(estimate_cost(request, folder).text)
+        typer.echo(estimate_evolution(request, folder).text)
         return
     with start_evolution(request, folder) as run:
         _run_and_report(run, home)
-
-
-def parse_request(given: Mapping[str, Any]) -> EvolveRequest:
-    """A request out of the command's options.
-
-    Raises:
-        ConfigError: method or benchmark is missing.
-        ValueError: an option is out of bounds.
-    """
-    method, benchmark = given["method"], given["benchmark"]
-    if method is None or benchmark is None:
-        raise ConfigError("evolve needs a method and --benchmark, such as `selfwire evolve hiva --benchmark archive`")
-    same = ("iterations", "batch", "gate", "gate_tasks", "seed", "concurrency", "calls_per_task")
-    return EvolveRequest(
-        method=method,
-        benchmark=load_from_anywhere(benchmark),
-        grader=given["grader"],
-        rubric=None if given["rubric"] is None else read_rubric(given["rubric"]),
-        models=ModelNames(
-            agent=given["model"],
-            meta=given["meta_model"],
-            base_url=given["base_url"],
-            timeout=given["timeout"],
-            retries=given["retries"],
-            embedder=given["embedder"],
-        ),
-        sizes=Sizes(train=given["train"], gate=given["gate_size"], test=given["test"]),
-        evolution=EvolutionConfig(
-            name=given["name"] or f"{method}-{shorten_name(benchmark)}", **{name: given[name] for name in same}
-        ),
-        config=switch_off(method, given["without"] or [], parse_knobs(given["config"] or [], given["router"])),
-        budget=parse_budget(given),
-        seed_team=given["seed_team"],
-        baselines=given["baselines"],
-    )
 
 
 def _run_and_report(run: EvolutionRun, home: str | None) -> None:
@@ -143,21 +145,14 @@ def _run_and_report(run: EvolutionRun, home: str | None) -> None:
 
 def show_report(report: Report, run: EvolutionRun) -> None:
     """The team before and after, and the table of contestants."""
-    from rich.table import Table
-
     out = output.make_console()
     for title, workflow in (("before", report.before), ("after", report.after)):
         out.print(f"\nteam {title} ({workflow.fingerprint})\n{drawing.to_text(workflow.topology)}")
-    columns = ("held-out tasks", "solved [95 %]", "mean score", "calls/task", "tokens/task", "$/task", "errors")
-    table = Table(*columns, box=None)
-    for line in report.lines:
-        table.add_row(*_cells(line))
     out.print()
-    out.print(table)
+    output.print_table(build_table(COLUMNS, report.lines))
     for what, estimate in (("evolved - seed", report.gain), ("evolved - single agent", report.over_single)):
         if estimate is not None:
-            interval = f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
-            out.print(f"{what}, paired over {estimate.n} tasks: {interval}")
+            out.print(f"{what}, paired over {estimate.n} tasks: {format_difference(estimate)}")
     if report.over_single is not None and report.over_single.low <= 0:
         out.print("the evolved team is not shown to beat a single agent at equal calls here")
     agreed, judged = report.critic
@@ -174,21 +169,9 @@ def show_measures(home: str | None, run: str) -> None:
         output.make_console().print("\n".join(["\nteams in training", *format_metrics(compute_run_metrics(found))]))
 
 
-def _cells(line: Line) -> tuple[str, ...]:
-    price = "unknown" if line.dollars is None else f"{line.dollars:.4f}"
-    solved = str(line.solved) if line.solved else "-"
-    graded = [score for score in line.scores if score is not None]
-    score = f"{sum(graded) / len(graded):.2f}" if graded else "-"
-    return line.name, solved, score, f"{line.calls:.1f}", f"{line.tokens:,.0f}", price, str(line.errors)
-
-
 def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:
     out, parts, there = output.make_console(), run.parts, output.format_home_option(home)
-    rows, tokens = parts.journal.unknown()
-    lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
-    out.print(f"spent: {format_spend(parts.journal.spend())}{lost}")
-    if not finished:
-        out.print(f"go on with: selfwire evolve --resume {parts.run}{there}")
+    print_summary(run, home, finished=finished)
     where, name = Path(parts.library.where), parts.config.name
     look = f"look at it with `selfwire show {name}{there}`"
     out.print(f"\nthe best workflow is {name!r} in {where}; {look}, use it so:")

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from selfwire.cli import output
 from selfwire.cli.options import Home, Ref, with_library
-from selfwire.core.errors import ConfigError
+from selfwire.core.errors import ConfigError, format_first_fault
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.experience.library import (
@@ -31,7 +31,7 @@ from selfwire.runtime.versions import Version
 from selfwire.runtime.workflow_library import WorkflowLibrary
 
 FORMAT = "selfwire-insights-1"
-"""Says what an exported file is."""
+"""Format of an exported file."""
 
 
 def register(app: typer.Typer) -> None:
@@ -120,15 +120,13 @@ def read_insights(file: Path) -> tuple[tuple[Insight, ...], str]:
         plain = [{k: v for k, v in one.items() if k not in ("id", "utility")} for one in body["insights"]]
         return tuple(Insight.model_validate(one) for one in plain), str(body.get("origin") or fingerprint(plain))
     except ValidationError as error:
-        first = error.errors()[0]
-        told = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-        raise ConfigError(f"{file} is no export of insights: {told}") from None
+        raise ConfigError(f"{file} is no export of insights: {format_first_fault(error)}") from None
     except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise ConfigError(f"{file} is no export of insights: {error}") from None
 
 
 async def get_origin(library: WorkflowLibrary, ref: str) -> str | None:
-    """What tells a library of insights from all others, however it grows: its name and its first run."""
+    """Identifies a library of insights while it grows: its name and its first run."""
     if ref.endswith(".json"):
         return None
     version = await library.find(ref)

@@ -1,8 +1,6 @@
-"""What a run may spend, and what may be said anew where it is resumed."""
+"""The limits of a run, at its start and where it is resumed."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import typer
 
@@ -15,22 +13,22 @@ LIMITS = {"calls": "budget_calls", "tokens": "budget_tokens", "dollars": "budget
 """Parameter of the command by limit of a budget."""
 
 BESIDE = ("resume", "home", "workers", "markdown")
-"""Options that a run does not remember, as nothing depends on them."""
+"""Options that a run does not remember, as its results do not depend on them."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What may be spent."""
+    """The most that may be spent."""
 
     budget_calls: options.BudgetCalls = None
     budget_tokens: options.BudgetTokens = None
     budget_usd: options.BudgetUsd = None
     budget_seconds: options.BudgetSeconds = None
 
-
-def parse_budget(given: Mapping[str, Any]) -> Budget:
-    """What a run may spend, out of a command's options."""
-    return Budget(**{limit: given[name] for limit, name in LIMITS.items()})
+    @property
+    def budget(self) -> Budget:
+        """The budget, as requests hold it."""
+        return Budget(**{limit: getattr(self, name) for limit, name in LIMITS.items()})
 
 
 def parse_new_limits(ctx: typer.Context) -> dict[str, float]:

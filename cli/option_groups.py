@@ -1,17 +1,20 @@
 """Options that go together: a command takes a group as one parameter, and its help lists each of the options there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Any
+from typing import Any, TypeVar
 
 from selfwire.cli import options
+from selfwire.core.errors import ConfigError
+from selfwire.evals.judge import read_rubric
+from selfwire.runs.requests import ModelNames
 
 
 @dataclass(frozen=True)
 class Models:
-    """Who plays which role, and how they are reached."""
+    """Which model plays which role, and how they are reached."""
 
     model: options.AgentModel = "offline"
     meta_model: options.MetaModel = None
@@ -22,6 +25,20 @@ class Models:
     embedder: options.EmbedderName = "auto"
     prices: options.PriceFile = None
 
+    @property
+    def names(self) -> ModelNames:
+        """The names, as requests hold them."""
+        return ModelNames(
+            agent=self.model,
+            meta=self.meta_model,
+            judge=self.judge_model,
+            base_url=self.base_url,
+            timeout=self.timeout,
+            retries=self.retries,
+            embedder=self.embedder,
+            prices=None if self.prices is None else str(self.prices.resolve()),
+        )
+
 
 @dataclass(frozen=True)
 class Grading:
@@ -29,17 +46,40 @@ class Grading:
 
     grader: options.GraderName = "exact"
     rubric: options.Rubric = None
-    grading_timeout: options.GradingTimeout = 60.0
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of a request."""
+        return {"grader": self.grader, "rubric": None if self.rubric is None else read_rubric(self.rubric)}
 
 
 @dataclass(frozen=True)
 class Results:
-    """Where results go; nowhere, where only the cost is estimated."""
+    """Where results go, unless only the cost is estimated."""
 
     langsmith: options.LangSmith = False
     upload_references: options.UploadReferences = False
     dry_run: options.DryRun = False
     out: options.Out = None
+
+    @property
+    def langsmith_setting(self) -> str:
+        """What is uploaded to LangSmith.
+
+        Raises:
+            ConfigError: references are to be uploaded, and nothing else is.
+        """
+        if self.upload_references and not self.langsmith:
+            raise ConfigError("--upload-references says what --langsmith uploads; give both, or neither")
+        return "references" if self.upload_references else "questions" if self.langsmith else "off"
+
+
+Group = TypeVar("Group")
+
+
+def select_group(group: type[Group], given: Mapping[str, Any]) -> Group:
+    """A group out of all parameters of a command."""
+    return group(**{name: given[name] for name in signature(group).parameters})
 
 
 def expand_option_groups(command: Callable[..., None]) -> Callable[..., None]:

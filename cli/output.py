@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from selfwire.core import drawing
-from selfwire.core.changes import WorkflowDiff
-from selfwire.core.edits import Rewiring, format_edit
-from selfwire.core.values import to_canonical_json, to_plain_json
+from selfwire.core.edits import format_rewiring
+from selfwire.core.values import format_value, to_plain_json
 from selfwire.core.workflow import Workflow
+from selfwire.core.workflow_diff import WorkflowDiff
+from selfwire.evals.evaluation.table import Table
 from selfwire.runtime.versions import History, Version
 
 PIPED_WIDTH = 200
@@ -36,14 +37,14 @@ def get_command_line() -> str:
 
 
 def format_home_option(home: str | Path | None) -> str:
-    """What a command to type next needs so that it looks into the same folder: nothing where that is the usual one."""
+    """The option that makes another command use the same folder; "" where that is the default one."""
     if not home or os.environ.get("SELFWIRE_HOME") == str(home):
         return ""
     return f" --home {shlex.quote(str(home))}"
 
 
 def show_workflow(workflow: Workflow, version: Version | None) -> None:
-    """A workflow with its drawing, agents, lineage and what is known of its score."""
+    """Print a workflow with its drawing, agents, lineage and score."""
     out = make_console()
     title = version.ref if version else "workflow"
     out.print(f"{title}  {workflow.method}  {workflow.fingerprint}", style="bold")
@@ -71,7 +72,7 @@ def show_workflow(workflow: Workflow, version: Version | None) -> None:
 
 
 def show_lineage(workflow: Workflow) -> None:
-    """Parent and rewirings, with their reasons."""
+    """Print parent and rewirings, with their reasons."""
     out = make_console()
     if workflow.lineage.parent is None:
         out.print("\na seed: no parent")
@@ -79,13 +80,6 @@ def show_lineage(workflow: Workflow) -> None:
     out.print(f"\nmade from {workflow.lineage.parent} by")
     for rewiring in workflow.lineage.rewirings:
         out.print(f"  {format_rewiring(rewiring)}")
-
-
-def format_rewiring(rewiring: Rewiring) -> str:
-    """A rewiring in one line: operation, who asked, edits and reason."""
-    operation = f"{rewiring.operation} " if rewiring.operation else ""
-    by = f" by {rewiring.by}" if rewiring.by else ""
-    return f"{operation}{', '.join(map(format_edit, rewiring.edits))}{by}: {rewiring.why}"
 
 
 def show_changes(found: WorkflowDiff, before: Workflow, after: Workflow) -> None:
@@ -135,12 +129,20 @@ def _signed(sign: str, lines: Iterable[str]) -> None:
         make_console().print(f"{sign} {line}", style="green" if sign == "+" else "red")
 
 
+def print_table(table: Table) -> None:
+    """Print a table and its notes."""
+    drawn = RichTable(*table.head, box=None)
+    for row in table.rows:
+        drawn.add_row(*row)
+    make_console().print(drawn, *table.notes, sep="\n")
+
+
 def show_history(history: History) -> None:
     """Versions from old to new, the head marked, then rollbacks."""
     tags: dict[str, list[str]] = {}
     for tag, version in history.tags.items():
         tags.setdefault(version, []).append(tag)
-    table = Table(box=None, pad_edge=False)
+    table = RichTable(box=None, pad_edge=False)
     for column in ("", "version", "saved", "fingerprint", "score", "gate"):
         table.add_column(column, no_wrap=True)
     table.add_column("why")
@@ -163,13 +165,13 @@ def show_history(history: History) -> None:
 
 
 def format_reasons(version: Version) -> str:
-    """Why a version came to be: what was recorded, else the reasons of its rewirings."""
+    """The reason of a version: the recorded one, else those of its rewirings."""
     recorded = [str(version.facts["why"])] if "why" in version.facts else list(version.facts.get("reasons", ()))
     return "; ".join(recorded or [rewiring.why for rewiring in version.lineage.rewirings])
 
 
 def _ruling(facts: Mapping[str, Any]) -> str:
-    """What the gate said of the iteration's candidate."""
+    """The gate's decision on the iteration's candidate."""
     gate = facts.get("gate")
     return "" if gate is None else "accepted" if gate["accepted"] else "rejected"
 
@@ -199,14 +201,7 @@ _TOLD: Mapping[str, Callable[[Any], str]] = {
     "spend": _format_spend,
     "notes": lambda notes: "",
 }
-"""Facts of an evolution that would fill the screen; `selfwire diff` and `show RUN` tell them whole."""
-
-
-def format_value(value: object) -> str:
-    """A JSON value for people: numbers to four digits, texts as they are, the rest as JSON."""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return value if isinstance(value, str) else to_canonical_json(to_plain_json(value))
+"""Formatters of facts that would fill the screen; `selfwire diff` and `show RUN` print them whole."""
 
 
 def format_time(iso: str) -> str:

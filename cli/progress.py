@@ -12,7 +12,7 @@ from selfwire.core.usage import Usage
 from selfwire.graphs.evolution.graph import Event
 
 SHARES = {"rollout": 0.0, "evolve": 0.3, "gate": 0.5, "save": 1.0}
-"""Where in an iteration a phase begins, roughly; only the estimate of the time left depends on it."""
+"""Share of an iteration before each phase, roughly, for the estimate of the time left."""
 
 
 class Bar:
@@ -113,7 +113,7 @@ class EvaluationProgress(Bar):
         self.target = ""
 
     def __call__(self, event: Event) -> None:
-        """Show an event; of the benchmark's own rule, once it is at work beside the others, only the last."""
+        """Show an event; of the benchmark's own rule only the last one while other systems run."""
         if event["number"] == 0:
             if not self.target:
                 self._drawn(event["target"], event["done"], event["total"], _measured(event))
@@ -134,7 +134,7 @@ class EvaluationProgress(Bar):
 
 
 class ContestProgress(Bar):
-    """Shows contestants who are at work beside each other: a bar over all their tasks, a line when one is done.
+    """Shows systems that run at the same time: a bar over all their tasks, a line when one is done.
 
     Args:
         targets: contestants.
@@ -181,7 +181,7 @@ def format_spend(spend: dict[str, Any] | Usage) -> str:
 
 
 def _told_price(dollars: float | None) -> str:
-    """Dollars to the cent; what costs less than one is not nothing."""
+    """Dollars to the cent; less than a cent is not shown as zero."""
     if dollars is None:
         return "price unknown"
     return "under $0.01" if 0 < dollars < 0.01 else f"${dollars:,.2f}"

@@ -4,19 +4,19 @@ import os
 import textwrap
 from pathlib import Path
 
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from selfwire.cli import output
 from selfwire.core.errors import ConfigError
-from selfwire.runs.evaluation.standings import ResultsTable
+from selfwire.evals.evaluation.table import Table
 
 NARROW = 8
 """Characters within which the name of a column stands in one line, whatever is below it."""
 
 
-def show_standings(found: ResultsTable) -> None:
+def show_standings(found: Table) -> None:
     """Print the table, narrow enough for 120 columns, and its notes."""
-    out, table = output.make_console(), Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    out, table = output.make_console(), RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for at, name in enumerate(found.head):
         wide = max(NARROW, *(len(row[at]) for row in found.rows))
         table.add_column(textwrap.fill(name.replace("/", " per "), wide, break_long_words=False), no_wrap=True)
@@ -42,16 +42,14 @@ def refuse_unwritable(path: Path) -> None:
         )
 
 
-def write_markdown(found: ResultsTable, path: Path) -> None:
+def write_markdown(found: Table, path: Path) -> None:
     """Write the table as Markdown, below the command that made it.
 
     Raises:
         ConfigError: the file cannot be written.
     """
-    lines = [found.head, ["---"] * len(found.head), *found.rows]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     notes = "\n".join(f"- {note}" for note in found.notes)
     try:
-        path.write_text(f"`{output.get_command_line()}`\n\n{table}\n\n{notes}\n", encoding="utf-8")
+        path.write_text(f"`{output.get_command_line()}`\n\n{found.markdown}\n\n{notes}\n", encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"the table cannot be written to {path}: {error.strerror}") from None

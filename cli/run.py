@@ -10,12 +10,11 @@ import typer
 from selfwire.cli import options
 from selfwire.cli.exit_codes import STOPPED
 from selfwire.cli.options import Home, Knobs, RouterName, parse_knobs
-from selfwire.cli.plans import show_plan
 from selfwire.cli.progress import format_spend
-from selfwire.cli.run_details import show_rounds, show_topology
+from selfwire.cli.run_details import show_notes, show_plan, show_topology
 from selfwire.cli.trajectories import show_trajectory
 from selfwire.core.budget import Budget
-from selfwire.core.errors import ConfigError, LibraryError, ModelError, StoppedError, TaskError
+from selfwire.core.errors import ConfigError, ModelError, StoppedError, TaskError
 from selfwire.core.protocols import Embedder, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -26,11 +25,11 @@ from selfwire.evals.benchmarks.catalogue import load_benchmark
 from selfwire.graphs.method_names import method_names
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import make_method
-from selfwire.runs.models import get_embedder_name, make_metered_model
+from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.report import STAMP
 from selfwire.runs.requests import ModelNames
+from selfwire.runs.workflow_checks import refuse_missing_tools, refuse_other_method
 from selfwire.runtime.embedding_cache import CachedEmbedder
-from selfwire.runtime.embeddings import load_embedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
@@ -47,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True)
 class Bench:
-    """What a question is put to."""
+    """The team that answers a question."""
 
     method: Method
     workflow: Workflow
@@ -76,8 +75,8 @@ def run(
     if not text:
         raise ConfigError("the question is empty; write one, or - and give it on standard input")
     models = ModelNames(agent=model, base_url=base_url, embedder=embedder)
-    embeds, notice = load_embedder(get_embedder_name(models))
-    if notice:
+    embeds, notices = load_models_embedder(models)
+    for notice in notices:
         typer.echo(notice, err=True)
     lent, limits = _tools(benchmark, corpus, retriever, embeds), Budget(calls=budget_calls)
     bench = _bench(method, workflow, models, embeds, lent, limits, parse_knobs(config or [], router), home)
@@ -102,17 +101,17 @@ def run(
 
 
 def _show(method: str, done: Trajectory, wanted: bool) -> None:
-    """What happened on the way to the answer, if that is wanted."""
+    """Print the steps to the answer, with --show."""
     if wanted:
         show_plan(done)
         show_trajectory(done)
-        show_rounds(method, done)
+        show_notes(method, done)
         show_topology(done)
 
 
 @dataclass(frozen=True)
 class RunTools:
-    """Tools that there are, and the names of those that a seed team's agents hold."""
+    """The tools of a run, and the names of those that the agents of an initial team hold."""
 
     toolbox: Toolbox
     held: tuple[str, ...]
@@ -135,13 +134,9 @@ def _bench(
         return Bench(made, made.make_initial_workflow(lent.held), ledger)
     with open_library(home, create=False) as library:
         loaded = run_sync(library.load(workflow))
-    if loaded.method != made.name:
-        raise LibraryError(f"workflow {workflow!r} belongs to {loaded.method}; run it with that method, not {name}")
-    missing = {tool for agent in loaded.agents for tool in agent.tools} - set(lent.toolbox)
-    if missing:
-        raise LibraryError(
-            f"workflow {workflow!r} holds {', '.join(sorted(missing))}; lend the tools with --benchmark or --corpus"
-        )
+    refuse_other_method(loaded, name, f"workflow {workflow!r}")
+    advice = "; lend the tools with --benchmark or --corpus"
+    refuse_missing_tools(loaded, lent.toolbox, f"workflow {workflow!r}", advice)
     return Bench(made, loaded, ledger)
 
 

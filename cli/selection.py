@@ -1,4 +1,4 @@
-"""The command that shows who a trained router chooses: selection."""
+"""The command that shows which agents a trained router chooses: selection."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,9 @@ from selfwire.evolvers.trained_router.decisions import Decision
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import make_method
 from selfwire.graphs.trained_router.probing import Selection, collect_selections, probe_router, read_decisions
-from selfwire.runs.models import get_embedder_name, make_metered_model
+from selfwire.runs.models import load_models_embedder, make_metered_model
 from selfwire.runs.requests import ModelNames
 from selfwire.runs.training import describe_router
-from selfwire.runtime.embeddings import load_embedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
@@ -52,8 +51,8 @@ def selection(
     if training and workflow.endswith(".json"):
         raise ConfigError("an exported workflow has no other versions; name a saved one, or leave out --training")
     models = ModelNames(agent=model, base_url=base_url, embedder=embedder)
-    embeds, notice = load_embedder(get_embedder_name(models))
-    if notice:
+    embeds, notices = load_models_embedder(models)
+    for notice in notices:
         typer.echo(notice, err=True)
     tools = load_benchmark(benchmark).toolbox if benchmark else {}
     chat = make_metered_model(models, journal=Journal.memory(), ledger=Ledger())

@@ -8,8 +8,8 @@ import typer
 
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
-from selfwire.cli.limits import Limits, parse_budget, parse_new_limits
-from selfwire.cli.option_groups import expand_option_groups
+from selfwire.cli.limits import Limits, parse_new_limits
+from selfwire.cli.option_groups import Grading, Models, expand_option_groups
 from selfwire.cli.options import (
     Home,
     Knobs,
@@ -19,32 +19,34 @@ from selfwire.cli.options import (
     to_local_folder,
     to_option,
 )
-from selfwire.cli.progress import format_spend
+from selfwire.cli.run_summary import print_summary
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import to_plain_json
+from selfwire.evals.evaluation.table import ERRORS, SOLVED, Column, SystemSummary, build_table
 from selfwire.evals.studies.errands import ErrandStudy, SeedResult, run_study, summarise_results
 from selfwire.evolvers.trained_router.config import TrainConfig, paper_training
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.runs.report import STAMP
-from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
+from selfwire.runs.requests import EvolveRequest, Sizes
 from selfwire.runs.run_record import shorten_name
-from selfwire.runs.training import (
-    HeldOutResult,
-    OpenTraining,
-    describe_router,
-    resume_training,
-    start_training,
-)
+from selfwire.runs.training import OpenTraining, describe_router, resume_training, start_training
 from selfwire.runtime.sync import run_sync
 
+COLUMNS = (
+    Column[SystemSummary]("held-out tasks", lambda line: line.name),
+    SOLVED,
+    Column[SystemSummary]("calls", lambda line: f"{line.spend.calls:,}"),
+    Column[SystemSummary]("tokens", lambda line: f"{line.spend.tokens:,}"),
+    ERRORS,
+)
 DEFAULTS = TrainConfig()
 STUDY = ErrandStudy()
 FAMILY = "errands"
 STUDY_ONLY = ("seeds", "sparse", "workers")
 """Parameters of the learning test only."""
 SHARED = ("method", "family", "updates", "batch", "embedder")
-"""Parameters of both the learning test and a training on a benchmark."""
+"""Parameters that the learning test and a training on a benchmark share."""
 
 
 def register(app: typer.Typer) -> None:
@@ -60,10 +62,7 @@ def train(
     family: Annotated[str | None, typer.Option(help="errands: the learning test, without a language model.")] = None,
     resume: options.Resume = None,
     name: Annotated[str | None, typer.Option(help="Saves under it; METHOD-BENCHMARK if none.")] = None,
-    model: options.AgentModel = "offline",
-    meta_model: Annotated[str | None, typer.Option(help="Planner's and evaluator's; the agents' if none.")] = None,
-    base_url: options.BaseUrl = None,
-    embedder: options.EmbedderName = "auto",
+    models: Models,
     updates: Annotated[
         int | None, typer.Option(min=1, help=f"Updates; {DEFAULTS.updates}, with --family {STUDY.updates}.")
     ] = None,
@@ -77,7 +76,7 @@ def train(
     seed: options.Seed = 0,
     concurrency: Annotated[int, typer.Option(help="Episodes that run at the same time.")] = 8,
     workflow: Annotated[str | None, typer.Option(help="Saved workflow or .json file to start from.")] = None,
-    grader: Annotated[str, typer.Option(help="For .jsonl tasks: a named grader or module:function.")] = "exact",
+    grading: Grading,
     config: Knobs = None,
     limits: Limits,
     seeds: Annotated[int, typer.Option(min=2, help="Trainings, with --family.")] = 5,
@@ -97,7 +96,7 @@ def train(
         with resume_training(resume, folder, limits=parse_new_limits(ctx)) as training:
             _run_and_report(training, home)
         return
-    with start_training(parse_request(ctx.params), folder) as training:
+    with start_training(parse_request(ctx.params, models, grading, limits), folder) as training:
         _run_and_report(training, home)
 
 
@@ -127,8 +126,8 @@ def _list_options(names: Sequence[str]) -> str:
     return ", ".join(map(to_option, names))
 
 
-def parse_request(given: dict[str, Any]) -> EvolveRequest:
-    """The request of the command's options.
+def parse_request(given: dict[str, Any], models: Models, grading: Grading, limits: Limits) -> EvolveRequest:
+    """A request out of the command's options.
 
     Raises:
         ConfigError: method or benchmark is missing, or the method has no router.
@@ -140,10 +139,7 @@ def parse_request(given: dict[str, Any]) -> EvolveRequest:
     return EvolveRequest(
         method=method,
         benchmark=load_from_anywhere(benchmark),
-        grader=given["grader"],
-        models=ModelNames(
-            agent=given["model"], meta=given["meta_model"], base_url=given["base_url"], embedder=given["embedder"]
-        ),
+        models=models.names,
         sizes=Sizes(train=given["train_size"], gate=0, test=given["test"]),
         evolution=EvolutionConfig(
             name=given["name"] or f"{method}-{shorten_name(benchmark)}",
@@ -153,9 +149,10 @@ def parse_request(given: dict[str, Any]) -> EvolveRequest:
             concurrency=given["concurrency"],
         ),
         config=_config(method, given),
-        budget=parse_budget(given),
+        budget=limits.budget,
         seed_team=given["workflow"],
         baselines=False,
+        **grading.fields,
     )
 
 
@@ -189,7 +186,7 @@ def _run_and_report(training: OpenTraining, home: str | None) -> None:
     with print_before_exit(partial(_print_summary, training, home)):
         trained = run_sync(training.execute(lambda update: _print_update(update, training.plan.train.updates)))
         if parts.splits.test:
-            _print_results(run_sync(training.tested(trained)))
+            output.print_table(build_table(COLUMNS, run_sync(training.tested(trained))))
 
 
 def _print_update(update: Update, updates: int) -> None:
@@ -202,22 +199,10 @@ def _print_update(update: Update, updates: int) -> None:
     )
 
 
-def _print_results(found: Sequence[HeldOutResult]) -> None:
-    from rich.table import Table
-
-    table = Table("held-out tasks", "solved [95 %]", "calls", "tokens", "errors", box=None)
-    for one in found:
-        usage = one.usage
-        table.add_row(one.name, str(one.solved or "-"), f"{usage.calls:,}", f"{usage.tokens:,}", str(one.errors))
-    output.make_console().print(table)
-
-
 def _print_summary(training: OpenTraining, home: str | None, finished: bool) -> None:
     out, run = output.make_console(), training.run
-    out.print(f"spent: {format_spend(run.parts.journal.spend())}")
-    if not finished:
-        out.print(f"go on with: selfwire train --resume {run.parts.run}{output.format_home_option(home)}")
-    else:
+    print_summary(run, home, finished=finished)
+    if finished:
         out.print(f"the trained workflow is {run.parts.config.name!r} in {run.parts.library.where}")
     if run.request.models.is_offline:
         out.print(STAMP)
@@ -247,7 +232,8 @@ def format_learning_test(study: ErrandStudy, results: Sequence[SeedResult], comm
         "",
         "| way to route | solved [95 % over seeds] | trained − this, paired |",
         "|---|---|---|",
+        *(f"| {name} | {solved} | {gain or ''} |" for name, solved, gain in summarise_results(results)),
+        "",
+        f"`{command}`",
     ]
-    for name, solved, gain in summarise_results(results):
-        lines.append(f"| {name} | {solved} | {gain or ''} |")
-    return "\n".join([*lines, "", f"`{command}`"])
+    return "\n".join(lines)

@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from selfwire.cli import output
-from selfwire.cli.plans import show_plan
 from selfwire.cli.progress import format_spend
+from selfwire.cli.run_details import show_plan
 from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import Step, Trajectory
+from selfwire.core.values import format_value
 from selfwire.evals.evaluation.rows import CAPPED, get_own_opinion
 from selfwire.graphs.evolution.nodes import get_sample_name
 from selfwire.runs.evaluation.run import ROWS
@@ -53,11 +54,11 @@ def _show_step(step: Step, shown: set[tuple[str, str]]) -> None:
         shown.add((message.source, message.text))
     for use in step.tools:
         result = f"{'error: ' if use.error else ''}{_one_line(use.result)}"
-        out.print(f"  {use.name}({output.format_value(use.arguments)}) -> {result}")
+        out.print(f"  {use.name}({format_value(use.arguments)}) -> {result}")
     out.print(f"  error: {step.error}" if step.error else f"  output:\n{_indented(step.output, 4)}")
     shown.add((step.node, step.output))
     if step.routing:
-        scores = ", ".join(f"{name} {output.format_value(score)}" for name, score in step.routing.scores.items())
+        scores = ", ".join(f"{name} {format_value(score)}" for name, score in step.routing.scores.items())
         chosen = ", ".join(step.routing.chosen) or "nobody"
         out.print(f"  hands on to {chosen} ({step.routing.why}{'; scores: ' + scores if scores else ''})")
     for message in step.sent:

@@ -9,9 +9,9 @@ from selfwire.cli import output
 from selfwire.cli.options import Home, Ref, refuse_unused, with_library
 from selfwire.cli.trajectories import is_run, show_run
 from selfwire.core import drawing
-from selfwire.core.changes import diff_workflows
 from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
+from selfwire.core.workflow_diff import diff_workflows
 from selfwire.runtime.blobs import find_blob_references
 from selfwire.runtime.exports import write_workflow
 from selfwire.runtime.versions import Version

@@ -5,18 +5,18 @@ from pydantic import Field
 from selfwire.core.values import FrozenModel, Id
 
 MEMORY_NOTES = 8
-"""How many notes an agent keeps; the oldest go first."""
+"""Most notes of an agent; the oldest go first."""
 
 
 class Agent(FrozenModel):
     """A role with a prompt and tools.
 
     Args:
-        role: one line on what it is for; routers and evolvers read it.
-        prompt: its whole system prompt; evolvers rewrite it.
-        tools: names of tools that it may call, found in the run's toolbox.
-        memory: notes that are shown to it below its prompt, oldest first.
-        kind: which of the kinds in selfwire.nodes acts for it, such as worker or aggregator.
+        role: its purpose in one line; routers and evolvers read it.
+        prompt: the whole system prompt; evolvers rewrite it.
+        tools: names of tools in the run's toolbox that it may call.
+        memory: notes below its prompt, oldest first.
+        kind: one of the kinds in selfwire.nodes, such as worker or aggregator.
         temperature: sampling temperature in [0, 2]; None leaves it to the method.
     """
 

@@ -1,4 +1,4 @@
-"""What calls may cost, and what calls that failed have cost."""
+"""Limits on the cost of calls, and the cost of failed calls."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,10 +24,10 @@ class Budget(FrozenModel):
     seconds: float | None = Field(default=None, ge=0)
 
     def refuse(self, spent: Usage, wanted: Usage, where: str) -> None:
-        """Raise if what is spent plus what is wanted exceeds a limit.
+        """Raise if the spent usage plus the wanted one exceeds a limit.
 
         Raises:
-            BudgetError: naming the limit, what was spent and the way out; or a limit in dollars meets an unknown price.
+            BudgetError: a limit would be exceeded, or there is a limit in dollars and a price is unknown.
         """
         if self.dollars is not None and (spent.dollars is None or wanted.dollars is None):
             raise BudgetError(
@@ -40,23 +40,23 @@ class Budget(FrozenModel):
             have, more = getattr(spent, name) or 0, getattr(wanted, name) or 0
             if have + more > limit + 1e-9:
                 raise BudgetError(
-                    f"budget exhausted in {where!r}: {unit}{_shown(have)} of {unit}{_shown(limit)} {name} spent and "
-                    f"up to {unit}{_shown(more)} more needed; raise the limit on {name} and resume the run"
+                    f"budget exhausted in {where!r}: {unit}{_format(have)} of {unit}{_format(limit)} {name} spent and "
+                    f"up to {unit}{_format(more)} more needed; raise the limit on {name} and resume the run"
                 )
 
 
-def _shown(amount: float) -> str:
+def _format(amount: float) -> str:
     return f"{amount:,}" if isinstance(amount, int) or 0 < amount < 0.01 else f"{amount:,.2f}"
 
 
 def get_error_cost(error: ModelError) -> Usage:
-    """Cost of a call that failed or brought no valid reply; a caller that falls back counts it."""
+    """The cost of a call that failed or gave no valid reply; code with a fallback adds it to its own cost."""
     return error.cost or ZERO_USAGE
 
 
 @contextmanager
 def add_cost_on_error(spent: Usage) -> Iterator[None]:
-    """Hand what was spent before on with a failure, which else would take the place of it."""
+    """Add the usage from before to the cost of a failure inside, so that it is not lost."""
     try:
         yield
     except ModelError as error:

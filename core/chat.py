@@ -1,4 +1,4 @@
-"""What is said to a model and what comes back, as plain values."""
+"""Messages to a model and its replies, as plain values."""
 
 from typing import Literal, Self
 
@@ -9,7 +9,7 @@ from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 
 
 class ToolSpec(FrozenModel):
-    """What a model is told of a tool: its name, purpose and the JSON schema of its input object."""
+    """A tool as a model sees it: name, purpose and the JSON schema of its input object."""
 
     name: str
     description: str
@@ -17,7 +17,7 @@ class ToolSpec(FrozenModel):
 
 
 class ToolCall(FrozenModel):
-    """A model's wish to call a tool."""
+    """A model's request to call a tool."""
 
     id: str
     name: str
@@ -55,7 +55,7 @@ class Reply(FrozenModel):
         content: the text; may be "" beside tool calls.
         model: the provider's name of the model that answered.
         finish: why the model stopped, in the provider's words.
-        metadata: what else the provider said (the offline model lists its active skills).
+        metadata: further data of the provider (the offline model lists its active skills).
     """
 
     content: str

@@ -4,7 +4,7 @@ from selfwire.core.topology import Topology
 
 
 def to_mermaid(topology: Topology) -> str:
-    """A Mermaid flowchart: the entry is rounded, the sink framed, edges that deliver last round's message dotted."""
+    """A Mermaid flowchart: the entry is rounded, the sink framed, edges with a message of the last round dotted."""
     names = {node: f"n{index}" for index, node in enumerate(topology.order())}
     ends, nodes = {topology.entry: ('(["', '"])'), topology.sink: ('[["', '"]]')}, []
     for node, name in names.items():
@@ -18,7 +18,7 @@ def to_mermaid(topology: Topology) -> str:
 
 
 def to_text(topology: Topology) -> str:
-    """One line per node, by level, with the nodes that it leads to.
+    """One line per node, by level, with its successors.
 
     `search ~> plan` is an edge that delivers its message in the next round.
     """
@@ -27,11 +27,11 @@ def to_text(topology: Topology) -> str:
     for depth, level in enumerate(topology.levels()):
         for place, node in enumerate(level):
             margin = f"{depth:>3} " if place == 0 else "    "
-            lines.append(f"{margin} {_label(topology, node):<{width}}  {_leads_to(topology, node)}".rstrip())
+            lines.append(f"{margin} {_label(topology, node):<{width}}  {_format_successors(topology, node)}".rstrip())
     return "\n".join(lines)
 
 
-def _leads_to(topology: Topology, node: str) -> str:
+def _format_successors(topology: Topology, node: str) -> str:
     closing = {edge.target for edge in topology.closing_edges if edge.source == node}
     now = [target for target in topology.successors[node] if target not in closing]
     parts = [f"-> {', '.join(now)}"] if now else []

@@ -1,7 +1,7 @@
-"""The edit algebra: every structural and prompt change of every method (HiVA's and TacoMAS's circled plus).
+"""The edits with which every method changes structure and prompts (HiVA's and TacoMAS's circled plus).
 
-An edit is one change; a `Rewiring` is a group of edits with a reason, applied all or not at all by
-`Workflow.apply`. Edits take their fields by position: `AddEdge("plan", "answer")`.
+An edit is one change; a `Rewiring` is a group of edits with a reason, which `Workflow.apply` applies all or not at all.
+Edits take their fields by position: `AddEdge("plan", "answer")`.
 """
 
 from typing import Annotated, Any, Literal, TypeVar, cast, dataclass_transform
@@ -38,7 +38,7 @@ class RemoveAgent:
 
 @_edit
 class ReplaceAgent:
-    """Put another agent in the place of one: its nodes keep their ids and edges."""
+    """Put another agent in place of one; its nodes keep their ids and edges."""
 
     agent: Id
     replacement: Agent
@@ -56,7 +56,7 @@ class AddNode:
 
 @_edit
 class RemoveNode:
-    """Remove a node, other than entry and sink, and its edges."""
+    """Remove a node with its edges; not the entry or the sink."""
 
     node: Id
     kind: Literal["remove_node"] = Field(default="remove_node", kw_only=True)
@@ -130,7 +130,7 @@ class Rewiring(FrozenModel):
     Args:
         why: the reason, shown in histories and diffs.
         operation: the method's name for the group, such as ADD_SERIAL.
-        by: the agent, node or step that asked for it.
+        by: the agent, node or step that proposed it.
     """
 
     edits: tuple[Edit, ...] = Field(min_length=1)
@@ -158,3 +158,10 @@ def format_edit(edit: Edit) -> str:
 def _short(value: object) -> str:
     text = value.id if isinstance(value, Agent) else " ".join(str(value).split())
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def format_rewiring(rewiring: Rewiring) -> str:
+    """A rewiring in one line: operation, who asked, edits and reason."""
+    operation = f"{rewiring.operation} " if rewiring.operation else ""
+    by = f" by {rewiring.by}" if rewiring.by else ""
+    return f"{operation}{', '.join(map(format_edit, rewiring.edits))}{by}: {rewiring.why}"

@@ -1,5 +1,10 @@
-"""Errors of a running selfwire; a ValueError is a caller's mistake in a value. Messages name the way out."""
+"""One family of errors, named after the boundary that was crossed.
 
+`ValueError` (with pydantic's ValidationError) is for a caller's mistake in a value; the errors below are for failures
+while selfwire runs. Messages say what happened, the values seen and the way out.
+"""
+
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from selfwire.core.trajectory import Trajectory
@@ -10,7 +15,7 @@ from selfwire.core.values import replace_surrogates
 class SelfwireError(RuntimeError):
     """Base of every error that selfwire raises on purpose.
 
-    A RuntimeError, as a LangGraph server shows people the messages of Python's own errors only.
+    It is a RuntimeError, as a LangGraph server shows the messages of Python's own errors only.
     """
 
 
@@ -23,14 +28,14 @@ class TopologyError(SelfwireError):
 
 
 class ConfigError(SelfwireError):
-    """A name, file, option or combination that the user gave cannot be used."""
+    """A name, file, option or combination from the user cannot be used."""
 
 
 class StoppedError(SelfwireError):
     """A run must stop in a resumable state, through no fault of its tasks."""
 
     partial_result: Trajectory | None = None
-    """What a question's run had come to before, if anything."""
+    """The best trajectory of a question's run until then."""
 
 
 class BudgetError(StoppedError):
@@ -38,26 +43,26 @@ class BudgetError(StoppedError):
 
 
 class TaskBudgetError(BudgetError):
-    """A task has used up the calls that were set aside for it; the other tasks go on."""
+    """A task has used up the calls reserved for it; the other tasks go on."""
 
 
 class ModelError(SelfwireError):
     """A model call failed after its retries: an infrastructure fault, never an answer."""
 
     cost: Usage | None = None
-    """What its attempts were billed, if that is known."""
+    """Billed for its attempts; None if unknown."""
 
 
 class OutageError(StoppedError):
-    """A provider answers nobody: no fault of one task, so the run stops in a resumable state."""
+    """A provider is down, which is no fault of one task: the run stops in a resumable state."""
 
 
 class ReplyError(ModelError):
-    """A model answered, but not with what was asked for, even after repair and one re-ask."""
+    """A model gave no valid reply, even after repair and one re-ask."""
 
 
 class ToolError(SelfwireError):
-    """A tool refused its input or failed; agents read the message as the tool's result."""
+    """A tool refused its input or failed; agents read the message as its result."""
 
 
 class GradingError(SelfwireError):
@@ -65,7 +70,7 @@ class GradingError(SelfwireError):
 
 
 class SandboxError(SelfwireError):
-    """A sandbox could not run a program: no fault of the program, and never a score."""
+    """A sandbox could not run a program, which is no fault of the program and never a score."""
 
 
 class TaskError(SelfwireError):
@@ -73,18 +78,30 @@ class TaskError(SelfwireError):
 
 
 class JournalError(SelfwireError):
-    """A run's journal is corrupt, foreign, held by another process or does not match the config."""
+    """A run's journal is corrupt, foreign, locked by another process or does not match the config."""
 
 
 class LibraryError(SelfwireError):
-    """A saved workflow is missing or the library's file is corrupt or foreign."""
+    """A saved workflow is missing, or the library's file is corrupt or foreign."""
 
 
 def format_error(error: BaseException) -> str:
-    """An error's kind and message, as records of failed steps, rounds and runs have it."""
+    """An error's class and message, as records of failed steps, rounds and runs store it."""
     return replace_surrogates(f"{type(error).__name__}: {error}")
 
 
-def format_validation_error(found: ErrorDetails) -> str:
-    """One of a ValidationError's complaints: the field, what is wrong with it, and the value."""
-    return f"{'.'.join(map(str, found['loc']))}: {found['msg']}, not {found['input']!r}"
+def format_validation_error(details: ErrorDetails) -> str:
+    """One error of a ValidationError: the field, the reason and the value."""
+    return f"{'.'.join(map(str, details['loc']))}: {details['msg']}, not {details['input']!r}"
+
+
+def format_first_fault(error: ValidationError, whole: str = "") -> str:
+    """The first complaint of a ValidationError: the field and what is wrong with it.
+
+    Args:
+        error: of the value.
+        whole: stands for the field where the complaint is about the whole value.
+    """
+    first = error.errors()[0]
+    field = ".".join(map(str, first["loc"])) or whole
+    return f"{field}: {first['msg']}" if field else first["msg"]

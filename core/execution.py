@@ -1,4 +1,4 @@
-"""Programs that a model wrote: the limits they run under and what became of them."""
+"""Runs of programs that a model wrote: their limits and results."""
 
 from pydantic import Field
 
@@ -8,15 +8,15 @@ MEBIBYTE = 2**20
 
 
 class Limits(FrozenModel):
-    """What one run of a program may take.
+    """Limits of one run of a program.
 
     Args:
-        seconds: of its own time, start of the interpreter included: what all of its processes compute together, and
-            what passes while all of them sleep. Time in which others keep the processors busy does not count.
+        seconds: with the start of the interpreter: processor time of all its processes together, plus time in which all
+            of them sleep. Time in which others keep the processors busy does not count.
         processor: seconds of processor time of each process.
         memory: bytes of address space of each process.
-        output: bytes kept of each of the two output streams; a program that writes more is stopped.
-        files: bytes that may lie in its private folder at a time.
+        output: bytes of each of the two output streams; a program that writes more is stopped.
+        files: bytes in its private folder at a time.
         processes: processes and threads at a time.
     """
 
@@ -29,13 +29,13 @@ class Limits(FrozenModel):
 
 
 class Execution(FrozenModel):
-    """What became of a program.
+    """The result of a program.
 
     Args:
-        stdout, stderr: what it wrote, up to the limit; bytes that are no UTF-8 are replaced.
+        stdout, stderr: its output up to the limit; bytes that are not UTF-8 are replaced.
         exit_status: 0 if it ended well, 128 + n if signal n ended it; None if it was stopped.
-        timed_out: whether it was stopped because it had taken its time.
-        truncated: whether it was stopped for its output.
+        timed_out: whether it was stopped by a limit on time.
+        truncated: whether it was stopped by the limit on output.
     """
 
     stdout: str = ""

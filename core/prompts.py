@@ -1,4 +1,4 @@
-"""Prompt texts by name, filled by `string.Template`; who loads the files passes them in."""
+"""Prompt texts by name, filled by `string.Template`; they are loaded from files elsewhere."""
 
 import re
 from collections.abc import Mapping
@@ -28,33 +28,33 @@ class Prompts(FrozenModel):
         Raises:
             ConfigError: there is no such prompt, or the template has a variable without a value.
         """
-        return _filled(name, self._found(name), values)
+        return _fill(name, self._get(name), values)
 
     def messages(self, name: str, /, **values: object) -> tuple[ChatMessage, ...]:
         """Fill a prompt and split it into a system and a user message.
 
-        Values are data: none of them can forge a tag by which the template labels its sections.
+        Values are data: they cannot forge a tag that labels a section of the template.
 
         Raises:
             ConfigError: as `text`, or the prompt has no divider.
         """
-        system, divider, user = self._found(name).partition(DIVIDER)
+        system, divider, user = self._get(name).partition(DIVIDER)
         if not divider:
             raise ConfigError(f"prompt {name!r} has no line of three dashes between system and user part")
         values = {key: quote_tags(str(value), self.texts[name]) for key, value in values.items()}
         return (
-            ChatMessage.system(_filled(name, system, values).strip()),
-            ChatMessage.user(_filled(name, user, values).strip()),
+            ChatMessage.system(_fill(name, system, values).strip()),
+            ChatMessage.user(_fill(name, user, values).strip()),
         )
 
-    def _found(self, name: str) -> str:
+    def _get(self, name: str) -> str:
         if name not in self.texts:
             raise ConfigError(f"there is no prompt {name!r}; prompts are {', '.join(sorted(self.texts))}")
         return self.texts[name]
 
 
 def quote_tags(text: str, template: str) -> str:
-    """The text with every tag of the template in square brackets instead, so that none is mistaken for ours."""
+    """The text with the template's tags in square brackets, so that they cannot be mistaken for the template's own."""
     tags = _tags(template)
     return tags.sub(r"[\1]", text) if tags else text
 
@@ -65,7 +65,7 @@ def _tags(template: str) -> re.Pattern[str] | None:
     return re.compile(rf"<(/?\s*(?:{names})\s*)>", re.IGNORECASE) if names else None
 
 
-def _filled(name: str, template: str, values: Mapping[str, object]) -> str:
+def _fill(name: str, template: str, values: Mapping[str, object]) -> str:
     try:
         return Template(template).substitute(values)
     except (KeyError, ValueError) as error:

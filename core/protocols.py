@@ -1,4 +1,4 @@
-"""Protocols through which the rooms meet; graphs/ wires what implements them."""
+"""Protocols between the rooms; graphs/ connects their implementations."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,11 +50,11 @@ class Model(Protocol):
         """Ask for a validated object: native structured output, else repair and one re-ask.
 
         Returns:
-            The object, and what it cost with the re-ask.
+            The object and its cost, with the re-ask.
 
         Raises:
-            ReplyError: no valid object came back; the caller states its own safe fallback.
-            ModelError, BudgetError: as `reply`.
+            ReplyError: no valid object came back; the caller chooses a safe fallback.
+            ModelError, BudgetError: as `generate`.
         """
 
 
@@ -68,11 +68,11 @@ class Embedder(Protocol):
 
 
 class Tool(Protocol):
-    """Something that an agent may call."""
+    """A function that an agent may call."""
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
+        """Name, description and input for the model."""
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
         """Run on an input object.
@@ -83,14 +83,14 @@ class Tool(Protocol):
 
 
 Toolbox = Mapping[str, Tool]
-"""Tools by the name that agents hold."""
+"""Tools by the name that agents use."""
 
 
 class Sandbox(Protocol):
-    """Runs Python programs that nobody has read: no network, no files but its own, bounded in everything."""
+    """Runs untrusted Python programs: no network, no files but their own, limits on every resource."""
 
     async def run(self, code: str, stdin: str = "", *, limits: Limits = Limits()) -> Execution:
-        """Run a program to its end, or to the first limit that it meets.
+        """Run a program to its end or to its first limit.
 
         Raises:
             SandboxError: the sandbox failed; nothing is known of the program.
@@ -98,7 +98,7 @@ class Sandbox(Protocol):
 
 
 class Environment(Protocol):
-    """Says what an answer is worth; the only place, beside graders, that sees a reference."""
+    """Scores answers; only environments and graders see references."""
 
     name: str
 
@@ -116,7 +116,7 @@ class RouterInput:
 
     Attributes:
         scope: place of the decision; its `random` is the router's only randomness.
-        output: what this node answered; "" where a sibling works the decision out (see `Router`).
+        output: this node's answer; "" where a sibling repeats the decision (see `Router`).
         selected: nodes that ran or were chosen before, in the order of the decisions.
         outputs: answers of nodes in earlier levels, by node.
     """
@@ -132,21 +132,20 @@ class RouterInput:
 class Router(Protocol):
     """A pure choice among a node's successors.
 
-    Nodes of one level answer in parallel and cannot see each other's answers, yet decide one after
-    another in topological order: each works out again what its earlier siblings decide, with
-    `known.output` empty. So a router that reads `known.output` must not also read `known.selected`,
-    or it would decide on siblings' choices that differ from those they made.
+    Nodes of one level answer in parallel and cannot see each other's answers, but decide one after another in
+    topological order: each repeats the decisions of its earlier siblings, with `known.output` empty. So a router that
+    reads `known.output` must not also read `known.selected`: the repeated decisions could differ from the real ones.
     """
 
     def __call__(self, node: str, successors: tuple[str, ...], known: RouterInput) -> Routing:
-        """Choose; equal input gives equal output, and `chosen` is a part of `successors`."""
+        """Choose some of the successors; equal input gives equal output."""
 
 
 class AgentRunner(Protocol):
     """Runs one agent once: prompt, inbox, tool loop."""
 
     async def __call__(self, agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
-        """Return the step with output, tools and usage; node, routing and sent are the team's to fill.
+        """Return the step with output, tools and usage; the team fills node, routing and sent.
 
         Raises:
             ModelError: the agent failed; the team goes on without it.
@@ -155,4 +154,4 @@ class AgentRunner(Protocol):
 
 
 InstructionWriter = Callable[[Question, Step, Agent, Scope], Awaitable[tuple[str, Usage]]]
-"""Writes a successor's instruction from a finished step and the successor's agent; returns it and what it cost."""
+"""Writes a successor's instruction from a finished step and the successor's agent; returns it with its cost."""

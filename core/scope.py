@@ -1,4 +1,4 @@
-"""Where in a run something happens: one value keys randomness, the journal and the trace tags."""
+"""A place in a run: one value that keys randomness, the journal and the trace tags."""
 
 import hashlib
 from functools import cached_property
@@ -18,7 +18,7 @@ class Scope(FrozenModel):
         iteration: iteration of an outer loop, from 0.
         phase: step of the algorithm, such as rollout or gate.
         node: id of the node, or of the agent where there is no node.
-        visit: how often this node was visited before in this run of the team.
+        visit: earlier visits of this node in this run of the team.
         sample: number of the sample among equal ones.
     """
 
@@ -40,13 +40,13 @@ class Scope(FrozenModel):
 
     @cached_property
     def key(self) -> str:
-        """The scope as one text, the same in every process."""
+        """The scope as text, the same in every process."""
         return self.model_dump_json()
 
     def random(self, purpose: str) -> np.random.Generator:
         """A counter-based generator for one purpose at this place.
 
-        Equal for equal (scope without run, purpose), whatever ran before or beside it.
+        Equal for equal scope (without run) and purpose, whatever ran before or at the same time.
         """
         place = to_canonical_json({**self.model_dump(exclude={"run"}), "purpose": purpose})
         digest = hashlib.sha256(place.encode()).digest()

@@ -1,4 +1,4 @@
-"""Tasks, what a team may see of them, and what an environment says of an answer."""
+"""Tasks, the questions that teams see of them, and feedback on answers."""
 
 from functools import cached_property
 
@@ -8,11 +8,11 @@ from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 
 
 class Question(FrozenModel):
-    """What teams, routers and evolvers see of a task: everything but the reference.
+    """A task without its reference, as teams, routers and evolvers see it.
 
     Args:
         id: name of the task, unique in its benchmark.
-        kind: the benchmark's name for this sort of question, such as bridge; "" if it has none.
+        kind: the benchmark's name for the sort of question, such as bridge; "" if it has none.
     """
 
     id: str
@@ -25,7 +25,7 @@ class Task(FrozenModel):
 
     Args:
         reference: the gold answer, or whatever the grader needs; JSON.
-        entities: what the question is about; splits keep tasks that share one on one side.
+        entities: subjects of the question; tasks that share one are never in two splits.
     """
 
     id: str
@@ -41,13 +41,13 @@ class Task(FrozenModel):
 
 
 class Feedback(FrozenModel):
-    """What an environment says of an answer; never contains the reference.
+    """An environment's judgement of an answer; never contains the reference.
 
     Args:
         score: in [0, 1].
         solved: whether the task counts as solved.
-        text: what happened, for the agents to learn from.
-        details: figures of the environment, such as f1 or steps, for reports.
+        text: explanation for the agents to learn from.
+        details: figures of the environment for reports, such as f1 or steps.
     """
 
     score: float = Field(ge=0, le=1, allow_inf_nan=False)

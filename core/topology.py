@@ -1,7 +1,8 @@
-"""Topologies: nodes, edges, entry and sink, and the graph arithmetic that all methods share.
+"""Topologies: nodes, edges, entry and sink, and the graph algorithms that all methods share.
 
-Nodes and edges are sorted by id, so equal content has an equal fingerprint, and ties are broken by id. Construction
-refuses what can never be right; cycles, dead ends and a sink out of reach are reported by `problems`.
+Nodes and edges are sorted by id, so topologies of equal content are equal and have equal fingerprints, and ties are
+broken by id everywhere. Construction refuses what can never be right. Repairable faults (cycles, dead ends, an
+unreachable sink) are allowed, and `problems` reports them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +26,7 @@ class Node(FrozenModel):
 
 
 class Edge(FrozenModel):
-    """A directed edge from one node to another, along which messages travel."""
+    """A directed edge from one node to another; messages travel along it."""
 
     source: Id
     target: Id
@@ -42,11 +43,11 @@ class TopologyLimits(FrozenModel):
 
 
 class ToleratedProblems(FrozenModel):
-    """Which findings a caller tolerates; a sink that cannot be reached never is.
+    """Problems that a caller tolerates; an unreachable sink is never tolerated.
 
     Args:
-        cycles: whether cycles may stand.
-        loose: whether nodes may stand that lie on no path from entry to sink.
+        cycles: whether cycles are tolerated.
+        loose: whether nodes on no path from entry to sink are tolerated.
     """
 
     cycles: bool = False
@@ -54,7 +55,7 @@ class ToleratedProblems(FrozenModel):
 
 
 class Problem(FrozenModel):
-    """One finding about a topology, with the ids of the nodes concerned."""
+    """One problem of a topology, with the ids of its nodes."""
 
     kind: Literal["cycle", "loose", "sink unreachable"]
     where: tuple[Id, ...]
@@ -64,7 +65,7 @@ class Problem(FrozenModel):
 
 
 class TopologyDiff(FrozenModel):
-    """What one topology has and another has not."""
+    """Nodes and edges that only one of two topologies has."""
 
     added_nodes: tuple[Node, ...] = ()
     removed_nodes: tuple[Node, ...] = ()
@@ -79,8 +80,8 @@ class Topology(FrozenModel):
     """Nodes and edges with an entry, which receives the question, and a sink, which answers.
 
     Raises:
-        ValueError: duplicate ids or edges, unknown ends, a self-loop, a missing entry or sink,
-            or more nodes or successors than the caps allow.
+        ValueError: duplicate ids or edges, unknown ends, a self-loop, a missing entry or sink, or more nodes or
+            successors than `caps` allows.
     """
 
     nodes: tuple[Node, ...]
@@ -102,17 +103,17 @@ class Topology(FrozenModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         ids = [node.id for node in self.nodes]
-        known = set(ids)
+        present = set(ids)
         _refuse_duplicates("node", ids)
         _refuse_duplicates("edge", [str(edge) for edge in self.edges])
         for edge in self.edges:
             if edge.source == edge.target:
                 raise ValueError(f"edge {edge} is a self-loop")
             for end in (edge.source, edge.target):
-                if end not in known:
+                if end not in present:
                     raise ValueError(f"edge {edge} ends at {end!r}, which is not a node; nodes are {', '.join(ids)}")
         for name, place in (("entry", self.entry), ("sink", self.sink)):
-            if place not in known:
+            if place not in present:
                 raise ValueError(f"{name} {place!r} is not a node; nodes are {', '.join(ids)}")
         if len(ids) > self.caps.nodes:
             raise ValueError(f"{len(ids)} nodes exceed the cap of {self.caps.nodes}")
@@ -128,12 +129,12 @@ class Topology(FrozenModel):
 
     @cached_property
     def successors(self) -> dict[str, tuple[str, ...]]:
-        """Node id to the ids that its edges lead to, sorted."""
+        """Node id to the targets of its edges, sorted."""
         return _neighbours(self.agents, ((edge.source, edge.target) for edge in self.edges))
 
     @cached_property
     def predecessors(self) -> dict[str, tuple[str, ...]]:
-        """Node id to the ids whose edges lead to it, sorted."""
+        """Node id to the sources of edges to it, sorted."""
         return _neighbours(self.agents, ((edge.target, edge.source) for edge in self.edges))
 
     @cached_property
@@ -142,9 +143,9 @@ class Topology(FrozenModel):
         return fingerprint(self)
 
     def order(self) -> tuple[str, ...]:
-        """All node ids, entry first and sink last, else as `compute_greedy_order`: topological if acyclic.
+        """All node ids: entry first, sink last, others as in `compute_greedy_order`; topological if acyclic.
 
-        Whatever can be reached from the entry, can be reached along edges that follow the order.
+        Every node that can be reached from the entry can be reached along edges that follow the order.
         """
         return self._order
 
@@ -160,14 +161,14 @@ class Topology(FrozenModel):
 
     @cached_property
     def closing_edges(self) -> frozenset[Edge]:
-        """Edges that run against `order()`: in a team they deliver last round's message."""
+        """Edges against `order()`: in a team they deliver the message of the last round."""
         place = {node: index for index, node in enumerate(self.order())}
         return frozenset(edge for edge in self.edges if place[edge.source] > place[edge.target])
 
     def levels(self) -> tuple[tuple[str, ...], ...]:
         """Node ids by longest-path depth over the edges that follow `order()`.
 
-        The sink is last and alone, unless it is the entry too.
+        The sink has the last level to itself, unless it is also the entry.
         """
         return self._levels
 
@@ -185,19 +186,19 @@ class Topology(FrozenModel):
         return tuple(tuple(level) for level in levels)
 
     def problems(self, policy: ToleratedProblems = ToleratedProblems()) -> tuple[Problem, ...]:
-        """Findings that the policy does not tolerate; an empty tuple means that the topology may run."""
-        findings: list[Problem] = []
+        """Problems that the policy does not tolerate; if there are none, the topology may run."""
+        found: list[Problem] = []
         cycle = () if policy.cycles else find_cycle(self)
         if cycle:
-            findings.append(Problem(kind="cycle", where=cycle))
+            found.append(Problem(kind="cycle", where=cycle))
         reached = find_reachable(self.successors, [self.entry])
         useful = find_reachable(self.predecessors, [self.sink])
         loose = tuple(node for node in self.agents if node not in reached & useful)
         if self.sink not in reached:
-            findings.append(Problem(kind="sink unreachable", where=(self.sink,)))
+            found.append(Problem(kind="sink unreachable", where=(self.sink,)))
         elif loose and not policy.loose:
-            findings.append(Problem(kind="loose", where=loose))
-        return tuple(findings)
+            found.append(Problem(kind="loose", where=loose))
+        return tuple(found)
 
     def diff(self, other: "Topology") -> TopologyDiff:
         """What `other` adds to and removes from this topology."""
@@ -210,7 +211,7 @@ class Topology(FrozenModel):
 
 
 def find_reachable(neighbours: Mapping[str, Sequence[str]], starts: Iterable[str]) -> set[str]:
-    """Ids that can be reached from `starts`, the starts included."""
+    """Ids that can be reached from `starts`, including the starts."""
     found, todo = set(starts), list(starts)
     while todo:
         for target in neighbours[todo.pop()]:
@@ -223,13 +224,13 @@ def find_reachable(neighbours: Mapping[str, Sequence[str]], starts: Iterable[str
 def compute_greedy_order(
     nodes: Sequence[str], edges: Iterable[tuple[str, str]], *, starts: Iterable[str] | None = None
 ) -> tuple[str, ...]:
-    """Topological order if acyclic; else repeatedly the node with the fewest predecessors left.
+    """Topological order if acyclic; otherwise always the node with the fewest remaining predecessors.
 
     Ties go to the smallest id. No node is lost and no edge is deleted (DyTopo, Sec. 3, order sigma).
 
     Args:
-        starts: where messages come in, if only some nodes can begin: a cycle is then entered at a node
-            that they lead to, so that no part of it is cut off.
+        starts: nodes that can begin, None for all: a cycle is entered at a node that they reach, so that no part of it
+            is cut off.
     """
     waiting: dict[str, int] = dict.fromkeys(nodes, 0)
     after: dict[str, set[str]] = {node: set() for node in nodes}
@@ -261,7 +262,7 @@ def compute_greedy_order(
 
 
 def find_cycle(topology: Topology) -> tuple[str, ...]:
-    """One cycle as ids, the first one repeated at the end; empty if there is none."""
+    """One cycle as ids, with the first repeated at the end; empty if there is none."""
     state: dict[str, int] = {}
     for start in topology.agents:
         path: list[str] = []
@@ -281,7 +282,7 @@ def find_cycle(topology: Topology) -> tuple[str, ...]:
 
 
 def find_dead_nodes(topology: Topology) -> tuple[str, ...]:
-    """Nodes other than entry and sink with in- or out-degree 0, pruned to a fixed point (HiVA, App. G.1)."""
+    """Nodes, other than entry and sink, with in- or out-degree 0, pruned to a fixed point (HiVA, App. G.1)."""
     alive = set(topology.agents)
     edges = set(topology.edges)
     while True:
@@ -303,7 +304,7 @@ def cuts_sink(topology: Topology, edge: Edge) -> bool:
 
 
 def make_chain(*agents: str, caps: TopologyLimits = TopologyLimits()) -> Topology:
-    """A topology that runs the agents one after another, a node per agent with the agent's id."""
+    """A topology that runs the agents one after another; each node has its agent's id."""
     return Topology(
         nodes=tuple(Node(id=agent, agent=agent) for agent in agents),
         edges=tuple(Edge(source=a, target=b) for a, b in pairwise(agents)),
@@ -321,8 +322,8 @@ def _neighbours(nodes: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[
 
 
 def _only_in(these: tuple[Part, ...], those: tuple[Part, ...]) -> tuple[Part, ...]:
-    known = set(those)
-    return tuple(part for part in these if part not in known)
+    others = set(those)
+    return tuple(part for part in these if part not in others)
 
 
 def _refuse_duplicates(what: str, ids: Sequence[str]) -> None:

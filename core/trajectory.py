@@ -1,4 +1,4 @@
-"""What one run of a team did: one step per agent call."""
+"""The record of one run of a team: one step per agent call."""
 
 from functools import cached_property
 
@@ -10,7 +10,7 @@ from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 
 
 class Message(FrozenModel):
-    """What one node hands to another."""
+    """A text from one node to another."""
 
     source: str
     target: str
@@ -18,7 +18,7 @@ class Message(FrozenModel):
 
 
 class ToolUse(FrozenModel):
-    """One tool call inside a step; `error` marks a result that is a tool's complaint."""
+    """One tool call of a step; `error` marks a result that is an error message."""
 
     name: str
     arguments: FrozenJson
@@ -31,7 +31,7 @@ class Routing(FrozenModel):
 
     Args:
         chosen: the successors that receive this node's output.
-        scores: score per candidate, where the router computes one; finite.
+        scores: finite score per candidate, if the router computes them.
         why: the rule that decided, for people.
     """
 
@@ -44,14 +44,14 @@ class Step(FrozenModel):
     """One agent call.
 
     Args:
-        node, agent: who acted.
-        visit: round of the team in which it acted, from 0.
+        node, agent: ids of node and agent.
+        visit: round of the team, from 0.
         inbox: the messages that it read, in order.
-        output: what it answered; "" if it failed.
+        output: its answer; "" if it failed.
         error: why it failed after its retries; None if it did not.
-        routing: which successors it handed on to; None if nothing was decided.
-        usage: its model calls, tool loop and hand-over included.
-        skills: active skills, where the model tells them (the offline model does).
+        routing: the choice of successors; None if there was no choice.
+        usage: its model calls, including tool loop and hand-over.
+        skills: active skills, if the model lists them (the offline model does).
     """
 
     node: str
@@ -71,14 +71,14 @@ class Trajectory(FrozenModel):
     """One run of a team on one question.
 
     Args:
-        workflow: fingerprint of the workflow that ran.
+        workflow: fingerprint of the workflow.
         steps: in order of level, then id.
         answer: the sink's output; None if the run ended as an error.
         error: why there is no answer, or why the answer could not be graded.
-        feedback: what the environment said; None where there is none, or an error.
+        feedback: the environment's; None if there is none, or if there was an error.
         sample: number of the sample among runs of the same workflow on the same question.
-        overhead: model calls of the method around the team, such as characterising the task.
-        notes: what the method noted for its own learning, such as the task's profile; JSON.
+        overhead: the method's model calls outside the team, such as characterising the task.
+        notes: the method's data for its own learning, such as the task's profile; JSON.
     """
 
     question: Question
@@ -93,18 +93,18 @@ class Trajectory(FrozenModel):
 
     @cached_property
     def usage(self) -> Usage:
-        """What the steps and the method around them cost together."""
+        """Cost of the steps and the overhead together."""
         return sum_usages(step.usage for step in self.steps) + self.overhead
 
     @cached_property
     def edges(self) -> tuple[tuple[str, str], ...]:
-        """(source, target) pairs of nodes along which messages were sent, in order."""
+        """(source, target) pairs of the sent messages, in order."""
         return tuple((message.source, message.target) for step in self.steps for message in step.sent)
 
     def with_feedback(self, feedback: Feedback) -> "Trajectory":
-        """Return the trajectory with what the environment said."""
+        """Return the trajectory with feedback."""
         return self.replace(feedback=feedback)
 
     def as_failed(self, error: str) -> "Trajectory":
-        """Return the trajectory marked as an infrastructure error: neither solved nor unsolved."""
+        """Return the trajectory marked as an infrastructure error, neither solved nor unsolved."""
         return self.replace(error=error, feedback=None)

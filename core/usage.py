@@ -1,4 +1,4 @@
-"""What calls cost, and sums of it."""
+"""The cost of model calls, and sums of it."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -10,14 +10,11 @@ from selfwire.core.values import FrozenModel
 
 
 class Usage(FrozenModel):
-    """What calls have cost.
+    """The cost of model calls.
 
     Args:
-        calls: model calls.
-        input_tokens: tokens sent.
-        output_tokens: tokens received.
-        dollars: price in US dollars; None if a model without a known price took part.
-        seconds: wall time, where it was measured.
+        dollars: price in US dollars; None if the price of a model is unknown.
+        seconds: wall time, if measured.
     """
 
     calls: int = Field(default=0, ge=0)
@@ -34,33 +31,33 @@ class Usage(FrozenModel):
     def __add__(self, other: "Usage") -> Self:
         if other is ZERO_USAGE:
             return self
-        known = self.dollars is not None and other.dollars is not None
+        priced = self.dollars is not None and other.dollars is not None
         return type(self)(
             calls=self.calls + other.calls,
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
-            dollars=(self.dollars or 0.0) + (other.dollars or 0.0) if known else None,
+            dollars=(self.dollars or 0.0) + (other.dollars or 0.0) if priced else None,
             seconds=self.seconds + other.seconds,
         )
 
     def subtract(self, part: "Usage") -> Self:
-        """What is left after a part of it, in no respect less than nothing; an unknown price stays unknown."""
-        known = self.dollars is not None and part.dollars is not None
+        """Subtract a part, with no field below 0; an unknown price stays unknown."""
+        priced = self.dollars is not None and part.dollars is not None
         return type(self)(
             calls=max(0, self.calls - part.calls),
             input_tokens=max(0, self.input_tokens - part.input_tokens),
             output_tokens=max(0, self.output_tokens - part.output_tokens),
-            dollars=max(0.0, (self.dollars or 0.0) - (part.dollars or 0.0)) if known else None,
+            dollars=max(0.0, (self.dollars or 0.0) - (part.dollars or 0.0)) if priced else None,
             seconds=max(0.0, self.seconds - part.seconds),
         )
 
 
 ZERO_USAGE = Usage()
-"""What has cost nothing."""
+"""No cost."""
 
 
 class CostRecord(Protocol):
-    """What says what something cost: a usage, or a row of results."""
+    """An object with a cost: a usage, or a row of results."""
 
     @property
     def calls(self) -> int:
@@ -76,23 +73,23 @@ class CostRecord(Protocol):
 
     @property
     def dollars(self) -> float | None:
-        """Price in US dollars; None if it is not known."""
+        """Price in US dollars; None if unknown."""
 
     @property
     def seconds(self) -> float:
-        """Time that the calls took."""
+        """Wall time of the calls."""
 
 
 class UsageAccumulator:
-    """A sum that grows; dollars are added exactly, so that their order leaves no trace."""
+    """A growing sum; dollars are added exactly, so that the order does not matter."""
 
-    def __init__(self, before: CostRecord = ZERO_USAGE) -> None:
+    def __init__(self, start: CostRecord = ZERO_USAGE) -> None:
         self.calls = self.input_tokens = self.output_tokens = 0
-        self.seconds, self._dollars, self._known = 0.0, Fraction(0), True
-        self.add(before)
+        self.seconds, self._dollars, self._priced = 0.0, Fraction(0), True
+        self.add(start)
 
     def add(self, cost: CostRecord) -> None:
-        """Add what something cost; an unknown price makes the sum unknown."""
+        """Add a cost; an unknown price makes the sum unknown."""
         if cost is ZERO_USAGE:
             return
         self.calls += cost.calls
@@ -100,22 +97,22 @@ class UsageAccumulator:
         self.output_tokens += cost.output_tokens
         self.seconds += cost.seconds
         if cost.dollars is None:
-            self._known = False
+            self._priced = False
         elif cost.dollars:
             self._dollars += Fraction(cost.dollars)
 
     @property
     def dollars(self) -> float | None:
-        """The sum of prices; None once one was unknown."""
-        return float(self._dollars) if self._known else None
+        """The sum of prices; None if one was unknown."""
+        return float(self._dollars) if self._priced else None
 
     @property
     def usage(self) -> Usage:
-        """The sum until now."""
+        """The sum so far."""
         return Usage(**{name: getattr(self, name) for name in Usage.model_fields})
 
 
 def sum_usages(usages: Iterable[Usage]) -> Usage:
     """Sum of usages."""
-    some = list(usages)
-    return sum(some[1:], some[0]) if some else ZERO_USAGE
+    terms = list(usages)
+    return sum(terms[1:], terms[0]) if terms else ZERO_USAGE

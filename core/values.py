@@ -1,4 +1,4 @@
-"""What every value of selfwire is made of: frozen models, frozen JSON, fingerprints."""
+"""The base of all values: frozen models, frozen JSON, fingerprints."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ Id = Annotated[str, StringConstraints(pattern=_ID)]
 
 
 class FrozenModel(BaseModel):
-    """A frozen value that refuses unknown fields and floats that are not finite; change it by building a new one."""
+    """A frozen value without unknown fields or non-finite floats; `replace` builds a changed one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -29,12 +29,12 @@ class FrozenModel(BaseModel):
         return replaced
 
     def __eq__(self, other: object) -> bool:
-        """Compare by content; a value that is the same one is not looked into."""
+        """Compare by content; an object equals itself without a comparison."""
         return self is other or super().__eq__(other)
 
 
 class FrozenMap(dict[str, Any]):
-    """A JSON object that cannot be changed; still a `dict` to every reader."""
+    """A JSON object that cannot be changed; readers see a `dict`."""
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("this mapping is frozen; build a new value instead")
@@ -54,7 +54,7 @@ def freeze_json(value: Any) -> Any:
 
 
 def to_plain_json(value: Any) -> Any:
-    """Undo `freeze_json`: plain dicts and lists that a caller may change."""
+    """Undo `freeze_json`: plain dicts and lists that can be changed."""
     return _rebuild(value, dict, list)
 
 
@@ -71,13 +71,13 @@ def _rebuild(value: Any, to_object: type[dict[str, Any]], to_array: type[tuple[A
 _JSON: TypeAdapter[JsonValue] = TypeAdapter(JsonValue, config=ConfigDict(allow_inf_nan=False))
 
 
-def _frozen_json(value: Any) -> Any:
+def _validate_json(value: Any) -> Any:
     if isinstance(value, dict) and not value:
         return FrozenMap()
     return freeze_json(_JSON.validate_python(to_plain_json(value)))
 
 
-FrozenJson = Annotated[Any, AfterValidator(_frozen_json)]
+FrozenJson = Annotated[Any, AfterValidator(_validate_json)]
 """Any JSON value, validated and frozen."""
 
 
@@ -85,13 +85,20 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 
 def to_canonical_json(value: Any) -> str:
-    """The one JSON text of a value: sorted keys, no spaces, finite numbers only, 1.0 written as 1."""
+    """The canonical JSON text of a value: sorted keys, no spaces, finite numbers only, 1.0 written as 1."""
     plain = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
     return _ENCODER.encode(_numbers(plain))
 
 
+def format_value(value: object) -> str:
+    """A JSON value for people: numbers to four digits, texts as they are, the rest as JSON."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return value if isinstance(value, str) else to_canonical_json(to_plain_json(value))
+
+
 def replace_surrogates(text: str) -> str:
-    """The text with halves of characters, which no file can hold, joined to whole ones or replaced by U+FFFD."""
+    """The text with surrogates, which no file can hold, joined to characters or replaced by U+FFFD."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -99,7 +106,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 
 
 def _numbers(value: Any) -> Any:
-    """Whole floats as integers: 1 == 1.0, so both must have the same text."""
+    """Whole floats as integers, as 1 == 1.0 and both need the same text."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, (list, tuple)):
@@ -117,5 +124,5 @@ def fingerprint(value: Any) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether agents, tools and saved workflows may be called that."""
+    """Whether a text is a valid name of an agent, tool or saved workflow."""
     return re.fullmatch(_ID, text) is not None

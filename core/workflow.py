@@ -1,4 +1,4 @@
-"""A workflow: agents, a topology and what the method has learned. It evolves, is saved and is versioned."""
+"""Workflows: agents, a topology and what the method has learned. They evolve, and are saved and versioned."""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -29,11 +29,11 @@ from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel, fingerprint
 
 
 class Lineage(FrozenModel):
-    """Where a workflow comes from.
+    """The origin of a workflow.
 
     Args:
-        parent: fingerprint of the workflow that was rewritten; None for a seed.
-        rewirings: what made it out of the parent, in the order of application.
+        parent: fingerprint of the workflow before the rewirings; None for an initial one.
+        rewirings: changes to the parent, in the order of application.
     """
 
     parent: str | None = None
@@ -41,7 +41,7 @@ class Lineage(FrozenModel):
 
 
 class Workflow(FrozenModel):
-    """Agents + topology + memory + lineage; a frozen value.
+    """Agents, topology, memory and lineage; a frozen value.
 
     Args:
         agents: the pool, sorted by id; not every agent needs a node.
@@ -94,7 +94,7 @@ class Workflow(FrozenModel):
         """Return the workflow after all edits of the rewiring.
 
         Raises:
-            EditError: an edit does not fit; the message names it and what would be legal. Nothing is applied.
+            EditError: an edit is not legal; the message names it and the legal choices. Nothing is applied.
         """
         agents, topology = self.agents, self.topology
         for edit in rewiring.edits:
@@ -111,10 +111,10 @@ class Workflow(FrozenModel):
         )
 
     def apply_legal(self, rewirings: Iterable[Rewiring]) -> tuple["Workflow", tuple[RefusedRewiring, ...]]:
-        """Apply rewirings one by one, leaving out those that do not fit.
+        """Apply rewirings one by one, leaving out illegal ones.
 
         Returns:
-            The workflow, whose lineage starts at this one and lists what was applied, and the refused rewirings.
+            The workflow, whose lineage has this one as parent and lists the applied rewirings; the refused rewirings.
         """
         now, applied, refused = self, list[Rewiring](), list[RefusedRewiring]()
         for rewiring in rewirings:
@@ -133,7 +133,7 @@ class Workflow(FrozenModel):
         return self.replace(memory={**self.memory, **memory})
 
     def with_lineage(self, parent: "Workflow", rewirings: Iterable[Rewiring]) -> "Workflow":
-        """Return this workflow with its lineage set to a parent and the rewirings that lie between them."""
+        """Return this workflow with a lineage: a parent and the rewirings since then."""
         return self.replace(lineage=Lineage(parent=parent.fingerprint, rewirings=tuple(rewirings)))
 
 
@@ -143,26 +143,26 @@ def _edit_agents(edit: Edit, agents: tuple[Agent, ...], topology: Topology) -> t
             _refuse_taken(agent.id, agents)
             return (*agents, agent)
         case RemoveAgent(name):
-            _found(name, agents)
+            _get_agent(name, agents)
             if nodes := [node.id for node in topology.nodes if node.agent == name]:
                 raise ValueError(f"agent {name!r} is used by node {', '.join(nodes)}; remove the nodes first")
             return tuple(agent for agent in agents if agent.id != name)
         case ReplaceAgent(name, replacement):
-            _found(name, agents)
+            _get_agent(name, agents)
             kept = tuple(agent for agent in agents if agent.id != name)
             _refuse_taken(replacement.id, kept)
             return (*kept, replacement)
         case RewritePrompt(name, prompt):
             if not prompt.strip():
                 raise ValueError("the new prompt is blank; give the agent a prompt")
-            return _swapped(_found(name, agents).replace(prompt=prompt), agents)
+            return _replace_agent(_get_agent(name, agents).replace(prompt=prompt), agents)
         case RewriteTool(name, old, new):
-            return _swapped(_swap_tool(_found(name, agents), old, new), agents)
+            return _replace_agent(_swap_tool(_get_agent(name, agents), old, new), agents)
         case Remember(name, note):
             if not note.strip():
                 raise ValueError("the note is blank; write what the agent should remember")
-            agent = _found(name, agents)
-            return _swapped(agent.replace(memory=(*agent.memory, note)[-MEMORY_NOTES:]), agents)
+            agent = _get_agent(name, agents)
+            return _replace_agent(agent.replace(memory=(*agent.memory, note)[-MEMORY_NOTES:]), agents)
         case _:
             return agents
 
@@ -174,7 +174,7 @@ def _edit_topology(edit: Edit, agents: tuple[Agent, ...], topology: Topology) ->
                 nodes=tuple(n.replace(agent=new.id) if n.agent == name else n for n in topology.nodes)
             )
         case AddNode(node, agent):
-            _found(agent, agents)
+            _get_agent(agent, agents)
             return topology.replace(nodes=(*topology.nodes, Node(id=node, agent=agent)))
         case RemoveNode(node):
             _refuse_unknown_node(node, topology)
@@ -208,11 +208,11 @@ def _swap_tool(agent: Agent, old: str | None, new: str | None) -> Agent:
     return agent.replace(tools=tuple(tool for tool in (kept if old else [*kept, new]) if tool is not None))
 
 
-def _swapped(agent: Agent, agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
+def _replace_agent(agent: Agent, agents: tuple[Agent, ...]) -> tuple[Agent, ...]:
     return tuple(agent if a.id == agent.id else a for a in agents)
 
 
-def _found(name: str, agents: tuple[Agent, ...]) -> Agent:
+def _get_agent(name: str, agents: tuple[Agent, ...]) -> Agent:
     for agent in agents:
         if agent.id == name:
             return agent

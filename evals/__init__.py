@@ -1,1 +1,1 @@
-"""Benchmarks, graders, statistics, reports and the command line."""
+"""Benchmarks, graders, baselines, statistics, evaluation and studies."""

@@ -1,14 +1,14 @@
-"""What an answer comes to, apart from its reasoning: the marks behind which benchmarks ask for it.
+"""Extracts final answers from texts, by the marks that benchmarks ask for.
 
-Every search here is linear in the answer's length: a model that repeats itself to the end of its tokens must not
-hold up everybody else's grading.
+Every search is linear in the length of the text: a model that repeats itself up to its last token must not delay the
+grading of others.
 """
 
 import re
 from decimal import Decimal, InvalidOperation
 
 OPENING = r"^(?:[^\S\n]|[*_#>`-])*"
-"""How a line with a mark may begin; a pattern for use with re.MULTILINE."""
+"""What may stand before a mark on its line; a pattern for re.MULTILINE."""
 
 _EDGES = " \t\r\n\f\v\u00a0*_"
 _LINE = re.compile(OPENING + r"answer\W*:", re.IGNORECASE | re.MULTILINE)
@@ -18,14 +18,14 @@ _BALLOT = re.compile(OPENING + r"(?:(?:final )?answer\W*|calls[\s*_]*):", re.IGN
 
 
 def find_final_answer(text: str) -> str | None:
-    """What stands behind the last "Answer:" that opens a line; None if there is nothing."""
+    """The text after the last "Answer:" that opens a line; None if there is none."""
     *before, last = _LINE.split(text)
     line = last.lstrip(_EDGES).partition("\n")[0].rstrip(_EDGES)
     return line if before and line else None
 
 
 def find_marked_number(answer: str) -> Decimal | None:
-    """The number behind the last "####"; None if there is none."""
+    """The number after the last "####"; None if there is none."""
     found = _NUMBER.findall(answer)
     if not found:
         return None
@@ -34,7 +34,7 @@ def find_marked_number(answer: str) -> Decimal | None:
 
 
 def parse_number(text: str) -> Decimal | None:
-    """A number, thousands separators apart; None if it is none."""
+    """A number with or without thousands separators; None if the text is no number."""
     try:
         return Decimal(text.replace(",", "").rstrip("."))
     except InvalidOperation:
@@ -42,9 +42,9 @@ def parse_number(text: str) -> Decimal | None:
 
 
 def find_boxed(answer: str) -> str | None:
-    """What stands in the last box that is closed; None if there is none, or nothing is in it.
+    """The content of the last closed box; None if there is none or it is empty.
 
-    Only the last one counts: with several, a grader that takes any of them would reward a guess in each.
+    Only the last box counts, or an answer could guess once per box.
     """
     braces: list[re.Match[str]] = []
     last, found = -1, ""
@@ -59,18 +59,18 @@ def find_boxed(answer: str) -> str | None:
 
 
 def to_ballot(answer: str) -> str:
-    """What an answer says, for counting: without its reasoning where it marks its end, without case and spacing.
+    """An answer in the form in which votes are counted: without reasoning, case and spacing.
 
-    Its marks are those that the benchmarks ask for: a box, else what follows the last "Answer:" or "Calls:", and of
-    that the number behind "####".
+    The final answer is the content of a box, else the text after the last "Answer:" or "Calls:", and in that the number
+    after "####".
     """
     if (box := find_boxed(answer)) is not None:
-        return _plain(box)
+        return _normalise(box)
     last = _BALLOT.split(answer)[-1]
     if (marked := find_marked_number(last)) is not None:
         return f"{marked.normalize():f}"
-    return _plain(last.strip(_EDGES) or answer)
+    return _normalise(last.strip(_EDGES) or answer)
 
 
-def _plain(text: str) -> str:
+def _normalise(text: str) -> str:
     return " ".join(text.split()).casefold()

@@ -1,4 +1,4 @@
-"""Graders: what an answer is worth against a reference. Named ones here, one's own as `module:function`.
+"""Graders score answers against references: named ones here, the user's own as `module:function`.
 
 F1 and em follow SQuAD (Rajpurkar et al., 2016): lower case, without punctuation and articles, compared as bags of
 words; with HotpotQA's rule that yes, no and noanswer match only themselves.
@@ -32,10 +32,10 @@ from selfwire.runtime.threads import (
 
 Graded = float | Feedback
 Grader = Callable[[Task, str], Graded | Awaitable[Graded]]
-"""Takes a task and an answer; returns a score in [0, 1] or a whole Feedback, at once or awaited."""
+"""Takes a task and an answer; returns a score in [0, 1] or a Feedback, at once or awaited."""
 
 GIVEN_UP_AFTER = 60.0
-"""Seconds that a grader of one's own may take for an answer."""
+"""Seconds per answer for a grader of the user's own."""
 
 _CLOSED = ("yes", "no", "noanswer")
 _NUMBER = re.compile(
@@ -45,13 +45,13 @@ _NUMBER = re.compile(
     re.ASCII | re.VERBOSE,
 )
 _MINUS = str.maketrans("\u2212\u2013", "--")
-"""The minus sign, and the dash that stands for it; read as separators they would turn -5 into 5."""
+"""The minus sign, and the dash that some texts use for it; as separators they would turn -5 into 5."""
 _IMPORT_FAULTS = (
     ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError, LookupError, OSError, RuntimeError,
     ArithmeticError, AssertionError, SystemExit,
 )  # fmt: skip
 _LEAST_SECRET = 4
-"""Shorter references occur in any text by chance."""
+"""Least characters of a secret reference; shorter ones occur in any text by chance."""
 
 
 def normalise(text: str) -> str:
@@ -61,7 +61,7 @@ def normalise(text: str) -> str:
 
 
 def exact(answer: str, reference: str) -> float:
-    """1 if the two are the same text but for space around it."""
+    """1 if the texts are equal, apart from space around them."""
     return float(answer.strip() == reference.strip())
 
 
@@ -72,27 +72,27 @@ def em(answer: str, reference: str) -> float:
 
 def f1(answer: str, reference: str) -> float:
     """SQuAD's F1 over words of the normal forms; yes, no and noanswer match only themselves."""
-    said, gold = normalise(answer), normalise(reference)
-    if said == gold:
+    given, gold = normalise(answer), normalise(reference)
+    if given == gold:
         return 1.0
-    if said in _CLOSED or gold in _CLOSED:
+    if given in _CLOSED or gold in _CLOSED:
         return 0.0
-    common = sum((Counter(said.split()) & Counter(gold.split())).values())
-    return 2 * common / (len(said.split()) + len(gold.split())) if common else 0.0
+    common = sum((Counter(given.split()) & Counter(gold.split())).values())
+    return 2 * common / (len(given.split()) + len(gold.split())) if common else 0.0
 
 
 def contains(answer: str, reference: str) -> float:
-    """1 if the reference's normal form stands in the answer's, as whole words."""
+    """1 if the answer's normal form contains the reference's, as whole words."""
     gold = normalise(reference)
     return float(bool(gold) and f" {gold} " in f" {normalise(answer)} ")
 
 
 def numeric(answer: str, reference: str) -> float:
     """1 if the last number of the answer equals the reference's last one, to six digits."""
-    said, gold = _last_number(answer), _last_number(reference)
+    given, gold = _find_last_number(answer), _find_last_number(reference)
     if gold is None:
         raise GradingError(f"grader 'numeric' needs a reference with a number, not {reference!r}")
-    return float(said is not None and abs(said - gold) <= 1e-6 * max(1.0, abs(gold)))
+    return float(given is not None and abs(given - gold) <= 1e-6 * max(1.0, abs(gold)))
 
 
 NAMED: dict[str, Callable[[str, str], float]] = {
@@ -108,20 +108,20 @@ class GradedEnvironment:
     """A grader as an environment.
 
     Args:
-        name: how it was asked for.
+        name: of the grader, as the user gave it.
         grader: scores an answer.
-        solved_at: least score that counts as solved, where the grader returns only a score.
-        seconds: until it is given up; None where the grader is ours and always ends.
+        solved_at: least score that counts as solved, if the grader returns only a score.
+        seconds: time limit per answer; None for our own graders, which always end.
     """
 
     def __init__(
         self, name: str, grader: Grader, *, solved_at: float = 1.0, seconds: float | None = GIVEN_UP_AFTER
     ) -> None:
         self.name, self._grader, self._solved_at, self._seconds = name, grader, solved_at, seconds
-        self._awaited = grader if inspect.iscoroutinefunction(grader) else None
+        self._coroutine = grader if inspect.iscoroutinefunction(grader) else None
 
     def with_timeout(self, seconds: float) -> "GradedEnvironment":
-        """The same with other seconds, if it has any."""
+        """The same with another time limit, if it has one."""
         if self._seconds is None:
             return self
         return GradedEnvironment(self.name, self._grader, solved_at=self._solved_at, seconds=seconds)
@@ -130,95 +130,95 @@ class GradedEnvironment:
         """Score an answer.
 
         Raises:
-            GradingError: the grader raised, took too long, returned no score in [0, 1], or put the reference into its
-                feedback.
+            GradingError: the grader raised, took too long, returned no score in [0, 1], or revealed the reference in
+                its feedback.
         """
-        graded = await self._graded(task, answer)
-        if not isinstance(graded, Feedback):
-            return self._scored(task, graded)
-        self._refuse_leak(task, answer, "\n".join((graded.text, *_words(graded.details))))
-        return graded
+        result = await self._call(task, answer)
+        if not isinstance(result, Feedback):
+            return self._make_feedback(task, result)
+        self._refuse_leak(task, answer, "\n".join((result.text, *_list_texts(result.details))))
+        return result
 
-    async def _graded(self, task: Task, answer: str) -> object:
+    async def _call(self, task: Task, answer: str) -> object:
         with Caught() as caught:  # a grader is foreign code
-            return await self._called(task, answer)
+            return await self._call_in_time(task, answer)
         if isinstance(caught.error, SelfwireError):
             raise caught.error
         raise GradingError(f"grader {self.name!r} failed on task {task.id!r}: {caught.error!r}") from caught.error
 
-    async def _called(self, task: Task, answer: str) -> object:
-        if self._seconds is None and self._awaited:
-            return await self._awaited(task, answer)
+    async def _call_in_time(self, task: Task, answer: str) -> object:
+        if self._seconds is None and self._coroutine:
+            return await self._coroutine(task, answer)
         try:
             try:
-                return await self._foreign(task, answer, get_shared_loop())
+                return await self._call_foreign(task, answer, get_shared_loop())
             except LoopBlockedError:
                 with get_own_loop() as loop:
-                    return await self._foreign(task, answer, loop)
+                    return await self._call_foreign(task, answer, loop)
         except (CallTimeoutError, LoopBlockedError):
             raise GradingError(
                 f"{self.name} did not grade task {task.id!r} within {self._seconds:g} s; "
                 "mend it or raise --grading-timeout"
             ) from None
 
-    async def _foreign(self, task: Task, answer: str, loop: asyncio.AbstractEventLoop) -> object:
-        """Foreign code may never return, and never yield either."""
-        if self._awaited:
-            return await on_foreign_loop(loop, self._seconds, self._awaited, task, answer)
+    async def _call_foreign(self, task: Task, answer: str, loop: asyncio.AbstractEventLoop) -> object:
+        """Call foreign code, which may never return and never yield."""
+        if self._coroutine:
+            return await on_foreign_loop(loop, self._seconds, self._coroutine, task, answer)
         try:
             async with asyncio.timeout(self._seconds) as timer:
-                graded = await run_in_thread(self._grader, task, answer)
+                result = await run_in_thread(self._grader, task, answer)
         except TimeoutError:
             if timer.expired():
                 raise CallTimeoutError from None
             raise
-        if inspect.isawaitable(graded):
-            return await on_foreign_loop(loop, self._seconds, _itself, graded)
-        return graded
+        if inspect.isawaitable(result):
+            return await on_foreign_loop(loop, self._seconds, _await, result)
+        return result
 
-    def _scored(self, task: Task, graded: object) -> Feedback:
-        score = float(graded) if isinstance(graded, Real) else -1.0
+    def _make_feedback(self, task: Task, result: object) -> Feedback:
+        score = float(result) if isinstance(result, Real) else -1.0
         if not 0 <= score <= 1:  # NaN compares false
             raise GradingError(
-                f"grader {self.name!r} returned {graded!r} for task {task.id!r}; return a score in [0, 1] or a Feedback"
+                f"grader {self.name!r} returned {result!r} for task {task.id!r}; return a score in [0, 1] or a Feedback"
             )
         solved = score >= self._solved_at
-        said = "The answer is right." if solved else f"The answer is not right: it scores {score:.2f} of 1."
-        return Feedback(score=score, solved=solved, text=said)
+        text = "The answer is right." if solved else f"The answer is not right: it scores {score:.2f} of 1."
+        return Feedback(score=score, solved=solved, text=text)
 
     def _refuse_leak(self, task: Task, answer: str, text: str) -> None:
+        public = f"{task.input}\n{answer}".lower()
         for secret in get_references(task):
-            known = f"{task.input}\n{answer}".lower()
-            if len(secret) >= _LEAST_SECRET and secret.lower() in text.lower() and secret.lower() not in known:
+            if len(secret) >= _LEAST_SECRET and secret.lower() in text.lower() and secret.lower() not in public:
                 raise GradingError(
                     f"grader {self.name!r} put the reference of task {task.id!r} into its feedback, which agents read; "
                     "say what is wrong with the answer instead"
                 )
 
 
-async def _itself(awaited: Awaitable[Graded]) -> Graded:
-    return await awaited
+async def _await(result: Awaitable[Graded]) -> Graded:
+    return await result
 
 
-def _words(details: object) -> Iterator[str]:
-    """Every text in a JSON value, names apart."""
+def _list_texts(details: object) -> Iterator[str]:
+    """Every text in a JSON value, without keys."""
     if isinstance(details, str):
         yield details
     elif isinstance(details, Mapping | tuple):
         for part in details.values() if isinstance(details, Mapping) else details:
-            yield from _words(part)
+            yield from _list_texts(part)
 
 
 def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:
-    """The grader called `name`, or the one at `module:function` (the working directory counts), as an environment.
+    """A named grader, or the one at `module:function` (also in the working directory), as an environment.
 
     Raises:
-        ConfigError: there is none of this name, it cannot be imported, or it cannot be called.
+        ConfigError: the name is unknown, or it cannot be imported or called.
     """
     if not 0 < solved_at <= 1:
         raise ConfigError(f"a task is solved at a score above 0 and up to 1, not at {solved_at}")
     if name in NAMED:
-        return GradedEnvironment(name, _against_references(name), solved_at=solved_at, seconds=None)
+        return GradedEnvironment(name, _compare_with_references(name), solved_at=solved_at, seconds=None)
     module, colon, function = name.partition(":")
     if not (module and colon and function):
         close = get_close_matches(name.lower(), (*NAMED, "judge"))
@@ -226,44 +226,44 @@ def load_grader(name: str, *, solved_at: float = 1.0) -> GradedEnvironment:
         raise ConfigError(
             f"there is no grader {name!r}; {hint}graders are {', '.join(NAMED)}, judge, or your own as module:function"
         )
-    return GradedEnvironment(name, _imported(name, module, function), solved_at=solved_at)
+    return GradedEnvironment(name, _import_grader(name, module, function), solved_at=solved_at)
 
 
 def get_references(task: Task) -> tuple[str, ...]:
     """The reference as texts: itself, or each entry of a list; empty for anything else."""
-    found = to_plain_json(task.reference)
-    entries = found if isinstance(found, list) else [found]
-    return tuple(_text(entry) for entry in entries if isinstance(entry, str | int | float))
+    reference = to_plain_json(task.reference)
+    entries = reference if isinstance(reference, list) else [reference]
+    return tuple(_to_text(entry) for entry in entries if isinstance(entry, str | int | float))
 
 
-def _text(entry: str | float) -> str:
+def _to_text(entry: str | float) -> str:
     return ("yes" if entry else "no") if isinstance(entry, bool) else str(entry)
 
 
-def _against_references(name: str) -> Grader:
-    async def graded(task: Task, answer: str) -> float:  # no thread is worth what these take
+def _compare_with_references(name: str) -> Grader:
+    async def grade(task: Task, answer: str) -> float:  # async, as these are too fast to be worth a thread
         return max(NAMED[name](answer, gold) for gold in validate_references(name, task))
 
-    return graded
+    return grade
 
 
 def validate_references(name: str, task: Task) -> tuple[str, ...]:
-    """The references of a task, which a named grader can compare something with.
+    """The references of a task for a named grader.
 
     Raises:
-        GradingError: it has none, or for `numeric` none with a number.
+        GradingError: it has none, or `numeric` finds one without a number.
     """
     if not (golds := get_references(task)):
         raise GradingError(
             f"grader {name!r} needs a text, a number or a list of them as the reference of task {task.id!r}, "
             f"not {type(to_plain_json(task.reference)).__name__}"
         )
-    if name == "numeric" and any(_last_number(gold) is None for gold in golds):
+    if name == "numeric" and any(_find_last_number(gold) is None for gold in golds):
         raise GradingError(f"grader 'numeric' needs a reference with a number for task {task.id!r}, not {golds!r}")
     return golds
 
 
-def _imported(name: str, module: str, function: str) -> Grader:
+def _import_grader(name: str, module: str, function: str) -> Grader:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -278,6 +278,6 @@ def _imported(name: str, module: str, function: str) -> Grader:
     return grader
 
 
-def _last_number(text: str) -> float | None:
+def _find_last_number(text: str) -> float | None:
     found = _NUMBER.findall(text.translate(_MINUS))
     return float(found[-1].replace(",", "")) if found else None

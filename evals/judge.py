@@ -1,9 +1,8 @@
 """A model as the judge of answers, by a rubric.
 
-The judge alone sees the reference, inside this environment: what agents are told of its judgement is the score,
-never its grounds, for those may say the reference in other words. Its calls go through the run's model, so they
-are journalled, budgeted and replayed like all others; the model is lent to the benchmark when a run is opened
-(`Benchmark.with_model`), since a benchmark is made before there is a run.
+Only the judge sees the reference. Agents read its score, never its grounds, which may paraphrase the reference. Its
+calls go through the run's model, so they are journalled, budgeted and replayed like all others. A run passes its model
+to the benchmark when it opens (`Benchmark.with_model`), since benchmarks are made before runs.
 """
 
 import json
@@ -23,12 +22,12 @@ from selfwire.graphs.prompts import load_prompts
 JUDGE = "judge"
 """Name of this grader."""
 PLACE = "environment.judge"
-"""The node at which a run's journal has its calls."""
+"""The node of its calls in a run's journal."""
 SOLVED_AT = 0.8
-"""Least score that counts as solved: judges seldom give a whole 1."""
+"""Least score that counts as solved, as judges seldom give a full 1."""
 HOLDS, AGREES = "holds reference", "judge agrees"
-"""Figures where a task has a text as its reference: whether the answer holds it, word for word, and whether the judge's
-verdict is the same. Agreement says how far a judge can be trusted, and more so the shorter references are."""
+"""Figures for tasks with a text as reference: whether the answer contains it word for word, and whether the judge's
+verdict agrees. Agreement shows how reliable a judge is, best with short references."""
 NO_REFERENCE = "(There is none: judge by the rubric alone.)"
 
 
@@ -44,7 +43,7 @@ class JudgeEnvironment:
 
     Args:
         rubric: what a good answer is; None for agreement with the reference.
-        model: plays the role "judge"; None until a run lends its own.
+        model: plays the role "judge"; None until a run passes its own.
     """
 
     name = JUDGE
@@ -61,14 +60,14 @@ class JudgeEnvironment:
         """Score an answer.
 
         Raises:
-            ConfigError: no run has lent a model.
-            GradingError: the judge could not be asked, or gave no valid score.
-            BudgetError, OutageError: as any call.
+            ConfigError: there is no model yet.
+            GradingError: the judge could not be called, or gave no valid score.
+            BudgetError, OutageError: as for any call.
         """
         if self._model is None:
-            raise ConfigError("a judge needs a model; lend one with Benchmark.with_model(model)")
+            raise ConfigError("a judge needs a model; pass one with Benchmark.with_model(model)")
         messages = self._prompts.messages(
-            "judge", task=task.input, rubric=self.rubric, reference=_told(task), answer=answer
+            "judge", task=task.input, rubric=self.rubric, reference=_format_reference(task), answer=answer
         )
         place = scope.at(node=PLACE)
         try:
@@ -79,19 +78,19 @@ class JudgeEnvironment:
             raise GradingError(f"the judge gave no score for task {task.id!r}: {error}") from error
         solved = given.score >= SOLVED_AT
         golds = get_references(task)
-        held = any(contains(answer, gold) for gold in golds)
-        told = {HOLDS: float(held), AGREES: float(held == solved)} if golds else {}
+        holds = any(contains(answer, gold) for gold in golds)
+        details = {HOLDS: float(holds), AGREES: float(holds == solved)} if golds else {}
         verdict = "good" if solved else "not good enough"
         return Feedback(
             score=given.score,
             solved=solved,
             text=f"The answer is {verdict}: it scores {given.score:.2f} of 1.",
-            details=told,
+            details=details,
         )
 
 
 def read_rubric(given: str) -> str:
-    """A rubric: the text itself, or what stands in the file of that name.
+    """A rubric: the text itself, or the content of the file of that name.
 
     Raises:
         ConfigError: it is blank, or the file cannot be read.
@@ -107,9 +106,8 @@ def read_rubric(given: str) -> str:
     return text.strip()
 
 
-def _told(task: Task) -> str:
-    """The reference for the judge."""
-    found = to_plain_json(task.reference)
-    if found is None:
+def _format_reference(task: Task) -> str:
+    reference = to_plain_json(task.reference)
+    if reference is None:
         return NO_REFERENCE
-    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    return reference if isinstance(reference, str) else json.dumps(reference, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Means with their uncertainty: Student's intervals, Wilson's for proportions, the bootstrap for other scores."""
+"""Means with intervals: Student's for means, Wilson's for proportions, the bootstrap for other scores."""
 
 from collections.abc import Sequence
 
@@ -9,9 +9,9 @@ from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel
 
 RESAMPLES = 2000
-"""Of a bootstrap."""
+"""Resamples of a bootstrap."""
 DRAWS = 1_000_000
-"""That a bootstrap holds at the same time, so that its memory does not grow with the number of scores."""
+"""Draws of a bootstrap in memory at a time, so that memory does not grow with the number of scores."""
 
 
 class IntervalEstimate(FrozenModel):
@@ -20,7 +20,7 @@ class IntervalEstimate(FrozenModel):
     Args:
         value: mean, difference of means, or share.
         low, high: ends of the interval.
-        n: how many observations (pairs, for a difference).
+        n: number of observations (pairs, for a difference).
     """
 
     value: float
@@ -46,32 +46,34 @@ def compute_sd(values: Sequence[float]) -> float:
     """Standard deviation of a sample (n - 1); 0 for a single value.
 
     Raises:
-        ValueError: as `mean`.
+        ValueError: as `compute_mean`.
     """
     array = _array(values)
     return float(array.std(ddof=1)) if len(array) > 1 else 0.0
 
 
 def compute_student_interval(values: Sequence[float], *, confidence: float = 0.95) -> IntervalEstimate:
-    """Student's t interval of the mean; with about 10 values it covers what it says, which a bootstrap does not.
+    """Student's t interval of the mean; unlike a bootstrap, it keeps its confidence with about 10 values.
 
     Args:
         values: shape (n,), n >= 2, finite.
         confidence: in (0, 1).
 
     Raises:
-        ValueError: as `mean`, fewer than two values, or the confidence is out of range.
+        ValueError: as `compute_mean`, fewer than two values, or the confidence is out of range.
     """
-    from scipy.stats import t
+    from scipy.stats import sem, t
 
     if not 0 < confidence < 1:
         raise ValueError(f"confidence lies between 0 and 1, not at {confidence}")
     array = _array(values)
     if len(array) < 2:
         raise ValueError("an interval needs at least two values")
-    middle, error = float(array.mean()), compute_sd(values) / float(np.sqrt(len(array)))
-    half = float(t.ppf((1 + confidence) / 2, len(array) - 1)) * error
-    return IntervalEstimate(value=middle, low=middle - half, high=middle + half, n=len(array))
+    middle = float(array.mean())
+    if np.ptp(array) == 0:
+        return IntervalEstimate(value=middle, low=middle, high=middle, n=len(array))
+    low, high = t.interval(confidence, len(array) - 1, loc=middle, scale=sem(array))
+    return IntervalEstimate(value=middle, low=float(low), high=float(high), n=len(array))
 
 
 def compute_paired_interval(
@@ -88,29 +90,26 @@ def compute_paired_interval(
 
 
 def compute_wilson_interval(successes: int, n: int, *, confidence: float = 0.95) -> IntervalEstimate:
-    """Wilson's score interval for a share (Wilson, 1927).
+    """Wilson's score interval of a share (Wilson, 1927).
 
     Raises:
         ValueError: not 0 <= successes <= n with n >= 1, or the confidence is out of range.
     """
-    from scipy.stats import norm
+    from scipy.stats import binomtest
 
     if not (n >= 1 and 0 <= successes <= n and 0 < confidence < 1):
         raise ValueError(f"no share: {successes} of {n} at confidence {confidence}")
-    z = float(norm.ppf((1 + confidence) / 2))
-    share = successes / n
-    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * float(np.sqrt(share * (1 - share) / n + z * z / (4 * n * n)))
-    return IntervalEstimate(value=share, low=max(0.0, middle - half), high=min(1.0, middle + half), n=n)
+    low, high = binomtest(successes, n).proportion_ci(confidence, method="wilson")
+    return IntervalEstimate(value=successes / n, low=float(low), high=float(high), n=n)
 
 
 def compute_score_interval(scores: Sequence[float], *, confidence: float = 0.95) -> IntervalEstimate:
     """The mean of scores in [0, 1]: Wilson's interval where all are 0 or 1, else the BCa bootstrap (Efron, 1987).
 
-    The bootstrap's draws are seeded; scores that are all equal have an interval of no width.
+    The bootstrap is seeded; equal scores have an interval of no width.
 
     Raises:
-        ValueError: as `mean`.
+        ValueError: as `compute_mean`.
     """
     from scipy.stats import bootstrap
 

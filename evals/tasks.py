@@ -1,4 +1,4 @@
-"""Tasks of one's own from a JSONL file: one object per line with `input` and, where a grader needs it, `reference`."""
+"""The user's own tasks from a JSONL file: one object per line with `input` and, if a grader needs it, `reference`."""
 
 import json
 from pathlib import Path
@@ -14,11 +14,11 @@ class TaskLine(FrozenModel):
     """One line of a task file.
 
     Args:
-        id: name of the task; `line-N` if it is missing.
-        input: the text that is put to the team; not blank.
+        id: name of the task; by default `line-N`.
+        input: the text that the team reads; not blank.
         reference: the gold answer, or whatever the grader needs.
         kind: the sort of question.
-        entities: what the question is about; splits keep tasks that share one on one side.
+        entities: subjects of the question; tasks that share one are never in two splits.
     """
 
     id: str | int | None = None
@@ -32,7 +32,7 @@ def read_tasks(path: Path) -> tuple[Task, ...]:
     """Read a JSONL file; blank lines are skipped.
 
     Raises:
-        ConfigError: the file cannot be read or holds no task; or, naming the line, a line is not a JSON object of
+        ConfigError: the file cannot be read or has no task, or a line, which the message names, is not a JSON object of
             these fields or repeats an id.
     """
     try:
@@ -40,21 +40,21 @@ def read_tasks(path: Path) -> tuple[Task, ...]:
     except OSError as error:
         raise ConfigError(f"task file {path} cannot be read: {error.strerror}") from None
     tasks: list[Task] = []
-    places: dict[str, int] = {}
+    line_numbers: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        task = _task(line, number, f"{path}, line {number}")
-        if task.id in places:
-            raise ConfigError(f"{path}, line {number}: id {task.id!r} stands in line {places[task.id]} already")
-        places[task.id] = number
+        task = _parse_line(line, number, f"{path}, line {number}")
+        if task.id in line_numbers:
+            raise ConfigError(f"{path}, line {number}: id {task.id!r} is already in line {line_numbers[task.id]}")
+        line_numbers[task.id] = number
         tasks.append(task)
     if not tasks:
         raise ConfigError(f'task file {path} holds no task; write one JSON object per line: {{"input": ...}}')
     return tuple(tasks)
 
 
-def _task(line: bytes, number: int, where: str) -> Task:
+def _parse_line(line: bytes, number: int, where: str) -> Task:
     try:
         fields = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:

@@ -7,6 +7,8 @@ from importlib.resources import files
 GROUP = "selfwire.methods"
 """Entry points of this group name a `MethodDescriptor` each: `prune = "prune_method:DESCRIPTOR"`."""
 PACKAGE = "selfwire.graphs"
+DEFAULT_METHOD = "hiva"
+"""The method of requests and studies that name none."""
 
 
 @cache

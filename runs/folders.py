@@ -1,4 +1,4 @@
-"""Where runs lie, and what a list of them says: a folder per run with its journal and its checkpoints."""
+"""Folders of runs, each with a journal and checkpoints, and summaries of runs for lists."""
 
 import shutil
 from pathlib import Path
@@ -15,9 +15,9 @@ from selfwire.runtime.storage import home_folder
 JOURNAL = "journal.sqlite"
 CHECKPOINTS = "checkpoints.sqlite"
 PARTS = "parts"
-"""Folder below a run's that holds a folder per contestant who is at work in a process of its own."""
+"""Folder in a run's folder with a folder per system that runs in a worker process."""
 SUMMARY = "summary"
-"""Name of the journal's note that says what a run is and how it stands: a JSON object of short values."""
+"""Name of the journal's note with a run's command, method and status: a JSON object of short values."""
 
 
 class RunSummary(FrozenModel):
@@ -27,8 +27,8 @@ class RunSummary(FrozenModel):
         run: name of the run.
         summary: its note: command, method, benchmark, model, status, iteration, score, ...
         spend: sum of its settled calls; None if its journal cannot be read.
-        open_calls: calls that were sent and never settled.
-        open_tokens: what those may have cost at most.
+        open_calls: calls without a recorded answer.
+        open_tokens: the most tokens that those can have cost.
         trouble: why its journal cannot be read.
     """
 
@@ -55,7 +55,7 @@ def get_run_folder(home: str | Path | None, run: str) -> Path:
     """The folder of a run that exists.
 
     Raises:
-        ConfigError: there is no such run; the message lists those that there are.
+        ConfigError: there is no such run; the message lists the runs.
     """
     folder = get_runs_folder(home)
     names = list_run_names(home)
@@ -72,7 +72,7 @@ def list_run_names(home: str | Path | None) -> tuple[str, ...]:
 
 
 async def summarise_run(home: str | Path | None, run: str) -> RunSummary:
-    """Read what a run says of itself; a journal that cannot be read is said in `trouble`."""
+    """The summary of a run; `trouble` says why a journal cannot be read."""
     try:
         journal = Journal.open_read_only(get_run_folder(home, run) / JOURNAL)
     except JournalError as error:

@@ -1,4 +1,4 @@
-"""Runs the contestants of an evaluation as experiments; rows, files and table come out as without."""
+"""Runs the systems of an evaluation as LangSmith experiments; rows, files and table stay the same."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -17,10 +17,10 @@ from selfwire.runs.version import get_version
 
 @contextmanager
 def upload_if_requested(run: Evaluation) -> Iterator[None]:
-    """Tell LangSmith of an evaluation whose request asks for it; do nothing for others.
+    """Upload an evaluation to LangSmith if its request says so.
 
     Raises:
-        ConfigError: there is no LangSmith to tell, it refused, or it was not reached.
+        ConfigError: there is no LangSmith, it refused, or it was not reached.
     """
     if run.request.langsmith == "off":
         yield
@@ -31,9 +31,9 @@ def upload_if_requested(run: Evaluation) -> Iterator[None]:
 
 @contextmanager
 def run_as_experiments(run: Evaluation, client: Uploads | None = None) -> Iterator[None]:
-    """Have an evaluation's contestants run as experiments on one dataset, as long as this is open.
+    """Run an evaluation's systems as experiments on one dataset, as long as this context is open.
 
-    The benchmark's own rule stays out: its results are those of the table.
+    The benchmark's own rule is left out; its results are in the table.
 
     Args:
         run: an evaluation that was started or resumed; `run.request.langsmith` says whether references are uploaded.
@@ -56,13 +56,13 @@ def run_as_experiments(run: Evaluation, client: Uploads | None = None) -> Iterat
         run.get_rollout_runner = roll_for
         if client:
             named = ", ".join(make_experiment_name(run, entry.name) for entry in run.request.entries)
-            told = f"LangSmith at {client.api_url}: dataset {tasks.name}, experiment {named}"
-            run.notices = (*run.notices, told)
+            notice = f"LangSmith at {client.api_url}: dataset {tasks.name}, experiment {named}"
+            run.notices = (*run.notices, notice)
         yield
 
 
 def make_task_set(run: Evaluation) -> TaskSet:
-    """The tasks of an evaluation, and what of them may be uploaded."""
+    """The tasks of an evaluation, with the parts of them that may be uploaded."""
     return TaskSet(
         benchmark=get_benchmark_name(run),
         split=run.request.split,
@@ -73,38 +73,38 @@ def make_task_set(run: Evaluation) -> TaskSet:
 
 
 def make_experiment_name(run: Evaluation, contestant: str) -> str:
-    """Of a contestant; a resumed run goes on with its experiments."""
+    """Name of a system's experiment; a resumed run continues it."""
     return f"{run.run}-{contestant}"
 
 
 def get_benchmark_name(run: Evaluation) -> str:
-    """A benchmark's name; of a file of tasks no path."""
-    asked = run.request.benchmark
-    return shorten_name(asked) if is_file(asked) else asked
+    """A benchmark's name; of a file of tasks its name without the path."""
+    request = run.request.benchmark
+    return shorten_name(request) if is_file(request) else request
 
 
 def to_metadata(run: Evaluation, one: System) -> dict[str, Any]:
-    """What makes experiments comparable."""
-    asked, contestant = run.request, one.contestant
-    limits = {f"budget_{name}": limit for name, limit in asked.budget.model_dump().items() if limit is not None}
+    """Metadata by which experiments can be compared."""
+    request, contestant = run.request, one.contestant
+    limits = {f"budget_{name}": limit for name, limit in request.budget.model_dump().items() if limit is not None}
     return {
         "contestant": one.name,
         "method": contestant.method,
         "workflow": contestant.workflow,
         "learned": contestant.learned,
-        "model": asked.models.roles["agent"],
-        "meta_model": asked.models.roles["meta"],
-        "judge_model": asked.models.roles["judge"],
+        "model": request.models.roles["agent"],
+        "meta_model": request.models.roles["meta"],
+        "judge_model": request.models.roles["judge"],
         "embedder": run.embedder,
         "benchmark": get_benchmark_name(run),
         "grader": run.benchmark.environment.name,
-        "split": asked.split,
-        "seed": asked.seed,
+        "split": request.split,
+        "seed": request.seed,
         "tasks": len(run.tasks),
-        "calls_per_task": asked.calls_per_task,
+        "calls_per_task": request.calls_per_task,
         **limits,
-        "references_uploaded": asked.langsmith == "references",
-        "stand_in": asked.models.is_offline,
+        "references_uploaded": request.langsmith == "references",
+        "stand_in": request.models.is_offline,
         "selfwire": get_version(),
         "code": compute_code_hash(),
         "run": run.run,

@@ -4,7 +4,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from selfwire.core.errors import ConfigError
+from selfwire.core.protocols import Embedder
 from selfwire.runs.requests import ModelNames
+from selfwire.runtime.embeddings import load_embedder
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import CallSettings, MeteredModel
@@ -56,7 +58,7 @@ def make_metered_model(
 
 
 def refuse_no_address(url: str) -> None:
-    """Refuse what no request could be sent to, before anything waits for its answer.
+    """Refuse an address that no request can be sent to, before anything waits for an answer.
 
     Raises:
         ConfigError: it is no http or https address with a host and, if any, a port.
@@ -85,6 +87,7 @@ def find_price_file(names: ModelNames, home: Path | None) -> Path | None:
     return Path(names.prices) if names.prices else own if own.exists() else None
 
 
-def get_embedder_name(names: ModelNames) -> str:
-    """Which embedder a request means: beside the offline model `auto` is hashing."""
-    return "hashing" if names.embedder == "auto" and names.is_offline else names.embedder
+def load_models_embedder(names: ModelNames) -> tuple[Embedder, tuple[str, ...]]:
+    """The embedder of a request, and notices for the user; `auto` is hashing with the offline model."""
+    embedder, notice = load_embedder("hashing" if names.embedder == "auto" and names.is_offline else names.embedder)
+    return embedder, (notice,) if notice else ()

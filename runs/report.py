@@ -1,20 +1,20 @@
-"""What an evolution has brought: the seed and the evolved workflow on the test split, beside baselines."""
+"""The result of an evolution: the seed and the evolved workflow on the test split, beside baselines."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
-from selfwire.core.task import Feedback, Task
+from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
 from selfwire.evals.baselines.single import SingleAgent, make_single_workflow
-from selfwire.evals.evaluation.rows import get_own_opinion
-from selfwire.evals.statistics import IntervalEstimate, compute_paired_interval, compute_wilson_interval
+from selfwire.evals.evaluation.table import SystemSummary, compute_gain, summarise_trajectories
+from selfwire.evals.statistics import IntervalEstimate
 from selfwire.graphs.evolution.nodes import EvolutionState, get_trajectories_note
-from selfwire.graphs.rollouts import collect_rollouts, compute_spent, grade_answer, to_rollout_fn
+from selfwire.graphs.rollouts import collect_rollouts, grade_answer, to_rollout_fn
 from selfwire.nodes.agent import make_agent_runner
 from selfwire.runs.evolution import EvolutionRun
 from selfwire.runtime.ledger import enforce_deadline
@@ -22,35 +22,10 @@ from selfwire.runtime.ledger import enforce_deadline
 STAMP = "offline stand-in model: shows the machinery, not a method's accuracy"
 
 
-class Line(FrozenModel):
-    """One contestant on the test split.
-
-    Args:
-        name: how the table calls it.
-        solved: share of graded tasks that were solved, with Wilson's 95 % interval; None if none was graded.
-        scores: by task, in the order of the split; None for an infrastructure error.
-        calls: model calls per task.
-        tokens: per task.
-        dollars: per task; None where a price is not known.
-    """
-
-    name: str
-    solved: IntervalEstimate | None
-    scores: tuple[float | None, ...]
-    calls: float
-    tokens: float
-    dollars: float | None
-
-    @property
-    def errors(self) -> int:
-        """Tasks that ended as infrastructure errors; they are no zeros."""
-        return sum(score is None for score in self.scores)
-
-
-class Report(FrozenModel):
+class Report(NamedTuple):
     """The result of an evolution.
 
-    Args:
+    Attributes:
         before, after: seed and evolved workflow.
         lines: trivial baseline, single agent at equal calls, before, after.
         gain: after - before, paired over test tasks; None if fewer than two tasks can be compared.
@@ -60,10 +35,10 @@ class Report(FrozenModel):
 
     before: Workflow
     after: Workflow
-    lines: tuple[Line, ...]
+    lines: tuple[SystemSummary, ...]
     gain: IntervalEstimate | None
     over_single: IntervalEstimate | None
-    critic: tuple[int, int] = (0, 0)
+    critic: tuple[int, int]
 
 
 async def make_report(
@@ -80,34 +55,27 @@ async def make_report(
 
 async def _compared(run: EvolutionRun, final: EvolutionState, progress: Callable[[str], None]) -> Report:
     parts, tasks = run.parts, run.parts.splits.test
-    after = Workflow.model_validate(await parts.journal.get_body(final["incumbent"]))
-    sides = {side: await get_test_trajectories(run, side, tasks) for side in ("before", "after")}
-    evolved = _line("evolved team", sides["after"])
+    before = summarise_trajectories("seed team", await get_test_trajectories(run, "before", tasks))
+    after = summarise_trajectories("evolved team", await get_test_trajectories(run, "after", tasks))
     progress("baselines")
-    single = await run_single_agent(run, tasks, evolved.calls)
-    lines = (
-        await measure_trivial_rule(run, tasks),
-        _line("single agent with votes", single),
-        _line("seed team", sides["before"]),
-        evolved,
-    )
+    calls = after.spend.calls / max(after.tasks, 1)
+    single = summarise_trajectories("single agent with votes", await run_single_agent(run, tasks, calls))
     return Report(
         before=parts.seed_workflow,
-        after=after,
-        lines=lines,
-        gain=_difference(lines[2], lines[3]),
-        over_single=_difference(lines[1], lines[3]),
-        critic=await _agreement(run, [done for side in sides.values() for done in side]),
+        after=Workflow.model_validate(await parts.journal.get_body(final["incumbent"])),
+        lines=(await measure_trivial_rule(run, tasks), single, before, after),
+        gain=compute_gain(before, after),
+        over_single=compute_gain(single, after),
+        critic=await _agreement(run, before, after),
     )
 
 
-async def _agreement(run: EvolutionRun, tested: Sequence[Trajectory]) -> tuple[int, int]:
+async def _agreement(run: EvolutionRun, *tested: SystemSummary) -> tuple[int, int]:
     """(agreed, judged) of the team's opinions of its own answers, over the whole run and the tests."""
     history = await run.parts.library.history(run.parts.config.name)
     notes = [v.facts.get("notes", {}) for v in history.versions if v.run == run.parts.run]
-    told = [(get_own_opinion(done), done.feedback.solved) for done in tested if done.feedback]
-    right = [judged == solved for judged, solved in told if judged is not None]
-    return sum(n.get("agreed", 0) for n in notes) + sum(right), sum(n.get("judged", 0) for n in notes) + len(right)
+    agreed = sum(n.get("agreed", 0) for n in notes) + sum(one.agreed for one in tested)
+    return agreed, sum(n.get("judged", 0) for n in notes) + sum(one.judged for one in tested)
 
 
 async def get_test_trajectories(run: EvolutionRun, side: str, tasks: Sequence[Task]) -> list[Trajectory]:
@@ -127,36 +95,17 @@ async def run_single_agent(run: EvolutionRun, tasks: Sequence[Task], calls: floa
     )
 
 
-async def measure_trivial_rule(run: EvolutionRun, tasks: Sequence[Task]) -> Line:
-    """The benchmark's trivial baseline, assessed by the real environment."""
+async def measure_trivial_rule(run: EvolutionRun, tasks: Sequence[Task]) -> SystemSummary:
+    """The benchmark's trivial baseline, graded by the real environment."""
     baseline = run.benchmark.baseline
     scope = Scope(run=f"{run.parts.run}/trivial", seed=run.parts.config.seed, phase="baseline")
 
-    async def graded(task: Task) -> Feedback | None:
+    async def answer(task: Task) -> Trajectory:
+        done = Trajectory(question=task.question, workflow="", answer=baseline.answer(task.input))
         with suppress(GradingError):
-            return await grade_answer(run.parts.ground, task, baseline.answer(task.input), scope.at(task=task.id))
-        return None
+            return done.with_feedback(
+                await grade_answer(run.parts.ground, task, done.answer or "", scope.at(task=task.id))
+            )
+        return done
 
-    found = await asyncio.gather(*map(graded, tasks))
-    feedback = [one for one in found if one is not None]
-    solved = compute_wilson_interval(sum(one.solved for one in feedback), len(feedback)) if feedback else None
-    scores = tuple(one and one.score for one in found)
-    return Line(name=baseline.name, solved=solved, scores=scores, calls=0, tokens=0, dollars=0)
-
-
-def _line(name: str, found: Sequence[Trajectory]) -> Line:
-    graded = [one.feedback for one in found if one.feedback is not None]
-    cost, n = compute_spent(found), max(len(found), 1)
-    return Line(
-        name=name,
-        solved=compute_wilson_interval(sum(one.solved for one in graded), len(graded)) if graded else None,
-        scores=tuple(one.feedback.score if one.feedback else None for one in found),
-        calls=cost.calls / n,
-        tokens=cost.tokens / n,
-        dollars=None if cost.dollars is None else cost.dollars / n,
-    )
-
-
-def _difference(before: Line, after: Line) -> IntervalEstimate | None:
-    pairs = [(b, a) for b, a in zip(before.scores, after.scores, strict=True) if b is not None and a is not None]
-    return compute_paired_interval([b for b, _ in pairs], [a for _, a in pairs]) if len(pairs) > 1 else None
+    return summarise_trajectories(baseline.name, await asyncio.gather(*map(answer, tasks)))

@@ -1,4 +1,4 @@
-"""What a user asks an evolution to do: one value that is stored with the run and resumed from."""
+"""Requests: what runs are asked to do, stored with the run and resumed from."""
 
 from typing import Literal
 
@@ -7,6 +7,7 @@ from pydantic import Field
 from selfwire.core.budget import Budget
 from selfwire.core.values import FrozenJson, FrozenMap, FrozenModel
 from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.method_names import DEFAULT_METHOD
 
 
 class ModelNames(FrozenModel):
@@ -19,7 +20,7 @@ class ModelNames(FrozenModel):
         base_url: of an OpenAI-compatible server.
         timeout: seconds for one request.
         retries: of one request after transient errors.
-        embedder: auto, minilm or hashing; auto is hashing beside the offline model.
+        embedder: auto, minilm or hashing; auto is hashing with the offline model.
         prices: a JSON file of prices, laid over the shipped ones.
         requests: at once per provider; None for 32, or as many as tasks are worked on at once if these are more.
     """
@@ -42,7 +43,7 @@ class ModelNames(FrozenModel):
 
     @property
     def is_offline(self) -> bool:
-        """Whether any role is played by the stand-in."""
+        """Whether any role is played by the offline model."""
         return "offline" in self.roles.values()
 
 
@@ -55,13 +56,13 @@ class Sizes(FrozenModel):
 
 
 class Request(FrozenModel):
-    """What all journalled runs are asked.
+    """What every request has.
 
     Args:
         benchmark: name of a benchmark, or the path of a JSONL file with tasks.
         grader: for JSONL tasks, a named grader, `judge` or `module:function`.
-        rubric: for the judge, what a good answer is, as a text.
-        models: who plays which role.
+        rubric: for the judge, a description of a good answer.
+        models: which model plays which role.
         budget: of the whole run.
     """
 
@@ -73,7 +74,7 @@ class Request(FrozenModel):
 
 
 class EvolveRequest(Request):
-    """Everything that decides what an evolution does.
+    """An evolution: its method, tasks, models and limits.
 
     Args:
         method: name of the method.
@@ -82,11 +83,11 @@ class EvolveRequest(Request):
         config: the method's own knobs, as JSON.
         seed_team: a saved workflow, or a JSON file of one, to start from instead of the method's seed.
         baselines: whether the baselines are run at the end.
-        tested: whether the test split is opened at the end; else somebody else opens it.
+        tested: whether the test split is run at the end; off where an evaluation runs it.
         random_edits: replaces the method's rewirings by random legal ones, that many in each iteration.
     """
 
-    method: str = "hiva"
+    method: str = DEFAULT_METHOD
     sizes: Sizes = Sizes()
     evolution: EvolutionConfig
     config: FrozenJson = Field(default_factory=FrozenMap)

@@ -1,9 +1,9 @@
-"""What every journalled run shares: how its request is kept, found again and changed, and what must stay the same."""
+"""The record of a run: its request, and the hashes that must stay the same when it is resumed."""
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from selfwire.core.budget import Budget
-from selfwire.core.errors import JournalError, format_error
+from selfwire.core.errors import JournalError, format_first_fault
 from selfwire.core.task import Task
 from selfwire.core.values import fingerprint
 from selfwire.runs.folders import SUMMARY
@@ -21,65 +21,38 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.sync import run_sync
 
 REQUEST = "request"
-"""Name of the journal's note that holds what was asked."""
+"""Name of the journal's note that holds the request."""
 ROOMS = ("bench", "cli", "core", "evals", "evolvers", "graphs", "nodes", "runs", "runtime", "tools")
 
 AnyRequest = TypeVar("AnyRequest", bound=Request)
 
 
 def load_request(path: Path, schema: type[AnyRequest], command: str | None = None) -> AnyRequest:
-    """What a run was asked to do; nothing is written.
+    """The request of a run; nothing is written.
 
     Args:
         path: of its journal.
-        schema: of what is asked of such runs.
-        command: that begins them, where others are asked the same.
+        schema: of the request.
+        command: that starts such runs; None if the schema says it.
 
     Raises:
         JournalError: it is no run of this kind, or ended before it had begun.
     """
-    journal = Journal.open_read_only(path)
-    try:
+    with closing(Journal.open_read_only(path)) as journal:
         found, began = run_sync(journal.get_note(REQUEST)), (run_sync(journal.get_note(SUMMARY)) or {}).get("command")
         if command and began not in (None, command):
             raise JournalError(
                 f"run {journal.run!r} was begun by `selfwire {began}`, not by `selfwire {command}`; "
                 f"go on with `selfwire {began} --resume {journal.run}`"
             )
-        return schema.model_validate(found)
-    except ValidationError as error:
-        why = "it ended before it had begun" if found is None else _told(error)
-        raise JournalError(
-            f"run {journal.run!r} holds no request that can be resumed ({why}); start a new run"
-        ) from None
-    finally:
-        journal.close()
-
-
-def _told(error: ValidationError) -> str:
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}; is it a run of another command?"
-
-
-@asynccontextmanager
-async def track_status(tell: Callable[[str], Awaitable[None]]) -> AsyncIterator[None]:
-    """Note that a run is running, and why it stopped if it does; one that finishes says so itself.
-
-    Args:
-        tell: notes a status for lists of runs.
-    """
-    await tell("running")
-    try:
-        yield
-    except BaseException as error:
-        await tell(to_stop_status(error))
-        raise
-
-
-def to_stop_status(error: BaseException) -> str:
-    """The status of a run that this has stopped."""
-    why = format_error(error) if isinstance(error, Exception) else "interrupted"
-    return f"stopped: {why}"[:120]
+        try:
+            return schema.model_validate(found)
+        except ValidationError as error:
+            wrong = f"{format_first_fault(error)}; is it a run of another command?"
+            why = "it ended before it had begun" if found is None else wrong
+            raise JournalError(
+                f"run {journal.run!r} holds no request that can be resumed ({why}); start a new run"
+            ) from None
 
 
 def with_limits(request: AnyRequest, limits: Mapping[str, float]) -> AnyRequest:
@@ -89,10 +62,10 @@ def with_limits(request: AnyRequest, limits: Mapping[str, float]) -> AnyRequest:
 
 
 def compute_run_hashes(request: Request, corpus: object, embedder: str) -> dict[str, str]:
-    """Hashes of what a resumed run must share with its beginning.
+    """Hashes that must be the same when a run is resumed.
 
     Args:
-        request: what was asked; its budget may be raised.
+        request: of the run; its budget may change.
         corpus: the tasks, in any JSON form.
         embedder: name of the embedder.
     """

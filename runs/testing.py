@@ -40,17 +40,17 @@ NAME = "subject"
 
 @dataclass(frozen=True)
 class Subject:
-    """What a test puts questions to.
+    """A team under test.
 
     Attributes:
-        entrant: the workflow, and how a question is put to it.
-        ground: where answers are graded.
+        system: the workflow, and how a question is put to it.
+        context: where answers are graded.
         tasks: by id.
         scope: of every answer.
     """
 
-    entrant: System
-    ground: RolloutContext
+    system: System
+    context: RolloutContext
     tasks: dict[str, Task]
     scope: Scope
 
@@ -64,7 +64,7 @@ class Subject:
         return run_sync(self.aanswer(question))
 
     async def aanswer(self, question: Question) -> Trajectory:
-        """Put a question to the workflow and have the answer graded; under the mark, LangSmith is told.
+        """Put a question to the workflow and grade the answer; under the mark, both are logged to LangSmith.
 
         Returns:
             What the team did, with the environment's `feedback`; `error` says why there is none.
@@ -75,9 +75,9 @@ class Subject:
         """
         if question.id not in self.tasks:
             raise ConfigError(f"there is no question {question.id!r}; ask one of `questions`")
-        task, at, workflow = self.tasks[question.id], self.scope.at(task=question.id), self.entrant.workflow
-        found = await run_rollout(self.entrant.play, workflow, task.question, at)
-        done = await grade_trajectory(self.ground, task, found[0], at)
+        task, at, workflow = self.tasks[question.id], self.scope.at(task=question.id), self.system.workflow
+        found = await run_rollout(self.system.play, workflow, task.question, at)
+        done = await grade_trajectory(self.context, task, found[0], at)
         _tell(done)
         return done
 
@@ -111,30 +111,30 @@ def make_system_under_test(
         ValueError: a field is unknown or out of bounds.
     """
     entry = SystemSpec(name=NAME, target=target)
-    asked = EvaluationRequest(
+    evaluation = EvaluationRequest(
         benchmark=benchmark, entries=(entry,), tasks=tasks, split=split, seed=seed,
         **{"models": ModelNames(agent=model), **request},
     )  # fmt: skip
-    trial, journal, ledger = validate_request(asked, home), Journal.memory(NAME), Ledger(asked.budget)
-    workflow = trial.workflows[NAME]
-    wired = make_metered_model(asked.models, journal=journal, ledger=ledger, home=home)
+    plan, journal, ledger = validate_request(evaluation, home), Journal.memory(NAME), Ledger(evaluation.budget)
+    workflow = plan.workflows[NAME]
+    wired = make_metered_model(evaluation.models, journal=journal, ledger=ledger, home=home)
     labelled = wired.with_labels(method=workflow.workflow.method, workflow=workflow.workflow.fingerprint)
-    bench = trial.bench.with_model(wired)
-    wiring = SolverFactory(labelled, add_journal(bench.toolbox, journal), trial.embeds, asked.calls_per_task)
-    ground = RolloutContext(
+    bench = plan.benchmark.with_model(wired)
+    factory = SolverFactory(labelled, add_journal(bench.toolbox, journal), plan.embedder, evaluation.calls_per_task)
+    context = RolloutContext(
         environment=bench.environment,
         journal=journal,
         ledger=ledger,
-        concurrency=asked.concurrency,
-        calls_per_task=asked.calls_per_task or DEFAULT_SHARE,
+        concurrency=evaluation.concurrency,
+        calls_per_task=evaluation.calls_per_task or DEFAULT_SHARE,
         keep_errors_below=1.0,
     )
-    by_id = {task.id: task for task in trial.tasks}
-    return Subject(make_system(entry, workflow, wiring), ground, by_id, Scope(run=NAME, seed=seed, phase=PHASE))
+    by_id = {task.id: task for task in plan.tasks}
+    return Subject(make_system(entry, workflow, factory), context, by_id, Scope(run=NAME, seed=seed, phase=PHASE))
 
 
 def _tell(done: Trajectory) -> None:
-    """Log the outcome to the marked test that runs, if one does and is tracked."""
+    """Log the outcome to the test that runs, if it has the mark and is tracked."""
     if get_current_run_tree() is None:
         return
     with suppress(ValueError):  # traced by something else than the mark

@@ -1,50 +1,30 @@
 """Trains a router on a benchmark, with the parts of an evolution and a training loop in place of the outer graph."""
 
-import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from selfwire.core.errors import ConfigError
 from selfwire.core.scope import Scope
 from selfwire.core.trajectory import Trajectory
-from selfwire.core.usage import Usage
-from selfwire.core.values import FrozenModel
 from selfwire.core.workflow import Workflow
-from selfwire.evals.statistics import IntervalEstimate, compute_wilson_interval
+from selfwire.evals.evaluation.table import SystemSummary, summarise_trajectories
 from selfwire.evolvers.trained_router.reinforce import Update
 from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.descriptor import RouterPlan, RouterTraining
 from selfwire.graphs.method_protocol import Method
 from selfwire.graphs.method_registry import describe_method, installed_methods
-from selfwire.graphs.rollouts import collect_rollouts, compute_spent, to_rollout_fn
+from selfwire.graphs.rollouts import collect_rollouts, to_rollout_fn
 from selfwire.graphs.trained_router.training import Training, batch_tasks
-from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution, validate_request
-from selfwire.runs.folders import SUMMARY, get_runs_folder
+from selfwire.runs.evolution import EvolutionRun, resume_evolution, validate_request
+from selfwire.runs.folders import get_runs_folder
+from selfwire.runs.lifecycle import make_run_name, note_status, track_status
 from selfwire.runs.requests import EvolveRequest
-from selfwire.runs.run_record import shorten_name, track_status
-from selfwire.runtime.ledger import enforce_deadline
 
 STATE = "router.safetensors"
 """File in a run's folder with the weights after the last update, optimiser included."""
-
-
-class HeldOutResult(FrozenModel):
-    """Result of one way to route on held-out tasks.
-
-    Args:
-        name: of the way.
-        solved: share of solved tasks among those without an error; None if all had one.
-        errors: number of tasks with an error.
-        usage: of all tasks.
-    """
-
-    name: str
-    solved: IntervalEstimate | None
-    errors: int
-    usage: Usage
 
 
 @dataclass(frozen=True)
@@ -52,7 +32,7 @@ class OpenTraining:
     """A training that is ready to run.
 
     Attributes:
-        run: the run whose parts it uses.
+        run: the evolution whose parts it uses.
         plan: how the router draws and learns.
         state: file of the weights after the last update.
     """
@@ -75,7 +55,7 @@ class OpenTraining:
         on_update: Callable[[Update], None] = lambda update: None,
         on_episode: Callable[[Trajectory], None] = lambda trajectory: None,
     ) -> Workflow:
-        """Train, or continue; see `Training.execute`.
+        """Train, or resume the training; see `Training.execute`.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped and can be resumed.
@@ -93,13 +73,13 @@ class OpenTraining:
             state=self.state,
             save=self._save,
         )
-        async with track_status(self._write_status), enforce_deadline(parts.ledger):
+        async with track_status(self.run):
             workflow = await training.execute(parts.seed_workflow, on_update, on_episode)
-        await self._write_status("finished", iteration=self.plan.train.updates)
+        await note_status(self.run, "finished", iteration=self.plan.train.updates)
         return workflow
 
-    async def tested(self, workflow: Workflow) -> list[HeldOutResult]:
-        """Test on held-out tasks: the trained router, the one before training, an untrained one, and chance.
+    async def tested(self, workflow: Workflow) -> list[SystemSummary]:
+        """Held-out tasks with the trained router, with the one that training began with, untrained, and by chance.
 
         Raises:
             BudgetError, OutageError, ModelError: as `execute`.
@@ -111,20 +91,16 @@ class OpenTraining:
             done = await collect_rollouts(
                 parts.ground, to_rollout_fn(method), routed, parts.splits.test, scope, lambda one: None
             )
-            graded = [one.feedback.solved for one in done if one.feedback and one.error is None]
-            solved = compute_wilson_interval(sum(graded), len(graded)) if graded else None
-            found.append(
-                HeldOutResult(name=name, solved=solved, errors=len(done) - len(graded), usage=compute_spent(done))
-            )
+            found.append(summarise_trajectories(name, done))
         return found
 
     def _ways(self, workflow: Workflow) -> Iterator[tuple[str, Method, Workflow]]:
         parts = self.run.parts
         yield "trained", parts.method, workflow
-        before = parts.seed_workflow
-        untrained = before.replace(memory={name: kept for name, kept in before.memory.items() if name != ROUTER})
-        if untrained != before:
-            yield "as it began", parts.method, before
+        initial = parts.seed_workflow
+        untrained = initial.replace(memory={name: kept for name, kept in initial.memory.items() if name != ROUTER})
+        if untrained != initial:
+            yield "as it began", parts.method, initial
         yield "untrained", parts.method, untrained
         if by_chance := describe_router(parts.method.name).by_chance:
             yield "random", by_chance(parts.method), untrained
@@ -133,12 +109,6 @@ class OpenTraining:
         parts = self.run.parts
         facts = {"method": workflow.method, "benchmark": self.run.benchmark.name, "updates": updates}
         await parts.library.save(parts.config.name, workflow, run=parts.run, step=updates, facts=facts)
-
-    async def _write_status(self, status: str, **more: Any) -> None:
-        request = self.run.request
-        facts = {"command": "train", "method": request.method, "benchmark": request.benchmark, "status": status}
-        name = self.run.parts.config.name
-        await self.run.parts.journal.put_note(SUMMARY, {**facts, "model": request.models.agent, "name": name, **more})
 
 
 @contextmanager
@@ -156,10 +126,10 @@ def start_training(
         ConfigError, LibraryError: a name, file or option cannot be used.
     """
     router = describe_router(request.method)
-    trial = validate_request(request, home)
-    router.plan(trial.method, trial.seed)  # refuses before anything is written
-    named = run or f"train-{request.method}-{shorten_name(request.benchmark)}-{secrets.token_hex(3)}"
-    with start_evolution(request, home, run=named) as opened:
+    plan = validate_request(request, home)
+    router.plan(plan.method, plan.seed)  # refuses before anything is written
+    name = run or make_run_name("train", request.method, benchmark=request.benchmark)
+    with plan.start(name) as opened:
         yield _open_training(opened, home)
 
 
@@ -172,10 +142,10 @@ def resume_training(
         yield _open_training(opened, home)
 
 
-def _open_training(opened: EvolutionRun, home: Path | None) -> OpenTraining:
-    method = opened.parts.method
-    plan = describe_router(method.name).plan(method, opened.parts.seed_workflow)
-    return OpenTraining(opened, plan, get_runs_folder(home) / opened.parts.run / STATE)
+def _open_training(run: EvolutionRun, home: Path | None) -> OpenTraining:
+    method, state = run.parts.method, get_runs_folder(home) / run.parts.run / STATE
+    plan = describe_router(method.name).plan(method, run.parts.seed_workflow)
+    return OpenTraining(replace(run, command="train"), plan, state)
 
 
 def describe_router(method: str) -> RouterTraining[Any]:

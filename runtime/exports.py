@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from selfwire.core.errors import LibraryError
+from selfwire.core.errors import LibraryError, format_first_fault
 from selfwire.core.workflow import Workflow
 from selfwire.runtime.blobs import compute_blob_reference, find_blob, find_blob_references, get_blob, put_blob
 
@@ -42,9 +42,7 @@ def read_workflow(path: Path) -> Workflow:
     except (OSError, UnicodeDecodeError) as error:
         raise LibraryError(f"workflow file {path} cannot be read: {error}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise LibraryError(f"{path} is not an exported workflow: {place}: {first['msg']}") from None
+        raise LibraryError(f"{path} is not an exported workflow: {format_first_fault(error, 'the file')}") from None
 
 
 def _beside(path: Path, reference: str) -> Path:

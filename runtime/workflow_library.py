@@ -22,10 +22,10 @@ from langgraph.store.base import BaseStore, Item, PutOp, SearchItem
 from langgraph.store.memory import InMemoryStore
 from pydantic import TypeAdapter, ValidationError
 
-from selfwire.core.changes import WorkflowDiff, diff_workflows
 from selfwire.core.errors import LibraryError
 from selfwire.core.values import Id, to_plain_json
 from selfwire.core.workflow import Workflow
+from selfwire.core.workflow_diff import WorkflowDiff, diff_workflows
 from selfwire.runtime.blobs import compute_blob_reference, find_blob, find_blob_references, put_blob
 from selfwire.runtime.exports import read_workflow
 from selfwire.runtime.storage import SCHEMA, ThreadedStore, home_folder, open_postgres, open_sqlite

@@ -2,34 +2,30 @@
 
 An evolution runs through the real command line and the real OpenAI client against a local server that serves
 the offline model. At every kill point the process gets three kills -9, each some replies after the one before,
-then `--resume` runs to the end: the result must be that of the run that nobody killed.
+then `--resume` runs to the end: the result must be that of the run that was not killed.
 """
 
 import argparse
 import asyncio
 import os
 import random
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from typer.testing import CliRunner
+
+from selfwire.cli.app import build
 from selfwire.core.trajectory import Trajectory
 from selfwire.runs.folders import JOURNAL
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.workflow_library import open_library
-from tests.forks import Fork, Process
+from tests import processes
 from tests.wire.server import WireServer, served
 
-CODE = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # who starts tests may ignore Ctrl-C
-    "from selfwire.cli import main; main()"
-)
-CLI = (sys.executable, "-c", CODE)
 NAME = "killed"
 SMALL = (
     "--iterations", "3", "--batch", "6", "--gate-tasks", "6", "--train", "18", "--gate-size", "18", "--test", "10",
@@ -82,22 +78,15 @@ def resumption(home: Path) -> tuple[str, ...]:
     return ("evolve", "--resume", run_of(home))
 
 
-def start(home: Path, *arguments: str, fresh: bool = False) -> Process:
-    """Start the command line in a process of its own; one that is not `fresh` is forked, which is quicker."""
-    environment = {**os.environ, "SELFWIRE_HOME": str(home), "LANGSMITH_TRACING": "false"}
-    if not fresh:
-        return Fork(CODE, arguments, environment)
-    return subprocess.Popen(
-        [*CLI, *arguments], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def start(home: Path, *arguments: str) -> processes.Process:
+    """Start the command line in a new process."""
+    return processes.start_selfwire(*arguments, env={**os.environ, "SELFWIRE_HOME": str(home)})
 
 
-def ended(process: Process, code: int = 0) -> tuple[str, str]:
-    """Wait for a process; returns what it printed to both streams."""
-    out, errors = process.communicate(timeout=600)
-    if process.returncode != code:
-        raise AssertionError(f"exit code {process.returncode}, not {code}:\n{out}\n{errors}")
-    return out, errors
+def call(home: Path, *arguments: str) -> None:
+    """Run the command line in this process."""
+    called = CliRunner().invoke(build(), [*arguments], env={"SELFWIRE_HOME": str(home)})
+    assert called.exit_code == 0, called.output
 
 
 def run_of(home: Path) -> str:
@@ -150,20 +139,15 @@ async def open_calls(home: Path) -> int:
         journal.close()
 
 
-def killed_after(process: Process, server: WireServer, replies: int) -> None:
+def killed_after(process: processes.Process, server: WireServer, replies: int) -> None:
     """Kill -9 as soon as the server has given that many replies."""
-    while server.replied < replies:
-        if process.poll() is not None:
-            raise AssertionError(f"the run ended after {server.replied} replies, before its kill at {replies}")
-        time.sleep(0.001)
-    process.kill()
-    process.communicate()
+    processes.kill_when(process, lambda: server.replied >= replies)
 
 
 def whole(home: Path, server: WireServer, sizes: Sequence[str], method: Sequence[str] = METHOD) -> tuple[Result, int]:
-    """The run that nobody kills; returns its result and its requests."""
+    """The run that is not killed, in this process, where sets have another order; its result and its requests."""
     before = len(server.asked)
-    ended(start(home, *beginning(server, sizes, method)))
+    call(home, *beginning(server, sizes, method))
     return asyncio.run(result(home)), len(server.asked) - before
 
 
@@ -183,7 +167,7 @@ def killed(
         killed_after(process, server, before + point)
         replies.append(server.replied - before)
         in_flight.append(asyncio.run(open_calls(home)))
-    ended(start(home, *resumption(home), fresh=True))
+    processes.wait_for(start(home, *resumption(home)))
     found = asyncio.run(result(home))
     differs = tuple(name for name in Result._fields if getattr(found, name) != getattr(expected, name))
     return Killed(tuple(replies), tuple(in_flight), len(server.asked) - asked, differs)

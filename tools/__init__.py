@@ -1,1 +1,1 @@
-"""What agents may hold."""
+"""Tools for agents."""

@@ -1,4 +1,4 @@
-"""Pages of a local corpus: opens one by its title, whole, and says which other pages it names."""
+"""Opens a whole page of a local corpus by its title, and lists the other pages that it names."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -9,10 +9,11 @@ from selfwire.core.errors import ToolError
 from selfwire.core.protocols import Tool, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.tools.search import Document, SearchTool
+from selfwire.tools.text_input import get_text, make_text_schema
 
 BROWSE = "browse"
 LINKS = 10
-"""Most pages that are named below a page."""
+"""Most links below a page."""
 SUGGESTIONS = 5
 
 
@@ -20,8 +21,8 @@ class BrowseTool:
     """A page reader over documents.
 
     Args:
-        documents: the pages; of several with one title the first one is opened.
-        name: what agents call it.
+        documents: the pages; of several with one title the first is opened.
+        name: of the tool.
     """
 
     def __init__(self, documents: Sequence[Document], name: str = BROWSE) -> None:
@@ -30,26 +31,20 @@ class BrowseTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
+        """Name, description and input for the model."""
         return ToolSpec(
             name=self.name,
             description="Open the page of a title and read the whole of it; ends with the pages that it names.",
-            parameters={
-                "type": "object",
-                "properties": {"title": {"type": "string", "description": "Title of the page."}},
-                "required": ["title"],
-            },
+            parameters=make_text_schema("title", "Title of the page."),
         )
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """The page: its title on a numbered line, its text, and titles that stand in it.
+        """The page: its title on a numbered line, its text, and its links.
 
         Raises:
             ToolError: there is no title in the input, or no such page; pages with a similar title are named.
         """
-        title = arguments.get("title")
-        if not isinstance(title, str) or not title.strip():
-            raise ToolError(f'{self.name} needs an object {{"title": "..."}} with a text that is not empty')
+        title = get_text(arguments, "title", self.name)
         page = self._pages.get(_key(title))
         if page is None:
             near = ", ".join(self._similar(title)) or "none"
@@ -58,7 +53,7 @@ class BrowseTool:
         return f"[1] {page.title}\n{page.text}" + (f"\n\nPages named here: {'; '.join(links)}" if links else "")
 
     def links(self, page: Document) -> tuple[str, ...]:
-        """Titles of other pages that stand in a page's text, in the order in which they stand there."""
+        """Titles of other pages in a page's text, in the order of the text."""
         text = page.text.lower()
         places = {text.find(key): one.title for key, one in self._pages.items() if key != _key(page.title)}
         return tuple(title for place, title in sorted(places.items()) if place >= 0)[:LINKS]
@@ -68,7 +63,7 @@ class BrowseTool:
         return {_key(one.title): one for one in reversed(self.documents)}
 
     def _similar(self, title: str) -> list[str]:
-        """Titles with words in common, those with most of them first."""
+        """Titles with words in common, those with most first."""
         wanted = set(_key(title).split())
         shared = {one.title: len(wanted & set(key.split())) for key, one in self._pages.items()}
         found = [one for one, count in shared.items() if count]
@@ -76,7 +71,7 @@ class BrowseTool:
 
 
 def with_pages(tools: Toolbox) -> dict[str, Tool]:
-    """The tools, and a page reader beside a local search if none is called `browse` yet."""
+    """The tools, with a page reader for a local search if there is no `browse` yet."""
     searches = [tool for tool in tools.values() if isinstance(tool, SearchTool)]
     if not searches or BROWSE in tools:
         return dict(tools)

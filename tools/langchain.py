@@ -1,4 +1,4 @@
-"""Any LangChain tool as a tool that agents may hold, and a toolbox of tools of both kinds."""
+"""LangChain tools as tools for agents, and a toolbox of tools of both kinds."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,17 +15,17 @@ from selfwire.core.values import is_id
 
 
 class LangChainTool:
-    """Adapts a LangChain tool; its own name, description and input schema are kept.
+    """Adapts a LangChain tool; name, description and input schema stay the same.
 
     Args:
-        tool: the tool; it is called with `ainvoke`, so a tool with only a sync form runs in a thread.
+        tool: called with `ainvoke`, so a tool with only a sync form runs in a thread.
     """
 
     def __init__(self, tool: BaseTool) -> None:
         self.tool = tool
-        told = convert_to_openai_tool(tool)["function"]
+        schema = convert_to_openai_tool(tool)["function"]
         self.spec = ToolSpec(
-            name=told["name"], description=told.get("description", ""), parameters=told.get("parameters", {})
+            name=schema["name"], description=schema.get("description", ""), parameters=schema.get("parameters", {})
         )
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
@@ -46,10 +46,10 @@ class LangChainTool:
 
 
 def make_toolbox(tools: Iterable[BaseTool | Tool]) -> dict[str, Tool]:
-    """Tools by name, LangChain's among them.
+    """Tools of both kinds by name.
 
     Raises:
-        ConfigError: something is no tool, or a name cannot be held by an agent or occurs twice.
+        ConfigError: an object is no tool, or a name is not allowed or occurs twice.
     """
     found: dict[str, Tool] = {}
     for one in tools:

@@ -1,4 +1,4 @@
-"""Search in the recipes of Plancraft: every recipe of an item, always in the same words and order."""
+"""Search in the recipes of Plancraft: all recipes of an item, always in the same words and order."""
 
 import asyncio
 from collections.abc import Mapping
@@ -37,18 +37,18 @@ class RecipeSearch:
         Raises:
             ToolError: there is no such item; the message names close ones.
         """
-        asked = arguments.get("item")
-        if not isinstance(asked, str) or not asked.strip():
+        item = arguments.get("item")
+        if not isinstance(item, str) or not item.strip():
             raise ToolError("recipe_search needs the name of an item as 'item'")
-        return await asyncio.to_thread(recipes_of, "_".join(asked.lower().split()).removeprefix("minecraft:")[:80])
+        return await asyncio.to_thread(format_recipes, "_".join(item.lower().split()).removeprefix("minecraft:")[:80])
 
 
 @cache
-def recipes_of(item: str) -> str:
+def format_recipes(item: str) -> str:
     """All recipes of an item as text, sorted.
 
-    A shaped recipe shows its rows of the grid; a letter stands for alternatives, of which each slot
-    may hold another. A shapeless one has one line for each set of items that it takes.
+    A shaped recipe shows the rows of the grid; a letter stands for alternatives, and each slot may hold another one. A
+    shapeless recipe has one line for each set of items that makes it.
 
     Raises:
         ToolError: there is no such item.
@@ -72,7 +72,7 @@ def _recipe_text(recipe: Any) -> str:
 
 
 def _shaped(recipe: Any) -> str:
-    """Rows of the grid from [A1] on, and the alternatives that their letters stand for."""
+    """Rows of the grid from [A1] on, and the alternatives behind their letters."""
     from plancraft.environment.recipes import id_to_item
 
     letters: dict[str, str] = {}
@@ -94,7 +94,7 @@ def _shaped(recipe: Any) -> str:
 
 
 def _shapeless(recipe: Any) -> str:
-    """One line per set of items; a set takes as many grid slots as it has items."""
+    """One line per set of items; a set needs as many grid slots as it has items."""
     sets = sorted({" + ".join(f"{n} {item}" for item, n in sorted(one.items())) for one in recipe.ingredients})
     return "in any grid slots, one item in each: " + "\nor: ".join(sets)
 

@@ -1,10 +1,10 @@
-"""Retrievers: which passages of a corpus fit a query. BM25 over words, cosines of embeddings, or both.
+"""Retrievers rank the passages of a corpus for a query: by BM25 over words, by cosines of embeddings, or by both.
 
     bm25     sum over words t of  idf(t) · f / (f + k1·(1 − b + b·|d|/avgdl))     (Robertson et al., 1994; bm25s)
     dense    cos(Emb(query), Emb(passage))
     hybrid   sum over retrievers r of  1 / (60 + rank_r(d))                        (Cormack et al., 2009)
 
-All are deterministic: what scores the same comes in the order of the corpus.
+All are deterministic: passages with equal scores come in the order of the corpus.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ NAMES: tuple[RetrieverName, ...] = get_args(RetrieverName)
 Scores = npt.NDArray[np.float64]
 
 SMALL = 40
-"""Passages below which a word that most of them share still counts: of three passages it may be the only one."""
+"""In a corpus of fewer passages, words count even if most passages have them; the query may have no others."""
 
 DIGITS = 6
-"""To which similarities are rounded, so that equal texts tie on every machine."""
+"""Decimal places of similarities, so that equal texts tie on every machine."""
 
 CHUNK = 1024
-"""Passages that are embedded at a time; a cancelled search stops after one."""
+"""Passages that are embedded at a time; a cancelled search stops after one chunk."""
 
 RRF_K = 60
-"""Constant of reciprocal rank fusion, as its authors set it."""
+"""Constant of reciprocal rank fusion, as in the paper."""
 
 RRF_DEPTH = 100
-"""Ranks of each retriever that are fused; beyond it a passage gains less than 1/160."""
+"""Ranks of each retriever that are fused; later ones add less than 1/160."""
 
 _WORD = re.compile(r"\w+")
 
@@ -46,15 +46,15 @@ class Retriever(Protocol):
     """Ranks the passages of a corpus."""
 
     async def rank(self, query: str, k: int) -> tuple[int, ...]:
-        """Places in the corpus of at most k passages, best first; fewer if fewer have anything to do with it."""
+        """Indices of at most k passages, best first; fewer if fewer are relevant."""
         ...
 
 
 class Bm25Retriever:
-    """BM25 with k1 = 1.5 and b = 0.75; passages without a telling word of the query are left out.
+    """BM25 with k1 = 1.5 and b = 0.75; passages with a score of 0 are left out.
 
     Args:
-        texts: the passages; the index is built at the first search, and then they are let go.
+        texts: the passages; the first search builds the index and releases them.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -64,17 +64,17 @@ class Bm25Retriever:
 
     async def rank(self, query: str, k: int) -> tuple[int, ...]:
         """See `Retriever`."""
-        index = await asyncio.to_thread(self._built) if self._index is None else self._index
+        index = await asyncio.to_thread(self._build_index) if self._index is None else self._index
         known = [index.places[word] for word in sorted(set(split_words(query))) if word in index.places]
         if not known:
             return ()
         scores = index.weights.get_scores_from_ids(known)
         return tuple(i for i in find_best(scores, k) if scores[i] > 0)
 
-    def _built(self) -> "_WordIndex":
-        with self._lock:  # searches at the same time share one index
+    def _build_index(self) -> "_WordIndex":
+        with self._lock:  # simultaneous searches share one index
             if self._index is None:
-                self._index, self._texts = _word_index(self._texts), ()
+                self._index, self._texts = _index_words(self._texts), ()
             return self._index
 
 
@@ -82,7 +82,7 @@ class DenseRetriever:
     """Cosine similarity of embeddings.
 
     Args:
-        texts: the passages; they are embedded at the first search.
+        texts: the passages; the first search embeds them.
         embedder: turns passages and queries into unit rows.
     """
 
@@ -95,13 +95,13 @@ class DenseRetriever:
         """See `Retriever`."""
         if not self._texts:
             return ()
-        rows = self._rows if self._rows is not None else await self._embedded()
-        (asked,) = await self._embedder.embed([query])
-        return find_nearest(rows, asked, k)
+        rows = self._rows if self._rows is not None else await self._embed_texts()
+        (embedded,) = await self._embedder.embed([query])
+        return find_nearest(rows, embedded, k)
 
-    async def _embedded(self) -> npt.NDArray[np.float32]:
+    async def _embed_texts(self) -> npt.NDArray[np.float32]:
         lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-        async with lock:  # searches at the same time wait for one embedding of the corpus
+        async with lock:  # simultaneous searches wait for one embedding of the corpus
             if self._rows is None:
                 starts = range(0, len(self._texts), CHUNK)
                 self._rows = np.concatenate([await self._embedder.embed(self._texts[i : i + CHUNK]) for i in starts])
@@ -126,7 +126,7 @@ def split_words(text: str) -> list[str]:
 
 
 def find_best(scores: Scores, k: int) -> tuple[int, ...]:
-    """Places of the k highest of N scores, the highest first; ties go to the earlier place."""
+    """Indices of the k highest of N scores, highest first; ties go to the smaller index."""
     if k < len(scores):
         least = np.partition(scores, -k)[-k]
         candidates = np.flatnonzero(scores >= least)
@@ -136,14 +136,14 @@ def find_best(scores: Scores, k: int) -> tuple[int, ...]:
     return tuple(map(int, order))
 
 
-def find_nearest(rows: npt.NDArray[np.float32], asked: npt.NDArray[np.float32], k: int) -> tuple[int, ...]:
-    """Places of the k rows of shape (N, d) most similar to a row of shape (d,); all are unit rows or zero."""
-    similarities: Scores = np.asarray(rows @ asked, dtype=np.float64).round(DIGITS)
+def find_nearest(rows: npt.NDArray[np.float32], query: npt.NDArray[np.float32], k: int) -> tuple[int, ...]:
+    """Indices of the k rows of shape (N, d) most similar to a query of shape (d,); all are unit rows or zero."""
+    similarities: Scores = np.asarray(rows @ query, dtype=np.float64).round(DIGITS)
     return find_best(similarities, k)
 
 
 def fuse_rankings(rankings: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """All ranked places by the sum of 1 / (60 + rank), ranks from 1; ties go to the smaller place."""
+    """All ranked indices by the sum of 1 / (60 + rank), ranks from 1; ties go to the smaller index."""
     scores: dict[int, float] = {}
     for ranking in rankings:
         for rank, place in enumerate(ranking, 1):
@@ -152,18 +152,18 @@ def fuse_rankings(rankings: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 class _WordIndex(NamedTuple):
-    """What every word adds to the score of every passage (bm25s.BM25), and the place of each word in it."""
+    """The weight of every word for every passage (bm25s.BM25), and the index of each word."""
 
     weights: Any
     places: dict[str, int]
 
 
-def _word_index(texts: Sequence[str]) -> _WordIndex:
+def _index_words(texts: Sequence[str]) -> _WordIndex:
     from bm25s import BM25  # 0.3 s with its scipy
 
     places: dict[str, int] = {}
     rows = [[places.setdefault(word, len(places)) for word in split_words(text)] for text in texts]
-    rarity = "lucene" if len(rows) < SMALL else "robertson"  # lucene's is above 0 even for words of every passage
+    rarity = "lucene" if len(rows) < SMALL else "robertson"  # lucene's is above 0 even for words in every passage
     weights = BM25(method="robertson", idf_method=rarity, dtype="float64")
     if places:
         weights.index((rows, dict(places)), show_progress=False)

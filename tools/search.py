@@ -1,4 +1,4 @@
-"""Search over a corpus: a few passages per query, by BM25 over titles and texts unless told otherwise."""
+"""Search over a corpus: a few passages per query, by default ranked by BM25 over titles and texts."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -8,14 +8,15 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from selfwire.core.chat import ToolSpec
-from selfwire.core.errors import ConfigError, ToolError
+from selfwire.core.errors import ConfigError, format_first_fault
 from selfwire.core.protocols import Embedder
 from selfwire.core.scope import Scope
 from selfwire.core.values import FrozenModel, fingerprint
 from selfwire.tools.retrievers import NAMES, Bm25Retriever, DenseRetriever, HybridRetriever, Retriever
+from selfwire.tools.text_input import get_text, make_text_schema
 
 PER_STEP, SINGLE_TURN = 5, 10
-"""Passages of a search by one agent of a team, and of the one search of a single turn (HERA, Sec. 4)."""
+"""Passages per search by an agent of a team, and in the only search of a single turn (HERA, Sec. 4)."""
 
 
 class Document(FrozenModel):
@@ -30,9 +31,9 @@ class SearchTool:
 
     Args:
         documents: the corpus.
-        k: how many passages a search returns, at least 1.
-        name: what agents call it.
-        retriever: ranks the documents, see `retriever`; None for BM25.
+        k: passages per search, at least 1.
+        name: of the tool.
+        retriever: ranks the documents, see `make_retriever`; None for BM25.
     """
 
     def __init__(
@@ -47,15 +48,11 @@ class SearchTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
+        """Name, description and input for the model."""
         return ToolSpec(
             name=self.name,
             description="Search the corpus; returns the passages that match a query best.",
-            parameters={
-                "type": "object",
-                "properties": {"query": {"type": "string", "description": "What to search for."}},
-                "required": ["query"],
-            },
+            parameters=make_text_schema("query", "What to search for."),
         )
 
     @cached_property
@@ -64,15 +61,12 @@ class SearchTool:
         return fingerprint([[one.title, one.text] for one in self.documents])
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """Passages as blocks of a numbered title line and the text.
+        """Passages as blocks: a numbered title line and the text.
 
         Raises:
             ToolError: there is no query in the input.
         """
-        query = arguments.get("query")
-        if not isinstance(query, str) or not query.strip():
-            raise ToolError('search needs an object {"query": "..."} with a text that is not empty')
-        found = await self.passages(query)
+        found = await self.passages(get_text(arguments, "query", "search"))
         blocks = [f"[{number}] {one.title}\n{one.text}" for number, one in enumerate(found, start=1)]
         return "\n\n".join(blocks) or "No passage matches."
 
@@ -88,7 +82,7 @@ def make_bm25_retriever(documents: Sequence[Document]) -> Retriever:
 
 
 def make_retriever(name: str, documents: Sequence[Document], embedder: Embedder | None = None) -> Retriever:
-    """A retriever over documents by name; see `selfwire.tools.retrievers`.
+    """A retriever over documents; see `selfwire.tools.retrievers`.
 
     Args:
         name: bm25, dense or hybrid.
@@ -96,7 +90,7 @@ def make_retriever(name: str, documents: Sequence[Document], embedder: Embedder 
         embedder: for dense and hybrid.
 
     Raises:
-        ConfigError: there is none of this name, or it needs an embedder and none is given.
+        ConfigError: the name is unknown, or the retriever needs an embedder.
     """
     if name not in NAMES:
         raise ConfigError(f"there is no retriever {name!r}; choose {', '.join(NAMES)}")
@@ -110,10 +104,10 @@ def make_retriever(name: str, documents: Sequence[Document], embedder: Embedder 
 
 
 def read_documents(path: Path) -> tuple[Document, ...]:
-    """A corpus out of a JSONL file: an object with the texts `title` and `text` on each line; other fields are ignored.
+    """A corpus from a JSONL file: an object with `title` and `text` on each line; other fields are ignored.
 
     Raises:
-        ConfigError: the file cannot be read, is empty, or a line is no document; the line is named.
+        ConfigError: the file cannot be read or is empty, or a line, which the message names, is no document.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
@@ -134,12 +128,10 @@ class _Line(BaseModel):
 
 def _document(path: Path, number: int, line: str) -> Document:
     try:
-        told = _Line.model_validate_json(line)
+        parsed = _Line.model_validate_json(line)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = f"{first['loc'][0]}: " if first["loc"] else ""
         raise ConfigError(
-            f"{path}, line {number} is no document ({where}{first['msg']}); "
+            f"{path}, line {number} is no document ({format_first_fault(error)}); "
             'write an object such as {"title": "...", "text": "..."} on each line'
         ) from None
-    return Document(title=told.title, text=told.text)
+    return Document(title=parsed.title, text=parsed.text)

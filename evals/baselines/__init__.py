@@ -1,1 +1,1 @@
-"""What results are printed beside, at equal budget: small graphs that no paper of the table owns."""
+"""Baselines for comparison at equal budget: small graphs that belong to none of the compared papers."""

@@ -6,10 +6,10 @@ from selfwire.core.values import FrozenModel
 
 
 class SamplingConfig(FrozenModel):
-    """Knobs of one agent that is asked once or several times.
+    """Knobs of one agent that answers once or several times.
 
     Args:
-        samples: answers that are voted on; None for as many as the cap of calls allows, and one without a cap.
+        samples: answers to vote on; None for as many as the cap of calls allows, or one without a cap.
         temperature: of every call in [0, 2].
     """
 
@@ -33,7 +33,7 @@ class TeamConfig(FrozenModel):
     """Knobs of debates and fixed teams.
 
     Args:
-        agents: that work beside each other. Du et al.: 3.
+        agents: that work side by side. Du et al.: 3.
         rounds: of work; the independent team has one. Du et al.: 2. Ours: 3 for debates, 2 for teams.
         temperature: of every call in [0, 2].
     """
@@ -44,7 +44,7 @@ class TeamConfig(FrozenModel):
 
 
 class RandomConfig(FrozenModel):
-    """Knobs of the team that was rewired at random.
+    """Knobs of the randomly rewired team.
 
     Args:
         edits: random legal rewirings of the pair that HiVA starts from.

@@ -1,4 +1,4 @@
-"""One agent that is asked several times: its answers are voted on. A trivial answer and this stand beside results."""
+"""One agent that answers several times, with a vote over its answers."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from selfwire.graphs.routers import route_to_all
 from selfwire.graphs.team import run_team
 
 CUT = "cut"
-"""Name of the trajectory's note that says that calls of a sample were lost, as the cap of calls ended it."""
+"""Name of the trajectory's note that the cap of calls ended a sample, so that its calls are not in the trajectory."""
 
 
 def load_prompt(name: str) -> str:
@@ -44,7 +44,7 @@ def make_reasoning_workflow(tools: Sequence[str]) -> Workflow:
 
 
 def make_consistent_workflow(tools: Sequence[str]) -> Workflow:
-    """As `make_reasoning_workflow`, to be asked several times (Wang et al., 2023)."""
+    """The agent of `make_reasoning_workflow` under another name, for several samples (Wang et al., 2023)."""
     return make_team_of_one("self-consistency", load_prompt("reasoned"), ())
 
 
@@ -61,27 +61,27 @@ class SingleAgent:
 
     Attributes:
         act: runs the agent once.
-        calls: model calls per task that it may spend; it samples until the next sample would exceed them.
+        calls: most model calls per task; it samples until the next sample would exceed them.
         samples: most samples; None for as many as the calls allow.
-        name: how reports call it.
-        made: the workflow of the agent, from its tools.
+        name: its name in reports.
+        make_workflow: the workflow of the agent, from its tools.
     """
 
     act: AgentRunner
     calls: float = 1.0
     samples: int | None = None
     name: str = "single"
-    made: Callable[[Sequence[str]], Workflow] = make_single_workflow
+    make_workflow: Callable[[Sequence[str]], Workflow] = make_single_workflow
 
     def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
-        """One agent with the tools, if it holds any."""
-        return self.made(tools)
+        """One agent, with the tools if it uses any."""
+        return self.make_workflow(tools)
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
-        """Sample until the calls are spent, then vote; ties go to the answer that came first.
+        """Sample until the calls are spent, then vote; ties go to the earliest answer.
 
         Raises:
-            TaskBudgetError: the calls did not suffice for the first answer.
+            TaskBudgetError: the calls were not enough for the first answer.
         """
         found = [await self._sample(workflow, question, scope, 0)]
         spent = each = max(found[0].usage.calls, 1)  # a failed sample counts too, so that sampling ends
@@ -89,11 +89,11 @@ class SingleAgent:
         while not cut and len(found) < (self.samples or len(found) + 1) and spent + each <= self.calls:
             try:
                 found.append(await self._sample(workflow, question, scope, len(found)))
-            except TaskBudgetError:  # a sample that took more than the first; those before it stand
+            except TaskBudgetError:  # a sample that needed more than the first; the earlier ones count
                 cut = True
             else:
                 spent += max(found[-1].usage.calls, 1)
-        return _voted(found, cut=cut)
+        return _merge_samples(found, cut=cut)
 
     async def _sample(self, workflow: Workflow, question: Question, scope: Scope, sample: int) -> Trajectory:
         run = TeamContext(
@@ -107,7 +107,7 @@ class SingleAgent:
         return await run_team(workflow.topology, run, config=DETACHED)
 
 
-def _voted(samples: Sequence[Trajectory], *, cut: bool) -> Trajectory:
+def _merge_samples(samples: Sequence[Trajectory], *, cut: bool) -> Trajectory:
     first = samples[0].replace(notes={CUT: True}) if cut else samples[0]
     if len(samples) == 1:
         return first
@@ -119,15 +119,13 @@ def _voted(samples: Sequence[Trajectory], *, cut: bool) -> Trajectory:
 
 
 def choose_by_vote(answers: Sequence[str]) -> str:
-    """The answer given most often; ties go to the first.
-
-    Answers are the same if what they come to is; see `answers.to_ballot`.
+    """The most frequent answer, compared by `answers.to_ballot`; ties go to the first.
 
     Raises:
         ValueError: there are no answers.
     """
     if not answers:
         raise ValueError("there are no answers to vote on")
-    plain = [to_ballot(answer) for answer in answers]
-    winner, _ = Counter(plain).most_common(1)[0]
-    return answers[plain.index(winner)]
+    ballots = [to_ballot(answer) for answer in answers]
+    winner, _ = Counter(ballots).most_common(1)[0]
+    return answers[ballots.index(winner)]

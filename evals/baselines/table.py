@@ -20,28 +20,25 @@ Config = TypeVar("Config", RefineConfig, TeamConfig)
 
 
 class Maker(Protocol):
-    """Wires one baseline."""
+    """Makes one baseline."""
 
     def __call__(self, model: Model, toolbox: Toolbox, calls: int | None, config: Mapping[str, Any]) -> Solver:
-        """The baseline, which may spend `calls` model calls on a task; None for as many as it takes once."""
+        """The baseline with at most `calls` model calls per task; None for as many as one answer takes."""
         ...
 
 
-def _sampled(name: str, made: Callable[[Sequence[str]], Workflow]) -> Maker:
-    """One agent that votes with itself."""
+def _sampled(name: str, make_workflow: Callable[[Sequence[str]], Workflow]) -> Maker:
 
     def maker(model: Model, toolbox: Toolbox, calls: int | None, config: Mapping[str, Any]) -> Solver:
         chosen = parse_config(name, SamplingConfig, {"samples": SAMPLED[name], **config})
         act = make_agent_runner(model, toolbox, temperature=chosen.temperature)
         most = float("inf") if chosen.samples and calls is None else float(calls or 1)
-        return SingleAgent(act, calls=most, samples=chosen.samples, name=name, made=made)
+        return SingleAgent(act, calls=most, samples=chosen.samples, name=name, make_workflow=make_workflow)
 
     return maker
 
 
 def _fixed(name: str, schema: type[Config], team: Callable[[Config], Workflow], **defaults: Any) -> Maker:
-    """A fixed team."""
-
     def maker(model: Model, toolbox: Toolbox, calls: int | None, config: Mapping[str, Any]) -> Solver:
         chosen = parse_config(name, schema, {**defaults, **config})
         act = make_agent_runner(model, toolbox, temperature=chosen.temperature)
@@ -58,7 +55,7 @@ def _random(model: Model, toolbox: Toolbox, calls: int | None, config: Mapping[s
 
 
 SAMPLED: Mapping[str, int | None] = {"direct": None, "cot": None, "self-consistency": 5, "single": None}
-"""Samples that a lone agent votes on by default; None for as many as its calls allow."""
+"""Samples of a lone agent by default; None for as many as its calls allow."""
 
 BASELINES: Mapping[str, Maker] = {
     "direct": _sampled("direct", single.make_direct_workflow),
@@ -73,20 +70,19 @@ BASELINES: Mapping[str, Maker] = {
     "hybrid": _fixed("hybrid", TeamConfig, teams.hybrid),
     "random": _random,
 }
-"""What methods are compared with."""
 
 
 def make_baseline(
     name: str, *, model: Model, toolbox: Toolbox, calls: int | None = None, config: Mapping[str, Any] = FrozenMap()
 ) -> Solver:
-    """A baseline, wired, to put questions to.
+    """A baseline that is ready to solve questions.
 
     Args:
         name: one of `BASELINES`.
         model: plays the agents.
-        toolbox: every tool that agents may hold.
-        calls: model calls that a task may take; what one answer leaves of them goes into further ones, and a vote,
-            where one agent works alone.
+        toolbox: every tool that agents may use.
+        calls: most model calls per task; a lone agent spends those that its first answer leaves on further samples, and
+            votes.
         config: the baseline's knobs by name.
 
     Raises:

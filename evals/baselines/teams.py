@@ -1,7 +1,7 @@
-"""Fixed teams as topologies: self-refine, debate, and teams without, with one, or with only equals as leaders.
+"""Fixed teams as topologies: self-refine, debate, and teams of independent, led or equal members.
 
-A round is unrolled into nodes of its own, so a team is an ordinary topology that can be drawn, saved and run by
-any router. Two kinds of nodes call no model: `opening` lets everybody begin, `choose_by_vote` counts answers.
+Each round has its own nodes, so a team is an ordinary topology that can be drawn, saved and run by any router. Two
+kinds of nodes call no model: `opening` starts all members, `vote` counts answers.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,21 +32,21 @@ Nodes = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class FixedTeam:
-    """A team that stays as it is.
+    """A team that does not change.
 
     Attributes:
-        name: how reports call it.
+        name: its name in reports.
         act: runs an agent once.
-        made: the workflow, from the tools that its workers are to hold.
+        make_workflow: the workflow, from the tools of its workers.
     """
 
     name: str
     act: AgentRunner
-    made: Callable[[Sequence[str]], Workflow]
+    make_workflow: Callable[[Sequence[str]], Workflow]
 
     def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
         """The team with the tools."""
-        return self.made(tools)
+        return self.make_workflow(tools)
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Run the team once."""
@@ -55,15 +55,15 @@ class FixedTeam:
 
 
 def with_tools(team: Workflow, tools: Sequence[str]) -> Workflow:
-    """The team with its workers holding the tools; critics, leaders and who sums up hold none."""
-    held = [agent.replace(tools=tuple(tools)) if agent.kind == "worker" else agent for agent in team.agents]
-    return team.replace(agents=tuple(held))
+    """The team with tools for its workers; critics, leaders and aggregators have none."""
+    agents = [agent.replace(tools=tuple(tools)) if agent.kind == "worker" else agent for agent in team.agents]
+    return team.replace(agents=tuple(agents))
 
 
 def make_voting_runner(act: AgentRunner) -> AgentRunner:
-    """An act in which nodes of the two kinds without a model do their part; nobody reads an opening."""
+    """A runner that also runs the two kinds without a model; nobody reads an opening."""
 
-    async def acted(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
+    async def run(agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         if agent.kind == OPENING:
             return Step(node=scope.node, agent=agent.id)
         if agent.kind == VOTE:
@@ -72,11 +72,11 @@ def make_voting_runner(act: AgentRunner) -> AgentRunner:
             return Step(node=scope.node, agent=agent.id, output=choose_by_vote([message.text for message in inbox]))
         return await act(agent, question, [message for message in inbox if message.text], scope=scope)
 
-    return acted
+    return run
 
 
 def self_refine(config: RefineConfig) -> Workflow:
-    """draft, then criticism and improvement in turn (Madaan et al., 2023); the number of turns is fixed."""
+    """A draft, then criticism and improvement in a fixed number of turns (Madaan et al., 2023)."""
     turns = range(1, config.iterations + 1)
     answers = ["draft", *(f"refine-{turn}" for turn in turns)]
     nodes = [("draft", "draft"), *((f"{agent}-{n}", agent) for n in turns for agent in ("critic", "refine"))]
@@ -104,7 +104,7 @@ def decentralised(config: TeamConfig) -> Workflow:
 
 
 def independent(config: TeamConfig) -> Workflow:
-    """Members who never hear each other; one more agent makes one answer out of theirs."""
+    """Members who never hear each other; another agent makes one answer from theirs."""
     members = _numbered("worker", config.agents)
     nodes = [("opening", "opening"), *((name, "worker") for name in members), ("summary", "summary")]
     edges = [*_all(["opening"], members), *_all(members, ["summary"])]
@@ -123,12 +123,12 @@ def hybrid(config: TeamConfig) -> Workflow:
 
 
 def make_random_team(config: RandomConfig, tools: Sequence[str], instructions: Sequence[str]) -> Workflow:
-    """The pair worker -> summary after random legal rewirings: the control for teams that were evolved.
+    """The pair worker -> summary after random legal rewirings: the control for evolved teams.
 
     Args:
-        config: how many, and from which seed.
-        tools: what the worker holds, and newcomers after it.
-        instructions: what prompts of newcomers and rewrites are drawn from.
+        config: number and seed of the rewirings.
+        tools: of the worker and of new agents.
+        instructions: pool for the prompts of new agents and for rewrites.
     """
     agents = (_worker("worker").replace(tools=tuple(tools)), _worker("summary", kind="aggregator"))
     pair = Workflow(method="random", agents=agents, topology=make_chain("worker", "summary"))

@@ -1,16 +1,14 @@
 """APPS: programs that read standard input and print, in three difficulties (Hendrycks et al., 2021).
 
-The tasks are a published selection of 150, all of them put as programs: where APPS asks for a function, its
-arguments come one per line and its result is printed. Rows of the selection that repeat a task are left out.
-A program passes if it prints what is expected for every test: the same words in the same lines, numbers to six
-digits. A task that has several right answers is graded against the one that is known, as its authors do it.
+The tasks are a published selection of 150, all of them as programs: where APPS asks for a function, its arguments
+come one per line and its result is printed. Rows that repeat a task are left out. A program passes if it prints the
+expected output for every test: the same words in the same lines, numbers to six digits. Where several answers are
+right, only the known one counts, as in the authors' grading.
 """
 
-import json
 import math
 import signal
-from functools import cache
-from importlib.resources import files
+from functools import cache, partial
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -18,20 +16,20 @@ from pydantic import TypeAdapter, ValidationError
 from selfwire.core.errors import GradingError
 from selfwire.core.execution import MEBIBYTE, Execution, Limits
 from selfwire.core.protocols import Sandbox
-from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
-from selfwire.evals.benchmarks.programs import CODE_FORM, describe_error, find_program
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
+from selfwire.evals.benchmarks.grading import RuleEnvironment
+from selfwire.evals.benchmarks.programs import CODE_FORM, describe_error, find_program, run_driver
 from selfwire.evals.benchmarks.sources import read_rows
 from selfwire.tools.python import PythonTool
 
 EACH = Limits(seconds=30, processor=12)
-"""Of a program on one input."""
+"""Limits of a program on one input."""
 TOGETHER = EACH.replace(seconds=120, output=64 * MEBIBYTE)
-"""Of a program on all inputs of a task."""
+"""Limits of a program on all inputs of a task."""
 EXAMPLES, LONGEST = 3, 600
-"""Examples that a question shows, and characters of each at most."""
+"""Most examples in a question, and most characters of each."""
 
 _AS_FUNCTION = """\
 Write it as a program: it reads the arguments of this function from standard input, one per line (texts as they \
@@ -51,14 +49,14 @@ def _task(problem: dict[str, Any]) -> Task:
     tests = [[test["input"], str(test["output"][0])] for test in problem["test_list"]]
     return Task(
         id=f"apps-{problem['name']}",
-        input=f"{problem['description'].strip()}\n\n{_manner(problem)}\n{CODE_FORM}",
+        input=f"{problem['description'].strip()}\n\n{_describe_format(problem)}\n{CODE_FORM}",
         kind=problem["difficulty"],
         reference=tests,
     )
 
 
-def _manner(problem: dict[str, Any]) -> str:
-    """How the program is to be written, where the description asks for a function."""
+def _describe_format(problem: dict[str, Any]) -> str:
+    """The form of the program; explains input and output where the description asks for a function."""
     signature = problem["starter_code"].strip()
     if not signature:
         return "Write a program that reads standard input and prints the result."
@@ -67,65 +65,58 @@ def _manner(problem: dict[str, Any]) -> str:
     return _AS_FUNCTION.format(signature=signature, examples="\n\n".join(short)).rstrip()
 
 
-class ProgramOutput:
-    """Runs a program on the inputs of all tests; the reference is a list of [input, output].
+async def grade(sandbox: Sandbox, task: Task, answer: str) -> Feedback:
+    """Score 1 if every test passes; the reference is a list of [input, output], and hidden tests are not quoted.
 
-    Args:
-        sandbox: where programs run.
+    Raises:
+        GradingError: the task has no tests.
+        SandboxError: the sandbox failed.
     """
+    tests = to_plain_json(task.reference)
+    if not isinstance(tests, list) or not tests:
+        raise GradingError(f"task {task.id!r} has no tests as its reference")
+    runs, whole = await _run_inputs(sandbox, find_program(answer), [given for given, _ in tests])
+    right = [has_passed(done, expected) for done, (_, expected) in zip(runs, tests, strict=False)]
+    passed = [*right, False].index(False)
+    details = {"passed": passed, "tests": len(tests)}
+    if passed == len(tests):
+        return Feedback(score=1.0, solved=True, text="All tests pass.", details=details)
+    failed = runs[passed] if passed < len(runs) else whole
+    why = "It printed something else than expected." if failed.exit_status == 0 else describe_error(failed, EACH)
+    text = f"Test {passed + 1} of {len(tests)} fails. {why}"
+    return Feedback(score=0.0, solved=False, text=text, details=details)
 
-    name = "apps"
 
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
+def make_environment(sandbox: Sandbox) -> RuleEnvironment:
+    """The rule with programs run in a sandbox."""
+    return RuleEnvironment("apps", partial(grade, sandbox))
 
-    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
-        """Score 1 if every test passes, else 0; hidden tests are not quoted.
 
-        Raises:
-            GradingError: the task has no tests.
-            SandboxError: the sandbox failed.
-        """
-        tests = to_plain_json(task.reference)
-        if not isinstance(tests, list) or not tests:
-            raise GradingError(f"task {task.id!r} has no tests as its reference")
-        runs, whole = await self._runs(find_program(answer), [given for given, _ in tests])
-        right = [has_passed(done, expected) for done, (_, expected) in zip(runs, tests, strict=False)]
-        passed = [*right, False].index(False)
-        details = {"passed": passed, "tests": len(tests)}
-        if passed == len(tests):
-            return Feedback(score=1.0, solved=True, text="All tests pass.", details=details)
-        failed = runs[passed] if passed < len(runs) else whole
-        why = "It printed something else than expected." if failed.exit_status == 0 else describe_error(failed, EACH)
-        told = f"Test {passed + 1} of {len(tests)} fails. {why}"
-        return Feedback(score=0.0, solved=False, text=told, details=details)
-
-    async def _runs(self, program: str, inputs: list[str]) -> tuple[list[Execution], Execution]:
-        """Runs up to the first that did not end well, and the run of them all."""
-        asked = {"program": program, "inputs": inputs, "seconds": EACH.seconds}
-        driver = (files("selfwire.evals.benchmarks") / "many_inputs.py").read_text(encoding="utf-8")
-        whole = await self._sandbox.run(driver, json.dumps(asked), limits=TOGETHER)
-        try:
-            found = _REPORT.validate_json(whole.stdout)
-        except ValidationError:  # the program stopped the driver, or wrote over its report
-            return [], whole.replace(exit_status=whole.exit_status or None)
-        runs = [
-            Execution(exit_status=status, stdout=stdout, stderr=stderr, timed_out=status in (None, -signal.SIGXCPU))
-            for status, stdout, stderr in found
-        ]
-        return runs, whole
+async def _run_inputs(sandbox: Sandbox, program: str, inputs: list[str]) -> tuple[list[Execution], Execution]:
+    """Runs up to the first that did not end well, and the run of them all."""
+    request = {"program": program, "inputs": inputs, "seconds": EACH.seconds}
+    whole = await run_driver(sandbox, "many_inputs.py", request, TOGETHER)
+    try:
+        report = _REPORT.validate_json(whole.stdout)
+    except ValidationError:  # the program stopped the driver, or wrote over its report
+        return [], whole.replace(exit_status=whole.exit_status or None)
+    runs = [
+        Execution(exit_status=status, stdout=stdout, stderr=stderr, timed_out=status in (None, -signal.SIGXCPU))
+        for status, stdout, stderr in report
+    ]
+    return runs, whole
 
 
 _REPORT: TypeAdapter[list[tuple[int | None, str, str]]] = TypeAdapter(list[tuple[int | None, str, str]])
 
 
 def has_passed(done: Execution, expected: str) -> bool:
-    """Whether a program ended well and printed what was expected."""
+    """Whether a program ended well and printed the expected output."""
     return done.exit_status == 0 and is_same_output(done.stdout, expected)
 
 
 def is_same_output(printed: str, expected: str) -> bool:
-    """Whether two outputs have the same words in the same lines; space at ends, and blank lines there, say nothing."""
+    """Whether two outputs have the same words in the same lines; space and blank lines at the ends do not count."""
     lines = [[line.split() for line in text.strip().splitlines()] for text in (printed, expected)]
     return [len(line) for line in lines[0]] == [len(line) for line in lines[1]] and all(
         _same_word(word, other)
@@ -154,8 +145,8 @@ def apps(sandbox: Sandbox) -> Benchmark:
     return Benchmark(
         name="apps",
         description="Programs for standard input and output, introductory to competition, graded by hidden tests.",
-        load=lambda seed, train, gate, test: make_disjoint_splits(load_tasks(), seed, train, gate, test),
-        environment=ProgramOutput(sandbox),
+        load=make_disjoint_loader(load_tasks),
+        environment=make_environment(sandbox),
         toolbox={"python": PythonTool(sandbox)},
         tools=("python",),
         baseline=TrivialRule("echo", lambda question: ECHO),

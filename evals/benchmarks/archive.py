@@ -1,10 +1,9 @@
 """The archive: generated multi-hop questions over generated documents, any size, seeded.
 
-Two questions of different kinds are asked about each neighbourhood of the world; a quarter of all questions
-needs one fact, three in twenty each are bridge, comparison, intersection, temporal overlap and counting.
+There are two questions of different kinds about each neighbourhood of the world. A quarter of all questions needs one
+fact; bridge, comparison, intersection, temporal overlap and counting have three in twenty each.
 
-Seed teams hold `search`. `browse`, which opens a document whole, is in the toolbox for who is a browser by trade:
-EvoMAS's pool has one, and no other method gives it to anybody.
+Initial teams hold `search`. The toolbox also has `browse`, which opens a whole document, for pools with a browser.
 """
 
 import random
@@ -13,13 +12,13 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
-from selfwire.core.errors import ConfigError, GradingError
-from selfwire.core.scope import Scope
+from selfwire.core.errors import ConfigError
 from selfwire.core.task import Feedback, Task
 from selfwire.evals.answers import find_final_answer
 from selfwire.evals.benchmarks.archive_questions import KINDS
 from selfwire.evals.benchmarks.archive_world import Names, documents, neighbourhood
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
+from selfwire.evals.benchmarks.grading import NO_ANSWER_LINE, RIGHT, RuleEnvironment, get_text_reference, reject
 from selfwire.tools.browse import BrowseTool
 from selfwire.tools.search import Document, SearchTool
 
@@ -41,10 +40,10 @@ PAIRS: tuple[tuple[str, str], ...] = (
 """Kinds of the two questions of a neighbourhood, in turn."""
 
 MOST = 100_000
-"""Tasks of an archive; so many take half a minute to make, and a typed slip of the hand would never end."""
+"""Most tasks of an archive, which take half a minute to generate; it stops a typing error from running forever."""
 
 LONGEST = 8
-"""Words of an answer beyond which it is no longer a name, number or year."""
+"""Most words of a name, number or year."""
 
 
 @dataclass(frozen=True)
@@ -90,25 +89,16 @@ def generate_archive(size: int, seed: int = 0) -> Archive:
     return Archive(tuple(tasks[:size]), tuple(pages))
 
 
-class ArchiveEnvironment:
-    """Normalised exact match on the last line that starts with "Answer:"."""
+def grade(task: Task, answer: str) -> Feedback:
+    """Normalised exact match on the last line that starts with "Answer:"; the text never depends on the reference."""
+    gold = get_text_reference(task, "archive")
+    given = find_final_answer(answer)
+    if given is None:
+        return reject(NO_ANSWER_LINE)
+    return RIGHT if normalise(given) == normalise(gold) else reject(_describe_error(task.input, given))
 
-    name = "archive"
 
-    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
-        """Score 1 for the reference, else 0 with what can be said without it.
-
-        Raises:
-            GradingError: the task has no reference.
-        """
-        if not isinstance(task.reference, str):
-            raise GradingError(f"archive task {task.id!r} has no text as reference: {task.reference!r}")
-        given = find_final_answer(answer)
-        if given is None:
-            return _unsolved("Format fault: there is no line that starts with 'Answer:' and gives an answer.")
-        if normalise(given) == normalise(task.reference):
-            return Feedback(score=1.0, solved=True, text="The answer is right.")
-        return _unsolved(_complaint(task.input, given))
+ENVIRONMENT = RuleEnvironment("archive", grade)
 
 
 def normalise(text: str) -> str:
@@ -130,27 +120,23 @@ def archive(size: int = 600, seed: int = 0) -> Benchmark:
     """The benchmark over one generated archive.
 
     Args:
-        size: number of tasks to draw splits from.
-        seed: seed of world and questions; splits have their own.
+        size: tasks to draw splits from.
+        seed: of world and questions; splits have another.
     """
     made = generate_archive(size, seed)
     return Benchmark(
         name="archive",
         description="Generated multi-hop questions over generated documents, with a search tool.",
-        load=lambda split_seed, train, gate, test: make_disjoint_splits(made.tasks, split_seed, train, gate, test),
-        environment=ArchiveEnvironment(),
+        load=make_disjoint_loader(lambda: made.tasks),
+        environment=ENVIRONMENT,
         toolbox={"search": SearchTool(made.documents), "browse": BrowseTool(made.documents)},
         tools=("search",),
         baseline=TrivialRule("first option", choose_first_option),
     )
 
 
-def _unsolved(text: str) -> Feedback:
-    return Feedback(score=0.0, solved=False, text=text)
-
-
-def _complaint(question: str, given: str) -> str:
-    """What is wrong with an answer, as far as question and answer alone tell."""
+def _describe_error(question: str, given: str) -> str:
+    """The fault of an answer, as far as question and answer alone show it."""
     if normalise(given) in ("unknown", "not known", "i do not know", "n a", "none"):
         return "The answer leaves the question open."
     if len(given.split()) > LONGEST:

@@ -1,4 +1,4 @@
-"""Questions over a neighbourhood of the archive's world, one kind each, with their answers."""
+"""Questions about a neighbourhood of the archive's world with their answers; one function per kind."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -79,7 +79,7 @@ def temporal(place: Neighbourhood, rng: random.Random) -> Asked:
 
 
 def counting(place: Neighbourhood, rng: random.Random) -> Asked:
-    """How many names two lists hold together, or the one without the other."""
+    """The number of names in two lists together, or in one without the other."""
     first, second = rng.sample(place.houses, 2)
     here, there = set(first.staff), set(second.staff)
     if rng.random() < 0.5:
@@ -99,4 +99,4 @@ KINDS: Mapping[str, Callable[[Neighbourhood, random.Random], Asked]] = {
     "temporal": temporal,
     "counting": counting,
 }
-"""What makes a question of each kind."""
+"""The function for each kind."""

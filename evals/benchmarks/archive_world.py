@@ -22,7 +22,7 @@ _BOOKS = ("Lantern", "Harbour", "Orchard", "Winter", "Bridge", "Garden", "Mirror
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody with a page in the archive."""
+    """A person with a page in the archive."""
 
     name: str
     born_year: int
@@ -62,7 +62,7 @@ class City:
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """Things that are linked to one another and to nothing else.
+    """Pages that are linked to one another and to nothing else.
 
     Attributes:
         houses: two, with exactly one person on both staffs.
@@ -85,14 +85,14 @@ class Neighbourhood:
 
 
 class Names:
-    """Invented names, none twice."""
+    """Invented names without repetition."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._taken: set[str] = set()
 
     def fresh(self) -> str:
-        """A name that was not given before."""
+        """A new name."""
         while True:
             syllables = self._rng.choice((2, 2, 3))
             letters = [self._rng.choice(part) for _ in range(syllables) for part in (_ONSETS, _VOWELS)]
@@ -102,7 +102,7 @@ class Names:
                 return name
 
     def person(self) -> str:
-        """A first name that many bear and a family name that nobody else bears."""
+        """A common first name and a unique family name."""
         return f"{self._rng.choice(_FIRST)} {self.fresh()}"
 
 

@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from selfwire.core.errors import GradingError
-from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.evals.answers import find_final_answer
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
+from selfwire.evals.benchmarks.grading import NO_ANSWER_LINE, RIGHT, RuleEnvironment, get_text_reference, reject
 from selfwire.evals.benchmarks.sources import find_source, list_sources
 from selfwire.tools.calculator import CalculatorTool
 
@@ -29,7 +28,7 @@ _BRACKETS = re.compile(r"[\s()\[\]{}<>]+")
 
 @cache
 def load_tasks() -> tuple[Task, ...]:
-    """All questions; the kind is the name of the task that they belong to."""
+    """All questions; the kind is the name of their task."""
     return tuple(task for name in list_sources() if name.startswith("bbh/") for task in _questions(name))
 
 
@@ -42,7 +41,7 @@ def _questions(name: str) -> Iterator[Task]:
 
 
 def normalise(answer: str, gold: str) -> str:
-    """The normal form of an answer, as the kind of the gold answer asks for it."""
+    """The normal form of an answer, which depends on the kind of the gold answer."""
     text = " ".join(answer.split()).strip(_DECORATION)
     if re.fullmatch(r"\([A-Z]\)", gold):
         letter = _LETTER.match(text)
@@ -56,29 +55,20 @@ def normalise(answer: str, gold: str) -> str:
     return " ".join(text.lower().replace(",", " ").split())
 
 
-class BbhEnvironment:
+def grade(task: Task, answer: str) -> Feedback:
     """Normalised exact match on the last line that starts with "Answer:"."""
+    gold = get_text_reference(task, "BBH")
+    given = find_final_answer(answer)
+    if given is None:
+        return reject(NO_ANSWER_LINE)
+    if normalise(given, gold) == normalise(gold, gold):
+        return RIGHT
+    if OPTION_FORM in task.input and not _LETTER.match(given.strip(_DECORATION)):
+        return reject("The answer is wrong, and it is no letter of an option.")
+    return reject("The answer is wrong.")
 
-    name = "bbh"
 
-    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
-        """Score 1 for the reference, else 0.
-
-        Raises:
-            GradingError: the task has no text as its reference.
-        """
-        gold = task.reference
-        if not isinstance(gold, str):
-            raise GradingError(f"BBH task {task.id!r} has no text as reference: {gold!r}")
-        given = find_final_answer(answer)
-        if given is None:
-            text = "Format fault: there is no line that starts with 'Answer:' and gives an answer."
-            return Feedback(score=0.0, solved=False, text=text)
-        if normalise(given, gold) == normalise(gold, gold):
-            return Feedback(score=1.0, solved=True, text="The answer is right.")
-        if OPTION_FORM in task.input and not _LETTER.match(given.strip(_DECORATION)):
-            return Feedback(score=0.0, solved=False, text="The answer is wrong, and it is no letter of an option.")
-        return Feedback(score=0.0, solved=False, text="The answer is wrong.")
+ENVIRONMENT = RuleEnvironment("bbh", grade)
 
 
 def choose_first_option(question: str) -> str:
@@ -97,8 +87,8 @@ def bbh() -> Benchmark:
     return Benchmark(
         name="bbh",
         description="27 tasks of reasoning, each answer compared in the normal form of its kind.",
-        load=lambda seed, train, gate, test: make_disjoint_splits(load_tasks(), seed, train, gate, test),
-        environment=BbhEnvironment(),
+        load=make_disjoint_loader(load_tasks),
+        environment=ENVIRONMENT,
         toolbox={"calculator": CalculatorTool()},
         tools=("calculator",),
         baseline=TrivialRule("first option", choose_first_option),

@@ -1,4 +1,4 @@
-"""What a benchmark is to the rest of selfwire: tasks, an environment, tools and a baseline."""
+"""A benchmark as the rest of selfwire sees it: tasks, an environment, tools and a baseline."""
 
 import random
 from collections.abc import Callable, Coroutine, Sequence
@@ -12,10 +12,10 @@ from selfwire.core.task import Splits, Task
 
 @dataclass(frozen=True)
 class TrivialRule:
-    """What needs no team: always the same answer, or a rule on the question.
+    """A baseline without a team: always the same answer, or a rule on the question.
 
     Attributes:
-        name: how reports call it.
+        name: its name in reports.
         answer: the answer to a task's input.
     """
 
@@ -25,7 +25,7 @@ class TrivialRule:
 
 @runtime_checkable
 class NeedsModel(Protocol):
-    """An environment that asks a model, which only a run can lend."""
+    """An environment that asks a model, which a run provides."""
 
     def with_model(self, model: Model) -> Environment:
         """The same environment with a model."""
@@ -34,18 +34,18 @@ class NeedsModel(Protocol):
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A named set of tasks with what is needed to work on them and to score answers.
+    """A named set of tasks with the tools to work on them and the environment that scores answers.
 
     Attributes:
-        name: what the command line calls it.
+        name: its name on the command line.
         description: one sentence for people.
         load: (seed, train, gate, test) → the splits, of exactly those sizes.
-        environment: scores answers; with `load`, the only one that sees references.
-        toolbox: tools by the name that agents hold.
-        tools: names of the tools that a seed team's agents hold.
-        baseline: the trivial baseline that results are printed beside.
+        environment: scores answers; sees references, as `load` does and nothing else.
+        toolbox: tools by the name that agents use.
+        tools: names of the tools that agents of an initial team hold.
+        baseline: the trivial baseline that is printed beside results.
         figures: names of the environment's details whose means are printed beside scores, such as em.
-        aside: what else is printed beside results and does not depend on a team, such as recall of the search.
+        aside: makes further lines to print that do not depend on a team, such as recall of the search.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Benchmark:
     aside: Callable[[], Coroutine[Any, Any, Sequence[str]]] | None = None
 
     def splits(self, seed: int, *, train: int, gate: int, test: int) -> Splits:
-        """Splits of the asked sizes, the same for the same seed.
+        """Splits of the given sizes, the same for the same seed.
 
         Raises:
             ConfigError: a size is negative, or there are not enough tasks.
@@ -69,22 +69,21 @@ class Benchmark:
         return self.load(seed, train, gate, test)
 
     def with_model(self, model: Model) -> "Benchmark":
-        """The benchmark with a model lent to its environment, if that needs one; else itself."""
-        found = self.environment
-        return replace(self, environment=found.with_model(model)) if isinstance(found, NeedsModel) else self
+        """The benchmark with a model for its environment, if that needs one; else itself."""
+        environment = self.environment
+        return replace(self, environment=environment.with_model(model)) if isinstance(environment, NeedsModel) else self
 
 
 def make_disjoint_splits(tasks: Sequence[Task], seed: int, train: int, gate: int, test: int) -> Splits:
-    """Deal tasks out so that no question and no entity is on two sides.
+    """Deal tasks out so that no question and no entity is in two splits.
 
-    Tasks that share an entity or a text form a group; groups are dealt whole, the largest split first, in an
-    order that is random but mixes kinds evenly. A group that would overfill a split is cut there and its remaining
-    tasks are left unused.
+    Tasks that share an entity or a text form a group. Groups are dealt whole, the largest split first, in a random
+    order that mixes kinds evenly. A group that would overfill a split is cut there; its other tasks stay unused.
 
     Raises:
         ConfigError: there are not enough tasks.
     """
-    groups = _mixed(split_into_components(tasks), random.Random(f"splits {seed}"))
+    groups = _shuffle_groups(split_into_components(tasks), random.Random(f"splits {seed}"))
     dealt: dict[str, list[Task]] = {"train": [], "gate": [], "test": []}
     sizes = {"train": train, "gate": gate, "test": test}
     for name in sorted(sizes, key=lambda one: -sizes[one]):
@@ -95,31 +94,40 @@ def make_disjoint_splits(tasks: Sequence[Task], seed: int, train: int, gate: int
                     f"entities: {name} has {len(dealt[name])}; ask for fewer"
                 )
             dealt[name].extend(groups.pop()[: sizes[name] - len(dealt[name])])
-    return Splits(**{name: tuple(found) for name, found in dealt.items()})
+    return Splits(**{name: tuple(part) for name, part in dealt.items()})
+
+
+def make_disjoint_loader(load_tasks: Callable[[], Sequence[Task]]) -> Callable[[int, int, int, int], Splits]:
+    """The `load` of a benchmark whose tasks are one pool."""
+    return lambda seed, train, gate, test: make_disjoint_splits(load_tasks(), seed, train, gate, test)
+
+
+def sample_tasks(benchmark: str, split: str, tasks: Sequence[Task], size: int, seed: int) -> tuple[Task, ...]:
+    """The first tasks of a split in the seed's order; a larger sample begins with the smaller one.
+
+    Raises:
+        ConfigError: the split has fewer tasks.
+    """
+    if size > len(tasks):
+        raise ConfigError(f"the split {split!r} of {benchmark} has {len(tasks)} tasks, not {size}; ask for fewer")
+    shuffled = list(tasks)
+    random.Random(f"{benchmark} {split} {seed}").shuffle(shuffled)
+    return tuple(shuffled[:size])
 
 
 def split_into_components(tasks: Sequence[Task]) -> list[list[Task]]:
     """Tasks in groups that share no entity and no text with one another, in order of their first task."""
-    parent = list(range(len(tasks)))
+    import networkx
 
-    def root(index: int) -> int:
-        while parent[index] != index:
-            parent[index] = parent[parent[index]]
-            index = parent[index]
-        return index
-
-    owner: dict[tuple[str, str], int] = {}
+    first: dict[tuple[str, str], int] = {}
+    shared = networkx.Graph()
     for index, task in enumerate(tasks):
-        for key in (("text", task.input), *(("entity", entity) for entity in task.entities)):
-            first, second = sorted((root(owner.setdefault(key, index)), root(index)))
-            parent[second] = first
-    groups: dict[int, list[Task]] = {}
-    for index, task in enumerate(tasks):
-        groups.setdefault(root(index), []).append(task)
-    return list(groups.values())
+        keys = (("text", task.input), *(("entity", entity) for entity in task.entities))
+        shared.add_edges_from((first.setdefault(key, index), index) for key in keys)
+    return [[tasks[index] for index in sorted(group)] for group in networkx.connected_components(shared)]
 
 
-def _mixed(groups: list[list[Task]], rng: random.Random) -> list[list[Task]]:
+def _shuffle_groups(groups: list[list[Task]], rng: random.Random) -> list[list[Task]]:
     """Groups in random order, those of equal kinds spread evenly."""
     rng.shuffle(groups)
     by_kinds: dict[tuple[str, ...], list[list[Task]]] = {}

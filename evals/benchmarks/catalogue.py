@@ -1,4 +1,4 @@
-"""Benchmarks by name, and the user's own tasks as one."""
+"""Benchmarks by name, and benchmarks of the user's own tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -32,12 +32,12 @@ def load_benchmark(
     """A benchmark.
 
     Args:
-        name: one of `NAMES`, or the path of a JSONL file with tasks of one's own; `load_hotpotqa` and `2wikimultihopqa`
-            search by words, or as `hotpotqa:dense` and `hotpotqa:hybrid` by MiniLM embeddings too.
+        name: one of `NAMES`, or the path of a JSONL file with the user's own tasks; `hotpotqa` and `2wikimultihopqa`
+            search by words, `hotpotqa:dense` and `hotpotqa:hybrid` (likewise the other) by MiniLM embeddings too.
         seed: of generated tasks.
-        size: how many tasks to generate at least, where they are generated.
-        grader: for tasks of one's own, a named grader, `judge` or `module:function`.
-        rubric: for the judge, what a good answer is; None for agreement with the reference.
+        size: least number of generated tasks.
+        grader: for the user's own tasks: a named grader, `judge` or `module:function`.
+        rubric: for the judge: what a good answer is; None for agreement with the reference.
 
     Raises:
         ConfigError: there is no such benchmark, file or grader; the benchmark needs a sandbox and none works here;
@@ -69,9 +69,9 @@ def load_benchmark(
 
 
 def parse_retrieval_name(name: str) -> tuple[str, str, Embedder | None]:
-    """A benchmark, its retriever and its embedder, out of a name such as `hotpotqa:hybrid`.
+    """Benchmark, retriever and embedder of a name such as `hotpotqa:hybrid`.
 
-    MiniLM embeds whatever the machine has, so that a name means the same passages everywhere.
+    The embedder is always MiniLM, so that a name means the same passages on every machine.
     """
     benchmark, _, retriever = name.partition(":")
     retriever = retriever or "bm25"
@@ -129,7 +129,7 @@ def load_own_tasks(path: str, grader: str, rubric: str | None = None) -> Benchma
 
 
 def _check_references(path: str, tasks: Sequence[Task], grader: str, rubric: str | None) -> None:
-    """Refuse tasks that cannot be graded, before their answers are paid for."""
+    """Refuse tasks that cannot be graded before paying for answers."""
     from selfwire.evals.graders import NAMED, validate_references
     from selfwire.evals.judge import JUDGE
 

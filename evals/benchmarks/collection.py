@@ -1,4 +1,4 @@
-"""Questions over passages, as multi-hop benchmarks have them."""
+"""Questions over passages, for multi-hop benchmarks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ FORM = "End with a line that starts with 'Answer:' and gives only the name, date
 
 @dataclass(frozen=True)
 class Collection:
-    """Questions and the passages in which their answers are to be found.
+    """Questions and the passages with their answers.
 
     Attributes:
         name: of the benchmark.
         tasks: the questions with their answers.
         documents: the corpus, by title.
-        gold: titles of the passages that a question needs, by task; empty where the data does not tell.
+        gold: titles of the passages that a question needs, by task; empty if the data does not name them.
     """
 
     name: str
@@ -28,5 +28,5 @@ class Collection:
 
 
 def strip_format_hint(question: str) -> str:
-    """A task's input without the line that says which form its answer takes."""
+    """A task's input without the line on the form of the answer."""
     return question.removesuffix(FORM).strip()

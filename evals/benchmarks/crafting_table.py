@@ -1,8 +1,8 @@
 """The Plancraft simulator, run on the lines of an answer.
 
-The simulator is the package's own; two costs of it are saved that no outcome depends on: pictures
-are not drawn, and only recipes that use every item in the grid are tried on it. Importing this
-module imports the package and its recipes, so importers do that where they need it.
+The simulator is the package's own, with two savings that change no outcome: no pictures are drawn, and only recipes
+that use every item in the grid are tried. Importing this module imports the package and its recipes, so importers do it
+late.
 """
 
 import copy
@@ -17,7 +17,7 @@ from plancraft.environment.env import PlancraftEnvironment
 from plancraft.simple import PlancraftGymWrapper
 
 MAX_STEPS = 64
-"""Steps of an episode: the package's default of 30 is too short for its longest plans."""
+"""Most steps of an episode; the package's default of 30 is too short for its longest plans."""
 
 _SHOWN = 80
 _LONGEST_LINE = 2000
@@ -39,7 +39,7 @@ class Line:
     Attributes:
         number: place in the answer, from 1, empty lines counted.
         text: the line, shortened for quoting.
-        action: what the simulator is given; "" if the line is no action.
+        action: input for the simulator; "" if the line is no action.
         verb: move, smelt or impossible; "" if the line is no action.
         source, target: slots of a move or smelt.
         quantity: of a move or smelt.
@@ -56,13 +56,13 @@ class Line:
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """What the simulator made of an answer.
+    """The simulator's result for an answer.
 
     Attributes:
-        success: the simulator's reward was 1.
-        steps: actions that it was given.
-        faults: what went wrong, in the order of the lines.
-        left: actions that were not run because the episode had ended.
+        success: whether the simulator's reward was 1.
+        steps: number of actions that were run.
+        faults: actions without effect, in the order of the lines.
+        left: number of actions after the end of the episode.
         inventory: slots at the end.
     """
 
@@ -74,7 +74,7 @@ class SimulationResult:
 
 
 def parse_lines(answer: str) -> tuple[Line, ...]:
-    """The lines of an answer that are not empty; bullets, numbers and backticks around them do not count."""
+    """The lines of an answer that are not empty, without bullets, numbers and backticks."""
     numbered = enumerate(answer.splitlines(), start=1)
     return tuple(_line(number, raw[:_LONGEST_LINE]) for number, raw in numbered if raw.strip(" \t`"))
 
@@ -98,7 +98,7 @@ def _end_of_decoration(raw: str) -> int:
 
 
 class _NoPicture:
-    """Stands where the simulator draws its table."""
+    """Replaces the picture of the simulator's table."""
 
     frame = None
 
@@ -153,7 +153,7 @@ def _blank() -> tuple[Any, _Table]:
 
 
 def make_simulator(example: Mapping[str, Any]) -> Any:
-    """A fresh simulator of an example, given as JSON; the example is copied, for the simulator changes its own."""
+    """A new simulator of an example, given as JSON; the example is copied, since the simulator changes it."""
     wrapper, table = (copy.copy(one) for one in _blank())
     wrapper.example = PlancraftExample(**copy.deepcopy(dict(example)))
     wrapper.environment = table
@@ -195,12 +195,12 @@ def _slots(run: Any) -> Slots:
 
 
 def format_slots(slots: Slots) -> str:
-    """Slots and what is in them, as one line."""
+    """Slots and their contents, as one line."""
     return ", ".join(f"{item} {_NAMES[slot]} quantity {count}" for slot, (item, count) in slots.items()) or "nothing"
 
 
 def _why_idle(line: Line, slots: Slots) -> str:
-    """Why an action changed nothing, from what anyone can see of the table before it."""
+    """Why an action changed nothing, as the visible table before it shows."""
     for slot in (line.source, line.target):
         if slot not in _SLOTS:
             return f"there is no slot {slot}; slots are [0], [A1] to [C3] and [I1] to [I36]"

@@ -1,14 +1,13 @@
-"""Errands: a generated family of tasks whose right agent depends on the hidden state; no language model acts in it.
+"""Errands: generated tasks whose right agent depends on a hidden state, without any language model.
 
-A task is a row of situations that must be settled one after another within T stages. What the router reads of a
-stage is text; who can settle it follows from the situation, which the text words differently in every split. In a
-stage, each layer hands on the word of one of its agents, drawn at random: a situation is settled once the last
-word is that of its helper, `relay` hands on the word that it got, and any other agent spoils it. So every agent
-too many costs, as it does in a team. A task is solved when all situations are settled: the only reward.
+A task is a sequence of situations that must be settled one after another within T stages. The router reads a text about
+the stage; the hidden situation decides who can settle it, and every split words it differently. In a stage, each layer
+passes on the word of one of its agents, chosen at random: the situation is settled if the last word is its helper's;
+`relay` passes on the word that it got, and any other agent spoils it. So superfluous agents cost, as in a team. A task
+is solved when all situations are settled, which is the only reward.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,10 +38,10 @@ class Errand(FrozenModel):
     """One task.
 
     Args:
-        name: of whoever sends the errand.
-        situations: what must be settled, in order, as indices of `SITUATIONS`.
-        texts: how each of them is worded.
-        complaint: what is said after an attempt that did not settle it.
+        name: of the client.
+        situations: indices of `SITUATIONS`, in order.
+        texts: the wording of each situation.
+        complaint: feedback after a failed attempt.
     """
 
     name: str
@@ -54,8 +53,8 @@ class Errand(FrozenModel):
         """The rows of the task state, active subtask first.
 
         Args:
-            settled: how many situations are settled.
-            failed: whether the stage before settled nothing.
+            settled: number of settled situations.
+            failed: whether the last stage settled nothing.
         """
         complaint = f"Feedback: {self.complaint}" if failed else "Feedback: none yet."
         return (
@@ -70,47 +69,32 @@ def generate_errands(count: int, *, length: int, seed: int, held_out: bool = Fal
     """Generate tasks; equal arguments give equal tasks.
 
     Args:
-        count: how many.
+        count: number of tasks.
         length: situations per task.
         seed: of the generator.
-        held_out: whether to word them as no task for learning is worded.
+        held_out: whether to use wordings that no task for learning has.
     """
-    return tuple(_errand(length, Scope(seed=seed, task=f"{held_out}/{index}"), held_out) for index in range(count))
+    return tuple(
+        _generate_errand(length, Scope(seed=seed, task=f"{held_out}/{index}"), held_out) for index in range(count)
+    )
 
 
-def _errand(length: int, scope: Scope, held_out: bool) -> Errand:
+def _generate_errand(length: int, scope: Scope, held_out: bool) -> Errand:
     random = scope.random("errands")
     situations = random.integers(len(SITUATIONS), size=length).tolist()
     texts = []
     for one in situations:
         wordings = SITUATIONS[one].held_out if held_out else SITUATIONS[one].known
-        worded = wordings[random.integers(len(wordings))]
+        wording = wordings[random.integers(len(wordings))]
         thing, place = THINGS[random.integers(len(THINGS))], PLACES[random.integers(len(PLACES))]
-        texts.append(worded.format(thing=thing, place=place))
+        texts.append(wording.format(thing=thing, place=place))
     name = PEOPLE[random.integers(len(PEOPLE))]
     complaint = COMPLAINTS[random.integers(len(COMPLAINTS))].format(name=name)
     return Errand(name=name, situations=tuple(situations), texts=tuple(texts), complaint=complaint)
 
 
-class Standing(NamedTuple):
-    """How B tasks stand.
-
-    Attributes:
-        settled: (B,) situations that are settled.
-        failed: (B,) whether the stage before settled nothing.
-    """
-
-    settled: Integers
-    failed: npt.NDArray[np.bool_]
-
-
-def start_errand(count: int) -> Standing:
-    """B tasks before their first stage."""
-    return Standing(np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_))
-
-
 def has_settled(situations: Integers, order: Integers, random: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Whether layers settle situations: (B,) for (B,) situations and orders (B, L, K), -1 behind the last agent."""
+    """Whether layers settle situations: (B,) for (B,) situations and orders (B, L, K), padded with -1."""
     right = np.zeros(len(situations), dtype=np.bool_)
     for layer in range(order.shape[1]):
         sizes = (order[:, layer] >= 0).sum(axis=1)

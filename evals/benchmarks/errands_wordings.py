@@ -1,6 +1,6 @@
-"""What errands say: twelve situations in wordings to learn from and in other wordings to be tested on.
+"""Texts of errands: twelve situations, with wordings for learning and others for the test.
 
-Half of the situations call for the helper that one would guess, half for one that only experience tells.
+Half of the situations need the helper that one would guess, half need one that only experience shows.
 `{thing}` and `{place}` are filled per task.
 """
 
@@ -11,7 +11,7 @@ class Situation(NamedTuple):
     """A kind of hidden state.
 
     Attributes:
-        helper: who alone can settle it.
+        helper: the only one who can settle it.
         known: wordings for learning.
         held_out: wordings for the test; no sentence is in both.
     """
@@ -213,7 +213,7 @@ HELPERS: dict[str, str] = {
     "watcher": "Waits, keeps watch and reports what happens.",
     "relay": "Repeats what the others said and adds nothing.",
 }
-"""Role by helper; `relay` hands on what it is given."""
+"""Role by helper; `relay` passes on its input."""
 
 THINGS = (
     "bell", "wagon", "clock", "statue", "printing press", "ladder", "sewing machine", "barrel", "lantern", "globe",

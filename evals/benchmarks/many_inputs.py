@@ -1,8 +1,8 @@
 """Runs in the sandbox, never imported: one program on several inputs, each in a fork of this fresh interpreter.
 
 Reads {"program", "inputs", "seconds"} from standard input; prints a list with [exit status, stdout, stderr] for each
-input up to the first that did not end well, the status null where it slept for its time. What the program does to this
-process it does to itself: nothing here knows what it should print.
+input up to the first failure, with status null if the program slept for its whole time. A program that changes this
+process gains nothing, as nothing here knows the expected output.
 """
 
 import json
@@ -15,7 +15,7 @@ LOOK_EVERY = 0.25
 
 
 def _become(program: str, given: str) -> None:
-    """Be the program; it ends as any program does, with what it raises."""
+    """Become the program; it ends as any program does, with its own exceptions."""
     for stream, name in ((0, "in"), (1, "out"), (2, "err")):
         handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         if name == "in":
@@ -24,15 +24,15 @@ def _become(program: str, given: str) -> None:
             os.lseek(handle, 0, os.SEEK_SET)
         os.dup2(handle, stream)
         os.close(handle)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # lives as long as the program
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # open as long as the program runs
     exec(compile(program, "/main.py", "exec"), {"__name__": "__main__"})
-    sys.exit()  # as any program ends; nobody here catches it
+    sys.exit()  # as any program ends; nothing here catches it
 
 
 def _ended(child: int, seconds: float) -> int | None:
-    """Exit status of a child; None if it was stopped, as all that runs here had slept for so long.
+    """Exit status of a child; None if it was stopped because everything here had slept for that time.
 
-    What it computes is bounded by its limit on processor time; that others keep the processors busy does not count.
+    A limit on processor time bounds its computing; time in which others keep the processors busy does not count.
     """
     slept = 0.0
 
@@ -55,7 +55,7 @@ def _ended(child: int, seconds: float) -> int | None:
 
 
 def _all_sleep() -> bool:
-    """Whether no thread but this one is ready to run, be it on a processor or waiting for one."""
+    """Whether no other thread runs or waits for a processor."""
     for name in set(filter(str.isdigit, os.listdir("/proc"))) - {str(os.getpid())}:
         try:
             for thread in os.listdir(f"/proc/{name}/task"):

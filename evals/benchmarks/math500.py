@@ -1,8 +1,8 @@
 """MATH-500: competition mathematics, graded by the library math-verify (Hendrycks et al., 2021; Lightman et al., 2023).
 
-Symbolic comparison can take forever and its own alarm works on the main thread only, so it runs in processes that
-are ended when their time is up. That is an error of the grader and no score. The 500 tasks are a test set; train
-and gate are drawn from it too, and share none.
+Symbolic comparison can take forever, and math-verify's own alarm works on the main thread only. So it runs in
+processes that are killed when their time is up, which is an error of the grader and no score. The 500 tasks are a test
+set; all three splits are drawn from it and share no task.
 """
 
 import asyncio
@@ -21,22 +21,22 @@ from typing import Any
 from pydantic import ValidationError
 
 from selfwire.core.errors import GradingError
-from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import FrozenModel
 from selfwire.evals.answers import find_boxed
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
+from selfwire.evals.benchmarks.grading import RIGHT, RuleEnvironment, get_text_reference, reject
 from selfwire.evals.benchmarks.sources import read_rows
 from selfwire.tools.calculator import CalculatorTool
 
 FORM = "Put the final answer into \\boxed{}."
 SECONDS = 30.0
-"""Of processor time, for one comparison: on a busy machine the clock on the wall says little."""
+"""Processor time of one comparison, since wall time says little on a busy machine."""
 PATIENCE = 300.0
-"""Seconds on the clock for one comparison, the start of a worker included."""
+"""Wall time of one comparison in seconds, with the start of a worker."""
 WORKER = (sys.executable, "-m", "selfwire.evals.benchmarks.math_worker")
 LONGEST = 20_000
-"""Characters of an answer that are read, from its end: the final answer stands there."""
+"""Characters of an answer that are read, from its end, where the final answer stands."""
 
 
 @cache
@@ -54,18 +54,18 @@ def load_tasks() -> tuple[Task, ...]:
 
 
 class Comparison(FrozenModel):
-    """What a worker says: whether it could read the answer, and whether that is right."""
+    """A worker's reply: whether it could read the answer, and whether that is right."""
 
     read: bool
     right: bool
 
 
 class Comparer:
-    """Worker processes, as many at most as there are processors; started when needed, ended with this process.
+    """At most one worker process per processor; they start when needed and end with this process.
 
     Args:
-        seconds: of processor time, for one comparison.
-        patience: seconds on the clock, for one comparison.
+        seconds: processor time of one comparison.
+        patience: wall time of one comparison in seconds.
         command: starts a worker.
     """
 
@@ -84,9 +84,8 @@ class Comparer:
         worker: _Worker | None = self._idle.get()
         try:
             worker = worker or _Worker(self._command)
-            asked = {"gold": gold, "answer": answer, "seconds": self._seconds}
-            said = worker.asked(asked, self._patience)
-            return Comparison.model_validate_json(said)
+            request = {"gold": gold, "answer": answer, "seconds": self._seconds}
+            return Comparison.model_validate_json(worker.ask(request, self._patience))
         except (OSError, ValidationError) as error:
             if worker is not None:
                 worker.end()
@@ -103,15 +102,15 @@ class _Worker:
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, text=True)
         atexit.register(self.end)
 
-    def asked(self, what: Mapping[str, Any], seconds: float) -> str:
-        """The worker's line; "" if it ended, as it does when the time is up."""
+    def ask(self, request: Mapping[str, Any], seconds: float) -> str:
+        """The worker's line; "" if it ended or was killed when the time was up."""
         stdin, stdout = self._process.stdin, self._process.stdout
         late = threading.Timer(seconds, self._process.kill)
         late.start()
         try:
             if stdin is None or stdout is None:
                 return ""
-            stdin.write(json.dumps(what) + "\n")
+            stdin.write(json.dumps(request) + "\n")
             stdin.flush()
             return stdout.readline()
         finally:
@@ -120,7 +119,7 @@ class _Worker:
     def end(self) -> None:
         atexit.unregister(self.end)
         self._process.kill()
-        with suppress(OSError):  # what it did not read is lost
+        with suppress(OSError):  # unread input is lost
             self._process.communicate()
 
 
@@ -130,36 +129,26 @@ def get_comparer() -> Comparer:
     return Comparer()
 
 
-class Math500Environment:
-    """Compares the boxed answer with the reference, as mathematics.
+def make_environment(compare: Callable[[str, str], Comparison]) -> RuleEnvironment:
+    """Compare the boxed answer with the reference, as mathematics.
 
     Args:
-        compare: gold answer and answer → what a worker says; blocks.
+        compare: takes the gold answer and the answer; blocks.
     """
 
-    name = "math500"
-
-    def __init__(self, compare: Callable[[str, str], Comparison]) -> None:
-        self._compare = compare
-
-    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
-        """Score 1 for an answer that equals the reference, else 0.
-
-        Raises:
-            GradingError: the task has no text as its reference, or the comparison failed or took too long.
-        """
-        gold = task.reference
-        if not isinstance(gold, str):
-            raise GradingError(f"MATH task {task.id!r} has no text as reference: {gold!r}")
+    async def grade(task: Task, answer: str) -> Feedback:
+        gold = get_text_reference(task, "MATH")
         given = find_boxed(answer[-LONGEST:])
         if given is None:
-            return Feedback(score=0.0, solved=False, text="Format fault: there is no answer in \\boxed{}.")
-        said = await asyncio.to_thread(self._compare, gold, given)
-        if said.right:
-            return Feedback(score=1.0, solved=True, text="The answer is right.")
-        if not said.read:
-            return Feedback(score=0.0, solved=False, text="Format fault: what is in \\boxed{} is no mathematics.")
-        return Feedback(score=0.0, solved=False, text="The answer is wrong.")
+            return reject("Format fault: there is no answer in \\boxed{}.")
+        comparison = await asyncio.to_thread(compare, gold, given)
+        if comparison.right:
+            return RIGHT
+        if not comparison.read:
+            return reject("Format fault: what is in \\boxed{} is no mathematics.")
+        return reject("The answer is wrong.")
+
+    return RuleEnvironment("math500", grade)
 
 
 def math500() -> Benchmark:
@@ -167,8 +156,8 @@ def math500() -> Benchmark:
     return Benchmark(
         name="math500",
         description="Competition mathematics; the boxed answer is compared as mathematics.",
-        load=lambda seed, train, gate, test: make_disjoint_splits(load_tasks(), seed, train, gate, test),
-        environment=Math500Environment(lambda gold, answer: get_comparer().compare(gold, answer)),
+        load=make_disjoint_loader(load_tasks),
+        environment=make_environment(lambda gold, answer: get_comparer().compare(gold, answer)),
         toolbox={"calculator": CalculatorTool()},
         tools=("calculator",),
         baseline=TrivialRule("always 3", lambda question: "\\boxed{3}"),

@@ -1,8 +1,8 @@
-"""A process of its own that compares mathematical expressions with math-verify; run as a module, never imported.
+"""A worker process that compares mathematical expressions with math-verify; run as a module, never imported.
 
-Reads one JSON object {"gold", "answer", "seconds"} per line and writes {"read", "right"}: whether the answer holds
-anything mathematical, and whether that equals the gold answer. A comparison that takes more seconds of processor time
-ends the process, where the system can do that; whoever started it ends it for the clock on the wall.
+Reads one JSON object {"gold", "answer", "seconds"} per line and writes {"read", "right"}: whether the answer could be
+read as mathematics, and whether it equals the gold answer. A comparison that takes more seconds of processor time ends
+the process, if the system supports that; the parent process bounds wall time.
 """
 
 import json
@@ -15,7 +15,7 @@ from math_verify import parse, verify
 if sys.platform == "win32":
 
     def bound(seconds: float) -> None:
-        """Nothing here bounds processor time."""
+        """Do nothing: this system cannot bound processor time."""
 
 else:
     import resource
@@ -24,7 +24,7 @@ else:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
     def bound(seconds: float) -> None:
-        """End this process when it has computed for so long from now on."""
+        """End this process after that much more processor time."""
         _, most = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + seconds), most))
 

@@ -1,20 +1,18 @@
-"""MBPP: short functions to be written from a sentence and three tests (Austin et al., 2021).
+"""MBPP: short functions to write from a sentence and three tests (Austin et al., 2021).
 
 Splits are the authors': task_id 11-510 test, 511-600 gate (their validation), 601-974 train; 1-10 are their
 examples for prompts. As in the paper, the tests stand in the question.
 """
 
 import builtins
-import random
 import re
 from functools import cache
 from typing import Any
 
-from selfwire.core.errors import ConfigError
 from selfwire.core.protocols import Sandbox
 from selfwire.core.task import Splits, Task
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
-from selfwire.evals.benchmarks.programs import CODE_FORM, UnitTests
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, sample_tasks
+from selfwire.evals.benchmarks.programs import CODE_FORM, make_unit_tests
 from selfwire.evals.benchmarks.sources import read_rows
 from selfwire.tools.python import PythonTool
 
@@ -43,7 +41,7 @@ def to_task(problem: dict[str, Any]) -> Task:
 
 @cache
 def load_tasks(split: str) -> tuple[Task, ...]:
-    """The tasks of a split; those of train and gate whose sentence stands in a later split too are left out."""
+    """The tasks of a split; train and gate leave out sentences that also stand in a later split."""
     first, last = RANGES[split]
     found = tuple(to_task(one) for one in load_problems() if first <= one["task_id"] <= last)
     later = {"train": ("gate", "test"), "gate": ("test",), "test": ()}[split]
@@ -58,19 +56,13 @@ def make_splits(seed: int, train: int, gate: int, test: int) -> Splits:
         ConfigError: a split has fewer tasks.
     """
     sizes = {"train": train, "gate": gate, "test": test}
-    return Splits(**{split: _drawn(seed, split, size) for split, size in sizes.items()})
-
-
-def _drawn(seed: int, split: str, size: int) -> tuple[Task, ...]:
-    shuffled = list(load_tasks(split))
-    if size > len(shuffled):
-        raise ConfigError(f"MBPP's split for {split!r} has {len(shuffled)} tasks, not {size}; ask for fewer")
-    random.Random(f"mbpp {split} {seed}").shuffle(shuffled)
-    return tuple(shuffled[:size])
+    return Splits(
+        **{split: sample_tasks("mbpp", split, load_tasks(split), size, seed) for split, size in sizes.items()}
+    )
 
 
 def make_empty_function(question: str) -> str:
-    """The trivial baseline: a function of the name that the first test calls, with nothing in it."""
+    """The trivial baseline: an empty function with the name that the first test calls."""
     test = re.search(r"^assert\b(.*)", question, re.MULTILINE)
     called = re.findall(r"([a-zA-Z_]\w*)\s*\(", test[1] if test else "")
     own = [name for name in called if not hasattr(builtins, name) and name != "math"]
@@ -83,7 +75,7 @@ def mbpp(sandbox: Sandbox) -> Benchmark:
         name="mbpp",
         description="Short Python functions to write from a sentence and three unit tests, in the authors' splits.",
         load=make_splits,
-        environment=UnitTests("mbpp", sandbox),
+        environment=make_unit_tests("mbpp", sandbox),
         toolbox={"python": PythonTool(sandbox)},
         tools=("python",),
         baseline=TrivialRule("empty function", make_empty_function),

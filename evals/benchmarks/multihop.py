@@ -1,8 +1,8 @@
 """Multi-hop questions over real passages: HotpotQA (Yang et al., 2018) and 2WikiMultihopQA (Ho et al., 2020).
 
 hotpotqa         100 questions of the validation set; the corpus is their paragraphs, ten for each, pooled.
-2wikimultihopqa  97 questions of the validation set over 6,119 passages. The file holds neither the questions' types
-                 nor their supporting passages, so a kind is read off a question's form.
+2wikimultihopqa  97 questions of the validation set over 6,119 passages. The file has neither types nor supporting
+                 passages of questions, so the kind follows from a question's form.
 """
 
 import json
@@ -90,7 +90,7 @@ def multihop(name: str, retrieval: str = "bm25", embedder: Embedder | None = Non
         k: passages that a search returns.
 
     Raises:
-        ConfigError: there is no such benchmark or retriever, or the data cannot be had.
+        ConfigError: there is no such benchmark or retriever, or the data is not available.
     """
     found = load_collection(name)
     told = "the paragraphs of all questions" if name == "hotpotqa" else f"{len(found.documents):,} passages"
@@ -117,7 +117,7 @@ def load_collection(name: str) -> Collection:
     """The questions and passages of one of `NAMES`.
 
     Raises:
-        ConfigError: there is no such benchmark, or the data cannot be had.
+        ConfigError: there is no such benchmark, or the data is not available.
     """
     if name == "hotpotqa":
         return load_hotpotqa(find_source("hotpotqa/validate_100.jsonl"))
@@ -155,7 +155,7 @@ def accuracy(answer: str, reference: str) -> float:
 
 
 def describe_error(question: str, given: str | None, score: float) -> str:
-    """What is wrong with an answer, as far as question, answer and F1 tell."""
+    """The fault of an answer, as far as question, answer and F1 show it."""
     if given is None:
         return "Format fault: there is no line that starts with 'Answer:' and gives an answer."
     if normalise(given) in ("unknown", "not known", "i do not know", "na", "none", "noanswer"):
@@ -200,7 +200,7 @@ def _task(benchmark: str, name: str, row: Mapping[str, Any], kind: str, entities
 
 
 def _documents(passages: set[tuple[str, str]]) -> tuple[Document, ...]:
-    """In an order that says nothing of the questions."""
+    """Documents in an order that reveals nothing about the questions."""
     return tuple(Document(title=title, text=text) for title, text in sorted(passages))
 
 

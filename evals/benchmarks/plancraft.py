@@ -1,23 +1,21 @@
 """Plancraft: crafting plans, scored by the package's own simulator (Dagan et al., 2024; package plancraft 0.4.9).
 
-An answer is a whole plan: its actions are run one after another from the given inventory. It is
-solved if the target is in the inventory when they end, or if the answer says `impossible` and the
-package's authors made the task so. A plan is either actions or `impossible`: in one answer, the
-claim would be a hedge that costs nothing.
+An answer is a whole plan: its actions are run one after another from the given inventory. The task is solved if the
+target is in the inventory at the end, or if the answer says `impossible` and the authors made the task so. A plan is
+either actions or `impossible`: both in one answer would be a hedge that costs nothing.
 """
 
 import asyncio
 import json
-import random
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from selfwire.core.errors import ConfigError, GradingError
-from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Splits, Task
 from selfwire.core.values import fingerprint, to_plain_json
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, sample_tasks
+from selfwire.evals.benchmarks.grading import RuleEnvironment
 from selfwire.tools.recipes import RecipeSearch
 
 if TYPE_CHECKING:
@@ -40,15 +38,15 @@ If the item cannot be made from this inventory, answer with this one line instea
 impossible: reason"""
 
 _TROUBLE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What the package raises when it meets something that it did not expect."""
+"""Errors that the package raises on unexpected input."""
 
 
 @cache
 def load_tasks(split: str) -> tuple[Task, ...]:
-    """All tasks of a split of the package, in an order that says nothing of them.
+    """All tasks of a split of the package, in an order that reveals nothing.
 
-    Ids and order are made from what a team may read, since the package numbers and sorts its
-    examples by what it may not.
+    Ids and order are made from the text that a team reads, since the package numbers and sorts its examples by
+    properties that a team must not know.
 
     Raises:
         ConfigError: there is no such split.
@@ -75,58 +73,50 @@ def make_splits(seed: int, train: int, gate: int, test: int) -> Splits:
         ConfigError: a split has fewer tasks.
     """
     sizes = {"train": ("train", train), "gate": ("val", gate), "test": ("test", test)}
-    return Splits(**{name: _drawn(seed, split, size) for name, (split, size) in sizes.items()})
+    return Splits(
+        **{
+            name: sample_tasks("plancraft", split, load_tasks(split), size, seed)
+            for name, (split, size) in sizes.items()
+        }
+    )
 
 
-def _drawn(seed: int, split: str, size: int) -> tuple[Task, ...]:
-    """So many tasks of a split in an order of its own; a larger draw begins with the smaller one."""
-    shuffled = list(load_tasks(split))
-    if size > len(shuffled):
-        raise ConfigError(f"Plancraft's split {split!r} has {len(shuffled)} tasks, not {size}; ask for fewer")
-    random.Random(f"plancraft {split} {seed}").shuffle(shuffled)
-    return tuple(shuffled[:size])
+async def grade(task: Task, answer: str) -> Feedback:
+    """Score 1 if the simulator rewards the answer, else 0.
+
+    The text says which lines are no actions, which did nothing and why, and what the slots hold at the end: all of it
+    follows from answer, inventory and recipes.
+
+    Raises:
+        GradingError: the task's reference is not an example of the package, or the simulator failed.
+    """
+    try:
+        return await asyncio.to_thread(_simulate, task, answer)
+    except _TROUBLE as error:
+        raise GradingError(
+            f"the Plancraft simulator failed on task {task.id!r}: {error!r}; "
+            f"the task needs an example of the package as its reference"
+        ) from error
 
 
-class PlancraftEnvironment:
-    """Runs an answer in the simulator and says what happened."""
-
-    name = "plancraft"
-
-    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
-        """Score an answer: 1 if the simulator rewards it, else 0.
-
-        The text says which lines are no actions, which did nothing and why, and what is in the
-        slots at the end: all of it follows from answer, inventory and recipes.
-
-        Raises:
-            GradingError: the task's reference is not an example of the package, or the simulator failed.
-        """
-        try:
-            return await asyncio.to_thread(_assessed, task, answer)
-        except _TROUBLE as error:
-            raise GradingError(
-                f"the Plancraft simulator failed on task {task.id!r}: {error!r}; "
-                f"the task needs an example of the package as its reference"
-            ) from error
-
-
-def _assessed(task: Task, answer: str) -> Feedback:
+def _simulate(task: Task, answer: str) -> Feedback:
     from selfwire.evals.benchmarks.crafting_table import parse_lines, run_actions
 
     example = to_plain_json(task.reference)
-    read = parse_lines(answer)
-    actions = tuple(line for line in read if line.action)
+    lines = parse_lines(answer)
+    actions = tuple(line for line in lines if line.action)
     verbs = {line.verb for line in actions}
     if "impossible" in verbs and len(verbs) > 1:
         return _refused("the answer mixes actions with `impossible`; it must be either actions or that one line.")
     episode = run_actions(example, actions)
-    skipped = [line for line in read if not line.action]
+    skipped = [line for line in lines if not line.action]
     if verbs == {"impossible"} and not episode.success:
         return _refused("the answer `impossible` was not accepted.", steps=episode.steps, skipped=len(skipped))
+    text = "Solved." if episode.success else _describe_failure(str(example["target"]), episode)
     return Feedback(
         score=float(episode.success),
         solved=episode.success,
-        text="Solved." + _unread(skipped) if episode.success else _told(str(example["target"]), episode, skipped),
+        text=text + _name_skipped(skipped),
         details={"steps": episode.steps, "idle": len(episode.faults), "skipped": len(skipped)},
     )
 
@@ -136,27 +126,25 @@ def _refused(why: str, *, steps: int = 0, skipped: int = 0) -> Feedback:
     return Feedback(score=0, solved=False, text=f"Not solved: {why}", details=details)
 
 
-def _told(target: str, episode: "SimulationResult", skipped: "list[Line]") -> str:
-    """What happened in an episode without success."""
+def _describe_failure(target: str, episode: "SimulationResult") -> str:
     from selfwire.evals.benchmarks.crafting_table import MAX_STEPS, format_slots
 
     if not episode.steps:
-        start = "Not solved: the answer has no action."
-        return start + _unread(skipped)
-    said = [f"Not solved: there is no {target} in the inventory after {episode.steps} actions."]
-    said += [f"{fault[0].upper()}{fault[1:]}." for fault in episode.faults[:3]]
+        return "Not solved: the answer has no action."
+    parts = [f"Not solved: there is no {target} in the inventory after {episode.steps} actions."]
+    parts += [f"{fault[0].upper()}{fault[1:]}." for fault in episode.faults[:3]]
     if len(episode.faults) > 3:
-        said.append(f"{len(episode.faults) - 3} more actions did nothing.")
+        parts.append(f"{len(episode.faults) - 3} more actions did nothing.")
     if episode.left:
-        said.append(f"The limit of {MAX_STEPS} actions was reached; {episode.left} more were not run.")
+        parts.append(f"The limit of {MAX_STEPS} actions was reached; {episode.left} more were not run.")
     if episode.inventory.get(0, ("", 0))[0] == target:
-        said.append(f"{target} lies in [0] and was not moved into the inventory.")
-    said.append(f"At the end the slots hold {format_slots(episode.inventory)}.")
-    return " ".join(said) + _unread(skipped)
+        parts.append(f"{target} lies in [0] and was not moved into the inventory.")
+    parts.append(f"At the end the slots hold {format_slots(episode.inventory)}.")
+    return " ".join(parts)
 
 
-def _unread(skipped: "list[Line]") -> str:
-    """Name lines that are no action."""
+def _name_skipped(skipped: "list[Line]") -> str:
+    """Name the lines that are no actions."""
     if not skipped:
         return ""
     first = skipped[0]
@@ -168,7 +156,7 @@ PLANCRAFT = Benchmark(
     name="plancraft",
     description="Craft an item out of an inventory, in the package's simulator.",
     load=make_splits,
-    environment=PlancraftEnvironment(),
+    environment=RuleEnvironment("plancraft", grade),
     toolbox={"recipe_search": RecipeSearch()},
     tools=("recipe_search",),
     baseline=TrivialRule(name="always impossible", answer=lambda question: "impossible: nobody tried"),

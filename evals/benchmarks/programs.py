@@ -1,9 +1,9 @@
-"""What the code benchmarks share: the program in an answer, and unit tests that run behind it in the sandbox.
+"""The program in an answer, and unit tests on it in the sandbox, as the code benchmarks share them.
 
-A program counts as right if its tests pass (pass@1). They run in a process of their own, which asks the program's
-for every value (`with_tests.py`): the program never holds a test or the word that tells the verdict, and what it gives
-back is taken as plain values. So one that leaves early does not pass, nor one that prints a verdict, rewrites asserts
-or builtins, reads its caller's frames, or returns what claims to equal everything.
+A program is right if its tests pass (pass@1). The tests run in another process, which asks the program's process for
+every value (`with_tests.py`): the program never holds a test or the word that marks the verdict, and its results are
+read as plain values. So a program does not pass by exiting early, printing a verdict, rewriting asserts or builtins,
+reading its caller's frames, or returning an object that claims to equal everything.
 """
 
 import builtins
@@ -17,13 +17,13 @@ from typing import Any
 from selfwire.core.errors import GradingError
 from selfwire.core.execution import Execution, Limits
 from selfwire.core.protocols import Sandbox
-from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
+from selfwire.evals.benchmarks.grading import RuleEnvironment, reject
 
 CODE_FORM = "Answer with one Python code block that holds the whole program, and nothing after it."
 LIMITS = Limits(seconds=30, processor=12)
-"""Of one run of a program under test."""
+"""Limits of one run of a program under test."""
 
 _FENCED = re.compile(r"^[ \t]*+```[ \t]*+(\w*+)[^\n]*+\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 _RAISED = re.compile(r"^(?:[\w.]+\.)?([A-Za-z_]\w*)(?::|$)")
@@ -36,7 +36,7 @@ def find_program(answer: str) -> str:
 
 
 def has_definition(program: str, name: str) -> bool:
-    """Whether a function or variable of that name is made at the top level of a program."""
+    """Whether a program defines a function or variable of that name at its top level."""
     return bool(
         re.search(rf"^(?:(?:async\s+)?def|class)\s+{re.escape(name)}\b|^{re.escape(name)}\s*[:=]", program, re.M)
     )
@@ -47,52 +47,50 @@ _WHY = {
     "left": "The program ended before its tests did; it must not exit.",
     "broken": "The program ended with an error status.",
 }
-"""What is told of a program whose process has ended, by what `with_tests.py` calls it."""
+"""Feedback on a program whose process ended, by the name that `with_tests.py` gives to the cause."""
 
 
-class UnitTests:
-    """Runs a program with its tests behind it; the reference is {"before", "name", "tests"}.
+def make_unit_tests(name: str, sandbox: Sandbox) -> RuleEnvironment:
+    """Score 1 if all unit tests pass; the reference is {"before", "name", "tests"}, and hidden tests are not quoted.
 
-    `before` is code that program and tests may build on, `name` the function that they are about, "" for none. A
-    program that does not define it is read as the rest of `before`, as HumanEval's completions are.
+    `before` is code that program and tests may build on; `name` is the function under test, "" for none. A program that
+    does not define it is read as the rest of `before`, as HumanEval's completions are.
 
     Args:
         name: of the benchmark.
-        sandbox: where programs run.
+        sandbox: where programs run; its SandboxError passes through.
     """
 
-    def __init__(self, name: str, sandbox: Sandbox) -> None:
-        self.name, self._sandbox = name, sandbox
-
-    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
-        """Score 1 if every test passes, else 0 with what went wrong; hidden tests are not quoted.
-
-        Raises:
-            GradingError: the task has no tests.
-            SandboxError: the sandbox failed.
-        """
-        reference = _tests_of(task)
-        word = secrets.token_hex(16)  # decides nothing; it only must not be known to the program
-        asked = {**reference, "program": assemble_script(reference, find_program(answer)), "word": word}
-        driver = (files("selfwire.evals.benchmarks") / "with_tests.py").read_text(encoding="utf-8")
-        done = await self._sandbox.run(driver, json.dumps(asked), limits=LIMITS)
-        _, found, behind = done.stdout.partition(word)
-        if done.exit_status != 0 or not found:
-            return Feedback(score=0.0, solved=False, text=describe_error(done, LIMITS))
-        raised, _ = json.JSONDecoder().raw_decode(behind)  # a process that the program left may write behind it
+    async def grade(task: Task, answer: str) -> Feedback:
+        reference = _get_tests(task)
+        word = secrets.token_hex(16)  # not random for fairness: the program only must not know it
+        request = {**reference, "program": assemble_script(reference, find_program(answer)), "word": word}
+        done = await run_driver(sandbox, "with_tests.py", request, LIMITS)
+        _, marked, verdict = done.stdout.partition(word)
+        if done.exit_status != 0 or not marked:
+            return reject(describe_error(done, LIMITS))
+        raised, _ = json.JSONDecoder().raw_decode(verdict)  # a process that the program left may write after it
         if raised is None:
             return Feedback(score=1.0, solved=True, text="All tests pass.")
-        return Feedback(score=0.0, solved=False, text=_WHY.get(raised) or format_raised(raised))
+        return reject(_WHY.get(raised) or format_raised(raised))
+
+    return RuleEnvironment(name, grade)
+
+
+async def run_driver(sandbox: Sandbox, driver: str, request: Mapping[str, Any], limits: Limits) -> Execution:
+    """Run one of the scripts of this package in the sandbox, with the request as JSON on its standard input."""
+    script = (files("selfwire.evals.benchmarks") / driver).read_text(encoding="utf-8")
+    return await sandbox.run(script, json.dumps(request), limits=limits)
 
 
 def assemble_script(reference: Mapping[str, Any], program: str) -> str:
-    """The program behind what stands before it."""
+    """The program after the code of the reference."""
     gap = "\n\n" if not reference["name"] or has_definition(program, reference["name"]) else ""
     return f"{reference['before']}{gap}{program}\n"
 
 
 def describe_error(done: Execution, limits: Limits) -> str:
-    """Why a program did not pass, without a word of its tests."""
+    """Why a program did not pass; says nothing of its tests."""
     if done.timed_out:
         return f"The program took longer than {limits.processor} seconds."
     if done.truncated:
@@ -102,16 +100,16 @@ def describe_error(done: Execution, limits: Limits) -> str:
 
 
 def format_raised(raised: str) -> str:
-    """What a program is told of an error, by its name.
+    """Feedback on an error, by its name.
 
-    A name or number that the program makes up could carry what a hidden test gave it, so only known ones are told.
+    A name that the program makes up could carry the input of a hidden test, so only builtin errors are named.
     """
     if raised == "AssertionError":
         return "The program runs, but a test fails."
     return f"The program raised {raised if hasattr(builtins, raised) else 'an error of its own'}."
 
 
-def _tests_of(task: Task) -> dict[str, str]:
+def _get_tests(task: Task) -> dict[str, str]:
     found = to_plain_json(task.reference)
     if not isinstance(found, dict) or not {"before", "name", "tests"} <= found.keys():
         raise GradingError(f"task {task.id!r} has no tests as its reference")

@@ -1,8 +1,8 @@
-"""Where benchmark data comes from: a folder of one's own, or the pinned upstream file, checked and cached.
+"""Sources of benchmark data: the user's own folder, or pinned upstream files, which are checked and cached.
 
-`sources.json` says of each file which upstream file it is (repository, commit, path), its licence and its SHA-256.
-A file that differs from upstream names the change that makes it; one that cannot be made here is had only from
-the folder that SELFWIRE_DATA names.
+`sources.json` gives the upstream file (repository, commit, path), licence and SHA-256 of each file. A file that differs
+from upstream names its change; if the change cannot be made here, the file must be in the folder that SELFWIRE_DATA
+names.
 """
 
 import hashlib
@@ -29,21 +29,21 @@ VARIABLE = "SELFWIRE_DATA"
 """Environment variable that names a folder with the files of `sources.json`."""
 
 TIMEOUT = 60.0
-"""Seconds that a download may stand still."""
+"""Seconds without data after which a download fails."""
 
 Fetch = Callable[[str], bytes]
-"""Brings the bytes at an address; raises OSError or HTTPException."""
+"""Downloads the bytes at an address; raises OSError or HTTPException."""
 
 
 class Source(FrozenModel):
     """One file of benchmark data.
 
     Args:
-        repository, commit, path: the upstream file on GitHub; "" where there is none.
+        repository, commit, path: the upstream file on GitHub; "" if there is none.
         licence: of the upstream file.
-        sha256: of the file as it is used here, after `change`.
-        change: what is done to the upstream file; `local_only` cannot be done here.
-        note: how the file differs from upstream, for people.
+        sha256: of the file after `change`.
+        change: change to the upstream file; `local_only` cannot be made here.
+        note: the difference from upstream, for people.
     """
 
     repository: str = ""
@@ -56,7 +56,7 @@ class Source(FrozenModel):
 
     @property
     def address(self) -> str:
-        """Where the upstream file is downloaded from."""
+        """Download address of the upstream file."""
         return f"https://raw.githubusercontent.com/{self.repository}/{self.commit}/{self.path}"
 
     @property
@@ -64,8 +64,8 @@ class Source(FrozenModel):
         """The upstream file, for people."""
         return f"{self.path} of github.com/{self.repository} at commit {self.commit}" if self.repository else self.note
 
-    def made_from(self, raw: bytes) -> bytes:
-        """The file as it is used here, from the upstream file."""
+    def apply_change(self, raw: bytes) -> bytes:
+        """The file for use here, from the upstream file."""
         lines = raw.splitlines(keepends=True)
         if self.change == "first_100_lines":
             return b"".join(lines[:100])
@@ -94,7 +94,7 @@ class Sources:
     """Finds files of benchmark data.
 
     Attributes:
-        folder: of one's own, looked at first; None for none.
+        folder: the user's own, which comes first; None for none.
         cache: folder of downloads.
         fetch: downloads.
     """
@@ -108,7 +108,7 @@ class Sources:
         """The folder that the environment names, and the user's cache folder.
 
         Raises:
-            ConfigError: the environment names what is no folder.
+            ConfigError: the environment names no existing folder.
         """
         named = os.environ.get(VARIABLE, "").strip()
         folder = Path(named).expanduser() if named else None
@@ -119,18 +119,18 @@ class Sources:
         return cls(folder, user_cache_path("selfwire") / "data")
 
     def find(self, name: str) -> Path:
-        """A file that is on disk and has the hash of the table; see `source`."""
+        """The checked file on disk; see `find_source`."""
         wanted = list_sources().get(name)
         if wanted is None:
             raise ConfigError(f"there is no source {name!r}; sources are {', '.join(list_sources())}")
         if self.folder is not None and (own := self.folder / name).is_file():
-            return _checked(own, wanted, f"the folder that {VARIABLE} names")
+            return _check(own, wanted, f"the folder that {VARIABLE} names")
         kept = self.cache / wanted.sha256[:16] / Path(name).name
         if not kept.is_file():
-            _write(kept, self._made(name, wanted))
-        return _checked(kept, wanted, "the cache; delete it there")
+            _write(kept, self._download(name, wanted))
+        return _check(kept, wanted, "the cache; delete it there")
 
-    def _made(self, name: str, wanted: Source) -> bytes:
+    def _download(self, name: str, wanted: Source) -> bytes:
         way_out = f"put the file as {name} into a folder and name that folder in {VARIABLE}; it is {wanted.upstream}"
         if wanted.change == "local_only":
             raise ConfigError(f"benchmark data {name} cannot be made from a download ({wanted.note}); {way_out}")
@@ -140,12 +140,12 @@ class Sources:
             why = error.reason if isinstance(error, urllib.error.URLError) else error
             raise ConfigError(f"benchmark data {name} cannot be downloaded ({why}); {way_out}") from error
         try:
-            made = wanted.made_from(raw)
+            content = wanted.apply_change(raw)
         except ValueError:
-            made = b""
-        if _sha256(made) != wanted.sha256:
+            content = b""
+        if _sha256(content) != wanted.sha256:
             raise ConfigError(f"the download of {name} from {wanted.address} has another hash than is known; {way_out}")
-        return made
+        return content
 
 
 def find_source(name: str) -> Path:
@@ -158,7 +158,7 @@ def find_source(name: str) -> Path:
     return Sources.of_this_user().find(name)
 
 
-def _checked(path: Path, wanted: Source, where: str) -> Path:
+def _check(path: Path, wanted: Source, where: str) -> Path:
     stat = path.stat()
     found = _hash_of(path, stat.st_mtime_ns, stat.st_size)
     if found != wanted.sha256:
@@ -180,7 +180,7 @@ def _sha256(content: bytes) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, whoever else writes it."""
+    """Write a file atomically, as other processes may write it too."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
@@ -196,6 +196,6 @@ def read_rows(name: str) -> list[dict[str, Any]]:
     """The objects of a source of JSON lines, in order.
 
     Raises:
-        ConfigError: as `source`.
+        ConfigError: as `find_source`.
     """
     return [json.loads(line) for line in find_source(name).read_bytes().splitlines() if line.strip()]

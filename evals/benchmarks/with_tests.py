@@ -1,12 +1,12 @@
 """Runs in the sandbox, never imported: tests in one process, and the program that they call in another.
 
-Reads {"before", "program", "name", "tests", "word"} from standard input, `before` being what the tests may build on;
-writes the word, and behind it as JSON what came of it: null if every test has passed, else why not.
+Reads {"before", "program", "name", "tests", "word"} from standard input; the tests may build on the code in `before`.
+Writes the word and then the result as JSON: null if every test passed, else the reason.
 
-The program gets what its functions are called with and nothing else: its process is forked before the tests are read,
-their text is wiped out then, and the process that runs them cannot be looked into. What it gives back is taken as
-plain values, so no object of its making says that it equals another; objects of its own classes stay with it and are
-only pointed at. What it does to asserts, builtins or modules it does to itself.
+The program sees only the arguments of its functions: its process is forked before the tests are read, their text is
+erased after that, and the process that runs them cannot be inspected. Results are read as plain values, so no object of
+the program can claim to equal another; objects of its own classes stay in its process, and tests hold pointers to them.
+Changes to asserts, builtins or modules affect only the program's process.
 """
 
 import builtins
@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import Any
 
 EXACT = 2**53
-"""Below it a whole number needs no care in JSON."""
+"""Smaller whole numbers are exact in JSON."""
 KNOWN = frozenset(dir(builtins)) | sys.stdlib_module_names
 DUMPABLE, DIE_WITH_PARENT = 4, 1  # of prctl(2)
 
@@ -35,11 +35,11 @@ class ConnectionClosed(BaseException):
 
 
 class UnknownError(Exception):
-    """The program has raised an error of its own making."""
+    """The program has raised an error of its own class."""
 
 
 class Pointer:
-    """In the tests' process: an object that stays in the program's."""
+    """In the tests' process: a reference to an object of the program's process."""
 
     def __init__(self, wire: "Wire", number: int) -> None:
         self.__dict__.update(_wire=wire, _number=number)
@@ -102,9 +102,9 @@ ACTS: dict[str, Callable[..., Any]] = {
 
 
 def pack(one: Any, wire: "Wire") -> Any:
-    """A value as JSON; what is not plain, as the number that it has.
+    """A value as JSON; objects that are not plain, as their number.
 
-    A value whose class is made from a builtin one, such as a Counter or a named tuple, is taken as one of that.
+    A value whose class derives from a builtin one, such as a Counter or a named tuple, becomes the builtin.
     """
     kind: type = type(one)
     if one is None or kind in (bool, float, str) or (kind is int and abs(one) < EXACT):
@@ -126,7 +126,7 @@ def _class_name(one: object) -> str:
 
 
 def pack_parts(parts: Any, wire: "Wire") -> Any:
-    """Items of a collection packed one by one; anything else is a text or a number already."""
+    """Items of a collection packed one by one; other values are already texts or numbers."""
     return [pack(part, wire) for part in parts] if isinstance(parts, list) else parts
 
 
@@ -179,11 +179,11 @@ UNPACK: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def unpack(told: Any, wire: "Wire") -> Any:
-    """The value that was packed: plain ones only, pointers, builtin classes, modules of the standard library."""
-    if not isinstance(told, list):
-        return told
-    kind, parts = told
+def unpack(packed: Any, wire: "Wire") -> Any:
+    """The packed value: a plain one, a pointer, a builtin class or a module of the standard library."""
+    if not isinstance(packed, list):
+        return packed
+    kind, parts = packed
     if kind == "pointer":
         return wire.found(parts)
     if kind == "module":
@@ -194,7 +194,7 @@ def unpack(told: Any, wire: "Wire") -> Any:
 
 
 class Wire:
-    """One end of the two pipes between the processes; only the program's end keeps objects."""
+    """One end of the two pipes between the processes; only the program's end stores objects."""
 
     def __init__(self, read: int, write: int, *, keeps: bool) -> None:
         self._read, self._write, self._keeps = os.fdopen(read, "rb"), os.fdopen(write, "wb"), keeps
@@ -211,11 +211,11 @@ class Wire:
         return self._numbers[id(one)]
 
     def found(self, number: int) -> Any:
-        """The object that a number means: one that is kept here, else a pointer."""
+        """The object of a number: a stored one at the program's end, else a pointer."""
         return self._kept[number] if self._keeps else Pointer(self, int(number))
 
     def send(self, value: Any) -> None:
-        """Tell the other end."""
+        """Send a value to the other end."""
         body = json.dumps(pack(value, self)).encode()
         try:
             self._write.write(len(body).to_bytes(8, "big") + body)
@@ -224,7 +224,7 @@ class Wire:
             raise ConnectionClosed from None
 
     def receive(self) -> Any:
-        """What the other end tells next."""
+        """The next value from the other end."""
         size = int.from_bytes(self._read.read(8), "big")
         body = self._read.read(size)
         if not size or len(body) < size:
@@ -232,7 +232,7 @@ class Wire:
         return unpack(json.loads(body), self)
 
     def ask(self, *asked: Any) -> Any:
-        """What the program gives for it; raises what it raised."""
+        """The program's result of an act; raises the program's error."""
         self.send(asked)
         kind, value = self.receive()
         if kind == "gave":
@@ -242,7 +242,7 @@ class Wire:
 
 
 def serve(wire: Wire) -> None:
-    """Be the program: run its text, then do what is asked of it, until nobody asks any more."""
+    """Be the program: run its text, then serve requests until the other end closes."""
     text, module = wire.receive(), ModuleType("answer")
     sys.modules["answer"] = module
 
@@ -257,7 +257,7 @@ def serve(wire: Wire) -> None:
 
 
 class ErrorRecorder:
-    """Notes the name of whatever is raised inside, the end of a process apart."""
+    """Notes the name of an error inside, except the end of a process."""
 
     def __init__(self) -> None:
         self.raised: str | None = None
@@ -273,7 +273,7 @@ class ErrorRecorder:
 
 
 def answer(wire: Wire, act: Callable[[], Any]) -> None:
-    """Send what comes of an act."""
+    """Send the result of an act."""
     with ErrorRecorder() as outcome:
         wire.send(("gave", act()))
     if outcome.raised:
@@ -281,7 +281,7 @@ def answer(wire: Wire, act: Callable[[], Any]) -> None:
 
 
 def run_tests(asked: dict[str, str], wire: Wire) -> str | None:
-    """None if every test passes, else the name of what was raised."""
+    """None if every test passes, else the name of the error."""
     wire.send(asked["program"])
     with ErrorRecorder() as outcome:
         kind, given = wire.receive()
@@ -295,10 +295,10 @@ def run_tests(asked: dict[str, str], wire: Wire) -> str | None:
 
 
 def find_names(asked: dict[str, str], given: dict[str, Any], before: dict[str, Any]) -> set[str]:
-    """What the tests take from the program: what they name, and nothing that stands before it but its function.
+    """Names that the tests take from the program: all that they use, except what `before` defines beside the function.
 
-    A function that is called as a builtin one, or as a module, stands in for that only where the tests name nothing
-    else of the program's: some are about a function `sum`, others use `set` on what they are about.
+    A function with the name of a builtin or a module replaces that only if the tests use nothing else of the program:
+    some tests are about a function `sum`, others apply `set` to results.
     """
     named = {node.id for node in walk(parse(asked["tests"])) if isinstance(node, Name)}
     fresh = {name for name in named & given.keys() if name not in before or name == asked["name"]}
@@ -330,7 +330,7 @@ def main() -> None:
 
 
 def format_exit(child: int) -> str:
-    """How the program's process has ended."""
+    """How the program's process ended."""
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return "late" if status == -signal.SIGXCPU else "left" if status == 0 else "broken"
 

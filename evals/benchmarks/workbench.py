@@ -1,12 +1,12 @@
-"""WorkBench: requests of an office worker, graded by what they leave in the tables (Styles et al., 2024).
+"""WorkBench: requests of an office worker, graded by the state of the tables afterwards (Styles et al., 2024).
 
-The 480 requests of one domain each. What counts are the calls that an answer lists: they are run on a fresh copy
-of the tables, the right ones on another, and the two are compared, text in lower case but for status, list_name
-and board. A request may want nothing changed, so doing nothing scores too: see the baseline.
+There are 480 requests of one domain each. The calls that an answer lists are run on a fresh copy of the tables, the
+right calls on another, and the two are compared: text in lower case, except status, list_name and board. Some requests
+need no change, so doing nothing scores too: see the baseline.
 
-Agents work on desks of their own (`tools/workbench/desk.py`), and every change tells them the call to list. The
-answer alone is graded, and not what was done at desks: so answers can be voted on, drawn twice, revised by a
-colleague, replayed from a journal; and a call that was tried and regretted does no harm.
+Each agent works on its own copy of the tables (`tools/workbench/desk.py`), and after each change it reads the call to
+list. Only the answer is graded, not the work on the copies: so answers can be voted on, sampled twice, revised by a
+colleague or replayed from a journal, and a call that an agent regrets does no harm.
 """
 
 import ast
@@ -16,14 +16,14 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from selfwire.core.errors import ConfigError, GradingError, ToolError
-from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
 from selfwire.evals.answers import OPENING
-from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_splits
+from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule, make_disjoint_loader
+from selfwire.evals.benchmarks.grading import RuleEnvironment, reject
 from selfwire.evals.benchmarks.sources import find_source
 from selfwire.tools.workbench.calls import OPERATIONS, Call, parse_call
-from selfwire.tools.workbench.desk import desk_tools
+from selfwire.tools.workbench.desk import make_desk_tools
 from selfwire.tools.workbench.tables import NOW, Row, Tables
 
 DOMAINS = ("analytics", "calendar", "customer_relationship_manager", "email", "project_management")
@@ -89,7 +89,7 @@ def _requests(domain: str) -> Iterator[Task]:
 
 
 def _filling(template: str, query: str) -> dict[str, str]:
-    """What stands in the places of a template; the whole query under "" if it does not fit."""
+    """The values of a template's variables; the whole query under "" if it does not fit."""
     names: list[str] = []
 
     def place(match: re.Match[str]) -> str:
@@ -104,7 +104,7 @@ def _filling(template: str, query: str) -> dict[str, str]:
 
 
 def parse_calls(answer: str) -> list[str] | None:
-    """The lines below the last "Calls:", or behind it; None if there is no such line."""
+    """The lines below the last "Calls:", or after it; None if there is no such line."""
     *before, last = _CALLS.split(answer)
     if not before:
         return None
@@ -112,42 +112,40 @@ def parse_calls(answer: str) -> list[str] | None:
     return [line for line in lines if line and line.lower().strip("[]()") not in ("", "none", "python")]
 
 
-class WorkbenchEnvironment:
-    """Runs the calls that an answer lists and compares the tables."""
+def grade(task: Task, answer: str) -> Feedback:
+    """Score 1 if the tables are as the right calls leave them, else 0.
 
-    name = "workbench"
-
-    async def grade(self, task: Task, answer: str, *, scope: Scope) -> Feedback:
-        """Score 1 if the tables are as the right calls leave them, else 0.
-
-        Raises:
-            GradingError: the task has no list of calls as its reference, or one of them cannot be run.
-        """
-        wanted = _right(task)
-        lines = parse_calls(answer)
-        if lines is None:
-            return _unsolved('Format fault: there is no line "Calls:".')
-        if len(lines) > MOST_CALLS:
-            return _unsolved(f"Format fault: {len(lines)} calls are listed; no request needs more than {MOST_CALLS}.")
-        try:
-            calls = [parse_call(line) for line in lines]
-        except ToolError as error:
-            return _unsolved(f"Format fault: {error}.")
-        tables, refusals = _after(calls)
-        if has_same_state(tables, wanted):
-            return Feedback(score=1.0, solved=True, text="The tables are as the request wants them.")
-        told = "".join(f" {refusal}." for refusal in refusals[:3])
-        changed = sum(OPERATIONS[one.name].changes for one in calls)
-        return _unsolved(f"After the {changed} listed changes the tables are not as the request wants them.{told}")
-
-
-def _right(task: Task) -> Tables:
-    """The tables after the right calls."""
-    found = to_plain_json(task.reference)
-    if not (isinstance(found, list) and all(isinstance(text, str) for text in found)):
-        raise GradingError(f"WorkBench task {task.id!r} has no list of calls as reference: {found!r}")
+    Raises:
+        GradingError: the task has no list of calls as its reference, or one of them cannot be run.
+    """
+    wanted = _run_reference(task)
+    lines = parse_calls(answer)
+    if lines is None:
+        return reject('Format fault: there is no line "Calls:".')
+    if len(lines) > MOST_CALLS:
+        return reject(f"Format fault: {len(lines)} calls are listed; no request needs more than {MOST_CALLS}.")
     try:
-        tables, refusals = _after([parse_call(text) for text in found])
+        calls = [parse_call(line) for line in lines]
+    except ToolError as error:
+        return reject(f"Format fault: {error}.")
+    tables, refusals = _run_calls(calls)
+    if has_same_state(tables, wanted):
+        return Feedback(score=1.0, solved=True, text="The tables are as the request wants them.")
+    reasons = "".join(f" {refusal}." for refusal in refusals[:3])
+    changed = sum(OPERATIONS[one.name].changes for one in calls)
+    return reject(f"After the {changed} listed changes the tables are not as the request wants them.{reasons}")
+
+
+ENVIRONMENT = RuleEnvironment("workbench", grade)
+
+
+def _run_reference(task: Task) -> Tables:
+    """The tables after the right calls."""
+    calls = to_plain_json(task.reference)
+    if not (isinstance(calls, list) and all(isinstance(text, str) for text in calls)):
+        raise GradingError(f"WorkBench task {task.id!r} has no list of calls as reference: {calls!r}")
+    try:
+        tables, refusals = _run_calls([parse_call(text) for text in calls])
     except (ToolError, ConfigError) as error:
         raise GradingError(f"the right calls of WorkBench task {task.id!r} cannot be run: {error}") from error
     if refusals:
@@ -155,8 +153,8 @@ def _right(task: Task) -> Tables:
     return tables
 
 
-def _after(calls: Sequence[Call]) -> tuple[Tables, list[str]]:
-    """The tables after some calls, and what was refused."""
+def _run_calls(calls: Sequence[Call]) -> tuple[Tables, list[str]]:
+    """The tables after some calls, and the refused calls with reasons."""
     tables, refusals = load_office().copy(), list[str]()
     for one in calls:
         try:
@@ -167,7 +165,7 @@ def _after(calls: Sequence[Call]) -> tuple[Tables, list[str]]:
 
 
 def has_same_state(tables: Tables, others: Tables) -> bool:
-    """Whether the tables that can be changed say the same, in the same order of rows."""
+    """Whether the tables that operations change have equal rows in the same order."""
     return all(_same_rows(getattr(tables, name), getattr(others, name)) for name in COMPARED)
 
 
@@ -180,18 +178,14 @@ def _lowered(row: Row) -> dict[str, str]:
     return {field: text if field in EXACT else text.lower() for field, text in row.items()}
 
 
-def _unsolved(text: str) -> Feedback:
-    return Feedback(score=0.0, solved=False, text=text)
-
-
 def workbench() -> Benchmark:
     """The benchmark."""
     return Benchmark(
         name="workbench",
         description="Requests of an office worker over real tables, graded by what they leave in them.",
-        load=lambda seed, train, gate, test: make_disjoint_splits(load_tasks(), seed, train, gate, test),
-        environment=WorkbenchEnvironment(),
-        toolbox=desk_tools(load_office),
+        load=make_disjoint_loader(load_tasks),
+        environment=ENVIRONMENT,
+        toolbox=make_desk_tools(load_office),
         tools=tuple(OPERATIONS),
         baseline=TrivialRule("do nothing", lambda question: "Calls: none"),
     )

@@ -1,1 +1,1 @@
-"""Contestants on the same tasks: run, graded, journalled, resumed, and printed beside each other."""
+"""Rows, sums and tables of systems on the same tasks."""

@@ -1,4 +1,4 @@
-"""Results as JSONL: a header that says what was measured, then a line per contestant and task."""
+"""Results as JSONL: a header, then a line per system and task."""
 
 import json
 import os
@@ -22,7 +22,7 @@ CAPPED = "capped"
 
 
 class TaskRow(FrozenModel):
-    """What one contestant made of one task.
+    """The result of one system on one task.
 
     Args:
         target: name of the contestant.
@@ -31,15 +31,15 @@ class TaskRow(FrozenModel):
         solved: None if it ended as an error.
         error: why it could not be answered or graded; neither solved nor unsolved.
         capped: whether its calls were used up before it had an answer: unsolved, with score 0.
-        calls, input_tokens, output_tokens: that it took.
+        calls, input_tokens, output_tokens: the cost.
         dollars: None if a price is not known.
         seconds: its calls took together; they overlap.
         answer: None if there is none.
         rounds: that a method with rounds took.
-        judged: whether the contestant's own judge passed the answer; None if it has none or said nothing.
+        judged: whether the system's own judge passed the answer; None without a judge or a verdict.
         oracle: whether labels of this task were used to answer it.
         details: figures of the environment.
-        trajectory: hash of what the team did, in the run's journal.
+        trajectory: hash of the trajectory in the run's journal.
     """
 
     target: str
@@ -63,14 +63,14 @@ class TaskRow(FrozenModel):
 
 
 class SystemInfo(FrozenModel):
-    """Who was measured, as the header says.
+    """A system in the header.
 
     Args:
         name, target, config: as in the request.
         method: that solved.
         workflow: fingerprint; "" for a rule that needs no workflow.
         learned: whether the workflow was evolved on graded tasks of other splits.
-        evolution: what its evolution cost; None if it had none or nobody knows.
+        evolution: the cost of its evolution; None without one, or where it is not known.
     """
 
     name: str
@@ -83,16 +83,16 @@ class SystemInfo(FrozenModel):
 
 
 class Header(FrozenModel):
-    """What a file of results measures.
+    """The header of a file of results.
 
     Args:
         selfwire: version.
         code: hash of the code.
         run: name of the run.
-        benchmark, split, seed, tasks: what was solved.
-        models: who played which role.
+        benchmark, split, seed, tasks: of the evaluation.
+        models: name by role.
         calls_per_task: the cap of calls; None for none.
-        contestants: who was measured.
+        contestants: the systems.
         oracle: whether labels of the measured tasks were used to answer them.
         stand_in: whether the offline model took part.
         complete: whether every contestant has a line for every task.
@@ -121,8 +121,8 @@ def make_task_row(target: str, question: Question, done: Trajectory, spent: Usag
     Args:
         target: name of the contestant.
         question: that was asked.
-        done: what came of it.
-        spent: what it cost, calls of a failed run among them.
+        done: the trajectory.
+        spent: the cost, with the calls of a failed run.
         body: hash of the trajectory in the journal.
     """
     capped, feedback = bool(done.notes.get(CAPPED)), done.feedback
@@ -150,13 +150,13 @@ def make_task_row(target: str, question: Question, done: Trajectory, spent: Usag
 
 
 def get_own_opinion(done: Trajectory) -> bool | None:
-    """Whether the team's own judge passed the answer that it gave; None if it has none or said nothing."""
+    """Whether the team's own judge passed its answer; None without a judge or a verdict."""
     judged: bool | None = done.notes.get("figures", {}).get("judged")
     return judged
 
 
 class ResultsFile:
-    """A file of results that is written row by row beside its place, and put there whole or not at all.
+    """A file of results that is written row by row to a temporary file and replaced as a whole.
 
     Args:
         path: where it goes.
@@ -176,7 +176,7 @@ class ResultsFile:
             raise self._unwritable(error) from error
 
     def discard(self) -> None:
-        """Write nothing after all."""
+        """Leave the file as it was."""
         self._rows.close()
 
     def add(self, rows: Iterable[str]) -> None:
@@ -187,7 +187,7 @@ class ResultsFile:
             raise self._unwritable(error) from error
 
     def finish(self, header: Header) -> None:
-        """Put header and rows where they go."""
+        """Replace the file by header and rows."""
         draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
             self._rows.seek(0)

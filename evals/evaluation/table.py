@@ -1,13 +1,13 @@
-"""What contestants came to: scores with intervals, differences paired by task, and what they cost."""
+"""The results of systems: scores with intervals, differences paired by task, costs, and tables of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Generic, NamedTuple, TypeVar
 
-from selfwire.core.task import Task
+from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage, UsageAccumulator
-from selfwire.core.values import FrozenModel
-from selfwire.evals.evaluation.rows import SystemInfo, TaskRow
+from selfwire.evals.evaluation.rows import SystemInfo, TaskRow, make_task_row
 from selfwire.evals.statistics import (
     IntervalEstimate,
     compute_cost_efficiency,
@@ -17,31 +17,66 @@ from selfwire.evals.statistics import (
 )
 
 
-class SystemSummary(FrozenModel):
-    """One contestant over all tasks.
+@dataclass
+class SystemSummary:
+    """One system over all tasks: the sum of its rows.
 
-    Args:
-        contestant: who.
-        scores: by task; None for an error.
+    Attributes:
+        contestant: the system.
+        scores: by task, in the order of the rows; None for an error.
         solved: tasks that were solved.
         capped: tasks whose calls were used up before there was an answer; they score 0.
-        spend: on all tasks.
-        rounds: of all tasks together; None for a contestant without rounds.
-        figures: means of the environment's numeric details, over the tasks for which it tells them.
-        judged, agreed: graded tasks on which the contestant's own judge spoke, and where it was right.
+        rounds: of all tasks together; None for a system without rounds.
+        judged, agreed: graded tasks on which the system's own judge spoke, and where it was right.
         fault: of the first task that ended as an error; "" if none did.
     """
 
     contestant: SystemInfo
-    scores: Mapping[str, float | None]
-    solved: int
-    capped: int
-    spend: Usage
+    scores: dict[str, float | None] = field(default_factory=dict)
+    solved: int = 0
+    capped: int = 0
     rounds: int | None = None
-    figures: Mapping[str, float] = {}
     judged: int = 0
     agreed: int = 0
     fault: str = ""
+    _spend: UsageAccumulator = field(default_factory=UsageAccumulator)
+    _figures: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, row: TaskRow) -> None:
+        """Add a row."""
+        self.scores[row.task] = row.score
+        self.solved += bool(row.solved)
+        self.capped += row.capped
+        self.fault = self.fault or row.error or ""
+        self._spend.add(row)
+        if row.rounds is not None:
+            self.rounds = (self.rounds or 0) + row.rounds
+        for name, figure in row.details.items():
+            if type(figure) in (int, float):
+                self._figures.setdefault(name, []).append(figure)
+        if row.judged is not None and row.solved is not None:
+            self.judged += 1
+            self.agreed += row.judged == row.solved
+
+    @property
+    def name(self) -> str:
+        """Its name in tables; of a rule without a team, the rule."""
+        return self.contestant.name if self.contestant.method else self.contestant.target
+
+    @property
+    def spend(self) -> Usage:
+        """The cost of all tasks."""
+        return self._spend.usage
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks."""
+        return len(self.scores)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Means of the environment's numeric details, over the tasks that have them."""
+        return {name: fmean(found) for name, found in self._figures.items()}
 
     @property
     def graded(self) -> tuple[float, ...]:
@@ -81,69 +116,37 @@ class SystemSummary(FrozenModel):
         return 100 * self.score * len(self.scores) / self.spend.calls
 
 
-@dataclass
-class Tally:
-    """Adds up the rows of a contestant."""
+def summarise_trajectories(name: str, found: Iterable[Trajectory]) -> SystemSummary:
+    """The sum of graded trajectories, one per task."""
+    summary = SystemSummary(SystemInfo(name=name, target=name, method="", workflow=""))
+    for done in found:
+        summary.add(make_task_row(name, done.question, done, done.usage, ""))
+    return summary
 
-    contestant: SystemInfo
-    scores: dict[str, float | None] = field(default_factory=dict)
-    solved: int = 0
-    capped: int = 0
-    spend: UsageAccumulator = field(default_factory=UsageAccumulator)
-    rounds: int | None = None
-    figures: dict[str, list[float]] = field(default_factory=dict)
-    judged: int = 0
-    agreed: int = 0
-    fault: str = ""
 
-    def add(self, row: TaskRow) -> None:
-        """Take a row."""
-        self.scores[row.task] = row.score
-        self.solved += bool(row.solved)
-        self.capped += row.capped
-        self.fault = self.fault or row.error or ""
-        self.spend.add(row)
-        if row.rounds is not None:
-            self.rounds = (self.rounds or 0) + row.rounds
-        for name, figure in row.details.items():
-            if type(figure) in (int, float):
-                self.figures.setdefault(name, []).append(figure)
-        if row.judged is not None and row.solved is not None:
-            self.judged += 1
-            self.agreed += row.judged == row.solved
+def pair_scores(before: SystemSummary, after: SystemSummary) -> list[tuple[float, float]]:
+    """The scores of two systems on the tasks that both finished."""
+    return [
+        (there, here)
+        for task, here in after.scores.items()
+        if here is not None and (there := before.scores.get(task)) is not None
+    ]
 
-    def line(self, tasks: Sequence[Task]) -> SystemSummary:
-        """The sum, its scores in the order of the tasks."""
-        scores = {task.id: self.scores[task.id] for task in tasks if task.id in self.scores}
-        return SystemSummary(
-            contestant=self.contestant,
-            scores=scores,
-            solved=self.solved,
-            capped=self.capped,
-            spend=self.spend.usage,
-            rounds=self.rounds,
-            figures={name: fmean(found) for name, found in self.figures.items()},
-            judged=self.judged,
-            agreed=self.agreed,
-            fault=self.fault,
-        )
+
+def compute_gain(before: SystemSummary, after: SystemSummary) -> IntervalEstimate | None:
+    """Mean of `after` - `before` over the tasks that both finished, with Student's interval; None for less than two."""
+    pairs = pair_scores(before, after)
+    return compute_paired_interval([b for b, _ in pairs], [a for _, a in pairs]) if len(pairs) > 1 else None
 
 
 def compute_difference(line: SystemSummary, against: SystemSummary) -> IntervalEstimate | None:
-    """Mean of `line` - `against` over the tasks that both finished, with Student's interval over the pairs.
+    """The gain of a system over another, with an interval that is never without width.
 
-    Where all differences are equal that interval has no width, as if two tasks could tell everything. Then at most a
-    share 1 - 0.05**(1/n) of all tasks differs otherwise, with 95 % confidence, and a difference lies in [-1, 1].
+    Where all differences are equal Student's interval has no width, as if two tasks could tell everything. Then at
+    most a share 1 - 0.05**(1/n) of all tasks differs otherwise, with 95 % confidence, and a difference lies in [-1, 1].
     """
-    both = [
-        (there, here)
-        for task, here in line.scores.items()
-        if here is not None and (there := against.scores.get(task)) is not None
-    ]
-    if len(both) < 2:
-        return None
-    found = compute_paired_interval([there for there, _ in both], [here for _, here in both])
-    if found.low < found.high:
+    found = compute_gain(against, line)
+    if found is None or found.low < found.high:
         return found
     unseen = 1 - 0.05 ** (1 / found.n)
     return found.replace(low=found.value - unseen * (1 + found.value), high=found.value + unseen * (1 - found.value))
@@ -154,46 +157,97 @@ def choose_comparison(lines: Sequence[SystemSummary], against: str) -> SystemSum
     return next((line for line in lines if line.contestant.name == against), lines[1])
 
 
-HEAD = (
-    "contestant",
-    "score [95 %]",
-    "solved [95 %]",
-    "difference [95 %]",
-    "errors",
-    "over cap",
-    "calls/task",
-    "tokens/task",
-    "$/task",
-    "s/task",
-    "score per 100 calls",
-    "S",
-    "evolution",
-)
+class Table(NamedTuple):
+    """A table.
+
+    Attributes:
+        head: names of the columns.
+        rows: cells, row by row.
+        notes: to read below it.
+    """
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def markdown(self) -> str:
+        """Head and rows in Markdown."""
+        lines = [self.head, ["---"] * len(self.head), *self.rows]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def format_cells(line: SystemSummary, against: SystemSummary) -> tuple[str, ...]:
-    """A line of the table, as `HEAD` names its columns."""
-    cost, n = line.spend, max(len(line.scores), 1)
-    versus = compute_difference(line, against) if line is not against else None
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Column(Generic[Row]):
+    """A column of a table.
+
+    Attributes:
+        name: at its head.
+        format: a row's cell.
+        silent: a cell that says nothing; a column in which nothing else stands is left out.
+    """
+
+    name: str
+    format: Callable[[Row], str]
+    silent: str | None = None
+
+
+def build_table(columns: Sequence[Column[Row]], rows: Sequence[Row], notes: Sequence[str] = ()) -> Table:
+    """A row per value, with the columns that say something."""
+    cells = {column.name: [column.format(row) for row in rows] for column in columns}
+    shown = [c.name for c in columns if c.silent is None or any(cell != c.silent for cell in cells[c.name])]
+    return Table(tuple(shown), tuple(zip(*(cells[name] for name in shown), strict=True)), tuple(notes))
+
+
+SOLVED = Column[SystemSummary]("solved [95 %]", lambda line: str(line.share or "-"))
+CALLS = Column[SystemSummary]("calls/task", lambda line: f"{line.spend.calls / max(line.tasks, 1):.1f}")
+TOKENS = Column[SystemSummary]("tokens/task", lambda line: f"{line.spend.tokens / max(line.tasks, 1):,.0f}")
+ERRORS = Column[SystemSummary]("errors", lambda line: str(line.errors))
+
+
+def _dollars(line: SystemSummary) -> str:
+    return "unknown" if line.spend.dollars is None else f"{line.spend.dollars / max(line.tasks, 1):.4f}"
+
+
+DOLLARS = Column[SystemSummary]("$/task", _dollars)
+
+
+def list_columns(against: SystemSummary) -> tuple[Column[SystemSummary], ...]:
+    """The columns of an evaluation.
+
+    Args:
+        against: the system that the others are compared with.
+    """
+
+    def difference(line: SystemSummary) -> str:
+        return format_difference(compute_difference(line, against) if line is not against else None)
+
     return (
-        line.contestant.target if not line.contestant.method else line.contestant.name,
-        _told(line.interval),
-        _told(line.share),
-        "-" if versus is None else f"{versus.value:+.2f} [{versus.low:+.2f}, {versus.high:+.2f}]",
-        str(line.errors),
-        str(line.capped),
-        f"{cost.calls / n:.1f}",
-        f"{cost.tokens / n:,.0f}",
-        "unknown" if cost.dollars is None else f"{cost.dollars / n:.4f}",
-        f"{cost.seconds / n:.1f}",
-        "-" if line.per_hundred_calls is None else f"{line.per_hundred_calls:.1f}",
-        _efficiency(line),
-        _evolution(line.contestant),
+        Column("contestant", lambda line: line.name),
+        Column("score [95 %]", lambda line: str(line.interval or "-")),
+        SOLVED,
+        Column("difference [95 %]", difference, silent="-"),
+        ERRORS,
+        Column("over cap", lambda line: str(line.capped), silent="0"),
+        CALLS,
+        TOKENS,
+        DOLLARS,
+        Column("s/task", lambda line: f"{line.spend.seconds / max(line.tasks, 1):.1f}"),
+        Column(
+            "score per 100 calls",
+            lambda line: "-" if line.per_hundred_calls is None else f"{line.per_hundred_calls:.1f}",
+        ),
+        Column("S", _efficiency, silent="n/a"),
+        Column("evolution", lambda line: _evolution(line.contestant), silent="none"),
     )
 
 
-def _told(estimate: IntervalEstimate | None) -> str:
-    return "-" if estimate is None else str(estimate)
+def format_difference(estimate: IntervalEstimate | None) -> str:
+    """A difference with its interval, signed; a dash where there is none."""
+    return "-" if estimate is None else f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
 
 
 def _efficiency(line: SystemSummary) -> str:

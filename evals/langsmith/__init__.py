@@ -1,1 +1,1 @@
-"""Benchmarks as LangSmith datasets and contestants as experiments; without an upload, all of it in this process."""
+"""Benchmarks as LangSmith datasets and systems as experiments; without an upload, everything stays in this process."""

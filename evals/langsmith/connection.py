@@ -1,4 +1,4 @@
-"""LangSmith's client: one that uploads, where a key or an endpoint is set, and one that opens no connection."""
+"""LangSmith clients: one that uploads, if a key or an endpoint is set, and one that opens no connection."""
 
 import logging
 import os
@@ -15,7 +15,7 @@ from selfwire.core.errors import ConfigError
 
 LOGGER = logging.getLogger(__name__)
 NOWHERE = "http://127.0.0.1:9"
-"""The discard port of this machine, should the local client ever ask for anything."""
+"""The discard port of this machine, in case the local client ever sends a request."""
 HOSTED = "https://api.smith.langchain.com"
 KEYS = ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY")
 ENDPOINTS = ("LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT")
@@ -24,46 +24,47 @@ ELSEWHERE = (
     "LANGSMITH_RUNS_ENDPOINTS", "LANGSMITH_TRACING_MODE", "LANGSMITH_OTEL_ENABLED", "LANGSMITH_OTEL_ONLY",
     "LANGSMITH_PROFILE", "LANGSMITH_CONFIG_FILE",
 )  # fmt: skip
-"""Settings that say in other ways where traces go."""
+"""Other settings that say where traces go."""
 PATIENCE = 60.0
-"""Seconds that feedback on its way may take at the end."""
+"""Seconds to wait for feedback at the end."""
 
 
 class Uploads(Client):
-    """A client that can be waited for, and whose loss costs no results.
+    """A client that waits for its uploads and survives a lost connection.
 
-    `aevaluate` hands feedback to threads and forgets them, and stops where the end of an experiment cannot be told.
+    `aevaluate` sends feedback from threads without waiting for them, and fails if the end of an experiment cannot be
+    reported.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._underway, self._change, self._lost = 0, threading.Condition(), False
+        self._pending, self._change, self._lost = 0, threading.Condition(), False
 
     def expect(self, feedback: int) -> None:
-        """Know of that much more feedback that `aevaluate` is going to send."""
+        """Count feedback that `aevaluate` is going to send."""
         with self._change:
-            self._underway += feedback
+            self._pending += feedback
 
     def create_feedback(self, *args: Any, **options: Any) -> Any:
-        """As the client's; nothing after LangSmith was lost."""
+        """As the client's; does nothing after the connection was lost."""
         try:
-            return self._told(super().create_feedback, *args, **options)
+            return self._send(super().create_feedback, *args, **options)
         finally:
             with self._change:
-                self._underway -= 1
+                self._pending -= 1
                 self._change.notify_all()
 
     def update_project(self, *args: Any, **options: Any) -> Any:
-        """As the client's; nothing after LangSmith was lost."""
-        return self._told(super().update_project, *args, **options)
+        """As the client's; does nothing after the connection was lost."""
+        return self._send(super().update_project, *args, **options)
 
     def wait_for_uploads(self) -> None:
-        """Wait until all feedback and every run have gone out, `PATIENCE` seconds each at most. Blocks."""
+        """Wait until all feedback and runs are sent, at most `PATIENCE` seconds each. Blocks."""
         with self._change:
-            self._change.wait_for(lambda: self._underway <= 0, PATIENCE)
+            self._change.wait_for(lambda: self._pending <= 0, PATIENCE)
         self.flush(PATIENCE)
 
-    def _told(self, send: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    def _send(self, send: Callable[..., Any], *args: Any, **options: Any) -> Any:
         if self._lost:
             return None
         try:
@@ -77,12 +78,12 @@ class Uploads(Client):
 
 
 def get_langsmith_address() -> str:
-    """Where the environment says that LangSmith is.
+    """The address of LangSmith in the environment.
 
     Raises:
         ConfigError: the environment names neither a key nor an endpoint.
     """
-    if not _named(*KEYS, *ENDPOINTS):
+    if not _is_set(*KEYS, *ENDPOINTS):
         raise ConfigError(
             "there is no LangSmith to upload to: set LANGSMITH_API_KEY, or LANGSMITH_ENDPOINT for a server of your "
             "own; without either, leave --langsmith out: everything is measured here all the same"
@@ -91,29 +92,29 @@ def get_langsmith_address() -> str:
 
 
 def silence_tracing() -> bool:
-    """Turn tracing off in this process and its children where it is asked for and nobody is named to whom.
+    """Turn tracing off in this process and its children if it is requested without a key or endpoint.
 
-    LangChain would send its traces to the hosted service all the same, which refuses them.
+    LangChain would still send its traces to the hosted service, which refuses them.
 
     Returns:
-        Whether that was so.
+        Whether tracing was turned off.
     """
-    asked = any(os.environ.get(name, "").strip().lower() == "true" for name in ASKED_FOR)
+    requested = any(os.environ.get(name, "").strip().lower() == "true" for name in ASKED_FOR)
     profile = Path.home() / ".langsmith" / "config.json"
-    if not asked or _named(*KEYS, *ENDPOINTS, *ELSEWHERE) or profile.exists():
+    if not requested or _is_set(*KEYS, *ENDPOINTS, *ELSEWHERE) or profile.exists():
         return False
     configure(enabled=False)
-    os.environ.update({name: "false" for name in ASKED_FOR if name in os.environ})  # for processes that this one starts
+    os.environ.update({name: "false" for name in ASKED_FOR if name in os.environ})  # for child processes
     return True
 
 
-def _named(*variables: str) -> bool:
+def _is_set(*variables: str) -> bool:
     return any(os.environ.get(name, "").strip() for name in variables)
 
 
 @contextmanager
 def open_uploads() -> Iterator[Uploads]:
-    """A client of the LangSmith that the environment names; at the end it waits for what is on its way.
+    """A client of the LangSmith in the environment; at the end it waits for its uploads.
 
     Raises:
         ConfigError: the environment names neither a key nor an endpoint.
@@ -129,8 +130,8 @@ def open_uploads() -> Iterator[Uploads]:
 
 @contextmanager
 def open_local_client() -> Iterator[Uploads]:
-    """A client that nothing leaves: it samples no run, and whoever uses it must upload no results."""
-    info = {"instance_flags": {"zstd_compression_enabled": True}}  # else it would ask the server
+    """A client that sends nothing: it samples no run, and its user must upload no results."""
+    info = {"instance_flags": {"zstd_compression_enabled": True}}  # otherwise it would ask the server
     client = Uploads(api_url=NOWHERE, api_key="none", tracing_sampling_rate=0.0, info=info)
     try:
         yield client
@@ -140,7 +141,7 @@ def open_local_client() -> Iterator[Uploads]:
 
 @contextmanager
 def translate_errors(client: Client) -> Iterator[None]:
-    """Say in our words that LangSmith refused or could not be reached.
+    """Turn LangSmith's errors into ours.
 
     Raises:
         ConfigError: LangSmith answered with an error, or not at all.
@@ -148,8 +149,8 @@ def translate_errors(client: Client) -> Iterator[None]:
     try:
         yield
     except LangSmithError as error:
-        said = " ".join(str(error).split())[:300]
+        reason = " ".join(str(error).split())[:300]
         raise ConfigError(
-            f"LangSmith at {client.api_url} refused: {type(error).__name__}: {said}; check LANGSMITH_API_KEY and "
+            f"LangSmith at {client.api_url} refused: {type(error).__name__}: {reason}; check LANGSMITH_API_KEY and "
             "LANGSMITH_ENDPOINT, or leave --langsmith out"
         ) from None

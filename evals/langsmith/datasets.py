@@ -1,7 +1,7 @@
-"""Tasks as a LangSmith dataset: one dataset per content, made once and used again.
+"""Tasks as a LangSmith dataset: one dataset per content, created once and reused.
 
-An example's inputs are the question. References stay here unless the user allows their upload; graders never need
-them from there, as they read the tasks themselves.
+An example's inputs are the question. References are uploaded only if the user allows it; graders read them from the
+tasks, never from the dataset.
 """
 
 import uuid
@@ -20,11 +20,11 @@ HERE = uuid.UUID(int=0)
 
 
 class TaskSet(FrozenModel):
-    """Tasks of one split, and what of them may be uploaded.
+    """Tasks of one split, and whether their references may be uploaded.
 
     Args:
         benchmark: its name.
-        split, seed: which tasks these are.
+        split, seed: of the tasks.
         tasks: in order.
         references: whether references may be uploaded as the examples' outputs.
     """
@@ -37,40 +37,40 @@ class TaskSet(FrozenModel):
 
     @property
     def content(self) -> str:
-        """Fingerprint of what is uploaded; equal tasks make one dataset, whatever drew them."""
-        return fingerprint([_content(task, self.references) for task in self.tasks])
+        """Fingerprint of the upload; equal tasks make one dataset, however they were chosen."""
+        return fingerprint([_select_content(task, self.references) for task in self.tasks])
 
     @property
     def name(self) -> str:
-        """Of the dataset: benchmark, split, how many tasks, and the beginning of the content's fingerprint."""
+        """Name of the dataset: benchmark, split, number of tasks, and the beginning of the content's fingerprint."""
         labels = "-labelled" if self.references else ""
         return f"selfwire-{self.benchmark}-{self.split}-{len(self.tasks)}{labels}-{self.content[:8]}"
 
 
 def make_local_examples(tasks: TaskSet) -> dict[str, Example]:
-    """Examples by task id that belong to no dataset."""
-    return _examples(tasks, HERE)
+    """Examples without a dataset, by task id."""
+    return _make_examples(tasks, HERE)
 
 
 def upload_examples(client: Client, tasks: TaskSet) -> dict[str, Example]:
-    """Examples by task id, after the dataset was made, or found and completed. Blocks.
+    """Examples by task id, after creating the dataset or completing an existing one. Blocks.
 
-    They hold no outputs, whatever the dataset holds: nothing that runs has a use for references.
+    They have no outputs, even if the dataset has: no run needs references.
 
     Raises:
-        LangSmithError: LangSmith refused, or was not reached.
+        LangSmithError: LangSmith refused or could not be reached.
     """
-    dataset = _dataset(client, tasks)
-    examples = _examples(tasks, dataset.id)
-    there = {example.id for example in client.list_examples(dataset_id=dataset.id)}
-    missing = [task for task in tasks.tasks if examples[task.id].id not in there]
+    dataset = _open_dataset(client, tasks)
+    examples = _make_examples(tasks, dataset.id)
+    uploaded = {example.id for example in client.list_examples(dataset_id=dataset.id)}
+    missing = [task for task in tasks.tasks if examples[task.id].id not in uploaded]
     if missing:
-        created = [_created(task, examples[task.id], tasks) for task in missing]
+        created = [_format_example(task, examples[task.id], tasks) for task in missing]
         client.create_examples(dataset_id=dataset.id, examples=created)
     return examples
 
 
-def _dataset(client: Client, tasks: TaskSet) -> Dataset:
+def _open_dataset(client: Client, tasks: TaskSet) -> Dataset:
     try:
         found: Dataset = client.read_dataset(dataset_name=tasks.name)
         return found
@@ -86,19 +86,19 @@ def _dataset(client: Client, tasks: TaskSet) -> Dataset:
         return client.create_dataset(tasks.name, description=described, metadata=facts)
 
 
-def _examples(tasks: TaskSet, dataset: uuid.UUID) -> dict[str, Example]:
+def _make_examples(tasks: TaskSet, dataset: uuid.UUID) -> dict[str, Example]:
     return {
         task.id: Example(
-            id=uuid.uuid5(dataset, task.id),  # so that an upload that was cut off can be completed
+            id=uuid.uuid5(dataset, task.id),  # so that an interrupted upload can be completed
             dataset_id=dataset,
             inputs={"question": task.input},
-            metadata={**_metadata(task, tasks), "dataset_split": [tasks.split]},  # as LangSmith adds of itself
+            metadata={**_metadata(task, tasks), "dataset_split": [tasks.split]},  # as LangSmith adds it
         )
         for task in tasks.tasks
     }
 
 
-def _created(task: Task, example: Example, tasks: TaskSet) -> dict[str, Any]:
+def _format_example(task: Task, example: Example, tasks: TaskSet) -> dict[str, Any]:
     outputs = {"reference_outputs": {"reference": to_plain_json(task.reference)}} if tasks.references else {}
     return {
         "id": example.id,
@@ -113,5 +113,5 @@ def _metadata(task: Task, tasks: TaskSet) -> dict[str, Any]:
     return {"task": task.id, "kind": task.kind, "split": tasks.split, "seed": tasks.seed}
 
 
-def _content(task: Task, references: bool) -> dict[str, Any]:
+def _select_content(task: Task, references: bool) -> dict[str, Any]:
     return task.model_dump(mode="json", include={"id", "input", "kind", *(("reference",) if references else ())})

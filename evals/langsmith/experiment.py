@@ -1,8 +1,7 @@
-"""A contestant as a LangSmith experiment: its play as the target, the environment as the evaluator.
+"""A system as a LangSmith experiment: its rollout is the target, the environment is the evaluator.
 
-`Experiment.roll_through` stands in for `rollouts.stream_rollouts`: the same plays, grades, shares and journal,
-driven by
-`aevaluate`. What it measures is what the local harness measures; LangSmith is only told.
+`Experiment.roll_through` replaces `rollouts.stream_rollouts`: rollouts, grading, reserved budget and journal are the
+same, but `aevaluate` drives them. The results are those of the local evaluation; LangSmith only receives them.
 """
 
 import asyncio
@@ -39,19 +38,19 @@ from selfwire.graphs.rollouts import (
 )
 
 ORACLE = "oracle"
-"""Name of the trajectory's note that says that labels of its task were used to answer it."""
+"""Name of the trajectory's note that labels of its task were used to answer it."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One contestant on one dataset.
+    """One system on one dataset.
 
     Attributes:
         client: of LangSmith, or the local one.
-        name: of the experiment; a resumed run goes on with the one of its name.
+        name: of the experiment; a resumed run continues the one of its name.
         examples: by task id.
         upload: whether anything is sent.
-        facts: what makes experiments comparable, such as method, workflow, model, seed, split, code and budget.
+        facts: metadata for comparing experiments, such as method, workflow, model, seed, split, code and budget.
     """
 
     client: Uploads
@@ -69,35 +68,35 @@ class Experiment:
         scope: Scope,
         keep: Keep,
     ) -> None:
-        """Run and grade tasks, and tell LangSmith; as `rollouts.stream_rollouts` in all else.
+        """Run and grade tasks as `rollouts.stream_rollouts`, and report to LangSmith.
 
         Raises:
-            BudgetError, OutageError: a budget is exhausted, a provider is down; the calls so far are in the journal.
-            ConfigError: LangSmith refused, or was not reached.
+            BudgetError, OutageError: a budget is exhausted or a provider is down; the journal has the calls so far.
+            ConfigError: LangSmith refused or could not be reached.
         """
         if not tasks:
             return
         expect = self.client.expect if self.upload else _skip_feedback
-        rolling = _ExperimentHandlers(ground, play, workflow, {task.id: task for task in tasks}, scope, keep, expect)
+        handlers = _ExperimentHandlers(ground, play, workflow, {task.id: task for task in tasks}, scope, keep, expect)
         with translate_errors(self.client):
-            experiment = await asyncio.to_thread(self._session, len(tasks)) if self.upload else None
+            experiment = await asyncio.to_thread(self._open_session, len(tasks)) if self.upload else None
             try:
-                await self._evaluated(rolling, experiment, ground.concurrency)
+                await self._evaluate(handlers, experiment, ground.concurrency)
             finally:
-                await rolling.ended()
+                await handlers.stop()
             await asyncio.to_thread(self.client.wait_for_uploads)
-        if rolling.fault is not None:
-            raise rolling.fault
+        if handlers.fault is not None:
+            raise handlers.fault
 
-    async def _evaluated(
-        self, rolling: "_ExperimentHandlers", experiment: TracerSession | None, concurrency: int
+    async def _evaluate(
+        self, handlers: "_ExperimentHandlers", experiment: TracerSession | None, concurrency: int
     ) -> None:
-        target = traceable(name=rolling.workflow.method or "rule", process_inputs=_question)(rolling.target)
-        with _quietly():
+        target = traceable(name=handlers.workflow.method or "rule", process_inputs=_get_question)(handlers.target)
+        with _silence():
             results = await aevaluate(
                 target,
-                data=rolling.begun(self.examples),
-                evaluators=[rolling.environment],
+                data=handlers.stream_examples(self.examples),
+                evaluators=[handlers.environment],
                 metadata=dict(self.facts),
                 experiment=experiment,
                 experiment_prefix=None if experiment else self.name,
@@ -106,28 +105,28 @@ class Experiment:
                 upload_results=self.upload,
                 blocking=False,
             )
-            await asyncio.sleep(0)  # the bar is opened by the task that aevaluate has started
+            await asyncio.sleep(0)  # a task that aevaluate has started opens the progress bar
         await results.wait()
 
-    def _session(self, size: int) -> TracerSession:
-        """The experiment of this name: a new one, or that of the run that is resumed."""
+    def _open_session(self, size: int) -> TracerSession:
+        """The experiment of this name: a new one, or that of a resumed run."""
         try:
-            made: TracerSession = self.client.create_project(
+            session: TracerSession = self.client.create_project(
                 self.name,
                 reference_dataset_id=next(iter(self.examples.values())).dataset_id,
                 metadata=dict(self.facts),
                 num_examples=size,
             )
         except LangSmithConflictError:
-            made = self.client.read_project(project_name=self.name)
-        return made
+            session = self.client.read_project(project_name=self.name)
+        return session
 
 
 class _ExperimentHandlers:
-    """The target and the evaluator of one contestant, and what has to outlive a task's half in the target.
+    """The target and the evaluator of one system, with the state that they share.
 
-    `aevaluate` swallows what is raised in either, so what must stop the run is kept in `fault`, and no further task
-    is begun then.
+    `aevaluate` swallows exceptions of both, so the first one that must stop the run is kept in `fault`, and then no
+    further task starts.
     """
 
     def __init__(
@@ -144,110 +143,107 @@ class _ExperimentHandlers:
         self.scope, self.keep, self.expect, self.shares = scope, keep, expect, TaskReservations(ground)
         self.fault: BaseException | None = None
         self._found: dict[str, Sequence[Trajectory]] = {}
-        self._held: dict[str, AsyncExitStack] = {}
+        self._reservations: dict[str, AsyncExitStack] = {}
         self._running: set[asyncio.Task[Any]] = set()
 
-    async def begun(self, examples: Mapping[str, Example]) -> AsyncIterator[Example]:
-        """Examples in the order of the tasks, until a fault; `aevaluate` takes one when it has a place for it."""
+    async def stream_examples(self, examples: Mapping[str, Example]) -> AsyncIterator[Example]:
+        """Examples in the order of the tasks, until a fault; `aevaluate` takes the next one when a slot is free."""
         for name in self.tasks:
             if self.fault is None:
                 yield examples[name]
 
     async def target(self, inputs: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-        """Put the example's question to the contestant, with its share of the budget held until it is graded."""
+        """Run the system on the example's question; its budget stays reserved until it is graded."""
         task = self.tasks[metadata["task"]]
         at = self.scope.at(task=task.id)
-        self._hold_on()
-        told = make_task_config(self.workflow, at)
-        held = self._held[task.id] = AsyncExitStack()
+        self._track_current_task()
+        config = make_task_config(self.workflow, at)
+        reservation = self._reservations[task.id] = AsyncExitStack()
         try:
-            async with self._watched(task):
-                await held.enter_async_context(self.shares.of(at))
-                with tracing_context(tags=told["tags"], metadata=told["metadata"]):
+            async with self._record_fault(task):
+                await reservation.enter_async_context(self.shares.of(at))
+                with tracing_context(tags=config["tags"], metadata=config["metadata"]):
                     found = await run_rollout(self.play, self.workflow, task.question, at)
         except SelfwireError:
             return {}
         self._found[task.id] = found
-        return _outcome(found[0], self.workflow, told)
+        return _make_outputs(found[0], self.workflow, config)
 
     async def environment(self, run: Run, example: Example | None) -> EvaluationResults:
-        """Have the environment grade what the target answered, and keep it."""
-        name = _task_of(example)
+        """Grade the target's answer in the environment, and keep the result."""
+        name = _get_task_id(example)
         found, task, at = self._found.pop(name, None), self.tasks[name], self.scope.at(task=name)
         if found is None:
             return {"results": []}
         try:
-            async with self._watched(task):
+            async with self._record_fault(task):
                 done = await asyncio.gather(*(grade_trajectory(self.ground, task, one, at) for one in found))
-                await self._released(task)
+                await self._release(task)
                 await self.keep(task, done)
         except SelfwireError:
             return {"results": []}
-        told = make_feedback(done[0])
-        self.expect(len(told))
-        return {"results": told}
+        feedback = make_feedback(done[0])
+        self.expect(len(feedback))
+        return {"results": feedback}
 
-    async def ended(self) -> None:
-        """Cancel and await whatever still runs, so that nothing goes on after a Ctrl-C."""
+    async def stop(self) -> None:
+        """Cancel and await running tasks, so that nothing continues after a Ctrl-C."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    def _hold_on(self) -> None:
+    def _track_current_task(self) -> None:
         running = asyncio.current_task()
         if running is not None:
             self._running.add(running)
             running.add_done_callback(self._running.discard)
 
-    async def _released(self, task: Task) -> None:
-        if held := self._held.pop(task.id, None):
-            await held.aclose()
+    async def _release(self, task: Task) -> None:
+        if reservation := self._reservations.pop(task.id, None):
+            await reservation.aclose()
 
     @asynccontextmanager
-    async def _watched(self, task: Task) -> AsyncIterator[None]:
-        """Keeps the first fault; the task's share ends with it."""
+    async def _record_fault(self, task: Task) -> AsyncIterator[None]:
+        """Keep the first fault, and release the task's budget."""
         try:
             yield
         except BaseException as error:
             self.fault = self.fault or error
             if run := get_current_run_tree():
                 run.error = type(error).__name__
-            await self._released(task)
+            await self._release(task)
             raise
 
 
-def _outcome(done: Trajectory, workflow: Workflow, told: RunnableConfig) -> dict[str, Any]:
-    """The run's outputs; its place is told as below it, and an error marks it as failed."""
+def _make_outputs(done: Trajectory, workflow: Workflow, config: RunnableConfig) -> dict[str, Any]:
+    """The run's outputs; the run has the tags and metadata of the runs below it, and an error marks it as failed."""
     if run := get_current_run_tree():
-        run.add_tags([*told["tags"], f"workflow:{workflow.fingerprint}"])
-        run.add_metadata(told["metadata"])
+        run.add_tags([*config["tags"], f"workflow:{workflow.fingerprint}"])
+        run.add_metadata(config["metadata"])
         run.error = get_failure(done)
-    noted = {name: bool(done.notes.get(name)) for name in (CAPPED, ORACLE)}
-    return {"answer": done.answer, **noted, "usage": done.usage.model_dump(mode="json")}
+    notes = {name: bool(done.notes.get(name)) for name in (CAPPED, ORACLE)}
+    return {"answer": done.answer, **notes, "usage": done.usage.model_dump(mode="json")}
 
 
-def _task_of(example: Example | None) -> str:
+def _get_task_id(example: Example | None) -> str:
     if example is None or example.metadata is None:
         raise ValueError("an experiment of selfwire runs on examples of its own datasets only")
     return str(example.metadata["task"])
 
 
 def _skip_feedback(feedback: int) -> None:
-    """Nothing is on its way."""
+    """Without an upload there is nothing to wait for."""
 
 
-def _question(inputs: dict[str, Any]) -> dict[str, Any]:
-    """What a trace shows as the target's input."""
+def _get_question(inputs: dict[str, Any]) -> dict[str, Any]:
+    """The target's input in a trace."""
     question: dict[str, Any] = inputs["inputs"]
     return question
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
-    """What `aevaluate` says as it starts: a greeting, a progress bar that nobody can turn off, a note on its age.
-
-    Progress is for whoever listens to `keep` to show.
-    """
+def _silence() -> Iterator[None]:
+    """Hide the greeting, progress bar and beta warning of `aevaluate`; listeners of `keep` show the progress."""
     with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         warnings.filterwarnings("ignore", "'upload_results' parameter is in beta", UserWarning)
         yield

@@ -1,6 +1,6 @@
 """What a run of DyTopo came to, as a value, as a trajectory and as lines for people."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from selfwire.core.task import Question
@@ -118,6 +118,15 @@ def _to_notes(one: Round) -> dict[str, Any]:
         "tokens": one.usage.tokens,
         "seconds": one.seconds,
     }
+
+
+def format_notes(notes: Mapping[str, Any]) -> Sequence[str]:
+    """A paragraph per round, and why the run ended."""
+    rounds = [
+        "\n".join([f"round {number}: {one['goal']}", *format_round(one, nearest=False)])
+        for number, one in enumerate(notes.get("rounds", ()), 1)
+    ]
+    return [*rounds, f"ended: {notes['stopped']}"] if notes.get("stopped") else rounds
 
 
 def format_round(notes: Mapping[str, Any], *, nearest: bool) -> list[str]:

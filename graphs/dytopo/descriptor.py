@@ -4,6 +4,7 @@ from selfwire.core.workflow import Workflow
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MEMORY
 from selfwire.evolvers.dytopo.initial_team import DOMAINS
+from selfwire.evolvers.dytopo.report import format_notes
 from selfwire.graphs.demand import ROUNDS, Demand, scale_calls
 from selfwire.graphs.descriptor import MethodDescriptor, NamedSeeds
 from selfwire.graphs.dytopo.method import Dytopo
@@ -44,6 +45,7 @@ DESCRIPTOR = MethodDescriptor(
     },
     evolves=False,
     rounds="rounds",
+    format_notes=format_notes,
     seeds=NamedSeeds(tuple(DOMAINS), "domain", Dytopo.make_initial_workflow),
     paper="Lu et al., *DyTopo*",
     departures="D1-D11",

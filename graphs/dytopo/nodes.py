@@ -80,7 +80,7 @@ class DytopoNodes:
         limit = self.dytopo.config.memory
         done = deliver(state.memories, state.said, state.graph, roles=roles, limit=limit)
         finished = Round(
-            number=len(state.rounds),
+            number=state.round,
             goal=state.goal,
             said=state.said,
             graph=state.graph,
@@ -122,7 +122,7 @@ class DytopoNodes:
 
 
 def _place(state: DytopoState) -> Scope:
-    return state.scope.at(visit=len(state.rounds))
+    return state.scope.at(visit=state.round)
 
 
 def _explain_no_answer(domain: Domain, rounds: Sequence[Round]) -> str:

@@ -61,6 +61,11 @@ class DytopoState(State):
     stopped: str = ""
 
     @property
+    def round(self) -> int:
+        """Number of the current round, from 0, without decoding the finished ones."""
+        return len(self.channels["rounds"])
+
+    @property
     def domain(self) -> Domain:
         """Who answers and who checks."""
         return DytopoMemory.of(self.workflow).domain

@@ -6,6 +6,7 @@ from selfwire.core.errors import ConfigError
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.pool import METHOD
+from selfwire.evolvers.evomas.report import format_notes
 from selfwire.evolvers.trained_router.config import PAPER_HEAD
 from selfwire.graphs.demand import LOOP, Demand
 from selfwire.graphs.descriptor import MethodDescriptor, RouterPlan, RouterTraining
@@ -78,6 +79,7 @@ DESCRIPTOR = MethodDescriptor(
         ),
     },
     rounds="stages",
+    format_notes=format_notes,
     router=RouterTraining(
         plan_router,
         by_chance=with_random_router,

@@ -3,6 +3,7 @@
 from selfwire.core.workflow import Workflow
 from selfwire.evolvers.tacomas.config import TacomasConfig
 from selfwire.evolvers.tacomas.initial_team import METHOD
+from selfwire.evolvers.tacomas.report import format_notes
 from selfwire.graphs.demand import ROUNDS, Demand, count_turn_calls
 from selfwire.graphs.descriptor import MethodDescriptor
 from selfwire.graphs.tacomas.method import Tacomas
@@ -41,6 +42,7 @@ DESCRIPTOR = MethodDescriptor(
     },
     evolves=False,
     rounds="rounds",
+    format_notes=format_notes,
     paper="Xu et al., *Test-Time Co-Evolution of Topology and Capability*",
     departures="D1-D11",
 )

@@ -18,13 +18,13 @@ from selfwire.runs.evaluation import lifecycle
 def run_ablation(
     study: Study, out: Path, *, workers: int = 2, tell: Callable[[str], None] = lambda line: None
 ) -> tuple[Row, ...]:
-    """Run what has no row yet of a study, in processes of their own.
+    """Run the runs of a study that have no row yet, in worker processes.
 
     Args:
-        study: what to run.
-        out: JSONL of the rows; what it holds is not run again.
+        study: that is run.
+        out: JSONL of the rows; rows in it are not run again.
         workers: processes.
-        tell: hears a line when a run has ended.
+        tell: gets a line when a run ends.
 
     Returns:
         The rows of the chosen variants and seeds, variant by variant.

@@ -1,4 +1,4 @@
-"""One evaluation of a study, and what it came to."""
+"""One evaluation of a study."""
 
 import tempfile
 import time
@@ -17,7 +17,7 @@ def evaluation(study: Study, key: str, name: str, seed: int) -> EvaluationRow:
     """Run one evaluation in a home folder that is removed afterwards.
 
     Args:
-        study: what it belongs to.
+        study: that it belongs to.
         key: `study.key`, as it was when the study began.
         name, seed: which one.
 
@@ -33,7 +33,7 @@ def evaluation(study: Study, key: str, name: str, seed: int) -> EvaluationRow:
     if line.score is None:
         raise ConfigError(f"no task of variant {name!r} and seed {seed} was finished; look into the model's faults")
     tasks = len(line.scores)
-    said = [[row.task, row.answer, row.calls] for row in rows if row.target == NAME]
+    answers = [[row.task, row.answer, row.calls] for row in rows if row.target == NAME]
     return EvaluationRow(
         study=key,
         variant=name,
@@ -45,6 +45,6 @@ def evaluation(study: Study, key: str, name: str, seed: int) -> EvaluationRow:
         tokens=line.spend.tokens / tasks,
         efficiency=line.efficiency,
         rounds=None if line.rounds is None else line.rounds / tasks,
-        paths={"test": fingerprint(said)},
+        paths={"test": fingerprint(answers)},
         seconds=round(time.monotonic() - since, 2),
     )

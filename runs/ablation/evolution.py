@@ -1,4 +1,4 @@
-"""One evolution of a study, and what it came to."""
+"""One evolution of a study."""
 
 import tempfile
 import time
@@ -13,9 +13,9 @@ from selfwire.core.trajectory import Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import fingerprint
 from selfwire.core.workflow import Workflow
+from selfwire.evals.evaluation.table import pair_scores, summarise_trajectories
 from selfwire.evals.statistics import compute_cost_efficiency, compute_mean
 from selfwire.graphs.evolution.nodes import get_trajectories_note
-from selfwire.graphs.rollouts import compute_spent
 from selfwire.runs.ablation.plan import NAME, Study
 from selfwire.runs.ablation.rows import EvolutionRow
 from selfwire.runs.controls import count_edits
@@ -33,13 +33,15 @@ SIDES = (
     ("test", "after"),
 )
 """Phases and sides of which an evolution keeps trajectories."""
+ENDS = ("before", "after")
+"""Sides of the test phase."""
 
 
 def evolution(study: Study, key: str, name: str, seed: int, edits: tuple[int, ...] | None = None) -> EvolutionRow:
     """Run one evolution in a home folder that is removed afterwards.
 
     Args:
-        study: what the evolution belongs to.
+        study: that the evolution belongs to.
         key: `study.key`, as it was when the study began.
         name, seed: which one.
         edits: for the random control, rewirings per iteration.
@@ -54,41 +56,28 @@ def evolution(study: Study, key: str, name: str, seed: int, edits: tuple[int, ..
 
 async def _measured(run: EvolutionRun, final: Mapping[str, Any]) -> dict[str, Any]:
     parts, tasks = run.parts, run.parts.splits.test
-    before, after = await get_test_trajectories(run, "before", tasks), await get_test_trajectories(run, "after", tasks)
+    before, after = [summarise_trajectories(one, await get_test_trajectories(run, one, tasks)) for one in ENDS]
+    pairs = pair_scores(before, after)
+    if not pairs:
+        raise ConfigError("no test task was finished by both seed and evolved workflow; give more test tasks")
+    score = compute_mean([b for _, b in pairs])
     evolved = Workflow.model_validate(await parts.journal.get_body(final["incumbent"]))
     history = [v for v in (await parts.library.history(NAME)).versions if v.step > 0]
-    cost, tested = compute_spent(after), compute_spent([*before, *after])
-    scores = compare_scores(before, after)
     return {
-        **scores,
-        "errors": sum(one.feedback is None for one in (*before, *after)),
+        "before": compute_mean([a for a, _ in pairs]),
+        "after": score,
+        "compared": len(pairs),
+        "errors": before.errors + after.errors,
         "nodes": len(evolved.topology.nodes),
-        "calls_before": compute_spent(before).calls / len(tasks),
-        "calls": cost.calls / len(tasks),
-        "tokens": cost.tokens / len(tasks),
-        "efficiency": compute_cost_efficiency(scores["after"], cost, len(tasks)),
-        **_evolution_cost(parts.ledger.spent, tested),
+        "calls_before": before.spend.calls / len(tasks),
+        "calls": after.spend.calls / len(tasks),
+        "tokens": after.spend.tokens / len(tasks),
+        "efficiency": compute_cost_efficiency(score, after.spend, len(tasks)),
+        **_evolution_cost(parts.ledger.spent, before.spend + after.spend),
         "edits": count_edits([get_rewirings(version) for version in history]),
         **count_gate_decisions(history),
         "workflow": evolved.fingerprint,
         "paths": await _paths(run),
-    }
-
-
-def compare_scores(before: Sequence[Trajectory], after: Sequence[Trajectory]) -> dict[str, Any]:
-    """Mean scores over the tasks that both finished.
-
-    Raises:
-        ConfigError: there is no such task.
-    """
-    both = zip((one.feedback for one in before), (one.feedback for one in after), strict=True)
-    pairs = [(first.score, second.score) for first, second in both if first and second]
-    if not pairs:
-        raise ConfigError("no test task was finished by both seed and evolved workflow; give more test tasks")
-    return {
-        "before": compute_mean([b for b, _ in pairs]),
-        "after": compute_mean([a for _, a in pairs]),
-        "compared": len(pairs),
     }
 
 
@@ -113,7 +102,7 @@ def _evolution_cost(spend: Usage, tested: Usage) -> dict[str, Any]:
 
 
 async def _paths(run: EvolutionRun) -> dict[str, str]:
-    """Fingerprints of which agents said what to whom with which tools, by iteration and phase."""
+    """Fingerprints of the teams' steps, by iteration and phase."""
     journal, found = run.parts.journal, {}
     for iteration, (phase, side) in product(range(max(run.parts.config.iterations, 1)), SIDES):
         bodies = await journal.get_note(get_trajectories_note(iteration, phase, side))
@@ -125,7 +114,7 @@ async def _paths(run: EvolutionRun) -> dict[str, str]:
 
 
 def path(trajectory: Trajectory) -> list[Any]:
-    """What a team did, without what it cost and how the router felt about it."""
+    """The steps of a team, without costs and routing scores."""
     return [
         [step.node, step.agent, step.output, [one.target for one in step.sent], [use.name for use in step.tools]]
         for step in trajectory.steps

@@ -1,4 +1,4 @@
-"""What a study compares: a method, its ablations and controls, over seeds.
+"""A study: a method, its ablations and controls, over seeds.
 
 The seed decides the tasks, the splits and every draw. Methods that learn between runs: every (variant, seed) is one
 evolution from the same seed workflow, measured afterwards. Methods that rewire themselves while they answer: every
@@ -15,6 +15,7 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import FrozenModel, fingerprint
 from selfwire.graphs.evolution.config import EvolutionConfig
+from selfwire.graphs.method_names import DEFAULT_METHOD
 from selfwire.graphs.method_registry import describe_method
 from selfwire.graphs.variants import FULL, RANDOM, Variant
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
@@ -26,7 +27,7 @@ NAME = "study"
 
 
 class Study(FrozenModel):
-    """What is compared, at which sizes.
+    """What a study compares, and its sizes.
 
     Args:
         method, benchmark, models, sizes, budget: as in `EvolveRequest`, of each evolution or evaluation.
@@ -36,7 +37,7 @@ class Study(FrozenModel):
         concurrency: tasks that are worked on at the same time.
     """
 
-    method: str = "hiva"
+    method: str = DEFAULT_METHOD
     benchmark: str = "archive"
     models: ModelNames = ModelNames()
     sizes: Sizes = Sizes(train=80, gate=80, test=100)
@@ -64,7 +65,7 @@ class Study(FrozenModel):
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """Names of the variants to run; `random` brings `full`, whose edits it counts.
+        """Names of the variants to run; with `random` also `full`, whose edits it counts.
 
         Raises:
             ConfigError: a name is unknown.

@@ -1,4 +1,4 @@
-"""Results of a study as JSONL: one row per run, appended as it ends, so that a stopped study goes on."""
+"""Results of a study as JSONL: one row per run, appended as it ends, so that a stopped study can continue."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from selfwire.core.values import FrozenModel
 
 
 class Row(FrozenModel):
-    """What one run of a study came to.
+    """The result of one run of a study.
 
     Args:
         study: fingerprint of everything that the rows of a study share, the code among it.
@@ -23,7 +23,7 @@ class Row(FrozenModel):
         errors: test runs that ended as infrastructure errors.
         calls, tokens: per test task.
         efficiency: S = 100 P / (C + 0.01), C in dollars per task; None at no dollars or an unknown price.
-        paths: fingerprint of what the teams did, by phase.
+        paths: fingerprints of the steps of the teams, by phase.
         seconds: wall time.
     """
 
@@ -51,7 +51,7 @@ class Row(FrozenModel):
 
 
 class EvolutionRow(Row):
-    """What one evolution came to; its tasks are those that seed and evolved workflow both finished.
+    """The result of one evolution, over the tasks that seed and evolved workflow both finished.
 
     Args:
         before: mean score of the seed workflow.
@@ -59,7 +59,7 @@ class EvolutionRow(Row):
         calls_before: model calls per test task of the seed workflow.
         evolution_calls, dollars: of the whole evolution, its tests apart; dollars None for an unknown price.
         edits: rewirings that were applied to the candidate of each iteration, repairs left out.
-        accepted, rejected, unchanged: iterations by what became of them.
+        accepted, rejected, unchanged: iterations by outcome.
         workflow: fingerprint of the evolved workflow.
     """
 
@@ -76,7 +76,7 @@ class EvolutionRow(Row):
 
 
 class EvaluationRow(Row):
-    """What one evaluation came to.
+    """The result of one evaluation.
 
     Args:
         rounds: per test task; None for a method without rounds.
@@ -91,7 +91,7 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 def read_rows(path: Path, study: str, schema: type[AnyRow]) -> list[AnyRow]:
     """The rows of a study's file, none if there is no file.
 
-    What a kill left of a last line is cut off.
+    The rest of a line that a kill interrupted is cut off.
 
     Raises:
         ConfigError: the file cannot be used; or a line is no row, or a row of another study.

@@ -1,65 +1,107 @@
 """The table of a study, in Markdown."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from selfwire.evals.evaluation.table import Column
+from selfwire.evals.evaluation.table import build_table as build_columns
 from selfwire.evals.statistics import IntervalEstimate, compute_mean, compute_paired_interval, compute_sd
 from selfwire.graphs.variants import FULL
 from selfwire.runs.ablation.plan import Study
-from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, Row
+from selfwire.runs.ablation.rows import EvolutionRow, Row
 from selfwire.runs.report import STAMP
 
-HEAD = (
-    "variant",
-    "score after, mean ± sd",
-    "range",
-    "after − before [95 %]",
-    "full − variant [95 %]",
-    "nodes",
-    "calls/task",
-    "tokens/task",
-    "score per 100 calls",
-    "S",
-    "accepted / rejected / unchanged",
-    "calls of the evolution",
-)
-
-MEASURED_HEAD = (
-    "variant",
-    "score, mean ± sd",
-    "range",
-    "full − variant [95 %]",
-    "calls/task",
-    "tokens/task",
-    "rounds/task",
-    "score per 100 calls",
-    "S",
-    "errors",
-)
-
 KINDS = ("accepted", "rejected", "unchanged")
+DASH = "—"
+
+
+class VariantRows(NamedTuple):
+    """The rows of a variant, one per seed.
+
+    Attributes:
+        title: for the table.
+        rows: results.
+        versus: the difference from the variant that it is compared with, formatted.
+    """
+
+    title: str
+    rows: Sequence[Row]
+    versus: str
+
+    @property
+    def scores(self) -> list[float]:
+        """Scores after the evolution."""
+        return [row.after for row in self.rows]
+
+    @property
+    def evolved(self) -> list[EvolutionRow]:
+        """The rows of evolutions."""
+        return [row for row in self.rows if isinstance(row, EvolutionRow)]
+
+    def format_mean(self, figure: str, form: str = ".1f", missing: str = DASH) -> str:
+        """The mean of a figure, if every row has it."""
+        found = [getattr(row, figure) for row in self.rows]
+        return missing if None in found else format(compute_mean([float(one) for one in found]), form)
+
+
+def _mean(name: str, figure: str, form: str = ".1f", missing: str = DASH) -> Column[VariantRows]:
+    return Column(name, lambda one: one.format_mean(figure, form, missing))
+
+
+VARIANT = Column[VariantRows]("variant", lambda one: one.title)
+RANGE = Column[VariantRows]("range", lambda one: format_range(one.scores))
+VERSUS = Column[VariantRows]("full − variant [95 %]", lambda one: one.versus)
+COSTS = (_mean("calls/task", "calls"), _mean("tokens/task", "tokens", ",.0f"))
+BOUGHT = (_mean("score per 100 calls", "per_hundred_calls"), _mean("S", "efficiency", missing="n/a"))
+EVOLUTION_COLUMNS = (
+    VARIANT,
+    Column[VariantRows]("score after, mean ± sd", lambda one: format_spread(one.scores)),
+    RANGE,
+    Column[VariantRows]("after − before [95 %]", lambda one: format_difference(compute_gain(one.evolved))),
+    VERSUS,
+    _mean("nodes", "nodes"),
+    *COSTS,
+    *BOUGHT,
+    Column[VariantRows](" / ".join(KINDS), lambda one: " / ".join(map(one.format_mean, KINDS))),
+    _mean("calls of the evolution", "evolution_calls", ",.0f"),
+)
+EVALUATION_COLUMNS = (
+    VARIANT,
+    Column[VariantRows]("score, mean ± sd", lambda one: format_spread(one.scores)),
+    RANGE,
+    VERSUS,
+    *COSTS,
+    _mean("rounds/task", "rounds"),
+    *BOUGHT,
+    Column[VariantRows]("errors", lambda one: str(sum(row.errors for row in one.rows))),
+)
 
 
 def build_table(study: Study, rows: Sequence[Row], command: str = "") -> str:
-    """Markdown: how it was made, a line per variant, and what must be known to read it.
+    """Markdown: the sizes and the command, a line per variant, and notes.
 
     Intervals are Student's, over seeds, paired by seed.
 
     Args:
-        study: what was run.
+        study: that was run.
         rows: its results.
         command: that made them.
     """
     by_variant = {name: [row for row in rows if row.variant == name] for name in study.chosen}
-    evolved = [row for row in rows if isinstance(row, EvolutionRow)]
-    head = HEAD if study.evolves else MEASURED_HEAD
-    lines = [_line(head), _line(["---"] * len(head)), *([_seed_line(evolved)] if evolved else [])]
-    lines += [_line(_cells(study, name, by_variant)) for name, found in by_variant.items() if found]
-    told = [
+    variants = [
+        VariantRows(study.known[name].title, found, _versus(study, name, by_variant))
+        for name, found in by_variant.items()
+        if found
+    ]
+    table = build_columns(EVOLUTION_COLUMNS if study.evolves else EVALUATION_COLUMNS, variants)
+    if evolved := VariantRows("", rows, "").evolved:
+        table = table._replace(rows=(_seed_cells(evolved), *table.rows))
+    about = [
         _sizes(study, len({row.seed for row in rows})),
         *([f"{STAMP}."] if study.models.is_offline else []),
         *([f"Made with `{command}`."] if command else []),
     ]
-    return "\n\n".join(["\n".join(told), "\n".join(lines), "\n".join(_notes(rows))]) + "\n"
+    return "\n\n".join(["\n".join(about), table.markdown, "\n".join(_notes(rows))]) + "\n"
 
 
 def _sizes(study: Study, seeds: int) -> str:
@@ -89,60 +131,34 @@ def compute_gain(rows: Sequence[EvolutionRow]) -> IntervalEstimate | None:
     return compute_paired_interval([row.before for row in rows], [row.after for row in rows]) if len(rows) > 1 else None
 
 
-def _cells(study: Study, name: str, by_variant: Mapping[str, Sequence[Row]]) -> list[str]:
-    """A line under `HEAD`, or under `MEASURED_HEAD` for a method that does not evolve."""
-    rows, versus = by_variant[name], _versus(study, name, by_variant)
-    after = [row.after for row in rows]
-    evolved = [row for row in rows if isinstance(row, EvolutionRow)]
-    efficiency = [row.efficiency for row in rows if row.efficiency is not None]
-    score, span = f"{compute_mean(after):.3f} ± {compute_sd(after):.3f}", f"{min(after):.2f}–{max(after):.2f}"
-    calls, tokens = (
-        f"{compute_mean([row.calls for row in rows]):.1f}",
-        f"{compute_mean([row.tokens for row in rows]):,.0f}",
-    )
-    bought = f"{compute_mean([row.per_hundred_calls for row in rows]):.1f}"
-    share = f"{compute_mean(efficiency):.1f}" if len(efficiency) == len(rows) else "n/a"
-    if not evolved:
-        rounds = [row.rounds for row in rows if isinstance(row, EvaluationRow) and row.rounds is not None]
-        took, errors = f"{compute_mean(rounds):.1f}" if rounds else "—", str(sum(row.errors for row in rows))
-        return [study.known[name].title, score, span, versus, calls, tokens, took, bought, share, errors]
-    nodes = f"{compute_mean([row.nodes for row in evolved]):.1f}"
-    outcomes = " / ".join(f"{compute_mean([float(getattr(row, kind)) for row in evolved]):.1f}" for kind in KINDS)
-    cost = f"{compute_mean([row.evolution_calls for row in evolved]):,.0f}"
-    title = study.known[name].title
-    return [
-        title,
-        score,
-        span,
-        format_difference(compute_gain(evolved)),
-        versus,
-        nodes,
-        calls,
-        tokens,
-        bought,
-        share,
-        outcomes,
-        cost,
-    ]
-
-
 def _versus(study: Study, name: str, by_variant: Mapping[str, Sequence[Row]]) -> str:
-    """What the variant lacks beside the one that it is a part of; that one is named where it is not `full`."""
+    """The difference to the variant that it lacks a part of, which is named unless it is `full`."""
     against = study.known[name].against
     if name == against:
         return format_difference(None)
-    said = format_difference(compute_difference(by_variant[name], by_variant.get(against, [])))
-    return said if against == FULL else f"{said} from {against}"
+    difference = format_difference(compute_difference(by_variant[name], by_variant.get(against, [])))
+    return difference if against == FULL else f"{difference} from {against}"
 
 
-def _seed_line(rows: Sequence[EvolutionRow]) -> str:
-    """The seed workflow: one score per seed, as the full method's runs and the others' measured it."""
+def _seed_cells(rows: Sequence[EvolutionRow]) -> tuple[str, ...]:
+    """The seed workflow: one score per seed, from the runs of the full method or else of the others."""
     first = {row.seed: row for row in rows if row.variant == FULL} or {row.seed: row for row in rows}
     before, calls = [row.before for row in first.values()], [row.calls_before for row in first.values()]
-    score = f"{compute_mean(before):.3f} ± {compute_sd(before):.3f}"
     per_hundred = compute_mean([100 * row.before / max(row.calls_before, 1) for row in first.values()])
-    known = ["seed workflow", score, f"{min(before):.2f}–{max(before):.2f}", "—", "—"]
-    return _line([*known, "—", f"{compute_mean(calls):.1f}", "—", f"{per_hundred:.1f}", "—", "—", "—"])
+    return (
+        *("seed workflow", format_spread(before), format_range(before), DASH, DASH, DASH),
+        *(f"{compute_mean(calls):.1f}", DASH, f"{per_hundred:.1f}", DASH, DASH, DASH),
+    )
+
+
+def format_spread(scores: Sequence[float]) -> str:
+    """Mean and standard deviation."""
+    return f"{compute_mean(scores):.3f} ± {compute_sd(scores):.3f}"
+
+
+def format_range(scores: Sequence[float]) -> str:
+    """Least and greatest."""
+    return f"{min(scores):.2f}–{max(scores):.2f}"
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
@@ -158,9 +174,5 @@ def _notes(rows: Sequence[Row]) -> list[str]:
 def format_difference(estimate: IntervalEstimate | None) -> str:
     """A difference with its interval, signed; a dash where there is none."""
     if estimate is None:
-        return "—"
+        return DASH
     return f"{estimate.value:+.3f} [{estimate.low:+.3f}, {estimate.high:+.3f}]"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -1,1 +1,1 @@
-"""Evaluations as runs: systems, shards and worker processes, what is measured and what was seen before."""
+"""Evaluations as runs: systems, shards, worker processes, and tasks that a system has seen before."""

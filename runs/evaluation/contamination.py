@@ -17,12 +17,12 @@ from selfwire.runs.run_record import load_request
 
 
 class ContaminatedTasks(NamedTuple):
-    """What contestants have learned from.
+    """The tasks that systems have learned from.
 
     Attributes:
         marks: fingerprints of the tasks' texts and entities.
         tasks: how many tasks.
-        unknown: runs that evolved a contestant and are gone, so that nobody knows.
+        unknown: runs that evolved a system and were removed, so that their tasks are not known.
     """
 
     marks: frozenset[str] = frozenset()
@@ -30,14 +30,14 @@ class ContaminatedTasks(NamedTuple):
     unknown: tuple[str, ...] = ()
 
     def has_task(self, task: Task) -> bool:
-        """Whether a task, or what it is about, was learned from."""
+        """Whether a system has learned from a task, or from one about the same entities."""
         return bool(self.marks) and not self.marks.isdisjoint(_marks(task))
 
 
 def find_contaminated_tasks(
     workflows: Iterable[LoadedWorkflow], request: EvaluationRequest, home: Path | None
 ) -> ContaminatedTasks:
-    """What the contestants of an evaluation have learned from, by the runs that evolved them."""
+    """The tasks that the systems of an evaluation have learned from, by the runs that evolved them."""
     found: dict[str, Task] = {}
     unknown = []
     for run in sorted({one.run for one in workflows if one.learned and one.run}):
@@ -58,7 +58,7 @@ def _evolutions(path: Path, home: Path | None) -> list[EvolveRequest]:
         return [load_request(path, EvolveRequest)]
     except JournalError:
         whole = load_request(path, EvaluationRequest)
-        return [one.asked for one in make_evolutions(whole, path.parent, home)]
+        return [one.evolve_request for one in make_evolutions(whole, path.parent, home)]
 
 
 def _marks(task: Task) -> set[str]:

@@ -1,13 +1,11 @@
-"""Starts and resumes evaluations: from a request to the live parts, and back from a run's files."""
+"""Validates, starts and resumes evaluations."""
 
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from selfwire.core.errors import ConfigError, JournalError
-from selfwire.core.protocols import Embedder
 from selfwire.core.task import Task
 from selfwire.evals.benchmarks.benchmark import Benchmark, NeedsModel
 from selfwire.evals.benchmarks.catalogue import load_benchmark
@@ -27,16 +25,9 @@ from selfwire.runs.evaluation.systems import (
     make_system,
 )
 from selfwire.runs.folders import JOURNAL, get_run_folder, get_runs_folder
-from selfwire.runs.models import get_embedder_name, make_metered_model
-from selfwire.runs.run_record import (
-    REQUEST,
-    compute_run_hashes,
-    load_request,
-    shorten_name,
-    to_corpus_json,
-    with_limits,
-)
-from selfwire.runtime.embeddings import load_embedder
+from selfwire.runs.lifecycle import RunPlan, make_run_name
+from selfwire.runs.models import load_models_embedder, make_metered_model
+from selfwire.runs.run_record import load_request, to_corpus_json, with_limits
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.ledger import Ledger
@@ -51,25 +42,82 @@ SEEN = "seen"
 """Name of the journal's note that holds marks of the tasks that contestants have learned from."""
 
 
-class ValidatedRequest(NamedTuple):
-    """What trying a request has brought."""
+@dataclass(frozen=True)
+class EvaluationPlan(RunPlan[Evaluation]):
+    """What an evaluation executes.
 
-    bench: Benchmark
+    Attributes:
+        benchmark: its tools and environment.
+        tasks: that are measured.
+        workflows: of the systems, by name.
+        known: the tasks that these have learned from.
+        out: file of results; one in the run's folder if None.
+    """
+
+    request: EvaluationRequest
+    benchmark: Benchmark
     tasks: tuple[Task, ...]
-    embeds: Embedder
-    notices: tuple[str, ...]
     workflows: Mapping[str, LoadedWorkflow]
     known: ContaminatedTasks
+    out: Path | None = None
+
+    @property
+    def corpus(self) -> list[object]:
+        """The tasks, as JSON."""
+        return to_corpus_json(self.tasks)
+
+    async def note_start(self, journal: Journal) -> None:
+        """Note the file of results, the workflows of the start and the tasks that they have learned from."""
+        await journal.put_note(OUT, None if self.out is None else str(self.out))
+        await journal.put_note(SEEN, [sorted(self.known.marks), self.known.tasks])
+        await note_workflows(journal, self.workflows)
+
+    @contextmanager
+    def open(self, journal: Journal) -> Iterator[Evaluation]:
+        """The run on its journal."""
+        request, folder = self.request, get_runs_folder(self.home) / journal.run
+        evolutions = make_evolutions(request, folder, self.home)
+        before = sum((one.spent for one in evolutions), journal.spend())
+        ledger = Ledger(request.budget, spent=before, elapsed=run_sync(journal.get_note(ELAPSED)) or 0.0)
+        model = make_metered_model(
+            request.models, journal=journal, ledger=ledger, at_once=request.concurrency, probe=True, home=self.home
+        )
+        judge = Ledger(parent=ledger) if isinstance(self.benchmark.environment, NeedsModel) else None
+        bench = self.benchmark.with_model(model.with_ledger(judge)) if judge else self.benchmark
+        toolbox = add_journal(bench.toolbox, journal)
+
+        def build_system(entry: SystemSpec, one: LoadedWorkflow) -> System:
+            labelled = model.with_labels(method=one.workflow.method, workflow=one.workflow.fingerprint)
+            factory = SolverFactory(labelled, toolbox, self.embedder, request.calls_per_task, ledger)
+            return make_system(entry, one, factory)
+
+        out = run_sync(journal.get_note(OUT))
+        try:
+            yield Evaluation(
+                request=request,
+                benchmark=bench,
+                workflows=dict(self.workflows),
+                build_system=build_system,
+                evolutions=evolutions,
+                tasks=self.tasks,
+                journal=journal,
+                ledger=ledger,
+                judge=judge,
+                embedder=self.embedder.name,
+                out=Path(out) if out else folder / RESULTS,
+                notices=self.notices,
+            )
+        finally:
+            run_sync(journal.put_note(ELAPSED, ledger.spent.seconds))
 
 
-@contextmanager
 def start_evaluation(
     request: EvaluationRequest, home: Path | None = None, *, run: str | None = None, out: Path | None = None
-) -> Iterator[Evaluation]:
-    """A new run; nothing is written before every part of the request has been found usable.
+) -> AbstractContextManager[Evaluation]:
+    """A new run; nothing is written unless every part of the request can be used.
 
     Args:
-        request: what to do.
+        request: what the run is asked to do.
         home: folder of runs and library.
         run: its name.
         out: file of results; one in the run's folder if None.
@@ -77,30 +125,22 @@ def start_evaluation(
     Raises:
         ConfigError, LibraryError: a name, file or option cannot be used, or no results can be written to `out`.
     """
-    trial = validate_request(request, home)
+    plan = validate_request(request, home)
     if out is not None:
         ResultsFile(out).discard()
-    name = run or f"{request.command}-{shorten_name(request.benchmark)}-{secrets.token_hex(3)}"
-    told = compute_run_hashes(request, to_corpus_json(trial.tasks), trial.embeds.name)
-    journal = Journal.create(get_runs_folder(home) / name / JOURNAL, run=name, facts=told)
-    try:
-        run_sync(_write_start_notes(journal, request, trial, out and out.resolve()))
-        with _open_run(request, journal, home, trial) as opened:
-            yield opened
-    finally:
-        journal.close()
+        plan = replace(plan, out=out.resolve())
+    return plan.start(run or make_run_name(request.command, benchmark=request.benchmark))
 
 
-@contextmanager
 def resume_evaluation(
     run: str, home: Path | None = None, *, limits: Mapping[str, float] | None = None
-) -> Iterator[Evaluation]:
-    """A run that stopped early, with everything that it had paid for; tasks that ended as errors are tried again.
+) -> AbstractContextManager[Evaluation]:
+    """A run that stopped early, with everything that it has paid for; it repeats tasks that ended as errors.
 
     Args:
         run: name of the run.
         home: folder of runs and library.
-        limits: of the budget, by name, in place of those that the run has had; kept for the next time.
+        limits: of the budget, by name, in place of those of the run; kept for the next time.
 
     Raises:
         ConfigError: there is no such run, or a limit cannot be used.
@@ -108,47 +148,38 @@ def resume_evaluation(
     """
     path = get_run_folder(home, run) / JOURNAL
     merge_leftover_shards(run, home)
-    request = with_limits(load_request(path, EvaluationRequest), limits or {})
-    embeds, notice = load_embedder(get_embedder_name(request.models))
-    workflows, known = get_start_notes(path)
-    bench, tasks = load_request_tasks(request, known)
-    trial = ValidatedRequest(bench, tasks, embeds, (notice,) if notice else (), workflows, known)
-    journal = Journal.open(path, compute_run_hashes(request, to_corpus_json(trial.tasks), embeds.name))
-    try:
-        run_sync(journal.put_note(REQUEST, request.model_dump(mode="json")))
-        with _open_run(request, journal, home, trial) as opened:
-            yield opened
-    finally:
-        journal.close()
+    return _load_plan(path, home, limits or {}).resume(path)
 
 
 @contextmanager
-def open_shard(part: Shard) -> Iterator[Evaluation]:
-    """One contestant of a run that has begun, in a journal of its own; its tasks and its calls' scopes are the run's.
+def open_shard(shard: Shard) -> Iterator[Evaluation]:
+    """One system of a run that has started, in a journal of its own; tasks and scopes of calls are the run's.
 
     Raises:
         JournalError: a journal cannot be used.
     """
-    request = load_request(part.whole, EvaluationRequest)
-    workflows, known = get_start_notes(part.whole)
-    bench, tasks = load_request_tasks(request, known)
-    embeds, _ = load_embedder(get_embedder_name(request.models))
-    alone = request.alone(part.name)
-    trial = ValidatedRequest(bench, tasks, embeds, (), {part.name: workflows[part.name]}, known)
-    told = compute_run_hashes(alone, to_corpus_json(tasks), embeds.name)
-    journal = Journal.create(part.own, run=part.run, facts=told)
-    run_sync(_write_start_notes(journal, alone, trial, part.own.with_name(RESULTS)))
-    journal.close()
-    part.copy_from_run()
-    journal = Journal.open(part.own, told)
-    try:
-        with _open_run(alone, journal, part.home, trial) as opened:
-            yield opened
-    finally:
-        journal.close()
+    whole, name = _load_plan(shard.whole, shard.home, {}), shard.name
+    plan = replace(
+        whole,
+        request=whole.request.alone(name),
+        workflows={name: whole.workflows[name]},
+        out=shard.own.with_name(RESULTS),
+    )
+    plan.create_journal(shard.own, shard.run).close()
+    shard.copy_from_run()
+    with plan.resume(shard.own) as run:
+        yield run
 
 
-def validate_request(request: EvaluationRequest, home: Path | None) -> ValidatedRequest:
+def _load_plan(path: Path, home: Path | None, limits: Mapping[str, float]) -> EvaluationPlan:
+    """The plan that a run's journal holds."""
+    request = with_limits(load_request(path, EvaluationRequest), limits)
+    embedder, notices = load_models_embedder(request.models)
+    workflows, known = get_start_notes(path)
+    return EvaluationPlan(request, home, embedder, notices, *load_request_tasks(request, known), workflows, known)
+
+
+def validate_request(request: EvaluationRequest, home: Path | None) -> EvaluationPlan:
     """Try every part of a request without writing anything.
 
     Raises:
@@ -157,23 +188,20 @@ def validate_request(request: EvaluationRequest, home: Path | None) -> Validated
     if any(entry.name == TRIVIAL for entry in request.entries):
         raise ConfigError(f"{TRIVIAL!r} is the benchmark's own rule, which is always printed; call it something else")
     for evolution in make_evolutions(request, get_runs_folder(home) / "none", home):
-        evolution.checked()
-    journal = Journal.memory()
-    try:
+        evolution.validate()
+    with closing(Journal.memory()) as journal:
         model = make_metered_model(request.models, journal=journal, ledger=Ledger(request.budget), home=home)
-        embeds, notice = load_embedder(get_embedder_name(request.models))
+        embedder, notices = load_models_embedder(request.models)
         bench, _ = load_request_tasks(request, ContaminatedTasks())
-        wiring = SolverFactory(model, bench.toolbox, embeds, request.calls_per_task)
+        factory = SolverFactory(model, bench.toolbox, embedder, request.calls_per_task)
         with open_library(home, create=False) as library:
             workflows = {
-                entry.name: run_sync(load_system_workflow(entry, wiring, bench, library)) for entry in request.entries
+                entry.name: run_sync(load_system_workflow(entry, factory, bench, library)) for entry in request.entries
             }
-    finally:
-        journal.close()
     known = find_contaminated_tasks(workflows.values(), request, home)
     bench, tasks = load_request_tasks(request, known)
-    notices = (*([notice] if notice else ()), *_cautions(request, tasks, known))
-    return ValidatedRequest(bench, tasks, embeds, notices, workflows, known)
+    notices = (*notices, *_cautions(request, tasks, known))
+    return EvaluationPlan(request, home, embedder, notices, bench, tasks, workflows, known)
 
 
 def _cautions(request: EvaluationRequest, tasks: Sequence[Task], known: ContaminatedTasks) -> Iterator[str]:
@@ -212,23 +240,13 @@ def _tasks(request: EvaluationRequest, known: ContaminatedTasks, more: int) -> t
     return bench, tuple(fresh[: request.tasks])
 
 
-async def _write_start_notes(
-    journal: Journal, request: EvaluationRequest, trial: ValidatedRequest, out: Path | None
-) -> None:
-    await journal.put_note(REQUEST, request.model_dump(mode="json"))
-    await journal.put_note(OUT, None if out is None else str(out))
-    await journal.put_note(SEEN, [sorted(trial.known.marks), trial.known.tasks])
-    await note_workflows(journal, trial.workflows)
-
-
 def get_start_notes(path: Path) -> tuple[dict[str, LoadedWorkflow], ContaminatedTasks]:
-    """The workflows of the start, as a name in the library may mean another by now, and what they had learned from.
+    """The workflows of the start, which the library may not have any more, and the tasks that they have learned from.
 
     Raises:
         JournalError: there are none.
     """
-    journal = Journal.open_read_only(path)
-    try:
+    with closing(Journal.open_read_only(path)) as journal:
         bodies = run_sync(journal.get_note(WORKFLOWS))
         if bodies is None:
             raise JournalError(f"run {journal.run!r} ended before it had begun; start a new run")
@@ -237,43 +255,3 @@ def get_start_notes(path: Path) -> tuple[dict[str, LoadedWorkflow], Contaminated
             name: LoadedWorkflow.model_validate(run_sync(journal.get_body(body))) for name, body in bodies.items()
         }
         return workflows, ContaminatedTasks(frozenset(marks), tasks)
-    finally:
-        journal.close()
-
-
-@contextmanager
-def _open_run(
-    request: EvaluationRequest, journal: Journal, home: Path | None, trial: ValidatedRequest
-) -> Iterator[Evaluation]:
-    evolutions = make_evolutions(request, get_runs_folder(home) / journal.run, home)
-    before = sum((one.spent for one in evolutions), journal.spend())
-    ledger = Ledger(request.budget, spent=before, elapsed=run_sync(journal.get_note(ELAPSED)) or 0.0)
-    model = make_metered_model(
-        request.models, journal=journal, ledger=ledger, at_once=request.concurrency, probe=True, home=home
-    )
-    judge = Ledger(parent=ledger) if isinstance(trial.bench.environment, NeedsModel) else None
-    bench = trial.bench.with_model(model.with_ledger(judge)) if judge else trial.bench
-    toolbox = add_journal(bench.toolbox, journal)
-
-    def entered(entry: SystemSpec, one: LoadedWorkflow) -> System:
-        labelled = model.with_labels(method=one.workflow.method, workflow=one.workflow.fingerprint)
-        return make_system(entry, one, SolverFactory(labelled, toolbox, trial.embeds, request.calls_per_task, ledger))
-
-    out = run_sync(journal.get_note(OUT))
-    try:
-        yield Evaluation(
-            request=request,
-            benchmark=bench,
-            workflows=dict(trial.workflows),
-            entered=entered,
-            evolutions=evolutions,
-            tasks=trial.tasks,
-            journal=journal,
-            ledger=ledger,
-            judge=judge,
-            embedder=trial.embeds.name,
-            out=Path(out) if out else get_runs_folder(home) / journal.run / RESULTS,
-            notices=trial.notices,
-        )
-    finally:
-        run_sync(journal.put_note(ELAPSED, ledger.spent.seconds))

@@ -1,7 +1,7 @@
-"""Evolutions inside an evaluation: in homes of their own below its folder, paid out of its budget, resumed with it."""
+"""Evolutions inside an evaluation: each has a home below its folder; they share its budget and are resumed with it."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,18 +25,18 @@ from selfwire.runtime.versions import Version
 from selfwire.runtime.workflow_library import open_library
 
 FOLDER = "evolved"
-"""Folder below a run's that holds a home per contestant who is evolved."""
+"""Folder in a run's folder with a home per system that is evolved."""
 RUN = "evolution"
 """Name of the run in such a home."""
 
 
 @dataclass(frozen=True)
 class Evolution:
-    """One contestant's evolution.
+    """The evolution of one system.
 
     Attributes:
-        request: the evaluation that it belongs to.
-        entry: who is evolved.
+        request: of the evaluation.
+        entry: the system that is evolved.
         home: folder of its own.
         users: home of the user, where the result is saved and a file of prices may lie.
     """
@@ -47,8 +47,8 @@ class Evolution:
     users: Path | None
 
     @property
-    def asked(self) -> EvolveRequest:
-        """The evolution as a request; its test tasks are those that the evaluation measures on."""
+    def evolve_request(self) -> EvolveRequest:
+        """The request of the evolution; its test tasks are the tasks of the evaluation."""
         asked, sizes = self.request, get_evolving(self.request)
         prices = find_price_file(asked.models, self.users)
         return EvolveRequest(
@@ -70,7 +70,7 @@ class Evolution:
             tested=False,
         )
 
-    def checked(self) -> None:
+    def validate(self) -> None:
         """Try it without writing anything.
 
         Raises:
@@ -81,58 +81,50 @@ class Evolution:
                 f"{self.entry.target!r} cannot be evolved here; methods are {', '.join(method_names())}; "
                 f"evolve a saved workflow with `selfwire evolve --seed-team`, then compare it"
             )
-        evolution.validate_request(self.asked, self.home)
+        evolution.validate_request(self.evolve_request, self.home)
+
+    @property
+    def path(self) -> Path:
+        """The journal."""
+        return get_runs_folder(self.home) / RUN / JOURNAL
 
     @property
     def spent(self) -> Usage:
-        """What it has cost so far; its seconds are wall time."""
-        path = get_runs_folder(self.home) / RUN / JOURNAL
-        if not path.exists():
+        """The cost so far; its seconds are wall time."""
+        if not self.path.exists():
             return Usage()
-        journal = Journal.open_read_only(path)
-        try:
-            elapsed = run_sync(journal.get_note(ELAPSED)) or 0.0
-            return journal.spend().replace(seconds=elapsed)
-        finally:
-            journal.close()
+        with closing(Journal.open_read_only(self.path)) as journal:
+            return journal.spend().replace(seconds=run_sync(journal.get_note(ELAPSED)) or 0.0)
 
     @property
     def is_finished(self) -> bool:
-        """Whether there is nothing left to do."""
-        path = get_runs_folder(self.home) / RUN / JOURNAL
-        if not path.exists():
+        """Whether nothing is left to do."""
+        if not self.path.exists():
             return False
-        journal = Journal.open_read_only(path)
-        try:
+        with closing(Journal.open_read_only(self.path)) as journal:
             return (run_sync(journal.get_note(SUMMARY)) or {}).get("status") == "finished"
-        finally:
-            journal.close()
 
     def run(self, budget: Budget, on_event: Callable[[Event], None]) -> None:
-        """Evolve, or go on with it.
+        """Evolve, or resume the evolution.
 
         Args:
-            budget: what is left for it, beyond what it has cost.
-            on_event: hears of progress.
+            budget: the limits of the evolution, its cost so far included.
+            on_event: gets events of progress.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
         """
-        with self._opened(budget) as opened:
+        with self._open(budget) as opened:
             run_sync(opened.execute(on_event))
 
-    @contextmanager
-    def _opened(self, budget: Budget) -> Iterator[EvolutionRun]:
-        if (get_runs_folder(self.home) / RUN / JOURNAL).exists():
+    def _open(self, budget: Budget) -> AbstractContextManager[EvolutionRun]:
+        if self.path.exists():
             limits = {name: limit for name, limit in budget.model_dump().items() if limit is not None}
-            with evolution.resume_evolution(RUN, self.home, limits=limits) as opened:
-                yield opened
-        else:
-            with evolution.start_evolution(self.asked.replace(budget=budget), self.home, run=RUN) as opened:
-                yield opened
+            return evolution.resume_evolution(RUN, self.home, limits=limits)
+        return evolution.start_evolution(self.evolve_request.replace(budget=budget), self.home, run=RUN)
 
     def result(self, run: str) -> LoadedWorkflow:
-        """The workflow that was kept, saved in the user's library too, as <run>-<name>.
+        """The workflow that the evolution kept; it is saved in the user's library too, as <run>-<name>.
 
         Args:
             run: name of the evaluation.
@@ -174,7 +166,7 @@ def get_evolving(request: EvaluationRequest) -> Evolving:
 
 
 def compute_left(budget: Budget, spent: Usage, beside: Usage) -> Budget:
-    """The limits of a part of a run: what the whole may spend, less what the other parts have spent.
+    """The limits of a part of a run: the budget of the whole, less the cost of the other parts.
 
     Args:
         budget: of the whole.

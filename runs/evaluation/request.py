@@ -1,4 +1,4 @@
-"""What a user asks an evaluation to do: one value that is stored with the run and resumed from."""
+"""The request of an evaluation, stored with the run and resumed from."""
 
 from typing import Literal, Self
 
@@ -9,7 +9,7 @@ from selfwire.runs.requests import Request
 
 
 class SystemSpec(FrozenModel):
-    """One contestant as it was asked for.
+    """A system in a request.
 
     Args:
         name: how tables, rows and the journal call it; unique in a run.
@@ -23,7 +23,7 @@ class SystemSpec(FrozenModel):
 
 
 class Evolving(FrozenModel):
-    """Which contestants are evolved before they are measured, and at which sizes.
+    """The systems that are evolved before they are measured, and the sizes of their evolutions.
 
     Args:
         names: of entries whose targets are methods.
@@ -40,7 +40,7 @@ class Evolving(FrozenModel):
 
 
 class EvaluationRequest(Request):
-    """Everything that decides what an evaluation does.
+    """An evaluation: its systems, tasks, models and limits.
 
     Args:
         command: that asked for it.
@@ -52,8 +52,8 @@ class EvaluationRequest(Request):
         concurrency: tasks that are worked on at the same time.
         calls_per_task: most model calls of a task, for every contestant; None for no cap.
         grading_timeout: seconds until a grader of the user's own is given up on an answer.
-        evolving: who is evolved first, on tasks of other splits; None for nobody.
-        langsmith: whether LangSmith is told, and whether of references too.
+        evolving: the systems that are evolved first, on tasks of other splits; None for none.
+        langsmith: whether tasks are uploaded to LangSmith, and whether with references.
     """
 
     command: Literal["eval", "compare"] = "eval"

@@ -12,10 +12,11 @@ from selfwire.core.errors import SelfwireError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.core.trajectory import Trajectory
+from selfwire.core.usage import Usage
 from selfwire.evals.baselines.single import CUT
 from selfwire.evals.benchmarks.benchmark import Benchmark
 from selfwire.evals.evaluation.rows import Header, ResultsFile, TaskRow, make_task_row
-from selfwire.evals.evaluation.table import SystemSummary, Tally
+from selfwire.evals.evaluation.table import SystemSummary
 from selfwire.evals.graders import GradedEnvironment
 from selfwire.evals.judge import PLACE as JUDGES
 from selfwire.graphs.evolution.nodes import ELAPSED
@@ -23,11 +24,11 @@ from selfwire.graphs.rollouts import RolloutContext, RolloutRunner, freeze_gc, r
 from selfwire.runs.evaluation.pre_evolution import Evolution, compute_left
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.systems import LoadedWorkflow, System, make_trivial_system
-from selfwire.runs.folders import SUMMARY
-from selfwire.runs.run_record import compute_code_hash, track_status
+from selfwire.runs.lifecycle import note_status, track_status
+from selfwire.runs.run_record import compute_code_hash
 from selfwire.runs.version import get_version
 from selfwire.runtime.journal import Journal, body_hash
-from selfwire.runtime.ledger import Ledger, ResourceAmount, enforce_deadline
+from selfwire.runtime.ledger import Ledger, ResourceAmount
 from selfwire.runtime.sync import run_sync
 
 ROWS = "rows"
@@ -38,13 +39,13 @@ PHASE = "eval"
 DEFAULT_SHARE = 60
 """Calls that are set aside for a task under a budget of calls, where there is no cap."""
 BESIDE = 4
-"""Tasks of the benchmark's own rule at once, beside those of a contestant."""
+"""Tasks of the benchmark's own rule that run at once, in addition to those of a system."""
 READ_AT_ONCE = 100
 """Rows, so that not all are in memory."""
 NOTED_EVERY = 5.0
 """Seconds between two notes of the time that was used up."""
 TOLD_EVERY = 0.1
-"""Seconds between two events of progress, whose spend has to be added up; the last one is told at once."""
+"""Seconds between two events of progress, as each adds up the spend; the last one comes at once."""
 
 Event = dict[str, Any]
 """Progress: target, number, targets, done, total, score, errors, spend."""
@@ -55,10 +56,10 @@ class Evaluation:
     """An evaluation that can be run now.
 
     Attributes:
-        request: what was asked.
+        request: what the run is asked to do.
         benchmark: its tasks, tools and environment.
-        workflows: of the contestants, by name; `evolve` replaces those that evolve.
-        entered: makes a contestant of its entry and workflow.
+        workflows: of the systems, by name; `evolve` replaces those that evolve.
+        build_system: makes a contestant of its entry and workflow.
         evolutions: of contestants that are evolved first.
         tasks: in order.
         journal, ledger: of the run.
@@ -66,13 +67,13 @@ class Evaluation:
         embedder: its name.
         out: where the results go.
         notices: what the user should know.
-        get_rollout_runner: what puts the tasks to a contestant; `experiments.attached` lends one that tells LangSmith.
+        get_rollout_runner: puts the tasks to a system; `runs.langsmith` sets one that reports to LangSmith.
     """
 
     request: EvaluationRequest
     benchmark: Benchmark
     workflows: dict[str, LoadedWorkflow]
-    entered: Callable[[SystemSpec, LoadedWorkflow], System]
+    build_system: Callable[[SystemSpec, LoadedWorkflow], System]
     evolutions: Sequence[Evolution]
     tasks: Sequence[Task]
     journal: Journal
@@ -90,34 +91,49 @@ class Evaluation:
         return self.journal.run
 
     @property
-    def entrants(self) -> list[System]:
+    def command(self) -> str:
+        """The command that starts such runs."""
+        return self.request.command
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What is measured."""
+        return {"method": ", ".join(entry.target for entry in self.request.entries)}
+
+    @property
+    def spent(self) -> Usage:
+        """The cost so far, that of evolutions included."""
+        return self.ledger.spent
+
+    @property
+    def systems(self) -> list[System]:
         """The benchmark's own rule, then the contestants."""
         entries = self.request.entries
         return [
             make_trivial_system(self.benchmark.baseline),
-            *(self.entered(one, self.workflows[one.name]) for one in entries),
+            *(self.build_system(one, self.workflows[one.name]) for one in entries),
         ]
 
     @property
     def rollout_context(self) -> RolloutContext:
         """Where the contestants are run and graded."""
-        asked, environment = self.request, self.benchmark.environment
+        request, environment = self.request, self.benchmark.environment
         if isinstance(environment, GradedEnvironment):
-            environment = environment.with_timeout(asked.grading_timeout)
+            environment = environment.with_timeout(request.grading_timeout)
         return RolloutContext(
             environment=environment,
             journal=self.journal,
             ledger=self.ledger,
-            concurrency=asked.concurrency,
-            calls_per_task=asked.calls_per_task or DEFAULT_SHARE,
+            concurrency=request.concurrency,
+            calls_per_task=request.calls_per_task or DEFAULT_SHARE,
             keep_errors_below=1.0,
-            capped=asked.calls_per_task is not None,
+            capped=request.calls_per_task is not None,
             replays_grades=False,
             judge=self.judge,
         )
 
     def evolve(self, on_event: Callable[[Evolution, Event], None] = lambda evolution, event: None) -> None:
-        """Evolve who is to be evolved and has not been, one after another; blocks.
+        """Evolve the systems that are evolved first, one after another; blocks.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
@@ -133,47 +149,34 @@ class Evaluation:
         run_sync(note_workflows(self.journal, self.workflows))
 
     async def execute(self, on_event: Callable[[Event], None] = lambda event: None) -> tuple[SystemSummary, ...]:
-        """Run what has no row yet, or ended as an error; write the file of results; return the table's lines.
+        """Run tasks without a row or with an error; write the file of results; return the table's lines.
 
         Raises:
-            BudgetError, OutageError: it stopped early and can be resumed; what there is has been written.
+            BudgetError, OutageError: it stopped early and can be resumed; the rows so far are written.
         """
         with self.journal.on_this_loop():
-            async with track_status(self.tell), enforce_deadline(self.ledger):
+            async with track_status(self):
                 await self._run_all(on_event)
             lines = await self.write_results(complete=True)
-            await self.tell("finished", score=lines[-1].score if len(lines) == 2 else None)
+            await note_status(self, "finished", score=lines[-1].score if len(lines) == 2 else None)
             return lines
 
-    async def tell(self, status: str, **more: Any) -> None:
-        """Note how the run stands, for lists of runs."""
-        names = ", ".join(entry.target for entry in self.request.entries)
-        summary = {
-            "command": self.request.command,
-            "method": names,
-            "benchmark": self.request.benchmark,
-            "model": self.request.models.agent,
-            "status": status,
-        }
-        known = {name: value for name, value in more.items() if value is not None}
-        await self.journal.put_note(SUMMARY, {**summary, **known})
-
     async def write_results(self, *, complete: bool) -> tuple[SystemSummary, ...]:
-        """Write what there is to the file of results; return the table's lines."""
-        tallies = [Tally(one.contestant) for one in self.entrants]
+        """Write the rows so far to the file of results; return the table's lines."""
+        lines = tuple(SystemSummary(one.contestant) for one in self.systems)
         file, oracle = ResultsFile(self.out), False
-        for tally in tallies:
-            async for texts, rows in self._read([_note(tally.contestant.name, task.id) for task in self.tasks]):
+        for line in lines:
+            async for texts, rows in self._read([_note(line.contestant.name, task.id) for task in self.tasks]):
                 file.add(texts)
                 for row in rows:
-                    tally.add(row)
+                    line.add(row)
                     oracle = oracle or row.oracle
         file.finish(self._header(oracle, complete=complete))
-        return tuple(tally.line(self.tasks) for tally in tallies)
+        return lines
 
     async def rows(self) -> AsyncIterator[TaskRow]:
         """All rows that there are, contestant by contestant in the order of the tasks."""
-        for one in self.entrants:
+        for one in self.systems:
             async for _, rows in self._read([_note(one.name, task.id) for task in self.tasks]):
                 for row in rows:
                     yield row
@@ -187,12 +190,12 @@ class Evaluation:
             yield texts, [TaskRow.model_validate_json(text) for text in texts]
 
     async def _run_all(self, on_event: Callable[[Event], None]) -> None:
-        """The contestants one after another; beside them the rule, which ends whatever stops them.
+        """The systems one after another, and the rule at the same time, which finishes even if they stop.
 
         It goes first where a model grades, whose calls may be refused, and where `concurrency` is 1, as there the
         grader may bear no more.
         """
-        rule, *contestants = self.entrants
+        rule, *contestants = self.systems
         stopped: list[SelfwireError] = []
 
         async def one_after_another() -> None:
@@ -215,16 +218,16 @@ class Evaluation:
         if stopped:
             raise stopped[0]
 
-    async def _run(self, one: System, number: int, ground: RolloutContext, on_event: Callable[[Event], None]) -> None:
+    async def _run(self, one: System, number: int, context: RolloutContext, on_event: Callable[[Event], None]) -> None:
         """Every task of a contestant that has no row or an error."""
         scope = Scope(run=f"{self.run}/{one.name}", seed=self.request.seed, phase=PHASE)
         done, targets = await self._done(one), len(self.request.entries)
         count = Count(done=len(done), errors=0, score=sum(done.values()))
-        told, untold = -math.inf, False
+        last, pending = -math.inf, False
 
         def tell() -> None:
-            nonlocal told, untold
-            told, untold = time.monotonic(), False
+            nonlocal last, pending
+            last, pending = time.monotonic(), False
             on_event(
                 {
                     "target": one.name, "number": number, "targets": targets, "done": count.done,
@@ -233,18 +236,18 @@ class Evaluation:
             )  # fmt: skip
 
         async def keep(task: Task, found: Sequence[Trajectory]) -> None:
-            nonlocal untold
+            nonlocal pending
             count.add(await self._save_row(one, task, found[0], scope))
-            untold, now = True, time.monotonic()
+            pending, now = True, time.monotonic()
             await self._note_time(now)
-            if count.done == len(self.tasks) or now - told >= TOLD_EVERY:
+            if count.done == len(self.tasks) or now - last >= TOLD_EVERY:
                 tell()
 
         todo = [task for task in self.tasks if task.id not in done]
         try:
-            await self.get_rollout_runner(one)(ground, one.play, one.workflow, todo, scope, keep)
+            await self.get_rollout_runner(one)(context, one.play, one.workflow, todo, scope, keep)
         finally:
-            if untold:  # it was stopped
+            if pending:  # it was stopped
                 tell()
 
     async def _done(self, one: System) -> dict[str, float]:
@@ -271,22 +274,22 @@ class Evaluation:
             await self.journal.put_note(ELAPSED, self.ledger.spent.seconds)  # for a budget after a kill
 
     def _header(self, oracle: bool, *, complete: bool) -> Header:
-        asked = self.request
+        request = self.request
         return Header(
             selfwire=get_version(),
             code=compute_code_hash(),
             run=self.run,
-            benchmark=asked.benchmark,
+            benchmark=request.benchmark,
             grader=self.benchmark.environment.name,
-            split=asked.split,
-            seed=asked.seed,
+            split=request.split,
+            seed=request.seed,
             tasks=len(self.tasks),
-            models=asked.models.roles,
+            models=request.models.roles,
             embedder=self.embedder,
-            calls_per_task=asked.calls_per_task,
-            contestants=tuple(one.contestant for one in self.entrants),
+            calls_per_task=request.calls_per_task,
+            contestants=tuple(one.contestant for one in self.systems),
             oracle=oracle,
-            stand_in=asked.models.is_offline,
+            stand_in=request.models.is_offline,
             complete=complete,
         )
 

@@ -1,4 +1,4 @@
-"""A contestant's share of a run, in a journal of its own that the run's takes over when it is done."""
+"""One system of a run, in its own journal, which is merged into the run's when the system is done."""
 
 import shutil
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from selfwire.runtime.lease import Lease
 
 @dataclass(frozen=True)
 class Shard:
-    """One contestant's share of a run.
+    """One system of a run.
 
     Attributes:
         run: its name.
@@ -32,15 +32,15 @@ class Shard:
 
     @property
     def own(self) -> Path:
-        """The journal of the part."""
+        """The journal of the shard."""
         return self.whole.parent / PARTS / self.name / JOURNAL
 
     def copy_from_run(self) -> None:
-        """Have its journal, which nobody has open, know what the run has of this contestant."""
+        """Copy the run's rows of this system into the shard's journal, which must not be open."""
         copy_rows(self.whole, self.own, runs=self._runs, notes=self._notes)
 
     def merge_into_run(self) -> None:
-        """Have the run's journal take over what this part has done, and remove the part.
+        """Copy the shard's rows into the run's journal, and remove the shard.
 
         Raises:
             JournalError: a process is at work on it.
@@ -64,7 +64,7 @@ class Shard:
 
 
 def merge_leftover_shards(run: str, home: Path | None) -> None:
-    """Take over what processes of a run that was stopped have left, before its journal is opened.
+    """Merge the shards that a stopped run has left, before its journal is opened.
 
     Raises:
         JournalError: one of them is at work.

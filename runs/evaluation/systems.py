@@ -1,4 +1,4 @@
-"""From names to what can be put questions to: methods, baselines, saved workflows, and the benchmark's own rule."""
+"""Systems that answer questions: methods, baselines, saved workflows, and the benchmark's own rule."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from selfwire.core.errors import ConfigError, LibraryError, TaskBudgetError
+from selfwire.core.errors import LibraryError, TaskBudgetError
 from selfwire.core.protocols import Embedder, Model, Toolbox
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
@@ -20,9 +20,10 @@ from selfwire.evals.benchmarks.benchmark import Benchmark, TrivialRule
 from selfwire.evals.evaluation.rows import CAPPED, SystemInfo
 from selfwire.graphs.method_names import method_names
 from selfwire.graphs.method_protocol import Method, Solver
-from selfwire.graphs.method_registry import make_method
+from selfwire.graphs.method_registry import describe_method, make_method
 from selfwire.graphs.rollouts import RolloutFn
 from selfwire.runs.evaluation.request import SystemSpec
+from selfwire.runs.workflow_checks import refuse_missing_tools
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.workflow_library import WorkflowLibrary
 
@@ -31,12 +32,12 @@ TRIVIAL = "trivial"
 
 
 class LoadedWorkflow(FrozenModel):
-    """A contestant's workflow and what is known of where it comes from.
+    """A system's workflow and its origin.
 
     Args:
-        workflow: that is put the questions.
+        workflow: answers the questions.
         learned: whether it was evolved on graded tasks.
-        evolution: what that cost; None if it was not, or nobody knows.
+        evolution: the cost of its evolution; None without one, or where it is not known.
         run: that evolved it; "" if none did.
     """
 
@@ -48,11 +49,11 @@ class LoadedWorkflow(FrozenModel):
 
 @dataclass(frozen=True)
 class System:
-    """A contestant that can be put questions to.
+    """A system that can answer questions.
 
     Attributes:
-        contestant: who it is, for the header.
-        workflow: that is put the questions.
+        contestant: its entry in the header.
+        workflow: answers the questions.
         play: puts one.
     """
 
@@ -68,7 +69,7 @@ class System:
 
 @dataclass(frozen=True)
 class SolverFactory:
-    """What solvers are made of."""
+    """Makes solvers."""
 
     model: Model
     toolbox: Toolbox
@@ -88,7 +89,7 @@ class SolverFactory:
 
 
 async def load_system_workflow(
-    entry: SystemSpec, wiring: SolverFactory, bench: Benchmark, library: WorkflowLibrary
+    entry: SystemSpec, factory: SolverFactory, bench: Benchmark, library: WorkflowLibrary
 ) -> LoadedWorkflow:
     """The workflow that an entry means: the seed of a method or baseline, else a saved one.
 
@@ -96,7 +97,7 @@ async def load_system_workflow(
         ConfigError, LibraryError: there is none, it belongs to no method, or it holds tools that the benchmark lacks.
     """
     if entry.target in method_names() or entry.target in BASELINES:
-        return LoadedWorkflow(workflow=wiring.solver(entry.target, entry.config).make_initial_workflow(bench.tools))
+        return LoadedWorkflow(workflow=factory.solver(entry.target, entry.config).make_initial_workflow(bench.tools))
     try:
         saved = await _saved(entry.target, library)
     except LibraryError as error:
@@ -105,15 +106,11 @@ async def load_system_workflow(
         raise LibraryError(
             f"{error}; methods are {', '.join(method_names())}; baselines are {', '.join(BASELINES)}"
         ) from None
-    made = wiring.solver(saved.workflow.method, entry.config)
-    if isinstance(made, Method):
-        made.check_learned(saved.workflow)
-    missing = {tool for agent in saved.workflow.agents for tool in agent.tools} - set(bench.toolbox)
-    if missing:
-        raise ConfigError(
-            f"workflow {entry.target!r} holds {', '.join(sorted(missing))}, which {bench.name} lacks; "
-            f"evaluate it on the benchmark that it was made for"
-        )
+    solver = factory.solver(saved.workflow.method, entry.config)
+    if isinstance(solver, Method):
+        solver.check_learned(saved.workflow)
+    advice = f", which {bench.name} lacks; evaluate it on the benchmark that it was made for"
+    refuse_missing_tools(saved.workflow, bench.toolbox, f"workflow {entry.target!r}", advice)
     return saved
 
 
@@ -131,9 +128,9 @@ async def _saved(ref: str, library: WorkflowLibrary) -> LoadedWorkflow:
     )
 
 
-def make_system(entry: SystemSpec, one: LoadedWorkflow, wiring: SolverFactory) -> System:
+def make_system(entry: SystemSpec, one: LoadedWorkflow, factory: SolverFactory) -> System:
     """A contestant from its entry and its workflow, solved by the workflow's own method."""
-    made = wiring.solver(one.workflow.method, entry.config)
+    solver = factory.solver(one.workflow.method, entry.config)
     contestant = SystemInfo(
         name=entry.name,
         target=entry.target,
@@ -143,7 +140,7 @@ def make_system(entry: SystemSpec, one: LoadedWorkflow, wiring: SolverFactory) -
         learned=one.learned,
         evolution=one.evolution,
     )
-    play = _capped(made, lambda knobs: _with_knobs(entry, one, wiring, knobs), wiring.ledger)
+    play = _capped(solver, lambda knobs: _with_knobs(entry, one, factory, knobs), factory.ledger)
     return System(contestant, one.workflow, play)
 
 
@@ -158,15 +155,11 @@ def make_trivial_system(rule: TrivialRule) -> System:
     return System(contestant, make_single_workflow(()), play)
 
 
-LENGTHS = ("rounds", "stages")
-"""Knobs that say how long a method that works in rounds goes on at most."""
+def _with_knobs(entry: SystemSpec, one: LoadedWorkflow, factory: SolverFactory, knobs: Mapping[str, int]) -> Solver:
+    return factory.solver(one.workflow.method, {**entry.config, **knobs})
 
 
-def _with_knobs(entry: SystemSpec, one: LoadedWorkflow, wiring: SolverFactory, knobs: Mapping[str, int]) -> Solver:
-    return wiring.solver(one.workflow.method, {**entry.config, **knobs})
-
-
-def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger: Ledger) -> RolloutFn:
+def _capped(solver: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger: Ledger) -> RolloutFn:
     """One answer per question; calls that are used up before there is one are no fault of the infrastructure.
 
     A method that works in rounds gives the answer of the rounds that its calls sufficed for. Which these are is found
@@ -175,13 +168,12 @@ def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger
     depends on timing.
 
     Args:
-        made: the method.
+        solver: the method.
         shorter: the method with other knobs.
         ledger: that pays for the tasks.
     """
-    config = getattr(made, "config", None)
-    name = next((name for name in LENGTHS if hasattr(config, name)), "")
-    most = getattr(config, name) if name else 1
+    name = describe_method(solver.name).rounds if solver.name in method_names() else ""
+    most = getattr(getattr(solver, "config", None), name) if name else 1
 
     async def longest(workflow: Workflow, question: Question, scope: Scope) -> Trajectory | None:
         done, fits, too_many = None, 0, most
@@ -195,7 +187,7 @@ def _capped(made: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger
 
     async def play(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
         try:
-            return [await made.solve(workflow, question, scope=scope)]
+            return [await solver.solve(workflow, question, scope=scope)]
         except TaskBudgetError as error:
             why = str(error)
         with _closed(ledger.get_task_ledger(scope.at(task=question.id))):

@@ -1,4 +1,4 @@
-"""Contestants in processes of their own: each has a journal below the run's folder, which the run's own takes over.
+"""Systems in worker processes: each has a journal below the run's folder, which is merged into the run's own.
 
 A contestant's numbers follow from the request, its workflow and its tasks, and its calls carry the run's name as they
 do in one process; so the rows are the same however many processes there are, and a run can be resumed with another
@@ -22,32 +22,32 @@ from pathlib import Path
 from selfwire.core.errors import ConfigError
 from selfwire.core.usage import Usage
 from selfwire.evals.evaluation.table import SystemSummary
-from selfwire.runs.estimates.evolution import estimate_evolution_calls
+from selfwire.runs.estimates import estimate_evolution_calls
 from selfwire.runs.evaluation.lifecycle import get_start_notes, open_shard
 from selfwire.runs.evaluation.pre_evolution import Evolution
 from selfwire.runs.evaluation.request import EvaluationRequest
 from selfwire.runs.evaluation.run import Evaluation, Event, note_workflows
 from selfwire.runs.evaluation.shards import Shard
-from selfwire.runs.run_record import to_stop_status
+from selfwire.runs.lifecycle import note_status, to_stop_status
 from selfwire.runtime.ledger import ResourceAmount
 from selfwire.runtime.sync import run_sync
 
 MANY = 4
-"""Contestants from which on processes of their own are worth their start."""
+"""Number of systems from which worker processes are faster."""
 WORKERS = 2
-"""Processes where nobody says how many."""
+"""Processes by default."""
 PAUSE = 0.2
-"""Seconds between two events of a contestant, and between two looks at what has been heard."""
+"""Seconds between two events of a system, and between two checks for events."""
 
-Heard = SimpleQueue[Event]
+EventQueue = SimpleQueue[Event]
 
 
-def choose_worker_count(request: EvaluationRequest, asked: int | None) -> int:
-    """Processes for an evaluation; one where a limit or a provider's rate binds, as one process counts these.
+def choose_worker_count(request: EvaluationRequest, wanted: int | None) -> int:
+    """Processes for an evaluation; one where there is a budget or a provider's rate, which one process must count.
 
     Args:
-        request: what is to be done.
-        asked: by the user; None for as many as fit.
+        request: what the run is asked to do.
+        wanted: number that the user gave; None for as many as fit.
 
     Raises:
         ConfigError: more than one cannot be had.
@@ -59,43 +59,43 @@ def choose_worker_count(request: EvaluationRequest, asked: int | None) -> int:
         *(["a provider's rate"] if remote else []),
         *(["LangSmith"] if request.langsmith != "off" else []),
     ]
-    if asked is None:
+    if wanted is None:
         return 1 if bound or len(request.entries) < MANY else min(WORKERS, os.cpu_count() or 1)
-    if asked > 1 and bound:
+    if wanted > 1 and bound:
         raise ConfigError(f"{bound[0]} is looked after in one process; leave out --workers, or give 1")
-    return asked
+    return wanted
 
 
 def run_in_processes(
     run: Evaluation, home: Path | None, workers: int, on_event: Callable[[Event], None] = lambda event: None
 ) -> tuple[SystemSummary, ...]:
-    """Evolve and measure every contestant, so many at a time, as `run.evolve` and `run.go` do one after another.
+    """Evolve and measure several systems at a time, as `run.evolve` and `run.execute` do one after another.
 
     Args:
         run: that was started or resumed.
         home: of runs and library.
         workers: processes.
-        on_event: hears of progress: events as of `run.go`, and of evolutions, with the contestant as `target`.
+        on_event: gets the events of `run.execute`, and those of evolutions with the system as `target`.
 
     Raises:
         OutageError, ModelError: a contestant stopped; what all have done is kept, and the run can be resumed.
     """
     todo = [Shard(run.run, name, home) for name in run_sync(_unfinished(run))]
-    run_sync(run.tell("running"))
+    run_sync(note_status(run, "running"))
     try:
         with closing(_run_shards(todo, workers, on_event)) as worked:
-            for part, spent in worked:
-                run.workflows.update(get_start_notes(part.own)[0])
-                part.merge_into_run()
+            for shard, spent in worked:
+                run.workflows.update(get_start_notes(shard.own)[0])
+                shard.merge_into_run()
                 run.ledger.settle(ResourceAmount(), spent)
     except BaseException as error:
-        for part in todo:
-            part.merge_into_run()
-        run_sync(run.tell(to_stop_status(error)))
+        for shard in todo:
+            shard.merge_into_run()
+        run_sync(note_status(run, to_stop_status(error)))
         raise
     run_sync(note_workflows(run.journal, run.workflows))
     lines = run_sync(run.write_results(complete=True))
-    run_sync(run.tell("finished"))
+    run_sync(note_status(run, "finished"))
     return lines
 
 
@@ -108,40 +108,40 @@ async def _unfinished(run: Evaluation) -> list[str]:
 
 
 def _calls(one: Evolution, run: Evaluation) -> float:
-    return sum(estimate_evolution_calls(one.asked, run.workflows[one.entry.name].workflow).values())
+    return sum(estimate_evolution_calls(one.evolve_request, run.workflows[one.entry.name].workflow).values())
 
 
 def _run_shards(
     todo: Sequence[Shard], workers: int, on_event: Callable[[Event], None]
 ) -> Generator[tuple[Shard, Usage], None, None]:
-    """Parts as they end, with what they have spent; after a fault those that run end, and no others begin."""
+    """Shards as they end, with their cost; after an error the running ones end, and no others start."""
     context = multiprocessing.get_context("spawn")
-    heard: Heard = context.SimpleQueue()
+    events: EventQueue = context.SimpleQueue()
     faults: list[BaseException] = []
-    with _pool(workers, heard) as pool:
-        running = {pool.submit(run_alone, part): part for part in todo}
+    with _pool(workers, events) as pool:
+        running = {pool.submit(run_alone, shard): shard for shard in todo}
         while running:
             ended, _ = wait(running, PAUSE, FIRST_COMPLETED)
-            while not heard.empty():
-                on_event(heard.get())
+            while not events.empty():
+                on_event(events.get())
             for future in ended:
-                part = running.pop(future)
+                shard = running.pop(future)
                 if not future.cancelled() and (fault := future.exception()):
                     faults.append(fault)
                     for waiting in running:
                         waiting.cancel()
                 elif not future.cancelled():
-                    yield part, future.result()
+                    yield shard, future.result()
     if faults:
         raise faults[0]
 
 
 @contextmanager
-def _pool(workers: int, heard: Heard) -> Iterator[ProcessPoolExecutor]:
-    """Processes that end with this block; at once, if it is left by an error: journals survive that."""
+def _pool(workers: int, events: EventQueue) -> Iterator[ProcessPoolExecutor]:
+    """Processes that end with this block; an error ends them at once, which journals survive."""
     before = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(heard,)) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(events,)) as pool:
         try:
             yield pool
         except BaseException:
@@ -151,14 +151,14 @@ def _pool(workers: int, heard: Heard) -> Iterator[ProcessPoolExecutor]:
             raise
 
 
-_listeners: list[Heard] = []
-"""In a process of a contestant: who hears of progress; a queue reaches a process only when that begins."""
+_listeners: list[EventQueue] = []
+"""Queues for events, in a worker process; a process can only inherit a queue when it starts."""
 
 
-def _begin(heard: Heard) -> None:
-    """What a process does first: leave Ctrl-C to its parent, and end with it."""
+def _begin(events: EventQueue) -> None:
+    """Leave Ctrl-C to the parent process, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _listeners.append(heard)
+    _listeners.append(events)
 
     def follow() -> None:
         if parent := multiprocessing.parent_process():
@@ -168,14 +168,14 @@ def _begin(heard: Heard) -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def run_alone(part: Shard) -> Usage:
-    """Evolve and measure a contestant in the process that this is called in; returns what that has cost.
+def run_alone(shard: Shard) -> Usage:
+    """Evolve and measure a system in this process; returns the cost.
 
     Raises:
         OutageError, ModelError: it stopped; what it has done is in its journal.
     """
-    tell = _ProgressForwarder(part.name, _listeners)
-    with open_shard(part) as run:
+    tell = _ProgressForwarder(shard.name, _listeners)
+    with open_shard(shard) as run:
         since = run.ledger.spent
         run.evolve(tell.evolution)
         run_sync(run.execute(tell))
@@ -184,10 +184,10 @@ def run_alone(part: Shard) -> Usage:
 
 @dataclass
 class _ProgressForwarder:
-    """Passes events on, not more of them than anybody looks at."""
+    """Passes on as many events as a person can follow."""
 
     name: str
-    listeners: Sequence[Heard]
+    listeners: Sequence[EventQueue]
     latest: float = field(default=-math.inf, init=False)
 
     def __call__(self, event: Event) -> None:
@@ -198,7 +198,7 @@ class _ProgressForwarder:
     def evolution(self, evolution: Evolution, event: Event) -> None:
         """An event of the evolution."""
         if event["phase"] == "save" or self._is_time:
-            self._tell({**event, "target": self.name, "iterations": evolution.asked.evolution.iterations})
+            self._tell({**event, "target": self.name, "iterations": evolution.evolve_request.evolution.iterations})
 
     @property
     def _is_time(self) -> bool:

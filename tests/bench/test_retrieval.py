@@ -1,7 +1,7 @@
 from selfwire.bench import retrieval
 
 
-def test_the_bench_tells_build_latency_and_memory_of_both_retrievers() -> None:
+def test_build_latency_and_memory_of_both_retrievers_are_measured() -> None:
     rows = retrieval.measure_retrieval(passages=300)
     assert [row.unit for row in rows] == ["s", "MB", "MB", "ms", "ms", "MB", "ms", "ms"]
     assert all(row.value >= 0 for row in rows)

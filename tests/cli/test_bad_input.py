@@ -47,7 +47,7 @@ def refused(home: Path, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("evolve", "hvia", "--benchmark", "archive"), "unknown method 'hvia'; methods are hiva"),
+        (("evolve", "hvia", "--benchmark", "archive"), "unknown method 'hvia'; methods are dytopo"),
         (("evolve", "hiva", "--benchmark", "arxiv"), "unknown benchmark 'arxiv'; choose archive, plancraft"),
         (("evolve", "hiva"), "needs a method and --benchmark"),
         ((*EVOLVE, "--model", "gpt"), "unknown model 'gpt'"),
@@ -73,7 +73,7 @@ def refused(home: Path, *arguments: str) -> str:
         (("evolve", "tacomas", *EVOLVE[2:], "--set", "fast.speed=1"), "fast.speed: Extra inputs are not permitted"),
         (("run", "tacomas", "Who?", "--set", "fast.rate=11"), "config of tacomas: fast.rate: Input should be less"),
         (("run", "dytopo", "Who?", "--set", "domain=law"), "config of dytopo: domain: Input should be 'general'"),
-        (("run", "hvia", "Who?"), "unknown method 'hvia'; methods are hiva, hera, tacomas, dytopo"),
+        (("run", "hvia", "Who?"), "unknown method 'hvia'; methods are dytopo, evomas, hera, hiva"),
         ((*EVOLVE, "--gate", "maybe"), "EvolutionConfig.gate"),
         ((*EVOLVE, "--gate-tasks", "0"), "EvolutionConfig.gate_tasks"),
         ((*EVOLVE, "--gate-size", "0"), "the paired gate needs gate tasks"),
@@ -93,9 +93,9 @@ def refused(home: Path, *arguments: str) -> str:
         (("eval", "hvia", "--benchmark", "archive"), "there is no workflow 'hvia'"),
         (
             ("eval", "hvia", "--benchmark", "archive"),
-            "; methods are hiva, hera, tacomas, dytopo, evomas; baselines are",
+            "; methods are dytopo, evomas, hera, hiva, tacomas; baselines are",
         ),
-        (("compare", "cot", "singel", "--benchmark", "archive"), "; methods are hiva"),
+        (("compare", "cot", "singel", "--benchmark", "archive"), "; methods are dytopo"),
         ((*EVOLVE, "--set", "nodes=5000"), "nodes: Input should be less than or equal to 1000, not 5000"),
         ((*EVOLVE, "--set", "=3"), "--set takes name=value, not '=3'"),
         ((*EVOLVE, "--rubric", ""), "the rubric is blank"),

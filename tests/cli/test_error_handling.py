@@ -30,8 +30,11 @@ def test_ctrl_c_goes_on_behind_the_last_words() -> None:
     assert said == [False]
 
 
-def test_a_fault_that_cannot_be_resumed_has_no_last_words() -> None:
+def test_a_fault_that_cannot_be_resumed_has_last_words_where_asked_for() -> None:
     said: list[bool] = []
     with pytest.raises(ConfigError), print_before_exit(said.append):
         raise ConfigError("no")
     assert said == []
+    with pytest.raises(ConfigError), print_before_exit(said.append, on_any_error=True):
+        raise ConfigError("no")
+    assert said == [False]

@@ -230,7 +230,7 @@ def test_evomas_evolves_its_router_and_the_printed_way_to_use_it_works(tmp_path:
 def test_run_knows_its_methods(tmp_path: Path) -> None:
     result = invoked(tmp_path, "run", "hora", "Who?")
     assert result.exit_code == 2
-    assert "unknown method 'hora'; methods are hiva, hera, tacomas, dytopo, evomas" in result.stderr
+    assert "unknown method 'hora'; methods are dytopo, evomas, hera, hiva, tacomas" in result.stderr
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from selfwire.core.agent import Agent
-from selfwire.core.changes import diff_workflows
 from selfwire.core.edits import (
     AddAgent,
     AddEdge,
@@ -33,6 +32,7 @@ from selfwire.core.trajectory import Message, Routing, Step, ToolUse, Trajectory
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenModel, fingerprint, to_canonical_json
 from selfwire.core.workflow import Lineage, Workflow
+from selfwire.core.workflow_diff import diff_workflows
 from tests.core.generators import random_rewiring, seed_workflow
 
 json_values: st.SearchStrategy[Any] = st.recursive(

@@ -115,7 +115,7 @@ async def test_a_judge_that_fails_is_an_error_and_no_zero() -> None:
     for error in (BudgetError("spent"), OutageError("down")):
         with pytest.raises(type(error)):
             await judged(error)
-    with pytest.raises(ConfigError, match="lend one"):
+    with pytest.raises(ConfigError, match="pass one"):
         await JudgeEnvironment().grade(TASK, "x", scope=Scope())
 
 

@@ -41,7 +41,7 @@ GOOD = '{"id": "a", "input": "Who?", "reference": "Ada"}\n'
         (GOOD + '{"input": 3}', r"line 2: input: Input should be a valid string"),
         (GOOD + '{"input": "x", "answer": "y"}', r"line 2: answer: Extra inputs are not permitted"),
         (GOOD + '{"input": "x", "reference": NaN}', r"line 2: reference: Input should be a finite number"),
-        (GOOD + GOOD, r"line 2: id 'a' stands in line 1 already"),
+        (GOOD + GOOD, r"line 2: id 'a' is already in line 1"),
         (GOOD.encode() + b'{"input": "\xff"}', r"line 2: not UTF-8"),
         ("", r"holds no task"),
         ("\n \n", r"holds no task"),

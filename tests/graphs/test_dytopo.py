@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
@@ -12,10 +11,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
 from selfwire.core.agent import Agent
-from selfwire.core.budget import Budget
 from selfwire.core.chat import ToolSpec
 from selfwire.core.drawing import to_mermaid
-from selfwire.core.errors import BudgetError, ConfigError, TaskError, ToolError
+from selfwire.core.errors import ConfigError, TaskError, ToolError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
 from selfwire.core.workflow import Workflow
@@ -24,7 +22,6 @@ from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import Domain
 from selfwire.evolvers.dytopo.initial_team import make_team
 from selfwire.graphs import dytopo
-from selfwire.graphs.checkpoints import sqlite_saver
 from selfwire.graphs.dytopo import Dytopo, Report
 from selfwire.runtime.embeddings import HashingEmbedder
 from selfwire.runtime.metered import MeteredModel
@@ -376,20 +373,6 @@ def inner_steps(graph: Any, **context: Any) -> set[str]:
     """Names of the inner nodes of a run of one round, as they are streamed."""
     chunks = graph.stream(ASKED, context={"rounds": 1, **context}, subgraphs=True, stream_mode="updates")
     return {node for path, update in chunks if path for node in update}
-
-
-@FORMS
-async def test_a_run_that_stops_in_a_round_resumes_without_asking_anybody_twice(form: str, tmp_path: Path) -> None:
-    saver = sqlite_saver(tmp_path / "threads.sqlite")
-    chat = SpokenChat()
-    graph = dytopo.build(chat, initial="math", embedder="hashing", budget=Budget(calls=200)).compile(checkpointer=saver)
-    with pytest.raises(BudgetError, match="10 of 10 calls"):
-        await invoked(form, graph, ASKED, context={"calls": 10})
-    assert len(chat.spoken) == 10
-    result = await invoked(form, graph, None)
-    saver.conn.close()
-    assert result["answer"] == "7"
-    assert len(chat.spoken) == 12
 
 
 def test_a_thread_takes_one_question_after_another() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import sqlite3
-import time
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -19,8 +18,9 @@ from selfwire.evolvers.dytopo.initial_team import make_team
 from selfwire.graphs import dytopo
 from selfwire.graphs.dytopo import Report
 from selfwire.runtime.models import make_chat_model
-from tests.forks import Process, start_module
+from tests.asks import answer
 from tests.graphs.rounds import MATH, SpokenChat, said_by
+from tests.processes import kill_when, start
 from tests.wire.server import Body, Fault, WireServer
 
 WHO = SpokenChat().who
@@ -78,10 +78,6 @@ def test_a_worker_that_keeps_failing_is_left_out_and_named(wire_server: WireServ
     assert "injected fault" in report.rounds[0].failed["ProblemParser"]
 
 
-def run(path: Path, server: WireServer, *, fresh: bool = False) -> Process:
-    return start_module("tests.graphs.killed_rounds", path, server.url, fresh=fresh)
-
-
 def kept(path: Path) -> int:
     """How many replies of workers are on disk."""
     if not path.exists():
@@ -99,16 +95,13 @@ def test_killed_in_round_three_it_goes_on_and_asks_nobody_twice_who_was_done(
     wire_server.answer = provider = Provider()
     provider.stuck = ("Verifier", 2)
     path = tmp_path / "threads.sqlite"
-    killed = run(path, wire_server)
     inputs = 3  # the input of each round's graph is a write of that channel too
-    while kept(path) < 8 + inputs or asked(wire_server)["Verifier"] < 3:
-        assert killed.poll() is None, killed.communicate()
-        time.sleep(0.01)
-    killed.kill()
-    killed.communicate()
+    kill_when(
+        start("tests.asks:main", "dytopo", wire_server.url, str(path)),
+        lambda: kept(path) >= 8 + inputs and asked(wire_server)["Verifier"] >= 3,
+    )
     provider.stuck = None
-    out, errors = run(path, wire_server, fresh=True).communicate(timeout=120)
-    assert json.loads(out) == {"answer": "7", "rounds": 3}, errors
+    assert json.loads(answer("dytopo", wire_server.url, path))[:2] == ["7", 3]
     assert asked(wire_server) == {"ProblemParser": 3, "Solver": 3, "Verifier": 4, "Manager": 3}
 
 

@@ -24,8 +24,8 @@ from selfwire.runtime import blobs
 from selfwire.runtime.exports import read_workflow, write_workflow
 from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import open_library
-from tests.forks import start_module
 from tests.graphs.trained_process import AGENTS, CONFIG, NAME, RUN, STATE, TASKS, TRAIN, Player, seed, train
+from tests.processes import start, wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -60,29 +60,19 @@ def test_training_killed_with_9_resumes_to_the_same_weights_bit_for_bit(tmp_path
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     for folder in (straight, killed):
         folder.mkdir()
-    in_a_process(straight)
+    run_sync(train(straight))  # in this process, where sets have another order
     draw = random.Random(5)
     for point in (draw.randint(4, 9) for _ in range(4)):  # moments of each process, of about 30 in all
-        assert in_a_process(killed, point) is None
+        process = start("tests.graphs.trained_process:main", str(killed), str(point))
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
     assert 0 < read_weights(killed / STATE).card.updates < TRAIN.updates
-    in_a_process(killed, fresh=True)
+    wait_for(start("tests.graphs.trained_process:main", str(killed)))
     assert (killed / STATE).read_bytes() == (straight / STATE).read_bytes()
     with open_library(straight) as one, open_library(killed) as other:
         assert run_sync(one.load(NAME)) == run_sync(other.load(NAME))
         histories = [run_sync(library.history(NAME)).versions for library in (one, other)]
     assert [[v.step for v in versions] for versions in histories] == [[2, 4, 5]] * 2
-
-
-def in_a_process(folder: Path, die_at: int | None = None, *, fresh: bool = False) -> int | None:
-    """Train in a process of its own; None if it has killed itself, 0 if it has ended."""
-    point, imports = [] if die_at is None else [die_at], ("selfwire.evolvers.trained_router.head", "torch._dynamo")
-    module = "tests.graphs.trained_process"
-    done = start_module(module, folder, *point, fresh=fresh, imports=imports, OMP_NUM_THREADS="1")
-    _, errors = done.communicate(timeout=300)
-    if die_at is not None and done.returncode == -signal.SIGKILL:
-        return None
-    assert done.returncode == 0, errors
-    return done.returncode
 
 
 class Stopped(Player):

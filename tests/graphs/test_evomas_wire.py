@@ -1,6 +1,5 @@
-"""EvoMAS through the real client of a compatible server: garbage, an agent that keeps failing, kill -9 in a stage."""
+"""EvoMAS through the real client of a compatible server: garbage, and agents that keep failing."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +8,7 @@ from selfwire.evolvers.evomas.config import EvomasConfig
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.graphs import evomas
 from selfwire.runtime.models import make_chat_model
-from tests.graphs.answering import killed, local, speaks
-from tests.graphs.evomas_process import CONFIG
+from tests.asks import PLAN, local, speaks
 from tests.wire.server import WireServer, refused, saying, served
 
 IO = "You are a member of a team that works on a task in stages. You answer the current subtask out of"
@@ -18,7 +16,7 @@ SEARCH = "You are a member of a team that works on a task in stages. You answer 
 PLANNER, EVALUATOR, SYNTHESIS = "You plan the work", "You judge whether", "You give the final answer"
 
 
-async def asked(server: WireServer, config: EvomasConfig = CONFIG) -> dict[str, Any]:
+async def asked(server: WireServer, config: EvomasConfig = PLAN) -> dict[str, Any]:
     graph = evomas.build(local(server.url), config=config, embedder="hashing").compile()
     result: dict[str, Any] = await graph.ainvoke({"question": "What am I?"})
     return result
@@ -57,11 +55,3 @@ async def test_a_layer_that_fails_as_a_whole_is_no_answer_and_the_run_an_error()
     assert (result["answer"], result["status"]) == (None, "stages")
     assert "401" in result["error"]
     assert [one.outcome for one in stages(result)] == [None] * 3
-
-
-@pytest.mark.slow
-def test_after_kill_9_within_a_stage_no_finished_agent_is_asked_twice(tmp_path: Path) -> None:
-    done = killed("tests.graphs.evomas_process", SEARCH, 2, tmp_path)  # two others have answered in that stage
-    assert done.whole.startswith("3 stages")
-    assert done.resumed == done.whole
-    assert done.asked == done.requests + 1  # the one that was in flight

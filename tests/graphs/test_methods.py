@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,12 +31,16 @@ from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.metered import CallSettings, MeteredModel
+from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.offline.faults import OfflineError
 from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.offline.wire import requested_schema
+from tests.asks import Hanging, killed
+from tests.wire.server import WireServer, served
 
 ARCHIVE = archive(size=60)
 TASKS = ARCHIVE.splits(0, train=3, gate=0, test=0).train
+STAGES = "You are a member of a team that works on a task in stages."
 PLAIN = Question(id="plain", input="Who am I?")
 QUICK: dict[str, dict[str, Any]] = {
     "tacomas": {"rounds": 3, "lessons": True},
@@ -272,3 +277,25 @@ async def test_a_failing_model_ends_as_an_error_and_teaches_nothing(name: str) -
         assert done.answer is None
         assert done.feedback is None
     assert (await made.evolved(found)).workflow.fingerprint == made.start.fingerprint
+
+
+HANGING = {
+    "hiva": ("You give the team's final answer", 1),
+    "hera": ("You are the answer generator", 1),
+    "tacomas": ("You give the team's final answer", 3),  # four others have answered in that round
+    "dytopo": ("You lead a team", 2),  # all workers of that round have
+    "evomas": (f"{STAGES} You answer the current subtask by searching", 2),  # two others have in that stage
+}
+"""The agent that waits when its process is killed, by the beginning of its prompt, and in which of its turns."""
+
+
+@pytest.mark.slow
+def test_after_kill_9_no_agent_that_has_answered_is_asked_again(name: str, tmp_path: Path) -> None:
+    with WireServer(served(make_chat_model("offline"))) as server:
+        done = killed(name, Hanging(*HANGING[name]), tmp_path, server)
+    whole, resumed = json.loads(done.whole), json.loads(done.resumed)
+    assert resumed[:2] == whole[:2]  # answer and rounds
+    if name not in ("hiva", "hera"):  # they count a team when it has ended, and one that was killed has not
+        assert resumed == whole
+    again = 2 if name == "hiva" else 1  # what was in flight; HiVA also characterises the task once more
+    assert done.asked == done.requests + again

@@ -231,20 +231,6 @@ async def test_prompts_model_and_budget_are_chosen_per_run(home: Path, method: s
         await made.ainvoke(ASKED, context={"model": "gpt"})
 
 
-@pytest.mark.parametrize("method", REWIRING)
-async def test_a_graph_in_python_runs_a_saved_team(method: str) -> None:
-    (old, build), library = REWIRING[method], open_library(":memory:")
-    other = renamed(SEEDS[method], old, "librarian")
-    await library.save("other", other, run="r", step=1)
-    made: Any = build(library=library).compile()
-    result = await made.ainvoke(ASKED, context={"rounds": 1, "workflow": "other"})
-    assert Workflow.model_validate(result["workflow"]) == other
-    with pytest.raises(ConfigError, match="built without library"):
-        await build().compile().ainvoke(ASKED, context={"workflow": "other"})
-    with pytest.raises(ConfigError, match="belongs to 'hiva'"):
-        build(initial=trio())
-
-
 async def test_an_assistant_may_choose_a_domain(home: Path) -> None:
     assert "Verifier" in drawn(await served(method="dytopo", domain="math"))
     with open_library(home) as library:

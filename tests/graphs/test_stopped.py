@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from selfwire.cli.run_details import format_end, format_stage, format_tacomas_round
 from selfwire.core.budget import Budget
 from selfwire.core.errors import BudgetError, OutageError
 from selfwire.core.scope import Scope
@@ -12,14 +11,16 @@ from selfwire.core.task import Question
 from selfwire.core.trajectory import Trajectory
 from selfwire.core.values import to_plain_json
 from selfwire.evolvers.dytopo.config import DytopoConfig
+from selfwire.evolvers.evomas.report import format_stage
 from selfwire.evolvers.evomas.stages import Stage
 from selfwire.evolvers.tacomas.config import TacomasConfig
+from selfwire.evolvers.tacomas.report import format_end, format_round
 from selfwire.evolvers.tacomas.rounds import Round
 from selfwire.graphs import tacomas
 from selfwire.graphs.dytopo import Dytopo
 from selfwire.graphs.evomas import Evomas
 from selfwire.graphs.method_protocol import Method
-from selfwire.graphs.method_registry import make_method
+from selfwire.graphs.method_registry import describe_method, make_method
 from selfwire.graphs.tacomas import Tacomas
 from selfwire.graphs.trained_router.learning import to_router_episode
 from selfwire.runtime.embeddings import HashingEmbedder
@@ -58,7 +59,7 @@ async def test_a_judge_that_fails_ends_the_run_with_the_best_judged_round() -> N
     assert (done.answer, done.error) == (rounds[0].answer, None)
     assert (done.notes["figures"]["stop"], done.notes["figures"]["best"]) == ("failure", 0)
     assert format_end(to_plain_json(done.notes)).startswith("failure; the answer is that of round 1")
-    assert any("the run ends here" in line and DOWN in line for line in format_tacomas_round(rounds[-1]))
+    assert any("the run ends here" in line and DOWN in line for line in format_round(rounds[-1]).splitlines())
 
 
 async def test_where_no_round_was_judged_the_last_answer_stands() -> None:
@@ -94,7 +95,7 @@ async def test_an_evaluator_that_fails_ends_the_run_with_what_was_passed_before(
     assert (done.answer, done.error, done.notes["status"]) == ("answer 2", None, "failure")
     assert [one.fault is not None and DOWN in one.fault for one in stages] == [False, True]
     assert stages[-1].outcome == "answer 4"
-    assert any("the run ends here" in line and DOWN in line for line in format_stage(stages[-1]))
+    assert any("the run ends here" in line and DOWN in line for line in format_stage(stages[-1]).splitlines())
     assert (episode := to_router_episode(done)) is not None
     assert episode.reward is None  # what was cut short teaches nothing
 
@@ -147,7 +148,7 @@ async def test_what_a_budget_stops_tells_the_best_until_then(name: str) -> None:
     assert late is not None
     assert late.answer
     assert late.error is None
-    assert format_end(to_plain_json(late.notes)).startswith("stopped")
+    assert describe_method(name).format_notes(to_plain_json(late.notes))[-1].startswith("ended: stopped")
     assert Trajectory.model_validate_json(late.model_dump_json()) == late
 
 

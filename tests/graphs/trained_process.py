@@ -1,4 +1,4 @@
-"""Trains a router in a process of its own, so that it can be killed: `python -m ... FOLDER [DIE_AT]`.
+"""Trains a router, in a process that can be killed: the arguments of `main` are FOLDER [DIE_AT].
 
 Agents are scripted: an episode is solved if `weigh` is among the first layer. Kills itself with -9 at moment DIE_AT:
 moments are, in order, the beginning of every question's episodes, a version about to be saved and one just saved, and
@@ -12,6 +12,9 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+
+import torch
+import torch._dynamo  # an optimiser imports it when it is made: once, instead of in every process that is forked
 
 from selfwire.core.agent import Agent
 from selfwire.core.budget import Budget
@@ -141,9 +144,7 @@ async def train(
         journal.close()
 
 
-if __name__ == "__main__":
-    import torch
-
+def main() -> None:
     torch.set_num_threads(1)
     clock = Clock(int(sys.argv[2]) if len(sys.argv) > 2 else None)
     asyncio.run(train(Path(sys.argv[1]), Player(clock)))

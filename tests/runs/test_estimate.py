@@ -8,8 +8,7 @@ import pytest
 
 from selfwire.graphs.evolution.config import EvolutionConfig
 from selfwire.graphs.method_names import method_names
-from selfwire.runs.estimates.evaluation import estimate_cost as of_evaluation
-from selfwire.runs.estimates.evolution import estimate_cost
+from selfwire.runs.estimates import estimate_evaluation, estimate_evolution
 from selfwire.runs.evaluation.lifecycle import start_evaluation
 from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evolution import start_evolution
@@ -29,7 +28,7 @@ def evolution(method: str, **config: Any) -> EvolveRequest:
 
 def calls(method: str, **config: Any) -> int:
     """The middle of the range."""
-    found = estimate_cost(evolution(method, **config), None)
+    found = estimate_evolution(evolution(method, **config), None)
     return isqrt(found.low.calls * found.high.calls)
 
 
@@ -37,7 +36,7 @@ def calls(method: str, **config: Any) -> int:
 @pytest.mark.parametrize("method", method_names())
 async def test_an_offline_evolution_keeps_within_its_dry_run(method: str, tmp_path: Path) -> None:
     request = evolution(method)
-    range_of = estimate_cost(request, tmp_path)
+    range_of = estimate_evolution(request, tmp_path)
     assert "within a factor of 2.5" in range_of.text
     with start_evolution(request, tmp_path) as run:
         await run.execute()
@@ -51,7 +50,7 @@ async def test_an_offline_evolution_keeps_within_its_dry_run(method: str, tmp_pa
 @pytest.mark.parametrize("method", method_names())
 async def test_an_offline_evaluation_keeps_within_its_dry_run(method: str, benchmark: str, tmp_path: Path) -> None:
     request = EvaluationRequest(benchmark=benchmark, entries=(SystemSpec(name=method, target=method),), tasks=4)
-    range_of = of_evaluation(request, tmp_path)
+    range_of = estimate_evaluation(request, tmp_path)
     with start_evaluation(request, tmp_path) as run:
         await run.execute()
         spent = run.journal.spend()
@@ -80,7 +79,7 @@ def test_roles_are_priced_by_their_own_models(tmp_path: Path) -> None:
     request = evolution("tacomas")
     named = request.models.replace(agent="openai:a", base_url="http://127.0.0.1:9/v1", prices=str(prices))
     cheap, dear = (
-        estimate_cost(request.replace(models=named.replace(judge=judge)), tmp_path).high.dollars
+        estimate_evolution(request.replace(models=named.replace(judge=judge)), tmp_path).high.dollars
         for judge in (None, "openai:judge")
     )
     assert cheap is not None

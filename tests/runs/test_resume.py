@@ -16,7 +16,7 @@ from typer.testing import Result as Called
 from selfwire.cli.app import build
 from selfwire.runtime.models import make_chat_model
 from selfwire.runtime.workflow_library import open_library
-from tests import kills
+from tests import kills, processes
 from tests.wire.server import Body, Fault, WireServer, broken, hanging, refused, served
 
 pytestmark = pytest.mark.slow
@@ -234,7 +234,7 @@ def test_ctrl_c_cancels_requests_and_says_how_to_go_on(
         assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    out, errors = kills.ended(process, code=130)
+    out, errors = processes.wait_for(process, code=130)
     assert f"go on with: selfwire evolve --resume {kills.run_of(tmp_path)}" in out
     assert errors == "stopped\n"
     while server.active:  # all of them notice, or this test hangs

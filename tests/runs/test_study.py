@@ -17,7 +17,7 @@ from selfwire.runs.ablation.evolution import evolution
 from selfwire.runs.ablation.plan import Study
 from selfwire.runs.ablation.rows import EvaluationRow, EvolutionRow, append_row, read_rows
 from selfwire.runs.ablation.table import build_table, compute_difference, compute_gain
-from selfwire.runs.estimates.ablation import estimate_cost
+from selfwire.runs.estimates import estimate_ablation
 from selfwire.runs.requests import Sizes
 
 SMALL = Study(sizes=Sizes(train=12, gate=18, test=2), iterations=3, batch=4, gate_tasks=6, seeds=1)
@@ -72,14 +72,20 @@ def test_every_switch_changes_what_the_teams_do(name: str) -> None:
     assert any(differs(name, seed) for seed in range(4))
 
 
+HERA = Study(method="hera", sizes=Sizes(train=8, gate=1, test=6), iterations=2, batch=4, gate_tasks=1, seeds=1)
+
+
+@cache
+def full_hera(seed: int) -> EvolutionRow:
+    return evolution(HERA, "k", FULL, seed)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["no-library", "no-rope", "no-mutation", RANDOM])
 def test_every_switch_of_hera_changes_what_its_teams_do(name: str) -> None:
-    study = Study(method="hera", sizes=Sizes(train=8, gate=1, test=6), iterations=2, batch=4, gate_tasks=1, seeds=1)
-
     def differs(seed: int) -> bool:
-        whole = evolution(study, "k", FULL, seed)
-        part = evolution(study, "k", name, seed, whole.edits if name == RANDOM else None)
+        whole = full_hera(seed)
+        part = evolution(HERA, "k", name, seed, whole.edits if name == RANDOM else None)
         if name == RANDOM:
             assert part.edits == whole.edits
         return behaviour(whole) != behaviour(part)
@@ -267,8 +273,8 @@ def test_a_dry_run_adds_up_all_runs_and_writes_nothing(
     one = TINY.replace(method=method, variants=(FULL,))
     other = one.replace(variants=(next(name for name in one.known if name not in (FULL, RANDOM)),))
     both = one.replace(variants=(*one.variants, *other.variants), seeds=3)
-    whole = estimate_cost(both)
-    assert whole.high.calls == 3 * (estimate_cost(one).high.calls + estimate_cost(other).high.calls) > 0
+    whole = estimate_ablation(both)
+    assert whole.high.calls == 3 * (estimate_ablation(one).high.calls + estimate_ablation(other).high.calls) > 0
     assert whole.low.calls < whole.high.calls
     result = CliRunner().invoke(build(), ["ablate", method, "--seeds", "3", "--dry-run"])
     assert result.exit_code == 0, result.output

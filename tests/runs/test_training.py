@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,10 +11,13 @@ from selfwire.core.budget import Budget
 from selfwire.core.errors import ConfigError, JournalError, ModelError
 from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.graphs.evolution.config import EvolutionConfig
-from selfwire.runs.evolution import EvolutionRun, resume_evolution, start_evolution
+from selfwire.runs.evolution import resume_evolution, start_evolution
+from selfwire.runs.folders import SUMMARY
+from selfwire.runs.lifecycle import note_status, track_status
 from selfwire.runs.requests import EvolveRequest, ModelNames, Sizes
-from selfwire.runs.run_record import track_status
 from selfwire.runs.training import OpenTraining, resume_training, start_training
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.ledger import Ledger
 from selfwire.runtime.sync import run_sync
 
 
@@ -35,14 +39,19 @@ def request(seed_team: str | None = None, tasks: int = 4, **knobs: Any) -> Evolv
 async def test_a_run_that_stops_says_why_and_one_that_is_interrupted_says_that() -> None:
     told: list[str] = []
 
-    async def tell(status: str) -> None:
-        told.append(status)
+    class NotedJournal(Journal):
+        async def put_note(self, name: str, value: Any) -> None:
+            assert name == SUMMARY
+            told.append(value["status"])
 
-    async with track_status(tell):
+    run: Any = SimpleNamespace(
+        command="train", request=request(), labels={}, journal=NotedJournal.memory(), ledger=Ledger()
+    )
+    async with track_status(run):
         pass
     for error in (asyncio.CancelledError(), KeyboardInterrupt(), ModelError("the provider is down")):
         with pytest.raises(type(error)):
-            async with track_status(tell):
+            async with track_status(run):
                 raise error
     assert told == [
         "running",
@@ -97,11 +106,8 @@ def test_what_has_nothing_to_learn_is_refused_before_anything_is_written(tmp_pat
 
 
 def test_a_run_of_another_command_is_not_taken_for_a_training(tmp_path: Path) -> None:
-    async def told(run: EvolutionRun) -> None:
-        await run.tell("stopped: interrupted")
-
     with start_evolution(request(), tmp_path, run="evolution") as run:
-        run_sync(told(run))
+        run_sync(note_status(run, "stopped: interrupted"))
     with pytest.raises(JournalError, match="begun by `selfwire evolve`, not by `selfwire train`; go on with `selfwire"):
         with resume_training("evolution", tmp_path):
             pass

@@ -1,9 +1,9 @@
-"""A run for tests that kill it: `python -m tests.runtime.killed_run JOURNAL URL` makes 24 calls, 4 at once."""
+"""A run for tests that kill it, with arguments JOURNAL URL: 24 calls, 4 at once."""
 
 import asyncio
-import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from selfwire.core.chat import ChatMessage
 from selfwire.core.scope import Scope
@@ -20,7 +20,8 @@ def opened(path: Path) -> Journal:
     return Journal.open(path, facts) if path.exists() else Journal.create(path, run="r1", facts=facts)
 
 
-async def main(journal: Journal, url: str) -> None:
+async def answer(path: Path, url: str) -> dict[str, Any]:
+    journal = opened(path)
     model = MeteredModel(
         make_chat_model("openai:local", base_url=url), journal=journal, ledger=Ledger(spent=journal.spend()),
         policy=CallSettings(retries=0),
@@ -35,9 +36,9 @@ async def main(journal: Journal, url: str) -> None:
 
     answers = await asyncio.gather(*(task(number) for number in range(TASKS)))
     spend = journal.spend().replace(seconds=0.0).model_dump()
-    sys.stdout.write(json.dumps({"answers": answers, "spend": spend, "ledger": model.ledger.spent.calls}))
     journal.close()
+    return {"answers": answers, "spend": spend, "ledger": model.ledger.spent.calls}
 
 
-if __name__ == "__main__":
-    asyncio.run(main(opened(Path(sys.argv[1])), sys.argv[2]))
+def main() -> None:
+    asyncio.run(answer(Path(sys.argv[1]), sys.argv[2]))

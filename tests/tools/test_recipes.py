@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from selfwire.core.errors import ToolError
 from selfwire.core.scope import Scope
-from selfwire.tools.recipes import RecipeSearch, recipes_of
+from selfwire.tools.recipes import RecipeSearch, format_recipes
 
 
 @pytest.mark.parametrize(
@@ -20,30 +20,30 @@ from selfwire.tools.recipes import RecipeSearch, recipes_of
     ],
 )
 def test_lists_every_recipe_of_an_item(item: str, words: tuple[str, ...]) -> None:
-    text = recipes_of(item)
+    text = format_recipes(item)
     for one in words:
         assert one in text
 
 
 def test_text_is_in_sorted_order_and_the_same_each_time() -> None:
-    text = recipes_of("stick")
+    text = format_recipes("stick")
     assert text.index("gives 1 stick") < text.index("gives 4 stick")
-    recipes_of.cache_clear()
-    assert recipes_of("stick") == text
+    format_recipes.cache_clear()
+    assert format_recipes("stick") == text
 
 
 def test_every_recipe_of_the_package_is_listed_with_all_its_ingredients() -> None:
     from plancraft.environment.recipes import RECIPES
 
     for item in sorted(RECIPES):
-        text = recipes_of(item) if RECIPES[item] else ""
+        text = format_recipes(item) if RECIPES[item] else ""
         assert text.count(f"{item}, recipe ") == len(RECIPES[item])
         for recipe in RECIPES[item]:
             assert all(ingredient in text for ingredient in recipe.inputs)
 
 
 async def test_names_are_read_leniently() -> None:
-    assert await RecipeSearch().run({"item": " minecraft:Oak Planks "}, scope=Scope()) == recipes_of("oak_planks")
+    assert await RecipeSearch().run({"item": " minecraft:Oak Planks "}, scope=Scope()) == format_recipes("oak_planks")
 
 
 @pytest.mark.parametrize("arguments", [{}, {"item": ""}, {"item": 3}, {"item": None}, {"name": "torch"}])

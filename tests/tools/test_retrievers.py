@@ -115,7 +115,7 @@ async def test_first_searches_at_the_same_time_embed_the_corpus_once() -> None:
 
 async def test_first_searches_at_the_same_time_build_one_index() -> None:
     ranks = Bm25Retriever(TOWNS)
-    indices = await asyncio.gather(*(asyncio.to_thread(ranks._built) for _ in range(8)))
+    indices = await asyncio.gather(*(asyncio.to_thread(ranks._build_index) for _ in range(8)))
     assert len({id(one) for one in indices}) == 1
 
 

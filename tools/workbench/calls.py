@@ -1,4 +1,4 @@
-"""Calls of operations as texts: written, and read by parsing; nothing is ever evaluated."""
+"""Calls of operations as text: written, and parsed without evaluating anything."""
 
 import ast
 import json
@@ -15,7 +15,7 @@ OPERATIONS: Mapping[str, Operation] = {
 """All 27 by name; 14 change tables."""
 
 LONGEST = 10_000
-"""Characters of a call that are read."""
+"""Most characters of a call."""
 
 
 @dataclass(frozen=True)
@@ -26,30 +26,32 @@ class Call:
     arguments: Mapping[str, str]
 
     def __str__(self) -> str:
-        """As it can be read again."""
-        told = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in self.arguments.items())
-        return f"{self.name}({told})"
+        """Write the call as `parse_call` reads it."""
+        arguments = ", ".join(
+            f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in self.arguments.items()
+        )
+        return f"{self.name}({arguments})"
 
     def run(self, tables: Tables) -> str:
-        """Do it; see `Operation.run`."""
+        """Run it; see `Operation.run`."""
         return OPERATIONS[self.name].run(tables, self.arguments)
 
 
-def call(name: str, arguments: Mapping[str, object]) -> Call:
-    """A call, its arguments as texts and in their order; empty ones are left out.
+def make_call(name: str, arguments: Mapping[str, object]) -> Call:
+    """A call, its arguments as texts in the order of the parameters; empty ones are left out.
 
     Raises:
         ToolError: there is no such operation or parameter, or an argument is neither text nor number.
     """
     if name not in OPERATIONS:
         raise ToolError(f"there is no operation {name!r}")
-    there = OPERATIONS[name].parameters
+    known = OPERATIONS[name].parameters
     for parameter, value in arguments.items():
-        if parameter not in there:
-            raise ToolError(f"{name} has no parameter {parameter!r}; it has {', '.join(there)}")
+        if parameter not in known:
+            raise ToolError(f"{name} has no parameter {parameter!r}; it has {', '.join(known)}")
         if value is not None and (not isinstance(value, str | int) or isinstance(value, bool)):
             raise ToolError(f"{parameter} of {name} must be a text, not {value!r}")
-    given = {parameter: str(arguments[parameter]) for parameter in there if arguments.get(parameter) not in (None, "")}
+    given = {parameter: str(arguments[parameter]) for parameter in known if arguments.get(parameter) not in (None, "")}
     return Call(name, given)
 
 
@@ -67,16 +69,16 @@ def parse_call(text: str) -> Call:
         raise ToolError(f"{text[:80]!r} is no call") from None
     if not isinstance(tree, ast.Call):
         raise ToolError(f"{text[:80]!r} is no call")
-    name = _name(tree.func)
+    name = _read_name(tree.func)
     parameters = list(OPERATIONS[name].parameters) if name in OPERATIONS else []
     if len(tree.args) > len(parameters) or any(word.arg is None for word in tree.keywords):
         raise ToolError(f"{text[:80]!r} is no call of a known operation with its parameters")
     given = {**dict(zip(parameters, tree.args, strict=False)), **{str(word.arg): word.value for word in tree.keywords}}
-    return call(name, {parameter: _constant(node, text) for parameter, node in given.items()})
+    return make_call(name, {parameter: _read_constant(node, text) for parameter, node in given.items()})
 
 
-def _name(node: ast.expr) -> str:
-    """Dotted names joined by `_`; WorkBench writes `.func` behind them."""
+def _read_name(node: ast.expr) -> str:
+    """Dotted names joined by `_`, without the `.func` that WorkBench appends."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -86,7 +88,7 @@ def _name(node: ast.expr) -> str:
     return "_".join(reversed(parts)).removesuffix("_func")
 
 
-def _constant(node: ast.expr, text: str) -> object:
+def _read_constant(node: ast.expr, text: str) -> object:
     if not isinstance(node, ast.Constant):
         raise ToolError(f"arguments are texts in quotes; there is another in {text[:80]!r}")
     return node.value

@@ -1,20 +1,11 @@
 """Operations on the records of customers."""
 
 from selfwire.core.errors import ToolError
-from selfwire.tools.workbench.tables import (
-    Operation,
-    Tables,
-    address,
-    check_known,
-    find_row_index,
-    format_rows,
-    next_id,
-    update_row,
-)
+from selfwire.tools.workbench.records import Records
+from selfwire.tools.workbench.tables import Operation, Tables, check_address, check_known, format_rows, is_between
 
 STATUSES = ("Qualified", "Won", "Lost", "Lead", "Proposal")
 PRODUCTS = ("Software", "Hardware", "Services", "Consulting", "Training")
-_ID = {"customer_id": "Eight digits."}
 _FIELDS = {
     "customer_name": "First and last name.",
     "assigned_to_email": "Address of the colleague who looks after the customer.",
@@ -30,15 +21,17 @@ _CONTAINED = ("customer_name", "customer_email", "product_interest", "status", "
 _DATES = ("last_contact_date", "follow_up_by")
 
 
-def _checked(field: str, value: str) -> str:
-    """A value as the table takes it."""
+def _check(tables: Tables, field: str, value: str) -> str:
     if not value:
         return value
     if field == "status":
         return check_known(value, STATUSES, "status")
     if field == "product_interest":
         return check_known(value, PRODUCTS, "product")
-    return address(value) if field in ("customer_email", "assigned_to_email") else value
+    return check_address(value) if field in ("customer_email", "assigned_to_email") else value
+
+
+CUSTOMERS = Records("customers", "customer", _check)
 
 
 def _search(tables: Tables, **wanted: str) -> str:
@@ -48,26 +41,9 @@ def _search(tables: Tables, **wanted: str) -> str:
         one
         for one in tables.customers
         if all(wanted[field].lower() in one[field].lower() for field in _CONTAINED)
-        and all(not wanted[f"{field}_min"] or one[field] >= wanted[f"{field}_min"] for field in _DATES)
-        and all(not wanted[f"{field}_max"] or one[field] <= wanted[f"{field}_max"] for field in _DATES)
+        and all(is_between(one[field], wanted[f"{field}_min"], wanted[f"{field}_max"]) for field in _DATES)
     ]
     return format_rows(found)
-
-
-def _update(tables: Tables, customer_id: str, field: str, new_value: str) -> str:
-    update_row(tables.customers, "customer_id", customer_id, field, _checked(field, new_value))
-    return "The customer was updated."
-
-
-def _add(tables: Tables, **given: str) -> str:
-    number = next_id(tables.customers, "customer_id")
-    tables.customers.append({"customer_id": number, **{name: _checked(name, given[name]) for name in _FIELDS}})
-    return number
-
-
-def _delete(tables: Tables, customer_id: str) -> str:
-    del tables.customers[find_row_index(tables.customers, "customer_id", customer_id)]
-    return "The customer was deleted."
 
 
 OPERATIONS = (
@@ -80,28 +56,18 @@ OPERATIONS = (
         },
         _search,
     ),
-    Operation(
+    CUSTOMERS.update_operation(
         "customer_relationship_manager_update_customer",
         "Change one field of a customer.",
-        {**_ID, "field": f"One of {', '.join(_FIELDS)}.", "new_value": "What it becomes."},
-        _update,
-        ("customer_id", "field", "new_value"),
-        changes=True,
+        f"One of {', '.join(_FIELDS)}.",
     ),
     Operation(
         "customer_relationship_manager_add_customer",
         "Add a customer; returns the customer_id.",
         _FIELDS,
-        _add,
+        CUSTOMERS.add,
         ("customer_name", "assigned_to_email", "status"),
         changes=True,
     ),
-    Operation(
-        "customer_relationship_manager_delete_customer",
-        "Delete a customer.",
-        _ID,
-        _delete,
-        ("customer_id",),
-        changes=True,
-    ),
+    CUSTOMERS.delete_operation("customer_relationship_manager_delete_customer", "Delete a customer."),
 )

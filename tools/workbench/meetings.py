@@ -3,23 +3,17 @@
 import json
 
 from selfwire.core.errors import ToolError
-from selfwire.tools.workbench.tables import (
-    Operation,
-    Tables,
-    address,
-    field_of,
-    find_row_index,
-    format_rows,
-    next_id,
-    update_row,
-)
+from selfwire.tools.workbench.records import Records
+from selfwire.tools.workbench.tables import Operation, Tables, check_address, format_rows, is_between
 
-_ID = {"event_id": "Eight digits."}
 _FIELDS = "event_name, participant_email, event_start or duration."
 
 
-def _get(tables: Tables, event_id: str, field: str) -> str:
-    return field_of(tables.events, "event_id", event_id, field)
+def _check(tables: Tables, field: str, value: str) -> str:
+    return check_address(value) if field == "participant_email" else value
+
+
+EVENTS = Records("events", "event", _check)
 
 
 def _search(tables: Tables, query: str, time_min: str, time_max: str) -> str:
@@ -28,38 +22,12 @@ def _search(tables: Tables, query: str, time_min: str, time_max: str) -> str:
         event
         for event in tables.events
         if (words in event["event_name"].lower() or words in event["participant_email"].lower())
-        and (not time_min or event["event_start"] >= time_min)
-        and (not time_max or event["event_start"] <= time_max)
+        and is_between(event["event_start"], time_min, time_max)
     ]
     return format_rows(found)
 
 
-def _create(tables: Tables, event_name: str, participant_email: str, event_start: str, duration: str) -> str:
-    number = next_id(tables.events, "event_id")
-    tables.events.append(
-        {
-            "event_id": number,
-            "event_name": event_name,
-            "participant_email": address(participant_email),
-            "event_start": event_start,
-            "duration": duration,
-        }
-    )
-    return number
-
-
-def _delete(tables: Tables, event_id: str) -> str:
-    del tables.events[find_row_index(tables.events, "event_id", event_id)]
-    return "The event was deleted."
-
-
-def _update(tables: Tables, event_id: str, field: str, new_value: str) -> str:
-    value = address(new_value) if field == "participant_email" else new_value
-    update_row(tables.events, "event_id", event_id, field, value)
-    return "The event was updated."
-
-
-def _find(tables: Tables, name: str) -> str:
+def _find_address(tables: Tables, name: str) -> str:
     found = [one for one in tables.directory if name.lower() in one]
     if not found:
         raise ToolError(f"nobody of the name {name!r} works here")
@@ -67,12 +35,8 @@ def _find(tables: Tables, name: str) -> str:
 
 
 OPERATIONS = (
-    Operation(
-        "calendar_get_event_information_by_id",
-        "Look up one field of an event.",
-        {**_ID, "field": f"One of event_id, {_FIELDS}"},
-        _get,
-        ("event_id", "field"),
+    EVENTS.look_up_operation(
+        "calendar_get_event_information_by_id", "Look up one field of an event.", f"One of event_id, {_FIELDS}"
     ),
     Operation(
         "calendar_search_events",
@@ -93,24 +57,17 @@ OPERATIONS = (
             "event_start": "YYYY-MM-DD HH:MM:SS.",
             "duration": "Minutes, as digits.",
         },
-        _create,
+        EVENTS.add,
         ("event_name", "participant_email", "event_start", "duration"),
         changes=True,
     ),
-    Operation("calendar_delete_event", "Take an event out of the calendar.", _ID, _delete, ("event_id",), changes=True),
-    Operation(
-        "calendar_update_event",
-        "Change one field of an event.",
-        {**_ID, "field": f"One of {_FIELDS}", "new_value": "What it becomes."},
-        _update,
-        ("event_id", "field", "new_value"),
-        changes=True,
-    ),
+    EVENTS.delete_operation("calendar_delete_event", "Take an event out of the calendar."),
+    EVENTS.update_operation("calendar_update_event", "Change one field of an event.", f"One of {_FIELDS}"),
     Operation(
         "company_directory_find_email_address",
         "Find the addresses of people who work here by a part of their name.",
         {"name": "First or last name."},
-        _find,
+        _find_address,
         ("name",),
     ),
 )

@@ -1,4 +1,4 @@
-"""The tables of the office, and what every operation on them needs."""
+"""The tables of the office, and the operations on them."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -9,18 +9,18 @@ from selfwire.core.chat import ToolSpec
 from selfwire.core.errors import ToolError
 
 Row = Mapping[str, str]
-"""One row; never changed in place, so that copies of a table may share it."""
+"""One row; it is replaced and never changed in place, so that copies of a table can share it."""
 
 NOW = "2023-11-30 00:00:00"
-"""The time at which every request is made."""
+"""The time of every request."""
 
 SHOWN = 5
-"""Rows that a search returns at most."""
+"""Most rows that a search returns."""
 
 
 @dataclass
 class Tables:
-    """The five tables that operations change, and the two that they only read.
+    """Five tables that operations change, and two that they only read.
 
     Attributes:
         events: event_id, event_name, participant_email, event_start, duration.
@@ -41,7 +41,7 @@ class Tables:
     plots: list[Row] = field(default_factory=list)
 
     def copy(self) -> "Tables":
-        """Tables that can be changed without changing these."""
+        """A copy that can be changed without changing these tables."""
         return Tables(
             events=list(self.events),
             emails=list(self.emails),
@@ -55,19 +55,19 @@ class Tables:
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing that can be done.
+    """One operation.
 
     Attributes:
-        name: the tool's, such as calendar_delete_event.
-        does: its description for models.
+        name: of the tool, such as calendar_delete_event.
+        description: for models.
         parameters: description by name, in order; all are texts.
-        required: those that must be given.
-        act: works on tables with the given parameters, the others ""; returns what is told.
+        act: takes the tables and all parameters, "" for those that are not given; returns the result for the model.
+        required: parameters that must be given.
         changes: whether it changes tables.
     """
 
     name: str
-    does: str
+    description: str
     parameters: Mapping[str, str]
     act: Callable[..., str]
     required: tuple[str, ...] = ()
@@ -75,58 +75,23 @@ class Operation:
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
-        properties = {name: {"type": "string", "description": told} for name, told in self.parameters.items()}
+        """Name, description and parameters for the model."""
+        properties = {name: {"type": "string", "description": text} for name, text in self.parameters.items()}
         schema = {"type": "object", "properties": properties, "required": list(self.required)}
-        return ToolSpec(name=self.name, description=self.does, parameters={**schema, "additionalProperties": False})
+        return ToolSpec(
+            name=self.name, description=self.description, parameters={**schema, "additionalProperties": False}
+        )
 
     def run(self, tables: Tables, arguments: Mapping[str, str]) -> str:
         """Do it.
 
         Raises:
-            ToolError: a required parameter is missing, or the operation refuses; nothing was changed then.
+            ToolError: a required parameter is missing, or the operation refuses; then nothing has changed.
         """
         missing = [name for name in self.required if not arguments.get(name)]
         if missing:
             raise ToolError(f"{self.name} needs {', '.join(missing)}")
         return self.act(tables, **{name: arguments.get(name) or "" for name in self.parameters})
-
-
-def find_row_index(rows: list[Row], key: str, wanted: str) -> int:
-    """Index of the row with an id.
-
-    Raises:
-        ToolError: there is none.
-    """
-    for index, row in enumerate(rows):
-        if row[key] == wanted:
-            return index
-    raise ToolError(f"there is no row whose {key} is {wanted!r}")
-
-
-def next_id(rows: list[Row], key: str) -> str:
-    """The id after the largest one, in eight digits."""
-    return f"{max((int(row[key]) for row in rows), default=0) + 1:08d}"
-
-
-def field_of(rows: list[Row], key: str, wanted: str, name: str) -> str:
-    """One field of a row, as JSON.
-
-    Raises:
-        ToolError: there is no such row or field.
-    """
-    row = rows[find_row_index(rows, key, wanted)]
-    return json.dumps({name: row[check_known(name, tuple(row), "field")]})
-
-
-def update_row(rows: list[Row], key: str, wanted: str, name: str, value: str) -> None:
-    """Replace a row by one with another value in a field.
-
-    Raises:
-        ToolError: there is no such row or field.
-    """
-    index = find_row_index(rows, key, wanted)
-    rows[index] = {**rows[index], check_known(name, tuple(rows[index]), "field"): value}
 
 
 def check_known(value: str, values: tuple[str, ...], what: str) -> str:
@@ -140,7 +105,7 @@ def check_known(value: str, values: tuple[str, ...], what: str) -> str:
     return value
 
 
-def address(text: str) -> str:
+def check_address(text: str) -> str:
     """An email address in lower case.
 
     Raises:
@@ -151,6 +116,11 @@ def address(text: str) -> str:
     return text.lower()
 
 
+def is_between(value: str, least: str, most: str) -> bool:
+    """Whether a text is in a range, ends included; an empty end is open."""
+    return (not least or value >= least) and (not most or value <= most)
+
+
 def format_rows(rows: list[Row]) -> str:
     """The first rows of a search as JSON, and how many more there are."""
     if not rows:
@@ -159,11 +129,11 @@ def format_rows(rows: list[Row]) -> str:
     return json.dumps([dict(row) for row in rows[:SHOWN]]) + more
 
 
-def per_day(visits: tuple[Row, ...], time_min: str, time_max: str, of: Callable[[list[Row]], Any]) -> str:
+def format_per_day(visits: tuple[Row, ...], time_min: str, time_max: str, figure: Callable[[list[Row]], Any]) -> str:
     """A figure for every day with visits between two days, both included, as JSON."""
     days: dict[str, list[Row]] = {}
     for visit in visits:
         day = visit["date_of_visit"]
-        if (not time_min or day >= time_min) and (not time_max or day <= time_max):
+        if is_between(day, time_min, time_max):
             days.setdefault(day, []).append(visit)
-    return json.dumps({day: of(days[day]) for day in sorted(days)})
+    return json.dumps({day: figure(days[day]) for day in sorted(days)})

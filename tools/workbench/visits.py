@@ -1,10 +1,10 @@
-"""Operations on the visits to the company's site; only plots change anything."""
+"""Operations on visits to the company's site; only plots change a table."""
 
 import json
 from statistics import fmean
 
 from selfwire.core.errors import ToolError
-from selfwire.tools.workbench.tables import Operation, Row, Tables, check_known, per_day
+from selfwire.tools.workbench.tables import Operation, Row, Tables, check_known, format_per_day
 
 METRICS = (
     "total_visits",
@@ -34,25 +34,27 @@ def _plot(tables: Tables, time_min: str, time_max: str, value_to_plot: str, plot
 
 
 def _total(tables: Tables, time_min: str, time_max: str) -> str:
-    return per_day(tables.visits, time_min, time_max, len)
+    return format_per_day(tables.visits, time_min, time_max, len)
 
 
 def _engaged(tables: Tables, time_min: str, time_max: str) -> str:
-    return per_day(tables.visits, time_min, time_max, lambda day: sum(one["user_engaged"] == "True" for one in day))
+    return format_per_day(
+        tables.visits, time_min, time_max, lambda day: sum(one["user_engaged"] == "True" for one in day)
+    )
 
 
 def _sources(tables: Tables, time_min: str, time_max: str, traffic_source: str) -> str:
     def count(day: list[Row]) -> int:
         return sum(not traffic_source or one["traffic_source"] == traffic_source for one in day)
 
-    return per_day(tables.visits, time_min, time_max, count)
+    return format_per_day(tables.visits, time_min, time_max, count)
 
 
 def _duration(tables: Tables, time_min: str, time_max: str) -> str:
     def mean(day: list[Row]) -> float:
         return fmean(float(one["session_duration_seconds"]) for one in day)
 
-    return per_day(tables.visits, time_min, time_max, mean)
+    return format_per_day(tables.visits, time_min, time_max, mean)
 
 
 OPERATIONS = (

@@ -6,7 +6,7 @@ from selfwire.core.errors import ConfigError, GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.evals.benchmarks.archive import (
-    ArchiveEnvironment,
+    ENVIRONMENT,
     archive,
     choose_first_option,
     generate_archive,
@@ -21,7 +21,7 @@ async def assessed(
     answer: str, *, question: str = "Who founded Brol Works?", reference: str | None = "Ada Tron"
 ) -> Feedback:
     task = Task(id="t", input=question, reference=reference)
-    return await ArchiveEnvironment().grade(task, answer, scope=Scope())
+    return await ENVIRONMENT.grade(task, answer, scope=Scope())
 
 
 def test_size_seed_and_mix_of_kinds() -> None:
@@ -100,7 +100,7 @@ async def test_a_canary_in_the_reference_never_shows_in_feedback() -> None:
     for task in ARCHIVE.tasks:
         planted = task.replace(reference=canary)
         for answer in answers:
-            feedback = await ArchiveEnvironment().grade(planted, answer, scope=Scope())
+            feedback = await ENVIRONMENT.grade(planted, answer, scope=Scope())
             shown = feedback.model_dump_json().lower()
             assert "zanzibar" not in shown
             assert "7319" not in shown

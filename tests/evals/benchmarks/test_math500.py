@@ -8,7 +8,7 @@ from selfwire.core.errors import GradingError
 from selfwire.core.scope import Scope
 from selfwire.core.task import Task
 from selfwire.evals.benchmarks import math500
-from selfwire.evals.benchmarks.math500 import Comparer, Math500Environment
+from selfwire.evals.benchmarks.math500 import Comparer, make_environment
 from tests.benchmark_data import needs_data
 from tests.evals.benchmarks.sweeps import graded, solved, unsolved
 
@@ -60,7 +60,7 @@ async def test_answers_are_compared_as_mathematics(answer: str, gold: str, right
 
 async def test_what_takes_too_long_is_an_error_and_the_next_goes_on() -> None:
     comparer = Comparer(patience=1, command=(sys.executable, "-c", HANGING))
-    environment = Math500Environment(comparer.compare)
+    environment = make_environment(comparer.compare)
     task = Task(id="t", input="?", reference="4")
     assert (await environment.grade(task, "\\boxed{4}", scope=Scope())).solved
     late = [environment.grade(task, "\\boxed{hang}", scope=Scope()) for _ in range(4)]
@@ -75,21 +75,21 @@ async def test_what_computes_for_too_long_is_an_error_and_who_waits_for_a_proces
     task, tower = Task(id="t", input="?", reference="4"), "\\boxed{4^{4^{4^{4^{4}}}}}"
     comparer = Comparer(seconds=4)
     with pytest.raises(GradingError, match="more than 4 seconds to compute or 300 in all"):
-        await Math500Environment(comparer.compare).grade(task, tower, scope=Scope())
+        await make_environment(comparer.compare).grade(task, tower, scope=Scope())
     for _ in range(3):  # each has its own seconds
-        assert (await Math500Environment(comparer.compare).grade(task, "\\boxed{2^2}", scope=Scope())).solved
+        assert (await make_environment(comparer.compare).grade(task, "\\boxed{2^2}", scope=Scope())).solved
 
 
 @pytest.mark.parametrize("code", ["import sys; sys.exit(1)", "print('no JSON')", "import sys\nsys.stdin.readline()"])
 async def test_a_worker_that_breaks_is_an_error_and_no_zero(code: str) -> None:
-    environment = Math500Environment(Comparer(command=(sys.executable, "-c", code)).compare)
+    environment = make_environment(Comparer(command=(sys.executable, "-c", code)).compare)
     for _ in range(3):
         with pytest.raises(GradingError, match="math-verify could not compare"):
             await environment.grade(Task(id="t", input="?", reference="4"), "\\boxed{4}", scope=Scope())
 
 
 async def test_a_worker_that_cannot_be_started_is_an_error_and_no_zero(tmp_path: Path) -> None:
-    environment = Math500Environment(Comparer(command=(str(tmp_path / "none"),)).compare)
+    environment = make_environment(Comparer(command=(str(tmp_path / "none"),)).compare)
     with pytest.raises(GradingError, match="math-verify could not compare"):
         await environment.grade(Task(id="t", input="?", reference="4"), "\\boxed{4}", scope=Scope())
 

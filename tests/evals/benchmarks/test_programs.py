@@ -14,8 +14,8 @@ from selfwire.core.scope import Scope
 from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks import apps, humaneval, mbpp, programs
-from selfwire.evals.benchmarks.apps import ProgramOutput, is_same_output
-from selfwire.evals.benchmarks.programs import UnitTests, find_program, has_definition
+from selfwire.evals.benchmarks.apps import is_same_output
+from selfwire.evals.benchmarks.programs import find_program, has_definition, make_unit_tests
 from selfwire.runtime.sandbox import find_sandbox
 from tests.benchmark_data import needs_data
 from tests.evals.benchmarks.sweeps import graded, solved, unsolved
@@ -37,11 +37,11 @@ def fenced(code: str) -> str:
 
 
 async def added(answer: str) -> Feedback:
-    return await UnitTests("humaneval", find_sandbox()).grade(ADD, answer, scope=Scope())
+    return await make_unit_tests("humaneval", find_sandbox()).grade(ADD, answer, scope=Scope())
 
 
 async def doubled(answer: str) -> Feedback:
-    return await ProgramOutput(find_sandbox()).grade(DOUBLE, answer, scope=Scope())
+    return await apps.make_environment(find_sandbox()).grade(DOUBLE, answer, scope=Scope())
 
 
 @pytest.mark.slow
@@ -64,7 +64,7 @@ async def test_humaneval_solutions_have_full_marks_and_empty_ones_none() -> None
 async def test_humaneval_completions_without_their_head_count_too() -> None:
     pairs = list(zip(humaneval.load_tasks(), humaneval.load_problems(), strict=True))[::8]
     bodies = {task.id: problem["canonical_solution"] for task, problem in pairs}
-    environment = UnitTests("humaneval", find_sandbox())
+    environment = make_unit_tests("humaneval", find_sandbox())
     assert unsolved(await graded(environment, [task for task, _ in pairs], lambda task: bodies[task.id])) == {}
 
 
@@ -76,7 +76,9 @@ async def test_mbpp_solutions_have_full_marks(shard: int) -> None:
     problems = mbpp.load_problems()[shard::SHARDS]
     codes = {f"mbpp-{one['task_id']}": one["code"] for one in problems}
     found = await graded(
-        UnitTests("mbpp", find_sandbox()), [mbpp.to_task(one) for one in problems], lambda task: fenced(codes[task.id])
+        make_unit_tests("mbpp", find_sandbox()),
+        [mbpp.to_task(one) for one in problems],
+        lambda task: fenced(codes[task.id]),
     )
     assert unsolved(found) == {}
     assert len(mbpp.load_problems()) == 974
@@ -289,7 +291,7 @@ async def test_a_wrong_program_does_not_pass_by_what_it_does_to_its_tests(progra
 )
 async def test_tests_see_what_a_program_gives_back(program: str, tests: str, passes: bool) -> None:
     task = Task(id="t", input="?", reference={"before": "", "name": "", "tests": tests})
-    feedback = await UnitTests("mbpp", find_sandbox()).grade(task, fenced(program), scope=Scope())
+    feedback = await make_unit_tests("mbpp", find_sandbox()).grade(task, fenced(program), scope=Scope())
     assert feedback.solved is passes, feedback.text
 
 
@@ -297,7 +299,7 @@ async def test_tests_see_what_a_program_gives_back(program: str, tests: str, pas
 async def test_what_stands_before_a_program_is_the_tests_own() -> None:
     before = "def poly(x): return x - 2\n\ndef zero():\n    'Where poly is 0.'\n"
     task = Task(id="t", input="?", reference={"before": before, "name": "zero", "tests": "assert poly(zero()) == 0"})
-    environment = UnitTests("humaneval", find_sandbox())
+    environment = make_unit_tests("humaneval", find_sandbox())
     assert (await environment.grade(task, "    return 2 + poly(2)", scope=Scope())).solved
     cheat = "def poly(x): return 0\ndef zero(): return 7"
     assert not (await environment.grade(task, fenced(cheat), scope=Scope())).solved
@@ -378,7 +380,9 @@ class Broken:
         raise SandboxError("no")
 
 
-@pytest.mark.parametrize(("environment", "task"), [(UnitTests("x", Broken()), ADD), (ProgramOutput(Broken()), DOUBLE)])
+@pytest.mark.parametrize(
+    ("environment", "task"), [(make_unit_tests("x", Broken()), ADD), (apps.make_environment(Broken()), DOUBLE)]
+)
 async def test_a_sandbox_that_fails_is_an_error_and_no_zero(environment: Any, task: Task) -> None:
     with pytest.raises(SandboxError):
         await environment.grade(task, "x", scope=Scope())
@@ -403,6 +407,9 @@ async def test_a_planted_test_never_shows_in_feedback() -> None:
         "raise type(input(), (Exception,), {})",
         "raise KeyError(input())",
     ):
-        for environment, task in ((UnitTests("x", find_sandbox()), unit), (ProgramOutput(find_sandbox()), output)):
+        for environment, task in (
+            (make_unit_tests("x", find_sandbox()), unit),
+            (apps.make_environment(find_sandbox()), output),
+        ):
             feedback = await environment.grade(task, fenced(code), scope=Scope())
             assert canary not in feedback.model_dump_json()

@@ -10,9 +10,9 @@ from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
 from selfwire.evals.answers import find_marked_number
 from selfwire.evals.benchmarks import bbh, deepresearcher, gsm8k
-from selfwire.evals.benchmarks.bbh import BbhEnvironment, normalise
-from selfwire.evals.benchmarks.deepresearcher import SetF1Environment, set_f1
-from selfwire.evals.benchmarks.gsm8k import Gsm8kEnvironment
+from selfwire.evals.benchmarks.bbh import normalise
+from selfwire.evals.benchmarks.deepresearcher import set_f1
+from selfwire.evals.benchmarks.grading import RuleEnvironment
 from selfwire.evals.graders import f1
 from tests.benchmark_data import needs_data
 from tests.evals.benchmarks.sweeps import graded, solved, unsolved
@@ -24,7 +24,7 @@ def said(task: Task) -> str:
 
 @needs_data
 async def test_gsm8k_gold_answers_have_full_marks_and_others_none() -> None:
-    tasks, environment = gsm8k.load_tasks(), Gsm8kEnvironment()
+    tasks, environment = gsm8k.load_tasks(), gsm8k.ENVIRONMENT
     assert solved(await graded(environment, tasks, lambda task: f"So it is.\n#### {task.reference}")) == 1319
     assert (
         solved(await graded(environment, tasks, lambda task: f"#### ${float(task.reference.replace(',', ''))}")) == 1319
@@ -59,7 +59,7 @@ def test_the_number_behind_the_last_mark_counts(answer: str, number: str | None)
 
 @needs_data
 async def test_bbh_gold_answers_have_full_marks_and_others_none() -> None:
-    tasks, environment = bbh.load_tasks(), BbhEnvironment()
+    tasks, environment = bbh.load_tasks(), bbh.ENVIRONMENT
     assert len(tasks) == 6511
     assert len({task.kind for task in tasks}) == 27
     assert unsolved(await graded(environment, tasks, said)) == {}
@@ -144,7 +144,7 @@ async def test_bbh_answers_that_say_something_else_are_wrong(answer: str, gold: 
 
 
 async def bbh_feedback(answer: str, gold: str) -> Feedback:
-    return await BbhEnvironment().grade(Task(id="t", input="?", reference=gold), f"Answer: {answer}", scope=Scope())
+    return await bbh.ENVIRONMENT.grade(Task(id="t", input="?", reference=gold), f"Answer: {answer}", scope=Scope())
 
 
 def test_the_normal_form_of_a_bracket_answer_keeps_every_bracket() -> None:
@@ -153,7 +153,7 @@ def test_the_normal_form_of_a_bracket_answer_keeps_every_bracket() -> None:
 
 @needs_data
 async def test_deepresearcher_gold_answers_have_full_marks_and_others_less() -> None:
-    tasks, environment = deepresearcher.load_tasks(), SetF1Environment()
+    tasks, environment = deepresearcher.load_tasks(), deepresearcher.ENVIRONMENT
     assert Counter(task.kind for task in tasks) == dict.fromkeys(
         ("nq", "tq", "hotpotqa", "2wiki", "musique", "popqa"), 512
     )
@@ -192,15 +192,15 @@ def test_the_two_f1s_differ_where_their_rules_do() -> None:
 @pytest.mark.parametrize(
     ("environment", "reference"),
     [
-        (Gsm8kEnvironment(), "no number"),
-        (Gsm8kEnvironment(), None),
-        (BbhEnvironment(), None),
-        (SetF1Environment(), []),
-        (SetF1Environment(), "a text"),
+        (gsm8k.ENVIRONMENT, "no number"),
+        (gsm8k.ENVIRONMENT, None),
+        (bbh.ENVIRONMENT, None),
+        (deepresearcher.ENVIRONMENT, []),
+        (deepresearcher.ENVIRONMENT, "a text"),
     ],
 )
 async def test_a_reference_of_another_form_is_an_error_and_no_zero(
-    environment: Gsm8kEnvironment | BbhEnvironment | SetF1Environment, reference: object
+    environment: RuleEnvironment, reference: object
 ) -> None:
     with pytest.raises(GradingError):
         await environment.grade(Task(id="t", input="?", reference=reference), "#### 1\nAnswer: x", scope=Scope())
@@ -209,10 +209,10 @@ async def test_a_reference_of_another_form_is_an_error_and_no_zero(
 @needs_data
 async def test_a_planted_reference_never_shows_in_feedback() -> None:
     canary = "zanzibarquux"
-    cases: list[tuple[Gsm8kEnvironment | BbhEnvironment | SetF1Environment, Task, object]] = [
-        (Gsm8kEnvironment(), gsm8k.load_tasks()[0], "7319465028"),
-        (BbhEnvironment(), bbh.load_tasks()[0], canary),
-        (SetF1Environment(), deepresearcher.load_tasks()[0], [canary, "7319465028"]),
+    cases: list[tuple[RuleEnvironment, Task, object]] = [
+        (gsm8k.ENVIRONMENT, gsm8k.load_tasks()[0], "7319465028"),
+        (bbh.ENVIRONMENT, bbh.load_tasks()[0], canary),
+        (deepresearcher.ENVIRONMENT, deepresearcher.load_tasks()[0], [canary, "7319465028"]),
     ]
     for environment, task, planted in cases:
         for answer in ("", "Answer: x", "#### 12", "Answer:", "word " * 50):

@@ -12,7 +12,7 @@ from selfwire.core.task import Feedback, Task
 from selfwire.core.values import to_plain_json
 from selfwire.evals.benchmarks import workbench
 from selfwire.evals.benchmarks.benchmark import split_into_components
-from selfwire.evals.benchmarks.workbench import WorkbenchEnvironment, has_same_state, load_office, parse_calls
+from selfwire.evals.benchmarks.workbench import has_same_state, load_office, parse_calls
 from selfwire.tools.workbench.calls import OPERATIONS, parse_call
 from selfwire.tools.workbench.tables import Tables
 from tests.benchmark_data import needs_data
@@ -35,7 +35,7 @@ def told(call: str, tables: Tables | None = None) -> str:
 
 @pytest.mark.slow
 async def test_right_calls_have_full_marks_and_others_none() -> None:
-    tasks, environment = workbench.load_tasks(), WorkbenchEnvironment()
+    tasks, environment = workbench.load_tasks(), workbench.ENVIRONMENT
     assert Counter(task.kind for task in tasks) == {
         "analytics": 120, "calendar": 110, "email": 90, "customer_relationship_manager": 80, "project_management": 80,
     }  # fmt: skip
@@ -46,7 +46,7 @@ async def test_right_calls_have_full_marks_and_others_none() -> None:
 
 @pytest.mark.slow
 async def test_doing_nothing_scores_where_nothing_changes_and_missing_calls_do_not() -> None:
-    tasks, environment = workbench.load_tasks(), WorkbenchEnvironment()
+    tasks, environment = workbench.load_tasks(), workbench.ENVIRONMENT
     idle = await graded(environment, tasks, lambda task: workbench.workbench().baseline.answer(task.input))
     empty = {task.id for task in tasks if not task.reference}
     assert len(empty) == 81
@@ -72,7 +72,7 @@ async def test_case_counts_where_it_must() -> None:
 
 
 async def assessed(answer: str, *gold: str) -> Feedback:
-    return await WorkbenchEnvironment().grade(Task(id="t", input="?", reference=list(gold)), answer, scope=Scope())
+    return await workbench.ENVIRONMENT.grade(Task(id="t", input="?", reference=list(gold)), answer, scope=Scope())
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ async def test_a_refused_call_has_no_effect_and_does_no_harm() -> None:
 @pytest.mark.parametrize("reference", [None, "x", ["no call"], ['calendar.delete_event(event_id="7")'], [3]])
 async def test_a_reference_that_cannot_be_run_is_an_error_and_no_zero(reference: object) -> None:
     with pytest.raises(GradingError):
-        await WorkbenchEnvironment().grade(Task(id="t", input="?", reference=reference), listing(), scope=Scope())
+        await workbench.ENVIRONMENT.grade(Task(id="t", input="?", reference=reference), listing(), scope=Scope())
 
 
 def test_requests_in_other_words_are_on_one_side() -> None:

@@ -1,5 +1,5 @@
-"""Runs selfwire under an audit of sockets: `python -m tests.evals.langsmith.audited HOME` prints what was asked of
-the network outside this machine, as JSON by step. The audit refuses all of it; the last step is there to be refused.
+"""Runs selfwire under an audit of sockets and prints what was asked of the network outside this machine, as JSON by
+step. The audit refuses all of it; the last step is there to be refused.
 """
 
 import json
@@ -71,7 +71,3 @@ def main() -> None:
         step()
         found[name] = ASKED[before:]
     sys.stdout.write(json.dumps(found) + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -2,12 +2,11 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.processes import start, wait_for
 from tests.wire.langsmith_server import LangSmithServer
 
 PAGE = Path(__file__).parents[3] / "docs" / "evaluation.md"
@@ -18,16 +17,9 @@ pytestmark = pytest.mark.slow
 
 
 def ran(folder: Path, *command: str, **settings: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=folder,
-        env={**os.environ, "SELFWIRE_HOME": str(folder), "PYTHONPATH": os.pathsep.join(sys.path), **settings},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    environment = {**os.environ, "SELFWIRE_HOME": str(folder), **settings}
+    out, _ = wait_for(start("tests.processes:run_python", *command, cwd=folder, env=environment))
+    return out
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=["here", "attached"])

@@ -1,10 +1,10 @@
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.processes import start, wait_for
 
 
 @pytest.mark.slow
@@ -14,16 +14,10 @@ def test_without_a_key_nothing_is_asked_of_the_network_outside_this_machine(
 ) -> None:
     prefixes = ("LANGSMITH_", "LANGCHAIN_", "SELFWIRE_HOME")
     bare = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.evals.langsmith.audited", str(tmp_path)],
-        env={**bare, **asked, "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    environment = {**bare, **asked, "HOME": str(tmp_path)}
+    out, errors = wait_for(start("tests.evals.langsmith.audited:main", str(tmp_path), env=environment))
+    found = json.loads(out.splitlines()[-1])
     assert found.pop("outside") == ["socket.connect 192.0.2.1"]  # the audit sees what there is to see
     assert found == {"run": [], "evolve": [], "eval": [], "compare": [], "experiment": []}
-    assert ("nothing is traced" in done.stderr) == bool(asked)
-    assert "refused by the audit" not in done.stdout + done.stderr
+    assert ("nothing is traced" in errors) == bool(asked)
+    assert "refused by the audit" not in out + errors

@@ -2,14 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.evals.langsmith.asking import metadata, task_file
-from tests.kills import CLI
+from tests.processes import start_selfwire, wait_for
 from tests.wire.langsmith_server import LangSmithServer, Row
 
 SIZES = ("--iterations", "2", "--batch", "2", "--gate-tasks", "2", "--train", "4", "--gate-size", "4", "--test", "2")
@@ -21,13 +19,10 @@ def test_an_evolution_is_traced_by_iteration_phase_task_and_agent_with_feedback_
 ) -> None:
     file = task_file(tmp_path, [f"{'broken-' if n % 4 == 3 else ''}zanzibarquux-{n}" for n in range(10)])
     grader = ("--grader", "tests.evals.langsmith.graders:judged")
-    command = (*CLI, "evolve", "hiva", "--benchmark", file, *grader, *SIZES)
     with LangSmithServer() as server:
         settings = {"LANGSMITH_TRACING": "true", "LANGSMITH_ENDPOINT": server.url, "SELFWIRE_HOME": str(tmp_path)}
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **settings}
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        wait_for(start_selfwire("evolve", "hiva", "--benchmark", file, *grader, *SIZES, env={**os.environ, **settings}))
         server.settled()
-    assert done.returncode == 0, done.stderr
     tasks = [run for run in server.runs.values() if run["name"] == "task"]
     assert {(metadata(run)["selfwire_phase"], metadata(run)["selfwire_iteration"]) for run in tasks} >= {
         ("rollout", 0), ("rollout", 1), ("test", 0),
@@ -63,9 +58,7 @@ def test_what_a_grader_asks_of_a_model_reaches_no_trace(tmp_path: Path, grader: 
     asked = ("eval", "single", "--benchmark", file, "--grader", f"tests.evals.langsmith.graders:{grader}")
     with LangSmithServer() as server:
         settings = {"LANGSMITH_TRACING": "true", "LANGSMITH_ENDPOINT": server.url, "SELFWIRE_HOME": str(tmp_path)}
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **settings}
-        done = subprocess.run((*CLI, *asked, "--tasks", "3"), env=env, capture_output=True, text=True, check=False)
+        wait_for(start_selfwire(*asked, "--tasks", "3", env={**os.environ, **settings}))
         server.settled()
-    assert done.returncode == 0, done.stderr
     assert len([run for run in server.runs.values() if run["name"] == "task"]) >= 3
     assert "zanzibarquux" not in json.dumps([server.runs, server.sessions])

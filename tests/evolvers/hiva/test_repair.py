@@ -137,7 +137,7 @@ def workflows(draw: st.DrawFn) -> Workflow:
     return HivaMemory(edges=records, solved=draw(st.integers(0, 9)), runs=9).save_to(grown)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(workflows())
 def test_repair_leaves_a_valid_topology_and_is_idempotent(workflow: Workflow) -> None:
     done = repair(workflow)

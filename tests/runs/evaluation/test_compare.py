@@ -139,8 +139,7 @@ def test_a_part_of_a_run_may_spend_what_the_other_parts_have_left() -> None:
 
 def scored(name: str, *scores: float) -> SystemSummary:
     contestant = SystemInfo(name=name, target=name, method="single", workflow="w")
-    by_task = {f"t{number}": score for number, score in enumerate(scores)}
-    return SystemSummary(contestant=contestant, scores=by_task, solved=0, capped=0, spend=Usage())
+    return SystemSummary(contestant, {f"t{number}": score for number, score in enumerate(scores)})
 
 
 def test_differences_that_are_all_equal_claim_no_more_than_so_few_tasks_can_exclude() -> None:

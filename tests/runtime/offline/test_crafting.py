@@ -15,7 +15,7 @@ from selfwire.runtime.offline.crafting_layout import Layout, ShortageError
 from selfwire.runtime.offline.model import OfflineChat
 from selfwire.runtime.offline.skills import CriticView, OfferedTool, SkillInput, SkillOutput, ToolResult
 from selfwire.runtime.offline.vocabulary import active_skills, family_of, paraphrases
-from selfwire.tools.recipes import recipes_of
+from selfwire.tools.recipes import format_recipes
 
 TASK = """Craft an item of type: torch
 inventory:
@@ -43,7 +43,7 @@ MOVES = (
 def work(
     *lines: str, results: Sequence[str] = (), tool: bool = False, task: str = TASK, slip: bool = False
 ) -> SkillInput:
-    found = tuple(ToolResult("recipe_search", {"item": item}, recipes_of(item)) for item in results)
+    found = tuple(ToolResult("recipe_search", {"item": item}, format_recipes(item)) for item in results)
     peers = (("planner", "\n".join(lines)),) if lines else ()
     tools = (SEARCH,) if tool else ()
     return SkillInput(task, peers, results=found, tools=tools, slip=slip, rng=random.Random(1))
@@ -59,7 +59,7 @@ def test_every_recipe_that_the_search_lists_is_understood_and_survives_being_not
     from plancraft.environment.recipes import RECIPES
 
     for item in sorted(RECIPES):
-        found = find_recipes(recipes_of(item)) if RECIPES[item] else []
+        found = find_recipes(format_recipes(item)) if RECIPES[item] else []
         assert len(found) >= len(RECIPES[item])
         assert {name for one in found for _, items in one.cells for name in items} == {
             name for recipe in RECIPES[item] for name in recipe.inputs

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfwire.core.errors import ToolError
-from selfwire.tools.workbench.calls import OPERATIONS, Call, call, parse_call
+from selfwire.tools.workbench.calls import OPERATIONS, Call, make_call, parse_call
 
 
 def test_there_are_27_operations_of_which_14_change_something() -> None:
@@ -77,6 +77,6 @@ def test_any_text_is_a_call_or_refused(text: str) -> None:
 
 @given(st.dictionaries(st.sampled_from(["recipient", "subject", "body"]), st.text(min_size=1, max_size=50)))
 def test_a_call_is_read_as_it_was_written(arguments: dict[str, str]) -> None:
-    written = call("email_send_email", arguments)
+    written = make_call("email_send_email", arguments)
     assert parse_call(str(written)) == written
     assert "\n" not in str(written)

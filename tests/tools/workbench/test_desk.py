@@ -14,8 +14,8 @@ from selfwire.core.task import Question
 from selfwire.nodes.agent import make_agent_runner
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
-from selfwire.tools.workbench.calls import call
-from selfwire.tools.workbench.desk import DESKS, Desks, desk_tools
+from selfwire.tools.workbench.calls import make_call
+from selfwire.tools.workbench.desk import DESKS, Desks, make_desk_tools
 from selfwire.tools.workbench.tables import Row, Tables
 
 AT = Scope(run="r", task="t", node="solve")
@@ -37,7 +37,7 @@ async def used(name: str, scope: Scope, **arguments: str) -> str:
     return await TOOLS[name].run(arguments, scope=scope)
 
 
-TOOLS = desk_tools(office)
+TOOLS = make_desk_tools(office)
 
 
 async def test_an_agent_sees_its_own_changes_and_nobody_else_does() -> None:
@@ -90,10 +90,10 @@ async def test_what_was_refused_changes_nothing() -> None:
 
 def test_desks_that_were_left_long_ago_go() -> None:
     desks = Desks(office)
-    gone = call("calendar_delete_event", {"event_id": "00000001"})
+    gone = make_call("calendar_delete_event", {"event_id": "00000001"})
     for number in range(DESKS + 1):
         desks.run(gone, AT.at(node="solve#0.0", task=str(number)))
-    again = call("calendar_search_events", {"query": "talk 1"})
+    again = make_call("calendar_search_events", {"query": "talk 1"})
     assert "Talk 1" in desks.run(again, AT.at(node="solve#1.0", task="0"))
     assert "Nothing" in desks.run(again, AT.at(node="solve#1.0", task=str(DESKS)))
 
@@ -134,10 +134,10 @@ class Scripted:
 async def test_a_run_that_goes_on_after_a_stop_finds_the_same_tables(stop: int) -> None:
     agent = Agent(id="solve", role="works", prompt="Work.", tools=tuple(TOOLS))
     journal = Journal.memory()
-    act = make_agent_runner(Scripted(stop), add_journal(desk_tools(office), journal))
+    act = make_agent_runner(Scripted(stop), add_journal(make_desk_tools(office), journal))
     with pytest.raises(KeyboardInterrupt):
         await act(agent, Question(id="t", input="?"), (), scope=AT)
-    resumed = make_agent_runner(Scripted(99), add_journal(desk_tools(office), journal))  # as in a new process
+    resumed = make_agent_runner(Scripted(99), add_journal(make_desk_tools(office), journal))  # as in a new process
     step = await resumed(agent, Question(id="t", input="?"), (), scope=AT)
     journal.close()
     assert step.output == "Nothing was found."

@@ -1,25 +1,21 @@
-"""What inducing a round's graph costs, beside the plain double loop, and what a round of many workers takes.
+"""The cost of inducing a round's graph, against a plain double loop, and the time of a round of many workers.
 
-Embedding is left out. The loop is what one would write first: a cosine per pair, then the best providers of each.
+Embedding is left out. The loop is the obvious way to write it: a cosine per pair, then the best providers of each.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from statistics import median
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from selfwire.bench.team import Row
+from selfwire.bench.measuring import Row, measure_by_turns
+from selfwire.bench.models import CannedModel
 from selfwire.core.agent import Agent
-from selfwire.core.chat import ChatMessage, Reply, ToolSpec
-from selfwire.core.protocols import Schema
 from selfwire.core.scope import Scope
 from selfwire.core.task import Question
-from selfwire.core.usage import Usage
 from selfwire.evolvers.dytopo.config import DytopoConfig
 from selfwire.evolvers.dytopo.domain import MANAGER, Domain
 from selfwire.evolvers.dytopo.induction import adjacency, aggregation_order, order_edges, relevance
@@ -27,6 +23,7 @@ from selfwire.evolvers.dytopo.initial_team import make_team
 from selfwire.graphs.dytopo.method import Dytopo
 from selfwire.runtime.embeddings import HashingEmbedder
 
+TITLE = "rounds of DyTopo"
 DIMENSIONS, TOPICS = 384, 8
 THRESHOLD, PROVIDERS = 0.3, 3
 LATENCY = 0.1
@@ -36,20 +33,25 @@ COMPARED = 512
 Edges = list[tuple[int, int]]
 
 
-def measure_rounds(sizes: Sequence[int] = (8, 64, COMPARED, 1000), workers: int = 64, rounds: int = 5) -> list[Row]:
-    """Measure; the loop and the vectorised form take turns."""
+def measure(sizes: Sequence[int] = (8, 64, COMPARED, 1000), workers: int = 64, rounds: int = 5) -> list[Row]:
+    """Measure graphs of several sizes, and a round."""
     rows = []
     for size in sizes:
         queries, keys = make_vectors(size)
-        fast = median(_seconds(partial(compute_vectorised, queries, keys)) for _ in range(rounds))
+        fast = _measure(partial(compute_vectorised, queries, keys), rounds)
         rows.append(Row(what=f"graph of {size} agents, embedding apart", value=fast * 1e3, unit="ms"))
         if size == COMPARED:
-            slow = median(_seconds(partial(compute_looped, queries, keys)) for _ in range(min(rounds, 3)))
+            slow = _measure(partial(compute_looped, queries, keys), min(rounds, 3))
             rows.append(Row(what=f"double loop, {size} agents", value=slow * 1e3, unit="ms"))
             rows.append(Row(what="vectorised against double loop (aim: >= 20)", value=slow / fast, unit="times"))
-    took = median(asyncio.run(_rounds(workers, rounds + 1))[1:])  # the first one warms up
     what = f"a round of {workers} workers at {LATENCY * 1e3:.0f} ms each, by that and the manager"
-    return [*rows, Row(what=what, value=took / (2 * LATENCY), unit="times", bound=1.15)]
+    value = _measure(_make_round(workers), rounds) / (2 * LATENCY)
+    return [*rows, Row(what=what, value=value, unit="times", bound=1.15)]
+
+
+def _measure(act: Callable[[], Any], rounds: int) -> float:
+    (taken,) = asyncio.run(measure_by_turns(act, rounds=rounds))
+    return taken.wall
 
 
 def make_vectors(size: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -80,51 +82,16 @@ def compute_looped(queries: npt.NDArray[np.float64], keys: npt.NDArray[np.float6
     return edges, aggregation_order(len(queries), edges)
 
 
-class Prompt:
-    """A model that answers every ask after the same time."""
-
-    async def generate_structured(
-        self,
-        schema: type[Schema],
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "meta",
-        temperature: float | None = None,
-    ) -> tuple[Schema, Usage]:
-        """Wait, then say the least that the schema allows."""
-        await asyncio.sleep(LATENCY)
-        said: dict[str, Any] = {"public": "done"}
-        if scope.node == MANAGER:
-            said |= {"is_complete": False, "next_goal": "go on"}
-        return schema.model_validate(said), Usage(calls=1)
-
-    async def generate(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        scope: Scope,
-        role: str = "agent",
-        tools: Sequence[ToolSpec] = (),
-        temperature: float | None = None,
-    ) -> Reply:
-        """Say nothing; members of a round are asked for objects."""
-        return Reply(content="")
+def _reply(schema: str, scope: Scope) -> dict[str, Any]:
+    """The least that the schemas of members and manager allow."""
+    manager = {"is_complete": False, "next_goal": "go on"} if scope.node == MANAGER else {}
+    return {"public": "done", **manager}
 
 
-async def _rounds(workers: int, times: int) -> list[float]:
-    """Seconds of one round with its manager, several times over."""
+def _make_round(workers: int) -> Callable[[], Any]:
+    """One round with its manager; every reply takes the same time."""
     agents = [Agent(id=f"w{at}", prompt="You work.") for at in range(workers)]
-    crowd = make_team(agents, Domain(name="bench", answerers=("w0",)), manager="You lead.")
-    dytopo, took = Dytopo(Prompt(), {}, HashingEmbedder(), DytopoConfig(rounds=1)), []
-    for _ in range(times):
-        began = time.perf_counter()
-        await dytopo.run(crowd, Question(id="bench", input="Who is here?"), scope=Scope(run="bench"))
-        took.append(time.perf_counter() - began)
-    return took
-
-
-def _seconds(call: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began
+    team = make_team(agents, Domain(name="bench", answerers=("w0",)), manager="You lead.")
+    model = CannedModel(objects=_reply, object_delay=LATENCY)
+    dytopo = Dytopo(model, {}, HashingEmbedder(), DytopoConfig(rounds=1))
+    return lambda: dytopo.run(team, Question(id="bench", input="Who is here?"), scope=Scope(run="bench"))

@@ -1,6 +1,4 @@
-"""What differs between two workflows, for people and reports."""
-
-from pydantic import Field
+"""Differences between two workflows, for people and reports."""
 
 from selfwire.core.agent import Agent
 from selfwire.core.topology import TopologyDiff
@@ -18,12 +16,12 @@ class Change(FrozenModel):
 
 
 class WorkflowDiff(FrozenModel):
-    """What `after` has and `before` has not, and the other way round.
+    """Differences between a workflow `before` and one `after`.
 
     Args:
-        topology: nodes and edges that came and went.
+        topology: added and removed nodes and edges.
         entry, sink: (before, after) where they differ; None where they do not.
-        agents: changed fields of agents that both have: prompt, tools, memory, ...
+        agents: changed fields of agents that both have, such as prompt, tools, memory.
         memory: names of the method's memory entries that differ, sorted.
         method: (before, after) where the two belong to different methods.
     """
@@ -34,7 +32,7 @@ class WorkflowDiff(FrozenModel):
     added_agents: tuple[str, ...] = ()
     removed_agents: tuple[str, ...] = ()
     agents: tuple[Change, ...] = ()
-    memory: tuple[str, ...] = Field(default=())
+    memory: tuple[str, ...] = ()
     method: tuple[str, str] | None = None
 
     def __bool__(self) -> bool:
@@ -42,22 +40,22 @@ class WorkflowDiff(FrozenModel):
 
 
 def diff_workflows(before: Workflow, after: Workflow) -> WorkflowDiff:
-    """Compare two workflows; their lineages do not count."""
+    """Compare two workflows, without their lineages."""
     keys = before.memory.keys() | after.memory.keys()
     both = [agent for agent in before.agents if agent.id in after.agents_by_id]
     return WorkflowDiff(
         topology=before.topology.diff(after.topology),
-        entry=_moved(before.topology.entry, after.topology.entry),
-        sink=_moved(before.topology.sink, after.topology.sink),
+        entry=_diff(before.topology.entry, after.topology.entry),
+        sink=_diff(before.topology.sink, after.topology.sink),
         added_agents=tuple(a.id for a in after.agents if a.id not in before.agents_by_id),
         removed_agents=tuple(a.id for a in before.agents if a.id not in after.agents_by_id),
-        agents=tuple(change for agent in both for change in _agent_changes(agent, after.agents_by_id[agent.id])),
+        agents=tuple(change for agent in both for change in _diff_agents(agent, after.agents_by_id[agent.id])),
         memory=tuple(sorted(k for k in keys if before.memory.get(k) != after.memory.get(k))),
-        method=_moved(before.method, after.method),
+        method=_diff(before.method, after.method),
     )
 
 
-def _agent_changes(before: Agent, after: Agent) -> list[Change]:
+def _diff_agents(before: Agent, after: Agent) -> list[Change]:
     return [
         Change(agent=before.id, field=name, before=getattr(before, name), after=getattr(after, name))
         for name in type(before).model_fields
@@ -65,5 +63,5 @@ def _agent_changes(before: Agent, after: Agent) -> list[Change]:
     ]
 
 
-def _moved(before: str, after: str) -> tuple[str, str] | None:
+def _diff(before: str, after: str) -> tuple[str, str] | None:
     return None if before == after else (before, after)

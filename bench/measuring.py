@@ -1,0 +1,63 @@
+"""Rows of the table, and the timer of all benches."""
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from inspect import isawaitable
+from statistics import median
+from typing import Any, NamedTuple
+
+from selfwire.core.values import FrozenModel
+
+
+class Row(FrozenModel):
+    """One line of the table; `bound` is the aim, None where there is none."""
+
+    what: str
+    value: float
+    unit: str
+    bound: float | None = None
+
+
+class Elapsed(NamedTuple):
+    """Wall and CPU seconds."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def now(cls) -> "Elapsed":
+        """Both clocks."""
+        return cls(time.perf_counter(), time.process_time())
+
+    def until_now(self, calls: int = 1) -> "Elapsed":
+        """The time per call since then."""
+        end = Elapsed.now()
+        return Elapsed((end.wall - self.wall) / calls, (end.cpu - self.cpu) / calls)
+
+
+def get_median(times: Sequence[Elapsed]) -> Elapsed:
+    """The median of each clock."""
+    return Elapsed(median(one.wall for one in times), median(one.cpu for one in times))
+
+
+async def measure_call(act: Callable[[], Any], repeat: int = 1) -> Elapsed:
+    """The time of one call, awaited if it can be."""
+    start = Elapsed.now()
+    for _ in range(repeat):
+        result = act()
+        if isawaitable(result):
+            await result
+    return start.until_now(repeat)
+
+
+async def measure_by_turns(*variants: Callable[[], Any], rounds: int, repeat: int = 1) -> list[Elapsed]:
+    """Median times after one warm-up; the variants take turns, so that a busy machine slows all alike."""
+    times: list[list[Elapsed]] = [[] for _ in variants]
+    for variant in variants:
+        await measure_call(variant)
+    for _ in range(rounds):
+        for taken, variant in zip(times, variants, strict=True):
+            gc.collect()
+            taken.append(await measure_call(variant, repeat))
+    return [get_median(taken) for taken in times]

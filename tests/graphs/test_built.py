@@ -1,0 +1,146 @@
+"""What holds for the graph of every method: questions, tools, budgets, stops, prompts, saved teams."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import PrivateAttr
+
+from selfwire.core.budget import Budget
+from selfwire.core.errors import BudgetError, ConfigError
+from selfwire.core.workflow import Workflow
+from selfwire.graphs.checkpoints import sqlite_saver
+from selfwire.graphs.method_names import method_names
+from selfwire.graphs.method_registry import describe_method, make_method
+from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.offline.model import OfflineChat
+from selfwire.runtime.workflow_library import open_library
+
+ASKED: Any = {"question": "What am I?"}
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+SHORT: dict[str, dict[str, Any]] = {
+    "tacomas": {"rounds": 3},
+    "dytopo": {"rounds": 2},
+    "evomas": {"adapter": "fixed", "plan": [["io", "multi_generate"], ["ensemble"]], "stages": 2},
+}
+"""Configs with which a question is short."""
+
+pytestmark = pytest.mark.parametrize("name", method_names())
+
+
+class Chat(OfflineChat):
+    """The stand-in; keeps the system message of every request."""
+
+    _heard: list[str] = PrivateAttr(default_factory=list)
+
+    def _reply(self, messages: Any, *args: Any, **kwargs: Any) -> AIMessage:
+        self._heard.append(str(messages[0].content))
+        return super()._reply(messages, *args, **kwargs)
+
+
+def built(name: str, model: Any = "offline", **options: Any) -> Any:
+    described = describe_method(name)
+    embedder: dict[str, Any] = {"embedder": "hashing"} if "embedder" in described.takes else {}
+    return described.build(model, config=described.config(**SHORT.get(name, {})), **embedder, **options)
+
+
+def seed(name: str) -> Workflow:
+    model = MeteredModel(OfflineChat())
+    return make_method(name, model=model, toolbox={}, embedder=HashingEmbedder()).make_initial_workflow()
+
+
+def prompted(name: str, prompt: str) -> Workflow:
+    """The seed, all of whose agents have this prompt."""
+    start = seed(name)
+    return start.replace(agents=[agent.replace(prompt=prompt) for agent in start.agents])
+
+
+@pytest.fixture
+def saver(tmp_path: Path) -> Iterator[BaseCheckpointSaver[Any]]:
+    opened = sqlite_saver(tmp_path / "threads.sqlite")
+    yield opened
+    opened.conn.close()
+
+
+async def run(form: str, graph: Any, given: Any, config: Any = None, **options: Any) -> Any:
+    if form == "sync":
+        return graph.invoke(given, config, **options)
+    return await graph.ainvoke(given, config, **options)
+
+
+@pytest.mark.parametrize("question", [{"question": ""}, {"question": "  "}, {"question": None}, {"question": 3}, {}])
+def test_a_question_is_a_text_that_is_not_blank(name: str, question: Any) -> None:
+    chat = Chat()
+    with pytest.raises(ConfigError, match="not blank"):
+        built(name, chat).compile().invoke(question)
+    assert chat._heard == []
+
+
+def test_a_team_whose_tools_are_missing_is_refused(name: str) -> None:
+    start = seed(name)
+    first, *others = start.agents
+    with pytest.raises(ConfigError, match="saw"):
+        built(name, initial=start.replace(agents=[first.replace(tools=["saw"]), *others]))
+
+
+def test_the_team_of_another_method_is_refused(name: str) -> None:
+    other = "hera" if name == "hiva" else "hiva"
+    with pytest.raises(ConfigError, match=f"belongs to '{other}'"):
+        built(name, initial=seed(other))
+
+
+def test_calls_are_counted_and_the_budget_binds(name: str) -> None:
+    chat = Chat()
+    calls = built(name, chat).compile().invoke(ASKED)["usage"]["calls"]
+    assert calls == len(chat._heard) > 1
+    with pytest.raises(BudgetError, match=f"{calls - 1} of {calls - 1} calls"):
+        built(name, budget=Budget(calls=calls - 1)).compile().invoke(ASKED)
+    with pytest.raises(BudgetError, match="1 of 1 calls"):  # a run cannot exceed the budget of its graph
+        built(name, budget=Budget(calls=1)).compile().invoke(ASKED, context={"calls": calls})
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+@pytest.mark.parametrize("share", [0.3, 0.9])
+async def test_a_run_that_a_budget_stopped_goes_on_and_asks_no_agent_twice(
+    name: str, form: str, share: float, saver: BaseCheckpointSaver[Any]
+) -> None:
+    whole, chat = Chat(), Chat()
+    expected = await run(form, built(name, whole).compile(), ASKED)
+    graph = built(name, chat).compile(checkpointer=saver)
+    with pytest.raises(BudgetError):
+        await run(form, graph, ASKED, THREAD, context={"calls": max(1, int(share * len(whole._heard)))})
+    result = await run(form, graph, None, THREAD)
+    assert result["answer"] == expected["answer"]
+    prompts = [agent.prompt for agent in seed(name).agents if agent.prompt]
+    spoken = [[text for text in one._heard if any(prompt in text for prompt in prompts)] for one in (chat, whole)]
+    assert sorted(spoken[0]) == sorted(spoken[1]) != []
+
+
+def test_edited_prompts_hold_for_their_run_only(name: str) -> None:
+    chat = Chat()
+    graph = built(name, chat).compile(checkpointer=InMemorySaver())
+    fields = graph.get_context_jsonschema()["properties"]
+    edits = {field: "You brainstorm." for field in fields if field.startswith("prompt_")}
+    assert edits.keys() >= {f"prompt_{agent}" for agent in seed(name).agents_by_id}
+    graph.invoke(ASKED, THREAD, context=edits)
+    assert any("You brainstorm." in text for text in chat._heard)
+    chat._heard.clear()
+    graph.invoke(ASKED, THREAD, context=dict.fromkeys(edits, ""))  # an empty prompt is no edit
+    assert not any("You brainstorm." in text for text in chat._heard)
+
+
+async def test_a_run_may_choose_a_saved_team(name: str) -> None:
+    chat, library = Chat(), open_library(":memory:")
+    await library.save("other", prompted(name, "You brainstorm."), run="r", step=1)
+    graph = built(name, chat, library=library).compile()
+    await graph.ainvoke(ASKED)
+    assert not any("You brainstorm." in text for text in chat._heard)
+    await graph.ainvoke(ASKED, context={"workflow": "other"})
+    assert any("You brainstorm." in text for text in chat._heard)
+    with pytest.raises(ConfigError, match="built without library"):
+        await built(name).compile().ainvoke(ASKED, context={"workflow": "other"})

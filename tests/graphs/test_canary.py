@@ -1,0 +1,87 @@
+"""A planted reference is in nothing that a method sends, stores, traces or learns, though the environment has it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.tracers.context import collect_runs
+from langgraph.checkpoint.memory import InMemorySaver
+
+from selfwire.core.scope import Scope
+from selfwire.core.task import Task
+from selfwire.core.trajectory import Trajectory
+from selfwire.core.workflow import Workflow
+from selfwire.evals.benchmarks.archive import archive
+from selfwire.evals.benchmarks.benchmark import Benchmark
+from selfwire.evolvers.trained_router.weights import ROUTER
+from selfwire.graphs.method_names import method_names
+from selfwire.graphs.method_protocol import Method
+from selfwire.graphs.method_registry import describe_method, make_method
+from selfwire.runtime.blobs import get_blob
+from selfwire.runtime.embeddings import HashingEmbedder
+from selfwire.runtime.journal import Journal
+from selfwire.runtime.metered import MeteredModel
+from selfwire.runtime.models import make_chat_model
+from tests.graphs.canary import CANARY, assert_not_planted, left_behind, planted
+from tests.wire.server import WireServer, served
+
+LEARNING: dict[str, dict[str, Any]] = {
+    "hera": {"group": 2},
+    "tacomas": {"rounds": 3, "interval": 1, "lessons": True},
+    "dytopo": {"rounds": 2},
+    "evomas": {"stages": 2, "samples": 2, "process_reward": True, "verify": True},
+}
+"""Configs with which much is learned of few questions."""
+LEARNED = {"tacomas": "lessons", "evomas": ROUTER}
+"""Part of a workflow's memory that must have been learned."""
+
+
+async def learned(bench: Benchmark, method: Method, tasks: list[Task]) -> tuple[list[Trajectory], Workflow]:
+    """Explore and grade as an evolution does, learn, and explore once more."""
+    workflow, found = method.make_initial_workflow(bench.tools), list[Trajectory]()
+    by_id = {task.id: task for task in tasks}
+
+    async def grade(done: Trajectory, at: Scope) -> Trajectory:
+        assert CANARY in str(by_id[done.question.id].reference)
+        feedback = await bench.environment.grade(by_id[done.question.id], done.answer or "", scope=at)
+        return done.with_feedback(feedback)
+
+    for iteration in range(2):
+        batch = []
+        for task in tasks:
+            scope = Scope(run="r", iteration=iteration, task=task.id)
+            batch += [await grade(done, scope) for done in await method.explore(workflow, task.question, scope=scope)]
+        found += batch
+        scope = Scope(run="r", iteration=iteration, phase="evolve")
+        workflow = (await method.evolve(workflow, batch, scope=scope, grade=grade)).workflow
+    return found, workflow
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", method_names())
+async def test_a_planted_reference_appears_nowhere(name: str, tmp_path: Path) -> None:
+    bench, described, file = archive(40), describe_method(name), tmp_path / "journal.sqlite"
+    tasks, knobs = planted(bench, 2), LEARNING.get(name, {})
+    journal, saver = Journal.create(file, run="r"), InMemorySaver()
+    with WireServer(served(make_chat_model("offline"))) as server, collect_runs() as traces:
+        model = make_chat_model("openai:local", base_url=server.url, api_key="none")
+        metered = MeteredModel(model, journal=journal)
+        method = make_method(name, model=metered, toolbox=bench.toolbox, embedder=HashingEmbedder(64), config=knobs)
+        found, workflow = await learned(bench, method, tasks)
+        graph = described.build(
+            model,
+            tools=[*bench.toolbox.values()],
+            config=described.config(**knobs),
+            embedder="hashing" if "embedder" in described.takes else None,
+        ).compile(checkpointer=saver)
+        thread: Any = {"configurable": {"thread_id": "1"}}
+        await graph.ainvoke({"question": tasks[0].input}, thread)
+        asked = [json.dumps(one.body) for one in server.asked]
+    journal.close()
+    assert CANARY not in workflow.model_dump_json()
+    if part := LEARNED.get(name):
+        assert part in workflow.memory
+    if weights := workflow.memory.get(ROUTER, {}).get("weights"):
+        assert CANARY.encode() not in get_blob(weights)
+    assert_not_planted(left_behind(asked, found, file, saver, traces.traced_runs), tasks[0])

@@ -74,7 +74,6 @@ class RouterTraining(Generic[Made]):
 
     Attributes:
         plan: how the router of a workflow draws and learns; raises ConfigError where no run would ask it.
-        config: config fields under which the router is asked.
         by_chance: the method with a router that draws by chance, to compare with; None if there is none.
         options: config fields that the command's options stand for, by option: those of `paper`, of `process_reward`.
         errands: whether the learning test on errands trains this router.
@@ -93,12 +92,9 @@ class MethodDescriptor(Generic[Made, Config]):
 
     Attributes:
         name: in the command line, journals and saved workflows.
-        summary: one line on what it does, for tables.
         make: makes the method from model, tools, embedder and config; usually its class.
-        context: class of what can be chosen per run of its graph.
         build_graph: builds its state graph; by default a team that runs once.
         takes: which of `OPTIONS` its `build` uses.
-        demand: estimates the calls of a question and of an iteration.
         variants: its ablations and controls by name; `full` is the method itself.
         evolves: whether variants are evolved before they are measured; False for a method whose team changes only
             within a question.

@@ -36,7 +36,6 @@ class MethodFactory(Generic[Made, Config]):
     Nothing is recorded, so nothing is replayed: a repeated question is answered again.
 
     Attributes:
-        model: plays the role agent, unless a run chooses another.
         meta: plays the role meta; None leaves it to the agents' model.
         judge: plays the role judge; None leaves it to the meta-model.
         embedder: a name as for `runtime.embeddings.load_embedder`, or a ready one. Beside the offline model `auto` is

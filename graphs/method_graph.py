@@ -26,10 +26,8 @@ class MethodGraph(Generic[Nodes, StateT]):
     """A graph under construction.
 
     Args:
-        state: schema of the channels, and the view that nodes and edges get.
         provide: makes the nodes for one step; pays from the question's cost so far.
         context: what can be chosen per run; None for a graph that only the package runs.
-        workflow: whose agents' prompts can be edited in the context.
         places: nodes of agents without one, as `context_schema` takes them.
     """
 

@@ -54,7 +54,6 @@ def inherit_weights(weights: Mapping[str, float], agents: Iterable[str]) -> dict
     """Weights after births and deaths: a newborn starts with the survivors' mean.
 
     Args:
-        weights: before, by agent.
         agents: the living; at least one lived before.
     """
     living = list(agents)
@@ -94,9 +93,6 @@ async def refine_agents(
     scope: Scope,
 ) -> tuple[dict[str, str], Usage]:
     """Diagnose every agent that acted and was scored, in parallel.
-
-    Args:
-        goal: of the next round.
 
     Returns:
         Notes by agent, and their cost; an agent without a valid diagnosis gets no note.

@@ -78,7 +78,6 @@ def list_failed_items(items: Sequence[Item], results: Sequence[bool]) -> tuple[s
     """Criteria of the items that do not pass; an item without a result does not.
 
     Args:
-        items: the checklist.
         results: whether each criterion is true of the answer, in the order of the items.
     """
     passed = [is_true == (item.operator == "correctness") for item, is_true in zip(items, results, strict=False)]
@@ -102,7 +101,6 @@ async def judge(
 
     Args:
         done: the round, with an answer.
-        threshold: tau.
     """
     results, usage = await _verdict(done, items, coach, scope.at(node="judge"))
     if results is None:
@@ -150,7 +148,6 @@ async def assess_contributions(
     """c_v of every agent whose model did not fail.
 
     Args:
-        agents: (id, role) of the team; agents that were not reached are judged too.
         each: whether to ask once per agent, in parallel, instead of once for all.
 
     Returns:

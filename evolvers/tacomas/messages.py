@@ -14,7 +14,6 @@ def share_budget(lengths: Sequence[int], weights: Sequence[float], budget: int) 
 
     Args:
         weights: of their senders, >= 0; all 0 counts as all equal.
-        budget: most characters in all.
     """
     shares = list(lengths)
     open_, left = set(range(len(lengths))), float(budget)

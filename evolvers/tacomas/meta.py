@@ -35,8 +35,6 @@ async def propose_slow_update(
     """Ask for a structural delta and enforce the budgets; nothing changes where no valid reply comes back.
 
     Args:
-        rounds: all so far, at least one.
-        trace: the team's steps in the last round.
         lessons: effects of structural changes on earlier questions.
         tools: that newborns may hold.
     """

@@ -82,9 +82,7 @@ def enforce_budgets(
     Births and deaths come first, then edge edits, then feedback.
 
     Args:
-        config: budgets and caps.
         prompts: with the text `newborn`.
-        tools: names of the tools that newborns may hold.
         feedback: whether agent_feedback is taken; off where capabilities are frozen.
     """
     why = shorten(" ".join(update.global_rationale.split()), WHY_LENGTH)

@@ -27,10 +27,6 @@ class TacomasState(State):
         error: why there is no answer; None if there is.
         tools: what the team held at first, and so what newborns may hold.
         weights: w_v by agent.
-        notes: refinements by agent, oldest first.
-        carried: messages that the next round delivers.
-        done: the last round's trajectory.
-        best: the best round's trajectory; None if none has an answer.
         figures: what the run came to; set when it ends.
         oracle: whether labels were used; always False.
     """

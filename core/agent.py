@@ -12,7 +12,6 @@ class Agent(FrozenModel):
     """A role with a prompt and tools.
 
     Args:
-        id: name of the agent, unique in a workflow.
         role: its purpose in one line; routers and evolvers read it.
         prompt: the whole system prompt; evolvers rewrite it.
         tools: names of tools in the run's toolbox that it may call.

@@ -14,10 +14,8 @@ class Budget(FrozenModel):
     """Upper limits; None means no limit.
 
     Args:
-        calls: model calls, >= 0.
         tokens: tokens sent and received, >= 0.
         dollars: US dollars, >= 0; refused for a model without a price.
-        seconds: wall time, >= 0.
     """
 
     calls: int | None = Field(default=None, ge=0)

@@ -53,8 +53,6 @@ class Reply(FrozenModel):
 
     Args:
         content: the text; may be "" beside tool calls.
-        tool_calls: the tools that the model wants to call, in order.
-        usage: cost of the call, with billed retries.
         model: the provider's name of the model that answered.
         finish: why the model stopped, in the provider's words.
         metadata: further data of the provider (the offline model lists its active skills).

@@ -2,15 +2,13 @@
 
 from selfwire.core.topology import Topology
 
-_SHAPES = {"entry": ('(["', '"])'), "sink": ('[["', '"]]'), "": ('["', '"]')}
-
 
 def to_mermaid(topology: Topology) -> str:
     """A Mermaid flowchart: the entry is rounded, the sink framed, edges with a message of the last round dotted."""
     names = {node: f"n{index}" for index, node in enumerate(topology.order())}
-    nodes = []
+    ends, nodes = {topology.entry: ('(["', '"])'), topology.sink: ('[["', '"]]')}, []
     for node, name in names.items():
-        left, right = _SHAPES[_place(topology, node)]
+        left, right = ends.get(node, ('["', '"]'))
         nodes.append(f"    {name}{left}{_label(topology, node)}{right}")
     edges = [
         f"    {names[edge.source]} {'-.->' if edge in topology.closing_edges else '-->'} {names[edge.target]}"
@@ -44,7 +42,3 @@ def _format_successors(topology: Topology, node: str) -> str:
 def _label(topology: Topology, node: str) -> str:
     agent = topology.agents[node]
     return node if agent == node else f"{node} ({agent})"
-
-
-def _place(topology: Topology, node: str) -> str:
-    return "sink" if node == topology.sink else "entry" if node == topology.entry else ""

@@ -128,7 +128,6 @@ class Rewiring(FrozenModel):
     """A group of edits with its reason, applied all or not at all: `Rewiring(edit, ..., why="...")`.
 
     Args:
-        edits: at least one edit, applied in this order.
         why: the reason, shown in histories and diffs.
         operation: the method's name for the group, such as ADD_SERIAL.
         by: the agent, node or step that proposed it.
@@ -140,7 +139,6 @@ class Rewiring(FrozenModel):
     by: str = ""
 
     def __init__(self, *edits: Edit, **fields: Any) -> None:
-        """Take the edits by position, or as `edits=` from a saved rewiring."""
         super().__init__(**({"edits": edits} if edits else {}), **fields)
 
 

@@ -32,13 +32,10 @@ class ConfigError(SelfwireError):
 
 
 class StoppedError(SelfwireError):
-    """A run must stop in a resumable state, through no fault of its tasks.
-
-    Attributes:
-        partial_result: the best trajectory of a question's run until then; None if there is none.
-    """
+    """A run must stop in a resumable state, through no fault of its tasks."""
 
     partial_result: Trajectory | None = None
+    """The best trajectory of a question's run until then."""
 
 
 class BudgetError(StoppedError):
@@ -50,13 +47,10 @@ class TaskBudgetError(BudgetError):
 
 
 class ModelError(SelfwireError):
-    """A model call failed after its retries: an infrastructure fault, never an answer.
-
-    Attributes:
-        cost: billed for its attempts; None if unknown.
-    """
+    """A model call failed after its retries: an infrastructure fault, never an answer."""
 
     cost: Usage | None = None
+    """Billed for its attempts; None if unknown."""
 
 
 class OutageError(StoppedError):

@@ -37,7 +37,6 @@ class Model(Protocol):
             ModelError: the call failed after its retries.
             BudgetError: the call would exceed a budget.
         """
-        ...
 
     async def generate_structured(
         self,
@@ -57,7 +56,6 @@ class Model(Protocol):
             ReplyError: no valid object came back; the caller chooses a safe fallback.
             ModelError, BudgetError: as `generate`.
         """
-        ...
 
 
 class Embedder(Protocol):
@@ -67,7 +65,6 @@ class Embedder(Protocol):
 
     async def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """Unit rows of shape (len(texts), d); batched, cached by text."""
-        ...
 
 
 class Tool(Protocol):
@@ -76,7 +73,6 @@ class Tool(Protocol):
     @property
     def spec(self) -> ToolSpec:
         """Name, description and input for the model."""
-        ...
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
         """Run on an input object.
@@ -84,7 +80,6 @@ class Tool(Protocol):
         Raises:
             ToolError: the input is refused or the tool failed; the agent reads the message.
         """
-        ...
 
 
 Toolbox = Mapping[str, Tool]
@@ -100,7 +95,6 @@ class Sandbox(Protocol):
         Raises:
             SandboxError: the sandbox failed; nothing is known of the program.
         """
-        ...
 
 
 class Environment(Protocol):
@@ -114,7 +108,6 @@ class Environment(Protocol):
         Raises:
             GradingError: the environment itself failed; the task ends as an error.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -122,12 +115,10 @@ class RouterInput:
     """What a router knows when it decides at a node.
 
     Attributes:
-        question: the question of the team.
         scope: place of the decision; its `random` is the router's only randomness.
         output: this node's answer; "" where a sibling repeats the decision (see `Router`).
         selected: nodes that ran or were chosen before, in the order of the decisions.
         outputs: answers of nodes in earlier levels, by node.
-        sink: the topology's sink.
     """
 
     question: Question
@@ -148,7 +139,6 @@ class Router(Protocol):
 
     def __call__(self, node: str, successors: tuple[str, ...], known: RouterInput) -> Routing:
         """Choose some of the successors; equal input gives equal output."""
-        ...
 
 
 class AgentRunner(Protocol):
@@ -161,7 +151,6 @@ class AgentRunner(Protocol):
             ModelError: the agent failed; the team goes on without it.
             BudgetError: the run must stop.
         """
-        ...
 
 
 InstructionWriter = Callable[[Question, Step, Agent, Scope], Awaitable[tuple[str, Usage]]]

@@ -17,7 +17,6 @@ class Scope(FrozenModel):
         seed: seed of the run; keys the randomness.
         iteration: iteration of an outer loop, from 0.
         phase: step of the algorithm, such as rollout or gate.
-        task: id of the task.
         node: id of the node, or of the agent where there is no node.
         visit: earlier visits of this node in this run of the team.
         sample: number of the sample among equal ones.

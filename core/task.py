@@ -12,7 +12,6 @@ class Question(FrozenModel):
 
     Args:
         id: name of the task, unique in its benchmark.
-        input: the text that the team reads.
         kind: the benchmark's name for the sort of question, such as bridge; "" if it has none.
     """
 
@@ -25,9 +24,6 @@ class Task(FrozenModel):
     """A question with its reference; only environments and graders receive it.
 
     Args:
-        id: name of the task, unique in its benchmark.
-        input: the text that the team reads.
-        kind: the benchmark's name for the sort of question.
         reference: the gold answer, or whatever the grader needs; JSON.
         entities: subjects of the question; tasks that share one are never in two splits.
     """

@@ -32,7 +32,6 @@ class Edge(FrozenModel):
     target: Id
 
     def __str__(self) -> str:
-        """Write the edge as `source->target`."""
         return f"{self.source}->{self.target}"
 
 
@@ -62,7 +61,6 @@ class Problem(FrozenModel):
     where: tuple[Id, ...]
 
     def __str__(self) -> str:
-        """Write the kind and the nodes."""
         return f"{self.kind}: {(' -> ' if self.kind == 'cycle' else ', ').join(self.where)}"
 
 
@@ -75,7 +73,6 @@ class TopologyDiff(FrozenModel):
     removed_edges: tuple[Edge, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything differs."""
         return any(getattr(self, name) for name in type(self).model_fields)
 
 
@@ -232,8 +229,6 @@ def compute_greedy_order(
     Ties go to the smallest id. No node is lost and no edge is deleted (DyTopo, Sec. 3, order sigma).
 
     Args:
-        nodes: N ids.
-        edges: (source, target) pairs among them.
         starts: nodes that can begin, None for all: a cycle is entered at a node that they reach, so that no part of it
             is cut off.
     """

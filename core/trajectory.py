@@ -49,9 +49,7 @@ class Step(FrozenModel):
         inbox: the messages that it read, in order.
         output: its answer; "" if it failed.
         error: why it failed after its retries; None if it did not.
-        tools: its tool calls, in order.
         routing: the choice of successors; None if there was no choice.
-        sent: the messages that it wrote.
         usage: its model calls, including tool loop and hand-over.
         skills: active skills, if the model lists them (the offline model does).
     """
@@ -73,7 +71,6 @@ class Trajectory(FrozenModel):
     """One run of a team on one question.
 
     Args:
-        question: the question of the run.
         workflow: fingerprint of the workflow.
         steps: in order of level, then id.
         answer: the sink's output; None if the run ended as an error.

@@ -13,9 +13,6 @@ class Usage(FrozenModel):
     """The cost of model calls.
 
     Args:
-        calls: model calls.
-        input_tokens: tokens sent.
-        output_tokens: tokens received.
         dollars: price in US dollars; None if the price of a model is unknown.
         seconds: wall time, if measured.
     """
@@ -32,7 +29,6 @@ class Usage(FrozenModel):
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: "Usage") -> Self:
-        """Add two usages; an unknown price stays unknown."""
         if other is ZERO_USAGE:
             return self
         priced = self.dollars is not None and other.dollars is not None
@@ -113,13 +109,7 @@ class UsageAccumulator:
     @property
     def usage(self) -> Usage:
         """The sum so far."""
-        return Usage(
-            calls=self.calls,
-            input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens,
-            dollars=self.dollars,
-            seconds=self.seconds,
-        )
+        return Usage(**{name: getattr(self, name) for name in Usage.model_fields})
 
 
 def sum_usages(usages: Iterable[Usage]) -> Usage:

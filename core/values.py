@@ -2,20 +2,14 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, NoReturn, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    JsonValue,
-    StringConstraints,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, StringConstraints, TypeAdapter
 
-Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+_ID = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+Id = Annotated[str, StringConstraints(pattern=_ID)]
 """A name of a node, agent or tool: letters, digits, `_` and `-` (LangGraph forbids `:` and `|`)."""
 
 
@@ -48,33 +42,29 @@ class FrozenMap(dict[str, Any]):
     __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
 
     def __hash__(self) -> int:  # type: ignore[override]
-        """Hash by content, as the value is frozen."""
         return hash(to_canonical_json(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the plain items."""
         return (FrozenMap, (dict(self),))
 
 
 def freeze_json(value: Any) -> Any:
     """Freeze JSON deeply: objects to `FrozenMap`, arrays to tuples."""
-    if type(value) in _PLAIN:
-        return value
-    if isinstance(value, Mapping):
-        return FrozenMap({key: freeze_json(item) for key, item in value.items()})
-    if isinstance(value, list | tuple):
-        return tuple(freeze_json(item) for item in value)
-    return value
+    return _rebuild(value, FrozenMap, tuple)
 
 
 def to_plain_json(value: Any) -> Any:
     """Undo `freeze_json`: plain dicts and lists that can be changed."""
+    return _rebuild(value, dict, list)
+
+
+def _rebuild(value: Any, to_object: type[dict[str, Any]], to_array: type[tuple[Any, ...] | list[Any]]) -> Any:
     if type(value) in _PLAIN:
         return value
     if isinstance(value, Mapping):
-        return {key: to_plain_json(item) for key, item in value.items()}
+        return to_object({key: _rebuild(item, to_object, to_array) for key, item in value.items()})
     if isinstance(value, list | tuple):
-        return [to_plain_json(item) for item in value]
+        return to_array(_rebuild(item, to_object, to_array) for item in value)
     return value
 
 
@@ -133,13 +123,6 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(to_canonical_json(value).encode()).hexdigest()[:16]
 
 
-_ID: TypeAdapter[str] = TypeAdapter(Id)
-
-
 def is_id(text: str) -> bool:
     """Whether a text is a valid name of an agent, tool or saved workflow."""
-    try:
-        _ID.validate_python(text)
-    except ValidationError:
-        return False
-    return True
+    return re.fullmatch(_ID, text) is not None

@@ -1,7 +1,7 @@
 """Workflows: agents, a topology and what the method has learned. They evolve, and are saved and versioned."""
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property, singledispatch
+from functools import cached_property
 from typing import Any, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -11,6 +11,7 @@ from selfwire.core.edits import (
     AddAgent,
     AddEdge,
     AddNode,
+    Edit,
     RefusedRewiring,
     Remember,
     RemoveAgent,
@@ -43,9 +44,7 @@ class Workflow(FrozenModel):
     """Agents, topology, memory and lineage; a frozen value.
 
     Args:
-        method: name of its method.
         agents: the pool, sorted by id; not every agent needs a node.
-        topology: nodes and edges.
         memory: what the method has learned, as JSON by name (beliefs, synergy, weights, ...).
         lineage: parent and rewirings; not part of the fingerprint.
 
@@ -100,7 +99,7 @@ class Workflow(FrozenModel):
         agents, topology = self.agents, self.topology
         for edit in rewiring.edits:
             try:
-                agents, topology = _apply_edit(edit, agents, topology)
+                agents, topology = _edit_agents(edit, agents, topology), _edit_topology(edit, agents, topology)
             except ValidationError as error:
                 raise EditError(f"{format_edit(edit)}: {'; '.join(e['msg'] for e in error.errors())}") from None
             except ValueError as error:
@@ -138,98 +137,75 @@ class Workflow(FrozenModel):
         return self.replace(lineage=Lineage(parent=parent.fingerprint, rewirings=tuple(rewirings)))
 
 
-_Parts = tuple[tuple[Agent, ...], Topology]
+def _edit_agents(edit: Edit, agents: tuple[Agent, ...], topology: Topology) -> tuple[Agent, ...]:
+    match edit:
+        case AddAgent(agent):
+            _refuse_taken(agent.id, agents)
+            return (*agents, agent)
+        case RemoveAgent(name):
+            _get_agent(name, agents)
+            if nodes := [node.id for node in topology.nodes if node.agent == name]:
+                raise ValueError(f"agent {name!r} is used by node {', '.join(nodes)}; remove the nodes first")
+            return tuple(agent for agent in agents if agent.id != name)
+        case ReplaceAgent(name, replacement):
+            _get_agent(name, agents)
+            kept = tuple(agent for agent in agents if agent.id != name)
+            _refuse_taken(replacement.id, kept)
+            return (*kept, replacement)
+        case RewritePrompt(name, prompt):
+            if not prompt.strip():
+                raise ValueError("the new prompt is blank; give the agent a prompt")
+            return _replace_agent(_get_agent(name, agents).replace(prompt=prompt), agents)
+        case RewriteTool(name, old, new):
+            return _replace_agent(_swap_tool(_get_agent(name, agents), old, new), agents)
+        case Remember(name, note):
+            if not note.strip():
+                raise ValueError("the note is blank; write what the agent should remember")
+            agent = _get_agent(name, agents)
+            return _replace_agent(agent.replace(memory=(*agent.memory, note)[-MEMORY_NOTES:]), agents)
+        case _:
+            return agents
 
 
-@singledispatch
-def _apply_edit(edit: Any, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
-    raise TypeError(f"{edit!r} is not an edit")
+def _edit_topology(edit: Edit, agents: tuple[Agent, ...], topology: Topology) -> Topology:
+    match edit:
+        case ReplaceAgent(name, new):
+            return topology.replace(
+                nodes=tuple(n.replace(agent=new.id) if n.agent == name else n for n in topology.nodes)
+            )
+        case AddNode(node, agent):
+            _get_agent(agent, agents)
+            return topology.replace(nodes=(*topology.nodes, Node(id=node, agent=agent)))
+        case RemoveNode(node):
+            _refuse_unknown_node(node, topology)
+            for end, place in (("entry", topology.entry), ("sink", topology.sink)):
+                if node == place:
+                    raise ValueError(f"node {node!r} is the {end}, which cannot be removed; replace its agent instead")
+            nodes = tuple(n for n in topology.nodes if n.id != node)
+            edges = tuple(edge for edge in topology.edges if node not in (edge.source, edge.target))
+            return topology.replace(nodes=nodes, edges=edges)
+        case AddEdge(source, target):
+            return topology.replace(edges=(*topology.edges, Edge(source=source, target=target)))
+        case RemoveEdge(source, target):
+            edge = Edge(source=source, target=target)
+            if edge not in topology.edges:
+                _refuse_unknown_node(source, topology)
+                legal = ", ".join(topology.successors[source]) or "nothing"
+                raise ValueError(f"there is no edge {edge}; {source!r} leads to {legal}")
+            return topology.replace(edges=tuple(e for e in topology.edges if e != edge))
+        case _:
+            return topology
 
 
-@_apply_edit.register
-def _(edit: AddAgent, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
-    _refuse_taken(edit.agent.id, agents)
-    return (*agents, edit.agent), topology
-
-
-@_apply_edit.register
-def _(edit: RemoveAgent, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
-    agent = _get_agent(edit.agent, agents)
-    nodes = [node.id for node in topology.nodes if node.agent == agent.id]
-    if nodes:
-        raise ValueError(f"agent {agent.id!r} is used by node {', '.join(nodes)}; remove the nodes first")
-    return tuple(a for a in agents if a.id != agent.id), topology
-
-
-@_apply_edit.register
-def _(edit: ReplaceAgent, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
-    old = _get_agent(edit.agent, agents)
-    kept = tuple(a for a in agents if a.id != old.id)
-    _refuse_taken(edit.replacement.id, kept)
-    nodes = tuple(n.replace(agent=edit.replacement.id) if n.agent == old.id else n for n in topology.nodes)
-    return (*kept, edit.replacement), topology.replace(nodes=nodes)
-
-
-@_apply_edit.register
-def _(edit: AddNode, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
-    _get_agent(edit.agent, agents)
-    return agents, topology.replace(nodes=(*topology.nodes, Node(id=edit.node, agent=edit.agent)))
-
-
-@_apply_edit.register
-def _(edit: RemoveNode, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
-    _refuse_unknown_node(edit.node, topology)
-    for name, place in (("entry", topology.entry), ("sink", topology.sink)):
-        if edit.node == place:
-            raise ValueError(f"node {place!r} is the {name}, which cannot be removed; replace its agent instead")
-    nodes = tuple(node for node in topology.nodes if node.id != edit.node)
-    edges = tuple(edge for edge in topology.edges if edit.node not in (edge.source, edge.target))
-    return agents, topology.replace(nodes=nodes, edges=edges)
-
-
-@_apply_edit.register
-def _(edit: AddEdge, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
-    return agents, topology.replace(edges=(*topology.edges, Edge(source=edit.source, target=edit.target)))
-
-
-@_apply_edit.register
-def _(edit: RemoveEdge, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
-    edge = Edge(source=edit.source, target=edit.target)
-    if edge not in topology.edges:
-        legal = topology.successors.get(edit.source)
-        if legal is None:
-            _refuse_unknown_node(edit.source, topology)
-        raise ValueError(f"there is no edge {edge}; {edit.source!r} leads to {', '.join(legal or ()) or 'nothing'}")
-    return agents, topology.replace(edges=tuple(e for e in topology.edges if e != edge))
-
-
-@_apply_edit.register
-def _(edit: RewritePrompt, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
-    if not edit.prompt.strip():
-        raise ValueError("the new prompt is blank; give the agent a prompt")
-    return _replace_agent(_get_agent(edit.agent, agents).replace(prompt=edit.prompt), agents), topology
-
-
-@_apply_edit.register
-def _(edit: RewriteTool, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
-    agent = _get_agent(edit.agent, agents)
-    if edit.old is not None and edit.old not in agent.tools:
-        raise ValueError(f"agent {agent.id!r} holds no tool {edit.old!r}; it holds {', '.join(agent.tools) or 'none'}")
-    if edit.new is not None and edit.new != edit.old and edit.new in agent.tools:
-        raise ValueError(f"agent {agent.id!r} holds tool {edit.new!r} already")
-    if edit.old is None and edit.new is None:
+def _swap_tool(agent: Agent, old: str | None, new: str | None) -> Agent:
+    if old is not None and old not in agent.tools:
+        raise ValueError(f"agent {agent.id!r} holds no tool {old!r}; it holds {', '.join(agent.tools) or 'none'}")
+    if new is not None and new != old and new in agent.tools:
+        raise ValueError(f"agent {agent.id!r} holds tool {new!r} already")
+    if old is None and new is None:
         raise ValueError("neither an old nor a new tool is named; name at least one")
-    kept = [edit.new if tool == edit.old else tool for tool in agent.tools]
-    tools = tuple(tool for tool in (kept if edit.old else [*kept, edit.new]) if tool is not None)
-    return _replace_agent(agent.replace(tools=tools), agents), topology
-
-
-@_apply_edit.register
-def _(edit: Remember, agents: tuple[Agent, ...], topology: Topology) -> _Parts:
-    if not edit.note.strip():
-        raise ValueError("the note is blank; write what the agent should remember")
-    agent = _get_agent(edit.agent, agents)
-    return _replace_agent(agent.replace(memory=(*agent.memory, edit.note)[-MEMORY_NOTES:]), agents), topology
+    kept = [new if tool == old else tool for tool in agent.tools]
+    return agent.replace(tools=tuple(tool for tool in (kept if old else [*kept, new]) if tool is not None))
 
 
 def _replace_agent(agent: Agent, agents: tuple[Agent, ...]) -> tuple[Agent, ...]:

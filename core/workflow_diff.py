@@ -21,7 +21,6 @@ class WorkflowDiff(FrozenModel):
     Args:
         topology: added and removed nodes and edges.
         entry, sink: (before, after) where they differ; None where they do not.
-        added_agents, removed_agents: ids.
         agents: changed fields of agents that both have, such as prompt, tools, memory.
         memory: names of the method's memory entries that differ, sorted.
         method: (before, after) where the two belong to different methods.
@@ -37,7 +36,6 @@ class WorkflowDiff(FrozenModel):
     method: tuple[str, str] | None = None
 
     def __bool__(self) -> bool:
-        """Whether anything differs."""
         return any(getattr(self, name) for name in type(self).model_fields)
 
 

@@ -23,12 +23,7 @@ from selfwire.graphs.routers import route_to_all
 
 
 class Level:
-    """A level before its decisions: results of the levels above, and its nodes' choices.
-
-    Args:
-        layout: of the team.
-        steps: of the levels above; never changed.
-    """
+    """A level before its decisions: results of the levels above, and its nodes' choices."""
 
     def __init__(self, layout: Layout, steps: StepsByNode) -> None:
         self.layout, self.steps = layout, steps
@@ -63,13 +58,9 @@ class TeamContext:
     """Everything that a run of a team needs beside its topology; nodes get it as LangGraph's `context`.
 
     Args:
-        question: of the run.
         scope: coordinates: run, iteration, phase, task, sample; `visit` is the round, from 0.
-        agents: agents by id, looked up when a node acts.
-        act: runs one agent once.
         router: chooses among a node's successors.
         instruct: writes the message to each chosen successor but the sink; None hands on the output unchanged.
-        workflow: fingerprint of the workflow that runs.
         acted: nodes that have begun their turn; empty after a finished run was resumed.
     """
 
@@ -172,7 +163,10 @@ async def run_agent_node(
     try:
         acted = await run.act(agent, run.question, inbox, scope=scope)
         usage = acted.usage
-        wanted = {**place, "routing": _routed(layout, node, run, steps, acted.output), "sent": ()}
+        routing = None
+        if layout.topology.successors[node]:
+            routing = choose_successors(layout, node, run, run.level(layout, steps).known(node, run, acted.output))
+        wanted = {**place, "routing": routing, "sent": ()}
         stands = all(getattr(acted, name) == value for name, value in wanted.items())
         step = acted if stands else acted.replace(**wanted)
         texts, handing = await _write_messages(layout, run, step, scope)
@@ -182,14 +176,7 @@ async def run_agent_node(
     return NodeResult(step, sent, handing)
 
 
-def _routed(layout: Layout, node: str, run: TeamContext, steps: StepsByNode, output: str) -> Routing | None:
-    if not layout.topology.successors[node]:
-        return None
-    return choose_successors(layout, node, run, run.level(layout, steps).known(node, run, output))
-
-
 async def _write_messages(layout: Layout, run: TeamContext, step: Step, scope: Scope) -> tuple[dict[str, str], Usage]:
-    """Texts for the chosen successors, written in parallel, and their cost."""
     chosen = step.routing.chosen if step.routing else ()
     texts = dict.fromkeys(chosen, step.output)
     instructed = [target for target in chosen if target != layout.topology.sink]

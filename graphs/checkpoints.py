@@ -4,31 +4,18 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
-    ChannelVersions,
-    Checkpoint,
-    CheckpointMetadata,
-    CheckpointTuple,
-)
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from selfwire.core.errors import ConfigError, JournalError
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-async def _run_in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    return await asyncio.to_thread(call, *args, **kwargs)
 
 
 class StrictSerializer(JsonPlusSerializer):
@@ -75,43 +62,23 @@ class Threaded(BaseCheckpointSaver[Any]):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """As `get_tuple`."""
-        return await _run_in_thread(self.get_tuple, config)
+        return await asyncio.to_thread(self.get_tuple, config)
 
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
+    async def aput(self, *args: Any, **kwargs: Any) -> RunnableConfig:
         """As `put`."""
-        return await _run_in_thread(self.put, config, checkpoint, metadata, new_versions)
+        return await asyncio.to_thread(self.put, *args, **kwargs)
 
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
+    async def aput_writes(self, *args: Any, **kwargs: Any) -> None:
         """As `put_writes`."""
-        await _run_in_thread(self.put_writes, config, writes, task_id, task_path)
+        await asyncio.to_thread(self.put_writes, *args, **kwargs)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """As `delete_thread`."""
-        await _run_in_thread(self.delete_thread, thread_id)
+        await asyncio.to_thread(self.delete_thread, thread_id)
 
-    async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
+    async def alist(self, *args: Any, **kwargs: Any) -> AsyncIterator[CheckpointTuple]:
         """As `list`."""
-
-        def list_rows() -> list[CheckpointTuple]:
-            rows: Iterator[CheckpointTuple] = self.list(config, filter=filter, before=before, limit=limit)
-            return [*rows]
-
-        for row in await _run_in_thread(list_rows):
+        for row in await asyncio.to_thread(lambda: [*self.list(*args, **kwargs)]):
             yield row
 
 

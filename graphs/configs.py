@@ -30,7 +30,6 @@ def parse_config(name: str, schema: type[Config], config: Mapping[str, Any]) -> 
 
 
 def _names(schema: type[BaseModel], within: str = "") -> Iterator[str]:
-    """Names of fields, those of a nested config with a dot."""
     for name, field in schema.model_fields.items():
         nested = field.annotation
         if isinstance(nested, type) and issubclass(nested, BaseModel):

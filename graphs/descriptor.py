@@ -1,7 +1,7 @@
 """A method, declared once: everything that other rooms need to know of it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -51,7 +51,6 @@ class NamedSeeds(Generic[Made]):
     """Initial workflows that can be chosen by name.
 
     Attributes:
-        names: of the workflows.
         setting: field of the context, and setting of an assistant, that chooses one.
         make: makes the workflow of a name; its agents hold these tools.
     """
@@ -75,7 +74,6 @@ class RouterTraining(Generic[Made]):
 
     Attributes:
         plan: how the router of a workflow draws and learns; raises ConfigError where no run would ask it.
-        config: config fields under which the router is asked.
         by_chance: the method with a router that draws by chance, to compare with; None if there is none.
         options: config fields that the command's options stand for, by option: those of `paper`, of `process_reward`.
         errands: whether the learning test on errands trains this router.
@@ -94,13 +92,9 @@ class MethodDescriptor(Generic[Made, Config]):
 
     Attributes:
         name: in the command line, journals and saved workflows.
-        summary: one line on what it does, for tables.
         make: makes the method from model, tools, embedder and config; usually its class.
-        config: class of its config; every field has a default.
-        context: class of what can be chosen per run of its graph.
         build_graph: builds its state graph; by default a team that runs once.
         takes: which of `OPTIONS` its `build` uses.
-        demand: estimates the calls of a question and of an iteration.
         variants: its ablations and controls by name; `full` is the method itself.
         evolves: whether variants are evolved before they are measured; False for a method whose team changes only
             within a question.
@@ -113,7 +107,6 @@ class MethodDescriptor(Generic[Made, Config]):
         seeds: initial workflows that can be chosen by name.
         extend_tools: adds tools that come with the given ones.
         fit_config: the config with room for a saved team, for a server, which has no setting that would give it.
-        paper: the publication.
         departures: numbers of the deviations from it, such as D1-D20.
     """
 
@@ -139,7 +132,6 @@ class MethodDescriptor(Generic[Made, Config]):
     departures: str = ""
 
     def __post_init__(self) -> None:
-        """Check what cannot be typed."""
         if FULL not in self.variants or not self.takes <= OPTIONS:
             raise ConfigError(
                 f"method {self.name}: variants need {FULL!r}, and takes is of {', '.join(sorted(OPTIONS))}"
@@ -165,7 +157,6 @@ class MethodDescriptor(Generic[Made, Config]):
 
         Args:
             model: plays the agents; a name as for `make_chat_model`, or a ready model.
-            meta: plans, coaches and rewires; by default `model`.
             judge: judges answers, where the method asks a judge; by default `meta`.
             tools: held by the agents of the initial workflow; those of other teams may hold them.
             corpus: documents for a local search, or a JSONL file of them with title and text.
@@ -175,7 +166,6 @@ class MethodDescriptor(Generic[Made, Config]):
             library: where runs may choose a saved workflow, and where workflows that a run evolves are kept.
             config: of the method; by default as in the paper, see its class.
             grader: `await grader(question, answer, scope)` grades an answer, for methods that learn from a question.
-            budget: limits of one question.
             embedder: compares by meaning: auto (MiniLM if its weights are on this machine), minilm, hashing, or a
                 ready one. Beside the offline model `auto` is hashing.
 
@@ -234,7 +224,7 @@ class MethodDescriptor(Generic[Made, Config]):
 
     def _compile_served(self, factory: MethodFactory[Made, Config], current: Current) -> Served:
         saved, library, name = current
-        factory = factory.with_config(self.fit_config(factory.config, saved))
+        factory = replace(factory, config=self.fit_config(factory.config, saved))
         workflow = factory.check(saved)
 
         async def choose(context: RunContext, had: Workflow | None) -> Workflow:

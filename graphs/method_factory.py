@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -36,14 +36,8 @@ class MethodFactory(Generic[Made, Config]):
     Nothing is recorded, so nothing is replayed: a repeated question is answered again.
 
     Attributes:
-        name: of the method.
-        make: makes the method of model, tools, embedder and config.
-        config: of the method.
-        model: plays the role agent, unless a run chooses another.
         meta: plays the role meta; None leaves it to the agents' model.
         judge: plays the role judge; None leaves it to the meta-model.
-        toolbox: tools by the name that agents hold.
-        budget: limits of one question.
         embedder: a name as for `runtime.embeddings.load_embedder`, or a ready one. Beside the offline model `auto` is
             hashing.
 
@@ -66,14 +60,6 @@ class MethodFactory(Generic[Made, Config]):
         if not self._made:
             self._made[""] = self._load_models(self.model)
             self.method.make_initial_workflow()  # reads the method's prompts now and not on an event loop
-
-    def with_toolbox(self, tools: Toolbox) -> "MethodFactory[Made, Config]":
-        """The same models with more tools."""
-        return replace(self, toolbox={**self.toolbox, **tools})
-
-    def with_config(self, config: Config) -> "MethodFactory[Made, Config]":
-        """The same models with another config."""
-        return replace(self, config=config)
 
     @property
     def method(self) -> Made:
@@ -124,8 +110,6 @@ class MethodFactory(Generic[Made, Config]):
         Args:
             seed: the workflow itself, a reference in the library or the path of an exported one; None takes the
                 head of `name` in the library, else the method's seed with all tools.
-            name: of saved workflows.
-            library: where saved workflows are, if anywhere.
 
         Raises:
             ConfigError: a name or the seed cannot be used.
@@ -164,12 +148,10 @@ class MethodFactory(Generic[Made, Config]):
         meta = make_chat_model(self.meta) if self.meta else player
         models = {"agent": player, "meta": meta, "judge": make_chat_model(self.judge) if self.judge else meta}
         offline = all(get_identity(one).provider == "offline" for one in models.values())
-        embeds = self._embedder("hashing" if offline and self.embedder == "auto" else self.embedder)
+        chosen = "hashing" if offline and self.embedder == "auto" else self.embedder
+        embeds = load_embedder(chosen)[0] if isinstance(chosen, str) else chosen
         ledger = Ledger(self.budget)  # refuses dollars without a price before anything runs
         return MeteredModel(models, journal=NullRecorder(), ledger=ledger, labels={"method": self.name}), embeds
-
-    def _embedder(self, chosen: str | Embedder) -> Embedder:
-        return load_embedder(chosen)[0] if isinstance(chosen, str) else chosen
 
 
 def _tighter(budget: Budget, context: RunContext) -> Budget:

@@ -1,6 +1,6 @@
 """Builds a method's graph: nodes that read typed state, edges that decide by it, and the drawn team."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
@@ -10,7 +10,7 @@ from selfwire.core.topology import Topology
 from selfwire.core.usage import Usage
 from selfwire.core.values import FrozenMap
 from selfwire.core.workflow import Workflow
-from selfwire.graphs.node_wrappers import make_condition, make_node
+from selfwire.graphs.node_wrappers import Choice, make_node
 from selfwire.graphs.run_context import RunContext, context_schema
 from selfwire.graphs.team import compile_team, make_team_node
 from selfwire.graphs.typed_state import Input, State, Update
@@ -26,10 +26,8 @@ class MethodGraph(Generic[Nodes, StateT]):
     """A graph under construction.
 
     Args:
-        state: schema of the channels, and the view that nodes and edges get.
         provide: makes the nodes for one step; pays from the question's cost so far.
         context: what can be chosen per run; None for a graph that only the package runs.
-        workflow: whose agents' prompts can be edited in the context.
         places: nodes of agents without one, as `context_schema` takes them.
     """
 
@@ -41,7 +39,6 @@ class MethodGraph(Generic[Nodes, StateT]):
         workflow: Workflow | None = None,
         places: Mapping[str, str] = FrozenMap(),
     ) -> None:
-        """Start without nodes."""
         self._state, self._provide = state, provide
         schema = context_schema(context, workflow, places) if context and workflow else context
         self.graph: Graph = StateGraph(state, context_schema=schema, input_schema=Input if schema else state)
@@ -58,8 +55,6 @@ class MethodGraph(Generic[Nodes, StateT]):
         """Add a node.
 
         Args:
-            name: of the node.
-            step: a method of the nodes.
             first: it takes a new question, which has a budget of its own.
             charge: write what the nodes' `ledger` has spent to the state after the step.
             nodes: takes the step without asking `provide`, for one that calls no model.
@@ -87,11 +82,11 @@ class MethodGraph(Generic[Nodes, StateT]):
         def choose_target(channels: Any) -> str:
             return decide(self._state(channels))
 
-        self.graph.add_conditional_edges(source, make_condition(choose_target), list(targets))
+        self.graph.add_conditional_edges(source, Choice(choose_target), list(targets))
 
     def _bind(
         self, step: Step[Nodes, StateT], first: bool, charge: bool, nodes: Nodes | None
-    ) -> Callable[[Any], Awaitable[Update]]:
+    ) -> Callable[[Any], Coroutine[Any, Any, Update]]:
         async def run(channels: Any) -> Update:
             state = self._state(channels)
             taking = await self._provide(Usage() if first else state.usage) if nodes is None else nodes

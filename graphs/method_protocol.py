@@ -19,9 +19,7 @@ class EvolveResult(FrozenModel):
     """The result of learning from a batch of trajectories.
 
     Args:
-        workflow: the rewritten workflow, its learned memory included.
         applied: the rewirings between the old workflow and the new one, in order.
-        refused: rewirings that did not fit, with reasons.
         notes: of the method on this step, for people; JSON.
         gated: whether the gate must compare even if agents and topology did not change, as learned memory decides
             how the team runs.
@@ -47,12 +45,9 @@ class EvolveResult(FrozenModel):
         """Apply what a method proposes, with lineage, refusals and cost on record.
 
         Args:
-            workflow: that ran.
             rewirings: proposals in order; those that do not fit are refused with reasons.
             memory: entries of the workflow's memory that were learned.
-            notes: on this step, for people.
             cost: of the model calls that led to it, noted as `meta`.
-            gated: as the field.
         """
         now, refused = workflow.apply_legal(rewirings)
         applied = () if now is workflow else now.lineage.rewirings
@@ -69,11 +64,9 @@ class Solver(Protocol):
     @property
     def name(self) -> str:
         """The name in the command line."""
-        ...
 
     def make_initial_workflow(self, tools: Sequence[str] = ()) -> Workflow:
         """The workflow that the method starts from; its agents hold these tools."""
-        ...
 
     async def solve(self, workflow: Workflow, question: Question, *, scope: Scope) -> Trajectory:
         """Put a question to the team once.
@@ -81,7 +74,6 @@ class Solver(Protocol):
         Raises:
             BudgetError: the run must stop. Other faults end in the trajectory's `error`.
         """
-        ...
 
 
 @runtime_checkable
@@ -117,12 +109,8 @@ class Method(Solver, Protocol):
         """Learn from graded trajectories of the workflow; those with an error teach nothing.
 
         Args:
-            workflow: that ran.
-            trajectories: of `explore`, for each question of the batch, graded.
-            scope: coordinates of the step.
             grade: grades further runs on questions of the batch.
         """
-        ...
 
     async def learn_held_out(self, workflow: Workflow, trajectories: Sequence[Trajectory]) -> Workflow:
         """Fit parameters to held-out tasks, by default none; agents and topology do not change."""

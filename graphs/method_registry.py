@@ -49,10 +49,6 @@ def make_method(
     """A method with its models, tools and config.
 
     Args:
-        name: of the method.
-        model: plays all roles.
-        toolbox: every tool that agents may hold.
-        embedder: for comparisons by meaning.
         config: config fields by name, those of a nested config as a mapping; the others have their defaults.
 
     Raises:
@@ -65,11 +61,6 @@ def make_method(
 
 @cache
 def _load_outside(name: str) -> Descriptor:
-    """The descriptor of an outside method.
-
-    Raises:
-        ConfigError: two packages bring the name, or the package that does cannot be used.
-    """
     points = outside_methods()[name]
     values = sorted({point.value for point in points})
     if len(values) > 1:

@@ -1,6 +1,6 @@
 """Nodes of method graphs in both forms, from one async function."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
@@ -15,8 +15,8 @@ DETACHED: RunnableConfig = {"configurable": {"__pregel_checkpointer": None, "__p
 in which they start, which a resumed run does not repeat; the journal recovers such runs instead."""
 
 
-class _Choice(Runnable[State, str]):
-    """Decides in both forms; a RunnableLambda would open a traced run."""
+class Choice(Runnable[State, str]):
+    """A conditional edge in both forms; a RunnableLambda opens a traced run, a plain function a thread every time."""
 
     name = "choice"
 
@@ -24,25 +24,19 @@ class _Choice(Runnable[State, str]):
         self.decide = decide
 
     def invoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> str:
+        """Decide."""
         with set_config_context(ensure_config(config)) as context:  # so that the run's choices can be read
             return context.run(self.decide, input)
 
     async def ainvoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> str:
+        """Decide."""
         return self.invoke(input, config)
 
 
-def make_condition(decide: Callable[[State], str]) -> Runnable[State, str]:
-    """A conditional edge's choice; LangGraph would run a plain function in a thread every time."""
-    return _Choice(decide)
-
-
-def make_node(step: Callable[[State], Awaitable[Any]]) -> RunnableLambda[State, Any]:
+def make_node(step: Callable[[State], Coroutine[Any, Any, Any]]) -> RunnableLambda[State, Any]:
     """A node that serves `invoke` and `ainvoke`."""
 
-    async def run(state: State) -> Any:
-        return await step(state)
-
     def run_blocking(state: State) -> Any:
-        return run_sync(run(state))
+        return run_sync(step(state))
 
-    return RunnableLambda(run_blocking, afunc=run)
+    return RunnableLambda(run_blocking, afunc=step)

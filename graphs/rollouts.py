@@ -48,9 +48,6 @@ class RolloutContext:
     """Environment, journal and limits of rollouts.
 
     Attributes:
-        environment: grades answers; only it sees references.
-        journal, ledger: of the run.
-        concurrency: tasks that run at the same time.
         calls_per_task: model calls that are reserved for a task before it starts, under a budget of calls.
         capped: whether a task may never take more than `calls_per_task`, budget or not, resumed or not.
         keep_errors_below: share of the trajectories that may end as infrastructure errors before all are refused.
@@ -127,11 +124,7 @@ async def stream_rollouts(
 
 @contextmanager
 def freeze_gc() -> Iterator[None]:
-    """Have the garbage collector skip older objects, mostly modules, and run less often.
-
-    By default it runs after 700 new objects, which half a task makes, and takes a third of a task's CPU. Tasks leave
-    hardly any cycles, so it has little to find.
-    """
+    """Have the garbage collector skip older objects and run less often: by default it takes a third of a task's CPU."""
     often = gc.get_threshold()
     if often[0] >= NEW_OBJECTS:  # another user in this process has set it and will reset it
         yield
@@ -180,10 +173,7 @@ async def run_rollout(play: RolloutFn, workflow: Workflow, question: Question, s
     Raises:
         BudgetError, OutageError, ConfigError, JournalError: the whole run must stop.
     """
-
-    def blank() -> Trajectory:
-        return Trajectory(question=question, workflow=workflow.fingerprint)
-
+    blank = Trajectory(question=question, workflow=workflow.fingerprint)
     return await _record_failure(blank, lambda: play(workflow, question, scope))
 
 
@@ -218,7 +208,7 @@ async def grade_trajectory(ground: RolloutContext, task: Task, done: Trajectory,
     async def grade() -> Sequence[Trajectory]:
         return [done.with_feedback(await grade_answer(ground, task, answer, scope.at(sample=done.sample)))]
 
-    return (await _record_failure(lambda: done, grade))[0]
+    return (await _record_failure(done, grade))[0]
 
 
 async def grade_answer(ground: RolloutContext, task: Task, answer: str, scope: Scope) -> Feedback:
@@ -241,17 +231,17 @@ async def grade_answer(ground: RolloutContext, task: Task, answer: str, scope: S
 
 
 async def _record_failure(
-    before: Callable[[], Trajectory], act: Callable[[], Awaitable[Sequence[Trajectory]]]
+    before: Trajectory, act: Callable[[], Awaitable[Sequence[Trajectory]]]
 ) -> Sequence[Trajectory]:
     try:
         return await act()
     except TaskBudgetError as error:
-        return [before().as_failed(str(error))]
+        return [before.as_failed(str(error))]
     except (BudgetError, OutageError, ConfigError, JournalError):
         raise
     except Exception as error:  # noqa: BLE001  # the one place where a failed task is recorded
-        paid, blank = get_error_cost(error) if isinstance(error, ModelError) else Usage(), before()
-        return [blank.replace(overhead=blank.overhead + paid).as_failed(format_error(error))]
+        paid = get_error_cost(error) if isinstance(error, ModelError) else Usage()
+        return [before.replace(overhead=before.overhead + paid).as_failed(format_error(error))]
 
 
 class TaskReservations:

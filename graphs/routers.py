@@ -12,11 +12,7 @@ def route_to_all(node: str, successors: tuple[str, ...], known: RouterInput) -> 
 
 
 def make_fixed_router(plan: Mapping[str, Sequence[str]]) -> Router:
-    """Choose as in a plan; a node that is not in the plan hands on to none.
-
-    Args:
-        plan: successors by node id; those without an edge are left out.
-    """
+    """Choose as in a plan of successors by node; a node that is not in it hands on to none."""
 
     def choose(node: str, successors: tuple[str, ...], known: RouterInput) -> Routing:
         wanted = plan.get(node, ())

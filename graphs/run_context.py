@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from langgraph.runtime import get_runtime
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -36,7 +36,6 @@ class RunContext(BaseModel):
     )
 
     def __init__(self, **chosen: Any) -> None:
-        """Take the choices by name."""
         try:
             super().__init__(**chosen)
         except ValidationError as error:
@@ -68,35 +67,25 @@ def context_schema(schema: type[Chosen], workflow: Workflow, places: Mapping[str
     """The class of choices for a graph that starts from a workflow, with an editable prompt per agent.
 
     Args:
-        schema: choices for every workflow.
-        workflow: whose agents can be edited.
         places: where agents without a node work, by agent: a node of the method's own graph.
     """
     editable = []
     for agent in workflow.agents:
         nodes = [node.id for node in workflow.topology.nodes if node.agent == agent.id]
         nodes += [places[agent.id]] if agent.id in places else []
-        editable.append(_Editable(agent.id, agent.prompt, tuple(nodes)))
+        editable.append((agent.id, agent.prompt, tuple(nodes)))
     made: type[Chosen] = _with_prompts(schema, tuple(editable))
     return made
 
 
-class _Editable(NamedTuple):
-    agent: str
-    prompt: str
-    nodes: tuple[str, ...]
-
-
 @lru_cache(maxsize=256)
-def _with_prompts(schema: type[RunContext], editable: tuple[_Editable, ...]) -> Any:
+def _with_prompts(schema: type[RunContext], editable: tuple[tuple[str, str, tuple[str, ...]], ...]) -> Any:
     """Cached, as pydantic is slow at it and a method makes its graph anew for every question."""
     prompts: dict[str, Any] = {}
-    for one in editable:
-        where: dict[str, Any] = {"langgraph_nodes": list(one.nodes), "langgraph_type": "prompt"}
-        field = Field(
-            default=one.prompt, description=f"Prompt of {one.agent}, for this run only.", json_schema_extra=where
-        )
-        prompts[PROMPT + one.agent] = (str, field)
+    for agent, prompt, nodes in editable:
+        where: dict[str, Any] = {"langgraph_nodes": list(nodes), "langgraph_type": "prompt"}
+        field = Field(default=prompt, description=f"Prompt of {agent}, for this run only.", json_schema_extra=where)
+        prompts[PROMPT + agent] = (str, field)
     return create_model(schema.__name__, __base__=schema, **prompts)
 
 

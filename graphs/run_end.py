@@ -21,11 +21,7 @@ async def run_to_end(
     """The graph's final state.
 
     Args:
-        graph: compiled.
-        given: its input.
-        config: LangGraph's.
         so_far: makes a trajectory of an unfinished state; None where it holds no answer yet.
-        context: of the run.
 
     Raises:
         BudgetError, OutageError: the run must stop; `partial_result` holds the result of its last finished step.

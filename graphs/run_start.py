@@ -34,8 +34,6 @@ class RunStart:
         choose: finds the workflow of a run; by default the thread's, else `start`.
         scope: of the run; None takes the thread's id as run.
         question: with its id and kind; None makes one of the input's text.
-        grader: the environment, if there is one.
-        save: keeps evolved workflows, if anything does.
     """
 
     start: Workflow
@@ -46,12 +44,7 @@ class RunStart:
     save: Saver | None = None
 
     async def workflow(self, context: RunContext, had: Workflow | None = None) -> Workflow:
-        """The workflow that the question starts with.
-
-        Args:
-            context: choices of the run.
-            had: the thread's workflow, for methods that keep it from question to question.
-        """
+        """The workflow that the question starts with; `had` is the thread's, for methods that keep it."""
         return await self.choose(context, had) if self.choose else had or self.start
 
     def get_question(self, state: State) -> Question:
@@ -85,12 +78,6 @@ def get_run_name() -> str:
 
 
 def add_usage(before: Usage, more: Usage, ledger: Ledger | None) -> Usage:
-    """Cost of a question so far.
-
-    Args:
-        before: as the state has it; it includes agents' calls before a resume, but no failed asks.
-        more: what is added.
-        ledger: counts failed asks, but nothing before a resume; None where somebody else counts.
-    """
+    """Cost of a question so far: the state lacks failed asks, the ledger, if there is one, calls before a resume."""
     known = before + more
     return max(ledger.spent if ledger else known, known, key=lambda one: one.calls)

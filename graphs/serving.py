@@ -13,7 +13,7 @@ import importlib
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from operator import attrgetter
 from pathlib import Path
@@ -55,7 +55,6 @@ class Service(Generic[Made, Config]):
     """A method as `langgraph dev` serves it.
 
     Attributes:
-        name: of the method, and of its saved workflow that is served by default.
         make_factory: makes the factory for the model and the tools of the settings; kept until the settings change.
         compile: builds the graph around the served workflow. The factory holds every tool that its agents hold.
         make_seed: makes the workflow where nothing is saved.
@@ -86,15 +85,11 @@ class Service(Generic[Made, Config]):
         factory, own = await asyncio.to_thread(self._load_settings)
         libraries = [*([own] if own else []), WorkflowLibrary(runtime.store, "of the server")]
         current = await self._current(config, libraries, factory)
-        return await asyncio.to_thread(self._compile, factory, current)
-
-    def _compile(self, factory: MethodFactory[Made, Config], current: Current) -> Served:
-        return self.compile(_with_stand_ins(factory, current.workflow), current)
+        return await asyncio.to_thread(lambda: self.compile(_with_stand_ins(factory, current.workflow), current))
 
     async def _current(
         self, config: RunnableConfig, libraries: Sequence[WorkflowLibrary], factory: MethodFactory[Made, Config]
     ) -> Current:
-        """The wanted workflow from the first library that has its name, else kept under the method's."""
         settings = config.get("configurable", {})
         wanted = str(settings.get("workflow") or self.name)
         name = wanted.partition("@")[0]
@@ -139,22 +134,14 @@ def _tools(setting: str) -> Sequence[Any]:
 
 @dataclass(frozen=True)
 class _MissingTool:
-    """Stands in for a tool that the server lacks; agents read that it is not available and go on without it."""
-
     name: str
 
     @property
     def spec(self) -> ToolSpec:
-        """A spec that takes any object."""
         parameters = {"type": "object", "properties": {}}
         return ToolSpec(name=self.name, description="Not available here.", parameters=parameters)
 
     async def run(self, arguments: Mapping[str, Any], *, scope: Scope) -> str:
-        """Refuse.
-
-        Raises:
-            ToolError: always.
-        """
         raise ToolError(f"{self.name} is not available here; set SELFWIRE_TOOLS to a list that has it")
 
 
@@ -165,7 +152,7 @@ def _with_stand_ins(factory: MethodFactory[Made, Config], workflow: Workflow) ->
         return factory
     _warn(missing)
     stand_ins: dict[str, Tool] = {name: _MissingTool(name) for name in missing}
-    return factory.with_toolbox(stand_ins)
+    return replace(factory, toolbox={**factory.toolbox, **stand_ins})
 
 
 @cache  # once per process, not at every drawing

@@ -32,14 +32,7 @@ Config = TypeVar("Config", bound=FrozenModel)
 
 @dataclass(frozen=True)
 class SingleRunMethod(Method, Generic[Config]):
-    """A team that runs once per question; a subclass has a `NAME`, `make_initial_workflow` and `evolve`.
-
-    Attributes:
-        model: plays all roles.
-        toolbox: tools by the name that agents hold.
-        embedder: for comparisons by meaning.
-        config: of the method.
-    """
+    """A team that runs once per question; a subclass has a `NAME`, `make_initial_workflow` and `evolve`."""
 
     NAME = ""
 
@@ -59,9 +52,6 @@ class SingleRunMethod(Method, Generic[Config]):
         """Run the team once; every agent hands on to all its successors.
 
         Args:
-            workflow: the team.
-            question: of the run.
-            scope: coordinates of the run.
             within: config of the team's graph; None makes it part of the running graph, checkpoints and all.
         """
         act = make_agent_runner(self.model, self.toolbox)
@@ -89,15 +79,8 @@ class SingleRunNodes:
         question, context = self.start.get_question(state), get_run_context(RunContext)
         workflow = apply_prompt_edits(await self.start.workflow(context), context)
         scope = self.start.place(question, context)
-        return state.update(
-            id=question.id,
-            kind=question.kind,
-            answer=None,
-            scope=scope,
-            workflow=workflow,
-            trajectory=None,
-            usage=Usage(),
-        )
+        fresh = {"answer": None, "trajectory": None, "usage": Usage()}
+        return state.update(id=question.id, kind=question.kind, scope=scope, workflow=workflow, **fresh)
 
     async def team(self, state: SingleRunState) -> Update:
         """Run the team.

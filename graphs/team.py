@@ -9,7 +9,7 @@ the next round.
 Agents, prompts and router come at run time as a `TeamContext`, so compiled teams are cached by topology alone.
 """
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, Any, TypedDict, TypeVar
@@ -43,15 +43,12 @@ def _merge_steps(steps: Update, more: Update | None) -> Update:
 
 
 class TeamState(TypedDict):
-    """State of a team; the underscores keep the names apart from node ids.
-
-    Attributes:
-        _steps: steps as JSON by node, inboxes left out; writing None begins a round.
-        _carried: messages of earlier rounds that travel along closing edges.
-    """
+    """State of a team; the underscores keep the names apart from node ids."""
 
     _steps: Annotated[dict[str, Any], _merge_steps]
+    """Steps as JSON by node, without inboxes; writing None begins a round."""
     _carried: list[dict[str, str]]
+    """Messages of earlier rounds that travel along closing edges."""
 
 
 Team = CompiledStateGraph[TeamState, TeamContext, TeamState, TeamState]
@@ -72,11 +69,7 @@ def compile_team(topology: Topology, *, policy: ToleratedProblems = LENIENT) -> 
 
 
 def team_input(carried: Sequence[Message] = ()) -> TeamState:
-    """The input of a round.
-
-    Args:
-        carried: from `get_pending_messages` after the round before.
-    """
+    """The input of a round; carried messages come from `get_pending_messages` after the round before."""
     first: Any = None
     return {"_steps": first, "_carried": [message.model_dump() for message in carried]}
 
@@ -87,9 +80,6 @@ async def run_team(
     """Run a team once, as one round.
 
     Args:
-        topology: of the team.
-        run: question, agents and how they act.
-        carried: from `get_pending_messages` after the round before.
         config: LangGraph's; inside a node of another graph it is inherited.
 
     Returns:
@@ -145,13 +135,7 @@ async def _alone(topology: Topology, run: TeamContext, given: TeamState, *config
 
 
 def get_pending_messages(topology: Topology, done: Trajectory, carried: Sequence[Message] = ()) -> tuple[Message, ...]:
-    """Messages for the next round: the unread ones, oldest first, then the new ones.
-
-    Args:
-        topology: of the round.
-        done: the round.
-        carried: messages that were carried into it.
-    """
+    """Messages for the next round: those carried into this one and not read, oldest first, then the new ones."""
     forward = Layout(topology).forward
     readers = {step.node for step in done.steps if step.error is None}
     unread = [message for message in carried if message.target in topology.agents and message.target not in readers]
@@ -159,13 +143,12 @@ def get_pending_messages(topology: Topology, done: Trajectory, carried: Sequence
     return (*unread, *new)
 
 
-def make_team_node(team: Team, step: Callable[[State, Team], Awaitable[Any]]) -> RunnableLambda[State, Any]:
+def make_team_node(team: Team, step: Callable[[State, Team], Coroutine[Any, Any, Any]]) -> RunnableLambda[State, Any]:
     """A node of a method's graph in which a team runs.
 
     LangGraph draws the team inside the node (`get_graph(xray=True)`) because the node's sync form holds it.
 
     Args:
-        team: the drawn team.
         step: the node, called with state and team; it may run another team, where the topology has changed since.
     """
 
@@ -173,13 +156,9 @@ def make_team_node(team: Team, step: Callable[[State, Team], Awaitable[Any]]) ->
         return await step(state, team)
 
     def run_blocking(state: State) -> Any:
-        return run_sync(_wait_for(step(state, team)))
+        return run_sync(step(state, team))
 
     return RunnableLambda(run_blocking, afunc=run)
-
-
-async def _wait_for(result: Awaitable[Any]) -> Any:
-    return await result
 
 
 def _why_no_answer(topology: Topology, steps: Sequence[Step]) -> str:
@@ -192,8 +171,6 @@ def _why_no_answer(topology: Topology, steps: Sequence[Step]) -> str:
 
 @dataclass(frozen=True)
 class _ByFingerprint:
-    """A topology that is compared by its cached fingerprint."""
-
     fingerprint: str
     topology: Topology = field(compare=False)
 
@@ -236,18 +213,13 @@ def _compiled(key: _ByFingerprint) -> Team:
 
 
 def _describe_turn(node: str, agent: str) -> RunnableConfig:
-    """Tags and metadata of a node's turn in traces."""
     return {"tags": [f"agent:{agent}"], "metadata": {"selfwire_node": node, "selfwire_agent": agent}}
 
 
 def _add_relays(
     graph: StateGraph[TeamState, TeamContext], layout: Layout, deferred: str | None
 ) -> dict[tuple[str, int], str]:
-    """Add a chain of relays for every node, but the deferred one, that an edge reaches across levels.
-
-    Returns:
-        Relays by the node that they wait for and by level.
-    """
+    """Chains of relays for every node but the deferred one that an edge reaches across levels, by node and level."""
     relays: dict[tuple[str, int], str] = {}
     reached = find_reachable({n: tuple(ways) for n, ways in layout.forward.items()}, [layout.topology.entry])
     for node in sorted(reached - {deferred}):
@@ -279,8 +251,6 @@ class _Turn(Runnable[TeamState, Update]):
 
 
 class _Chosen(Runnable[TeamState, list[str]]):
-    """Reads a node's decision: the nodes that its messages trigger."""
-
     name = "chosen"
 
     def __init__(self, node: str, forward: frozenset[str]) -> None:
@@ -295,8 +265,6 @@ class _Chosen(Runnable[TeamState, list[str]]):
 
 
 class _Relay(Runnable[TeamState, Update]):
-    """Passes a trigger on to the next level."""
-
     def invoke(self, input: TeamState, config: RunnableConfig | None = None, **kwargs: Any) -> Update:
         return {}
 

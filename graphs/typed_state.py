@@ -73,8 +73,6 @@ class State:
         question: the user's question; the graph's input.
         answer: the graph's output; None until there is one.
         id, kind: the question's id, and the benchmark's name for its sort; "" for a question that is only a text.
-        scope: coordinates of the run.
-        usage: cost of the question so far.
     """
 
     question: str = ""
@@ -85,18 +83,15 @@ class State:
     usage: Usage = Usage()
 
     def __init__(self, channels: Mapping[str, Any]) -> None:
-        """View the channels' JSON."""
         self.channels = channels
 
     def __init_subclass__(cls) -> None:
-        """Make a field of every annotation."""
         super().__init_subclass__()
         for name, annotation in get_type_hints(cls, include_extras=True).items():
             default = getattr(cls, name, REQUIRED)
             setattr(cls, name, _Field(name, annotation, default.default if isinstance(default, _Field) else default))
 
     def __contains__(self, name: str) -> bool:
-        """Whether a channel holds anything."""
         return bool(self.channels.get(name))
 
     def get_question(self) -> Question:

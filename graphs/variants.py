@@ -11,7 +11,6 @@ class Variant(FrozenModel):
     """One way to run a method.
 
     Args:
-        title: for tables.
         config: config fields that differ from the method's defaults.
         gate: as in `EvolutionConfig`.
         random: whether rewirings are drawn at random.

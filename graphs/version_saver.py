@@ -12,13 +12,7 @@ Saver = Callable[[Workflow, Scope, int], Awaitable[None]]
 
 
 def make_saver(library: WorkflowLibrary, name: str, method: str, embedder: str) -> Saver:
-    """Make a function that saves an evolved workflow as a version of `name`, keyed by thread and step.
-
-    Args:
-        library: of saved workflows.
-        name: of the workflow.
-        method, embedder: names, kept as facts of each version.
-    """
+    """Make a function that saves an evolved workflow as a version of `name`, keyed by thread and step."""
 
     async def save(workflow: Workflow, scope: Scope, step: int) -> None:
         run = scope.run if is_id(scope.run) else fingerprint(scope.run)

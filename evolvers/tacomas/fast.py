@@ -54,7 +54,6 @@ def inherit_weights(weights: Mapping[str, float], agents: Iterable[str]) -> dict
     """Weights after births and deaths: a newborn starts with the survivors' mean.
 
     Args:
-        weights: before, by agent.
         agents: the living; at least one lived before.
     """
     living = list(agents)
@@ -66,12 +65,7 @@ def inherit_weights(weights: Mapping[str, float], agents: Iterable[str]) -> dict
 
 
 def to_note(refinement: Refinement, number: int) -> str:
-    """A refinement as a note for its agent; "" if it says nothing.
-
-    Args:
-        refinement: the coach's.
-        number: of the round, from 0.
-    """
+    """A refinement as a note for its agent; "" if it says nothing."""
     parts = (("Fault", refinement.errors), ("Next", refinement.plan), (refinement.kind.capitalize(), refinement.update))
     note = " ".join(f"{name}: {' '.join(text.split())}" for name, text in parts if text.strip())
     return shorten(f"Round {number}. {note}", NOTE_LENGTH) if note else ""
@@ -99,15 +93,6 @@ async def refine_agents(
     scope: Scope,
 ) -> tuple[dict[str, str], Usage]:
     """Diagnose every agent that acted and was scored, in parallel.
-
-    Args:
-        done: the round.
-        workflow: the team that ran.
-        scores: contributions of this round.
-        coach: asks the meta-model.
-        number: of the round, from 0.
-        goal: of the next round.
-        scope: coordinates of the round.
 
     Returns:
         Notes by agent, and their cost; an agent without a valid diagnosis gets no note.

@@ -34,7 +34,6 @@ def make_initial_workflow(
     """The initial team of five.
 
     Args:
-        prompts: with a text per role.
         tools: held by all agents but the reflector.
         config: caps of the topology; a cap below 5 holds for newcomers only.
     """

@@ -47,7 +47,6 @@ class Judgement(FrozenModel):
         score: s_t in [0, 1], the lower one where there are two; None where no valid verdict came back.
         confirmed: whether two independent verdicts reached the threshold.
         failed: criteria of the items that did not pass in the first verdict.
-        usage: cost of judging.
     """
 
     score: float | None = Field(default=None, ge=0, le=1)
@@ -60,10 +59,8 @@ class Contribution(FrozenModel):
     """c_v of one agent in one round.
 
     Args:
-        agent: its id.
         score: in [0, 1], capped at `WEAK` without evidence.
         reason: the meta-judge's justification.
-        evidence: whether it passed the precheck.
     """
 
     agent: str
@@ -72,25 +69,19 @@ class Contribution(FrozenModel):
     evidence: bool = True
 
 
-def passes(item: Item, is_true: bool) -> bool:
-    """Whether an item passes, given whether its criterion is true of the answer."""
-    return is_true if item.operator == "correctness" else not is_true
-
-
 def checklist_score(items: Sequence[Item], results: Sequence[bool]) -> float:
-    """s_t: share of the items that pass; an item without a result does not.
-
-    Args:
-        items: at least one.
-        results: whether each criterion is true of the answer, in the order of the items.
-    """
-    return sum(passes(item, result) for item, result in zip(items, results, strict=False)) / len(items)
+    """s_t: share of the items that pass, of at least one."""
+    return (len(items) - len(list_failed_items(items, results))) / len(items)
 
 
 def list_failed_items(items: Sequence[Item], results: Sequence[bool]) -> tuple[str, ...]:
-    """Criteria of the items that do not pass."""
-    judged = [passes(item, result) for item, result in zip(items, results, strict=False)]
-    return tuple(item.criterion for n, item in enumerate(items) if n >= len(judged) or not judged[n])
+    """Criteria of the items that do not pass; an item without a result does not.
+
+    Args:
+        results: whether each criterion is true of the answer, in the order of the items.
+    """
+    passed = [is_true == (item.operator == "correctness") for item, is_true in zip(items, results, strict=False)]
+    return tuple(item.criterion for n, item in enumerate(items) if n >= len(passed) or not passed[n])
 
 
 async def draft_checklist(question: Question, coach: PromptedModel, *, scope: Scope) -> tuple[tuple[Item, ...], Usage]:
@@ -110,10 +101,6 @@ async def judge(
 
     Args:
         done: the round, with an answer.
-        items: the checklist.
-        coach: asks the judge.
-        threshold: tau.
-        scope: coordinates of the round.
     """
     results, usage = await _verdict(done, items, coach, scope.at(node="judge"))
     if results is None:
@@ -155,22 +142,13 @@ def has_evidence(steps: Sequence[Step]) -> bool:
     return any(step.output.strip() and not any(use.error for use in step.tools) for step in steps)
 
 
-def gate_score(score: float, *, evidence: bool) -> float:
-    """c_v after the precheck."""
-    return score if evidence else min(score, WEAK)
-
-
 async def assess_contributions(
     done: Trajectory, agents: Sequence[tuple[str, str]], coach: PromptedModel, *, each: bool = False, scope: Scope
 ) -> tuple[tuple[Contribution, ...], Usage]:
     """c_v of every agent whose model did not fail.
 
     Args:
-        done: the round.
-        agents: (id, role) of the team; agents that were not reached are judged too.
-        coach: asks the judge.
         each: whether to ask once per agent, in parallel, instead of once for all.
-        scope: coordinates of the round.
 
     Returns:
         In the order of `agents`; those without a valid score are left out.
@@ -180,22 +158,18 @@ async def assess_contributions(
     groups = [{agent: text} for agent, text in shown.items()] if each else [shown]
     replies = await gather_all(_scores(done, group, coach, scope) for group in groups if group)
     given = {agent: one for scores, _ in replies for agent, one in scores.items()}
-    return tuple(
-        Contribution(
-            agent=agent,
-            score=gate_score(given[agent].score, evidence=has_evidence(steps[agent])),
-            reason=" ".join(given[agent].reason.split())[:REASON_LENGTH],
-            evidence=has_evidence(steps[agent]),
-        )
-        for agent in shown
-        if agent in given
-    ), sum_usages(usage for _, usage in replies)
+    found = []
+    for agent, one in ((agent, given[agent]) for agent in shown if agent in given):
+        evidence = has_evidence(steps[agent])
+        score = one.score if evidence else min(one.score, WEAK)
+        reason = " ".join(one.reason.split())[:REASON_LENGTH]
+        found.append(Contribution(agent=agent, score=score, reason=reason, evidence=evidence))
+    return tuple(found), sum_usages(usage for _, usage in replies)
 
 
 async def _scores(
     done: Trajectory, shown: Mapping[str, str], coach: PromptedModel, scope: Scope
 ) -> tuple[dict[str, AgentScore], Usage]:
-    """Scores of some agents by id, from one request; the first score of an agent counts."""
     place = f"contributions-{next(iter(shown))}" if len(shown) == 1 else "contributions"
     reply, usage = await coach.ask_or(
         None,

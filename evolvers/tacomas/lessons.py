@@ -50,7 +50,6 @@ def with_lessons(workflow: Workflow, trajectories: Iterable[Trajectory], *, tool
     """The workflow with the lessons of some runs; a run with an error teaches nothing.
 
     Args:
-        workflow: that the runs started from.
         trajectories: results of `solve`, whose notes hold the rounds.
         tools: names of tools that lessons may mention.
     """

@@ -7,25 +7,13 @@ from selfwire.core.trajectory import Message
 from selfwire.evolvers.trace_text import shorten
 
 
-def order_messages(inbox: Sequence[Message], weights: Mapping[str, float]) -> tuple[Message, ...]:
-    """The messages by their senders' weights, the heaviest first; equal weights keep their order.
-
-    Args:
-        inbox: of an agent.
-        weights: by node; a sender that is not in the team any more weighs 0.
-    """
-    return tuple(sorted(inbox, key=lambda message: -weights.get(message.source, 0.0)))
-
-
 def share_budget(lengths: Sequence[int], weights: Sequence[float], budget: int) -> tuple[int, ...]:
     """Characters of each message that fit a budget, shared by weight.
 
     A message shorter than its share leaves the rest to the others, again by weight.
 
     Args:
-        lengths: characters of each message.
         weights: of their senders, >= 0; all 0 counts as all equal.
-        budget: most characters in all.
     """
     shares = list(lengths)
     open_, left = set(range(len(lengths))), float(budget)
@@ -43,8 +31,11 @@ def share_budget(lengths: Sequence[int], weights: Sequence[float], budget: int) 
 
 
 def weigh_messages(inbox: Sequence[Message], weights: Mapping[str, float], budget: int) -> tuple[Message, ...]:
-    """The messages in order of weight, each cut in its middle to its share of the budget."""
-    ordered = order_messages(inbox, weights)
+    """The messages by their senders' weights, heaviest first, each cut in its middle to its share of the budget.
+
+    A sender that is not in the team any more weighs 0; equal weights keep their order.
+    """
+    ordered = sorted(inbox, key=lambda message: -weights.get(message.source, 0.0))
     shares = share_budget([len(m.text) for m in ordered], [weights.get(m.source, 0.0) for m in ordered], budget)
     return tuple(
         message if len(message.text) <= share else message.replace(text=shorten(message.text, share)[:share])

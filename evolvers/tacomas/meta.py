@@ -35,15 +35,8 @@ async def propose_slow_update(
     """Ask for a structural delta and enforce the budgets; nothing changes where no valid reply comes back.
 
     Args:
-        workflow: the team.
-        rounds: all so far, at least one.
-        coach: asks the meta-model.
-        question: of the run.
-        trace: the team's steps in the last round.
         lessons: effects of structural changes on earlier questions.
         tools: that newborns may hold.
-        config: of the method.
-        scope: coordinates of the round.
     """
     try:
         update, usage = await coach.ask(
@@ -63,12 +56,7 @@ async def propose_slow_update(
         nothing = Refusal(change="slow update", reason=f"no valid reply: {error}")
         return Delta(workflow=workflow, refused=(nothing,), usage=get_error_cost(error))
     delta = enforce_budgets(
-        workflow,
-        update,
-        config=config.slow,
-        prompts=coach.prompts,
-        tools=tuple(tools),
-        feedback=config.capability,
+        workflow, update, config=config.slow, prompts=coach.prompts, tools=tuple(tools), feedback=config.capability
     )
     return delta.replace(usage=usage)
 
@@ -78,8 +66,6 @@ def find_death_candidates(history: Sequence[Mapping[str, float]], *, interval: i
 
     Args:
         history: contributions by agent, a mapping per round, oldest first.
-        interval: K.
-        below: the limit.
     """
     recent = history[-interval:]
     agents = dict.fromkeys(agent for scores in recent for agent in scores)
@@ -125,9 +111,6 @@ def render_scores(rounds: Sequence[Round]) -> str:
 
 def render_limits(config: TacomasConfig) -> str:
     """Budgets and caps in words."""
-    if not config.slow.budgeted:
-        return f"Any number of pairs and edge edits. At most {config.slow.nodes} agents in the team."
-    return (
-        f"At most {config.slow.pairs} pairs and {config.slow.edges} edge edits. "
-        f"At most {config.slow.nodes} agents in the team."
-    )
+    most = f"At most {config.slow.pairs} pairs and {config.slow.edges} edge edits."
+    edits = most if config.slow.budgeted else "Any number of pairs and edge edits."
+    return f"{edits} At most {config.slow.nodes} agents in the team."

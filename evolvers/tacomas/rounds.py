@@ -26,25 +26,19 @@ class Round(FrozenModel):
 
     Args:
         number: t, from 0.
-        goal: of the round.
         answer: the sink's; None if the round ended without one.
         error: why there is no answer.
         silent: agents whose model failed, with the reason; the team went on without them.
         score: s_t, the judge's; None where there is no answer or no valid verdict.
         confirmed: whether a second judgement reached the threshold too.
         failed: checklist criteria that did not pass.
-        contributions: c_v per agent.
         weights: w_v per agent after the replicator's update of this round.
         mean: m_t; None where no agent was scored.
-        nodes, edges: size of the topology that ran.
-        topology: the one that ran.
         slow: whether a slow update followed.
         applied: its rewirings.
         refused: its proposals that were not made, with reasons.
-        births, deaths: agents.
         lost: messages on their way to agents that died, as `source->target`.
         control: the meta-model's word on whether to go on.
-        rationale: its reason.
         fault: why the run ended with this round: how the judge or the meta-model failed; None if neither did.
         usage: cost of the round: team, judging, coaching, slow update.
     """
@@ -79,19 +73,14 @@ class Figures(FrozenModel):
     """Figures of a run.
 
     Args:
-        rounds: their number.
         best: number of the round whose answer was given; None if none has one.
         stop: why the run ended.
         means: m_t per round; None where no agent was scored.
         mean_change: mean of m_{t+1} - m_t over consecutive rounds with both; None if there are none.
         standard_error: of that mean; None with fewer than two changes.
-        slow_updates: their number.
-        nodes, edges: size of the topology per round.
-        topology: the one that ran last.
         first_score, best_score: the judge's.
         judged: the judge's word on the answer that was given: whether it is confirmed as good; None if it was not
             scored.
-        calls: model calls of the question.
         oracle: whether labels were used; never.
     """
 
@@ -113,13 +102,7 @@ class Figures(FrozenModel):
 
 
 def with_slow_update(last: Round, delta: Delta, lost: Sequence[Message]) -> Round:
-    """The last round with the slow update that followed it.
-
-    Args:
-        last: the round.
-        delta: the update.
-        lost: messages to agents that died by it.
-    """
+    """The last round with the slow update that followed it."""
     return last.replace(
         slow=True,
         applied=delta.applied,
@@ -149,7 +132,6 @@ def find_stop_reason(rounds: Sequence[Round], *, limit: int) -> StopReason | Non
 
     Args:
         rounds: all so far, at least one.
-        limit: R.
     """
     last = rounds[-1]
     if last.confirmed:
@@ -163,17 +145,11 @@ def find_stop_reason(rounds: Sequence[Round], *, limit: int) -> StopReason | Non
 
 def is_slow(rounds: Sequence[Round], *, interval: int) -> bool:
     """Whether a slow update follows the last round: (t + 1) mod K = 0, or the one before asked for another."""
-    if len(rounds) % interval == 0:
-        return True
-    return len(rounds) > 1 and rounds[-2].control == "slow_again"
+    return len(rounds) % interval == 0 or (len(rounds) > 1 and rounds[-2].control == "slow_again")
 
 
 def changes(means: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """Mean of the changes m_{t+1} - m_t, and its standard error.
-
-    Args:
-        means: m_t per round; a change needs both.
-    """
+    """Mean of the changes m_{t+1} - m_t, and its standard error."""
     steps = [after - before for before, after in pairwise(means) if before is not None and after is not None]
     if not steps:
         return None, None
@@ -209,9 +185,6 @@ def compute_figures(rounds: Sequence[Round], *, stop: StopReason, calls: int) ->
 
 def count_agreement(trajectories: Iterable[Trajectory]) -> dict[str, int]:
     """How often judge and environment agreed on an answer, where both graded it.
-
-    Args:
-        trajectories: graded results of `solve`.
 
     Returns:
         `judged` cases, `agreed` ones, and the two ways to be wrong: `passed_wrong` and `failed_right`.

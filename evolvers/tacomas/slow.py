@@ -52,13 +52,9 @@ class Delta(FrozenModel):
 
     Args:
         workflow: after it; its lineage starts at the one before.
-        applied: rewirings in order of application.
         refused: proposals that were not made, in order.
-        births, deaths: agents.
         edges: explicit edge edits that were made, those that join a newborn to the team included.
         control: whether to go on as usual, to update again after the next round, or to stop.
-        rationale: the meta-model's, shortened.
-        usage: cost of the update.
     """
 
     workflow: Workflow
@@ -86,11 +82,7 @@ def enforce_budgets(
     Births and deaths come first, then edge edits, then feedback.
 
     Args:
-        workflow: the team before.
-        update: the meta-model's proposal.
-        config: budgets and caps.
         prompts: with the text `newborn`.
-        tools: names of the tools that newborns may hold.
         feedback: whether agent_feedback is taken; off where capabilities are frozen.
     """
     why = shorten(" ".join(update.global_rationale.split()), WHY_LENGTH)
@@ -114,8 +106,6 @@ def name_nodes(workflow: Workflow) -> dict[Id, str]:
 
 @dataclass
 class _Draft:
-    """A delta in the making."""
-
     workflow: Workflow
     config: SlowConfig
     prompts: Prompts

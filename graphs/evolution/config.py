@@ -20,15 +20,12 @@ class EvolutionConfig(FrozenModel):
     """Config of an evolution.
 
     Args:
-        name: name under which the workflow is saved.
         iterations: rewritings of the workflow.
         batch: train tasks per iteration (1 is HiVA's per-sample mode).
         gate: paired lets a held-out comparison decide; off accepts every candidate, as the papers do.
         gate_tasks: fresh gate tasks per comparison.
         margin: least paired mean difference of a candidate that is accepted.
         patience: most candidates in a row that are accepted with an equal score and more calls.
-        concurrency: teams that run at the same time.
-        seed: seed of everything drawn.
         calls_per_task: model calls that are reserved for a task before it starts, under a budget of calls.
         keep_errors_below: share of a phase's tasks that may end as infrastructure errors; above it the
             evolution stops, resumable, instead of learning from the rest.

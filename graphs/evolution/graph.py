@@ -25,16 +25,10 @@ def build(parts: EvolutionContext) -> StateGraph[EvolutionState]:
 
     graph = StateGraph(EvolutionState)
     graph.add_node("begin", phases.begin)
-    graph.add_node("rollout", phases.rollout)
-    graph.add_node("evolve", phases.evolve)
-    graph.add_node("gate", phases.gate)
-    graph.add_node("save", phases.save)
+    graph.add_sequence([phases.rollout, phases.evolve, phases.gate, phases.save])
     graph.add_node("test", phases.test)
     graph.add_edge(START, "begin")
     graph.add_conditional_edges("begin", more)
-    graph.add_edge("rollout", "evolve")
-    graph.add_edge("evolve", "gate")
-    graph.add_edge("gate", "save")
     graph.add_conditional_edges("save", more)
     graph.add_edge("test", END)
     return graph

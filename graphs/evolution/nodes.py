@@ -63,7 +63,11 @@ class EvolutionNodes:
         """Run the incumbent on the next train batch."""
         workflow = await self._workflow(state["incumbent"])
         tasks = self.train_batch(state["iteration"])
-        found = await self._run(workflow, tasks, self._scope("rollout", state["iteration"]), self._explore)
+
+        async def explore(workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
+            return await self.parts.method.explore(workflow, question, scope=scope)
+
+        found = await self._run(workflow, tasks, self._scope("rollout", state["iteration"]), explore)
         kept = await self.parts.journal.get_note(get_trajectories_note(state["iteration"], "rollout"))
         return {"trajectories": [kept[get_sample_name(t)] for t in found], "train": compute_mean_score(found)}
 
@@ -119,10 +123,8 @@ class EvolutionNodes:
         Graded tasks are kept, so a resumed run asks only the others.
         """
         report: dict[str, Any] = {}
-        for label, workflow in (
-            ("before", self.parts.seed_workflow),
-            ("after", await self._workflow(state["incumbent"])),
-        ):
+        sides = {"before": self.parts.seed_workflow, "after": await self._workflow(state["incumbent"])}
+        for label, workflow in sides.items():
             scope = self._scope("test", 0, of=label)
             found = await self._run(workflow, self.parts.splits.test, scope, had=await self._load_graded(scope))
             report[label] = {
@@ -188,9 +190,6 @@ class EvolutionNodes:
         run = f"{self.parts.run}/{of}" if of else self.parts.run
         return Scope(run=run, seed=self.parts.config.seed, iteration=iteration, phase=phase)
 
-    async def _explore(self, workflow: Workflow, question: Question, scope: Scope) -> Sequence[Trajectory]:
-        return await self.parts.method.explore(workflow, question, scope=scope)
-
     async def _run(
         self,
         workflow: Workflow,
@@ -218,14 +217,12 @@ class EvolutionNodes:
         return found
 
     async def _load_graded(self, scope: Scope) -> dict[str, Trajectory]:
-        """Trajectories that a phase has graded before, by task."""
         side = scope.run.partition("/")[2]
         bodies = await self.parts.journal.get_note(get_trajectories_note(scope.iteration, scope.phase, side)) or {}
         found = [Trajectory.model_validate(await self.parts.journal.get_body(body)) for body in bodies.values()]
         return {one.question.id: one for one in found if one.feedback is not None}
 
     async def _keep(self, found: Sequence[Trajectory], scope: Scope) -> None:
-        """Put the trajectories into the journal, with a note of their hashes by task."""
         bodies = {get_sample_name(t): await self.parts.journal.put_body(t.model_dump(mode="json")) for t in found}
         side = scope.run.partition("/")[2]
         await self.parts.journal.put_note(get_trajectories_note(scope.iteration, scope.phase, side), bodies)
@@ -255,10 +252,7 @@ def get_sample_name(done: Trajectory) -> str:
 def get_trajectories_note(iteration: int, phase: str, side: str = "") -> str:
     """Name of the journal's note that lists a phase's trajectories, as hashes by task.
 
-    Args:
-        iteration: from 0.
-        phase: rollout, gate or test.
-        side: of a comparison: incumbent, candidate or pruned; before or after; "" elsewhere.
+    The side of a comparison is incumbent, candidate or pruned, before or after, and "" elsewhere.
     """
     return f"trajectories/{iteration}/{phase}/{side}"
 
@@ -284,7 +278,6 @@ def _draw_batch(tasks: Sequence[Task], size: int, iteration: int, scope: Scope) 
 
 
 def _iterate_shuffled(size: int, scope: Scope) -> Iterator[int]:
-    """Endless indices: one shuffle of all after the other."""
     for epoch in count():
         yield from (int(index) for index in scope.at(iteration=epoch).random("order").permutation(size))
 

@@ -22,13 +22,7 @@ from selfwire.nodes.agent import make_agent_runner
 
 @dataclass(frozen=True)
 class TacomasActions:
-    """TacoMAS with its models and tools.
-
-    Attributes:
-        model: plays the roles agent, meta and judge.
-        toolbox: tools by the name that agents hold.
-        config: of the method, ablations included.
-    """
+    """TacoMAS with its models and tools."""
 
     model: Model
     toolbox: Toolbox
@@ -52,14 +46,11 @@ class TacomasActions:
         """Run the team once, with each agent's refinements in its memory and its inbox weighed (D1).
 
         Args:
-            workflow: the team of this round.
-            question: of the run.
-            weights: w_v by agent.
-            notes: refinements by agent, oldest first.
-            carried: messages of earlier rounds.
             scope: coordinates of the round; `visit` is its number.
         """
-        agents = {agent.id: with_refinements(agent, notes.get(agent.id, ())) for agent in workflow.agents}
+        agents = dict(workflow.agents_by_id)
+        for name, kept in notes.items():  # the oldest notes go where there are too many
+            agents[name] = agents[name].replace(memory=(*agents[name].memory, *kept)[-MEMORY_NOTES:])
         run = TeamContext.of(workflow, question, scope, self._make_weighing_runner(workflow, weights), agents=agents)
         return await run_team(workflow.topology, run, carried=carried)
 
@@ -77,8 +68,3 @@ class TacomasActions:
             return await act(agent, question, read, scope=scope)
 
         return act_on_weighed
-
-
-def with_refinements(agent: Agent, notes: Sequence[str]) -> Agent:
-    """The agent with its refinements after its notes; the oldest go where there are too many."""
-    return agent.replace(memory=(*agent.memory, *notes)[-MEMORY_NOTES:]) if notes else agent

@@ -22,7 +22,7 @@ from selfwire.graphs.run_end import run_to_end
 from selfwire.graphs.run_start import RunStart
 from selfwire.graphs.tacomas.actions import TacomasActions
 from selfwire.graphs.tacomas.state import TacomasState
-from selfwire.graphs.tacomas.state_graph import build_state_graph, steps_needed
+from selfwire.graphs.tacomas.state_graph import build_state_graph
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,6 @@ class Tacomas(TacomasActions, Method):
         """Run up to R rounds on one question, starting from the workflow, which itself does not change.
 
         Args:
-            workflow: the initial team.
-            question: of the run.
-            scope: coordinates of the run.
             within: config of the method's graph; None makes it part of the running graph.
 
         Returns:
@@ -65,12 +62,11 @@ class Tacomas(TacomasActions, Method):
 
         start = RunStart(workflow, scope=scope, question=question)
         graph = build_state_graph(self.config, start, provide).compile(name=METHOD)
-        given = {"question": question.input}
-        limit: RunnableConfig = {"recursion_limit": steps_needed(self.config.rounds)}
+        limit: RunnableConfig = {"recursion_limit": 4 * self.config.rounds + 4}  # four nodes a round, start and end
         try:
             final = await run_to_end(
                 graph,
-                given,
+                {"question": question.input},
                 {**(within or {}), **limit},
                 so_far=lambda found: _build_partial_result(TacomasState(found), workflow),
             )
@@ -103,7 +99,6 @@ class Tacomas(TacomasActions, Method):
 
 
 def _build_partial_result(state: TacomasState, workflow: Workflow) -> Trajectory | None:
-    """The best judged round of a run that was stopped, else the last answered one."""
     best = find_best_round(state.rounds)
     if best is None:
         return None

@@ -55,8 +55,6 @@ class TacomasNodes:
     """The graph's nodes.
 
     Attributes:
-        tacomas: models, tools and config.
-        start: what the run starts with.
         ledger: pays, and counts asks without a valid reply too; None where somebody else counts.
     """
 

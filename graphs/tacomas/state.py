@@ -25,15 +25,8 @@ class TacomasState(State):
     Attributes:
         answer: of the best round so far; None if none has one.
         error: why there is no answer; None if there is.
-        workflow: the current team.
         tools: what the team held at first, and so what newborns may hold.
-        checklist: what an answer must satisfy.
         weights: w_v by agent.
-        notes: refinements by agent, oldest first.
-        carried: messages that the next round delivers.
-        rounds: what is kept of every round.
-        done: the last round's trajectory.
-        best: the best round's trajectory; None if none has an answer.
         figures: what the run came to; set when it ends.
         oracle: whether labels were used; always False.
     """

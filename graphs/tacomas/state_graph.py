@@ -30,13 +30,7 @@ Provide = Callable[[Any, Usage], Awaitable[tuple[TacomasActions, Ledger | None]]
 
 
 def build_state_graph(config: TacomasConfig, start: RunStart, provide: Provide) -> Graph:
-    """The whole graph, ready to compile.
-
-    Args:
-        config: the method's.
-        start: what a run starts with.
-        provide: the method as it is paid for.
-    """
+    """The whole graph, ready to compile."""
 
     async def make_nodes(spent: Usage) -> TacomasNodes:
         context = get_run_context(TacomasContext)
@@ -44,9 +38,6 @@ def build_state_graph(config: TacomasConfig, start: RunStart, provide: Provide) 
         if context.rounds:
             tacomas = replace(tacomas, config=tacomas.config.replace(rounds=context.rounds))
         return TacomasNodes(tacomas, start, ledger)
-
-    def refine_or_end(state: TacomasState) -> str:
-        return END if state.figures else "refine"
 
     def round_or_end(state: TacomasState) -> str:
         return END if state.figures else "round"
@@ -62,12 +53,7 @@ def build_state_graph(config: TacomasConfig, start: RunStart, provide: Provide) 
     graph.node("refine", TacomasNodes.refine)
     graph.node("birth_death", TacomasNodes.birth_death)
     graph.edges(START, "init_graph", "round", "judge")
-    graph.choose("judge", refine_or_end, "refine", END)
+    graph.choose("judge", lambda state: END if state.figures else "refine", "refine", END)
     graph.choose("refine", slow_round_or_end, "birth_death", "round", END)
     graph.choose("birth_death", round_or_end, "round", END)
     return graph.graph
-
-
-def steps_needed(rounds: int) -> int:
-    """LangGraph's recursion limit for that many rounds: four nodes each, and what begins and ends."""
-    return 4 * rounds + 4

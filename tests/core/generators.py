@@ -37,7 +37,6 @@ def seed_workflow() -> Workflow:
 
 
 def random_topology(rng: random.Random, nodes: int) -> Topology:
-    """Any edges among n0..nN, cycles included; n0 is the entry and the last node the sink."""
     ids = [f"n{i}" for i in range(nodes)]
     pairs = [(a, b) for a in ids for b in ids if a != b]
     chosen = rng.sample(pairs, rng.randint(0, min(len(pairs), 2 * nodes)))
@@ -50,7 +49,6 @@ def random_topology(rng: random.Random, nodes: int) -> Topology:
 
 
 def random_edit(rng: random.Random, workflow: Workflow) -> Edit:
-    """An edit whose names are sometimes taken from the workflow and sometimes from anywhere."""
     nodes = [node.id for node in workflow.topology.nodes]
     agents = [agent.id for agent in workflow.agents]
     wild = rng.random() < 0.12
@@ -79,7 +77,6 @@ def random_edit(rng: random.Random, workflow: Workflow) -> Edit:
 
 
 def random_rewiring(rng: random.Random, workflow: Workflow) -> Rewiring:
-    """One to three edits."""
     return Rewiring(*(random_edit(rng, workflow) for _ in range(rng.choice([1, 1, 2, 3]))), why="at random")
 
 
@@ -96,7 +93,6 @@ class Model:
 
     @classmethod
     def of(cls, workflow: Workflow) -> "Model":
-        """Read a workflow."""
         return cls(
             agents={a.id: a.model_dump(exclude={"id"}) for a in workflow.agents},
             nodes={n.id: n.agent for n in workflow.topology.nodes},

@@ -196,14 +196,17 @@ def test_problems(edges: str, policy: ToleratedProblems, findings: list[str]) ->
     assert [str(problem) for problem in drawn(edges).problems(policy)] == findings
 
 
-def test_levels_follow_the_longest_path_and_the_sink_waits_for_all() -> None:
-    assert drawn("s>a s>b a>b b>t s>t s>c").levels() == (("s",), ("a", "c"), ("b",), ("t",))
-
-
-def test_a_closing_edge_makes_no_level() -> None:
-    looped = drawn("s>a a>b b>a b>t")
-    assert looped.levels() == (("s",), ("a",), ("b",), ("t",))
-    assert [str(edge) for edge in looped.closing_edges] == ["b->a"]
+@pytest.mark.parametrize(
+    ("looped", "levels", "closing"),
+    [
+        (drawn("s>a s>b a>b b>t s>t s>c"), "s ac b t", []),  # the longest path decides, and the sink waits for all
+        (drawn("s>a a>b b>a b>t"), "s a b t", ["b->a"]),
+        (drawn("a>b b>a", entry="a", sink="a"), "a b", ["b->a"]),
+    ],
+)
+def test_levels_and_closing_edges(looped: Topology, levels: str, closing: list[str]) -> None:
+    assert ["".join(level) for level in looped.levels()] == levels.split()
+    assert [str(edge) for edge in looped.closing_edges] == closing
 
 
 def test_a_singleton_is_entry_and_sink() -> None:
@@ -235,9 +238,3 @@ def test_what_can_never_be_right_is_refused(fields: dict[str, object], message: 
 def test_ids_are_what_langgraph_can_name(bad: str) -> None:
     with pytest.raises(ValueError, match="String should match pattern"):
         Node(id=bad, agent="x")
-
-
-def test_a_sink_that_is_the_entry_keeps_its_place() -> None:
-    looped = drawn("a>b b>a", entry="a", sink="a")
-    assert looped.levels() == (("a",), ("b",))
-    assert [str(edge) for edge in looped.closing_edges] == ["b->a"]

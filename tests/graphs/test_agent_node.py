@@ -18,8 +18,6 @@ WIDE = "s>a s>b s>c a>x a>y b>x b>y c>x c>y x>z y>z s>z"
 
 
 class Balancing:
-    """Chooses the successor that was selected least often so far; remembers what it knew."""
-
     def __init__(self) -> None:
         self.knew: dict[str, RouterInput] = {}
 

@@ -22,8 +22,6 @@ MAIL = (Message(source="s", target="s", text="from the round before"),)
 
 
 class Heard(AsyncCallbackHandler):
-    """Names of the runs that callbacks hear of."""
-
     def __init__(self) -> None:
         self.names: list[str] = []
 
@@ -32,8 +30,6 @@ class Heard(AsyncCallbackHandler):
 
 
 class Places(Echo):
-    """Notes what a model would be called with."""
-
     def __init__(self) -> None:
         super().__init__()
         self.found: list[RunnableConfig] = []

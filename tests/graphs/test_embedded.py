@@ -21,7 +21,6 @@ from tests.graphs.teams import Echo, team_run, topology
 
 DIAMOND = topology("s>a s>b a>z b>z")
 CHAIN = topology("s>a a>z")
-ANSWER = {"forward": {"answer": "z(a(s()) b(s()))"}}
 
 
 class Outer(TypedDict):
@@ -29,7 +28,6 @@ class Outer(TypedDict):
 
 
 def method(drawn: Topology, run: TeamContext, wanted: Topology | None = None, **settings: Any) -> Any:
-    """A method of one node, which draws one team and runs `wanted` (the same, unless another is given)."""
     team = compile_team(drawn)
 
     async def forward(state: Outer, held: Team) -> Outer:
@@ -52,18 +50,14 @@ def test_the_team_is_drawn_inside_its_node() -> None:
     assert ("forward:s", "forward:a") in {(edge.source, edge.target) for edge in drawn.edges}
 
 
-def test_inner_steps_are_streamed() -> None:
-    outer = method(DIAMOND, team_run(DIAMOND))
-    chunks = list(outer.stream({"answer": ""}, subgraphs=True, stream_mode="updates"))
-    assert inner(chunks) == ["a", "b", "s", "z"]
-    assert chunks[-1] == ((), ANSWER)
-
-
-async def test_inner_steps_are_streamed_in_the_async_form() -> None:
-    outer = method(DIAMOND, team_run(DIAMOND))
-    chunks = [chunk async for chunk in outer.astream({"answer": ""}, subgraphs=True, stream_mode="updates")]
-    assert inner(chunks) == ["a", "b", "s", "z"]
-    assert chunks[-1] == ((), ANSWER)
+async def test_inner_steps_are_streamed_in_both_forms() -> None:
+    outer, streamed = method(DIAMOND, team_run(DIAMOND)), {"subgraphs": True, "stream_mode": "updates"}
+    for chunks in (
+        list(outer.stream({"answer": ""}, **streamed)),
+        [chunk async for chunk in outer.astream({"answer": ""}, **streamed)],
+    ):
+        assert inner(chunks) == ["a", "b", "s", "z"]
+        assert chunks[-1] == ((), {"forward": {"answer": "z(a(s()) b(s()))"}})
 
 
 def test_a_team_that_changed_since_it_was_drawn_runs_as_it_is_now() -> None:
@@ -81,8 +75,6 @@ def test_a_wide_level_runs_at_once_in_the_sync_form() -> None:
 
 
 class Broke(Echo):
-    """Runs out of money at `z`, once."""
-
     async def __call__(self, agent: Agent, question: Question, inbox: Sequence[Message], *, scope: Scope) -> Step:
         if agent.id == "z" and "broke" not in self.order:
             self.order.append("broke")

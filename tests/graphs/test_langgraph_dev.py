@@ -50,7 +50,6 @@ def streamed(client: SyncLangGraphClient, assistant: str = "hiva", **context: An
 
 
 def prompts(client: SyncLangGraphClient, method: str) -> dict[str, Any]:
-    """The choices per run that a method's own assistant shows."""
     [assistant] = client.assistants.search(graph_id=method, metadata={"created_by": "system"})
     schemas: Any = client.assistants.get_schemas(assistant["assistant_id"])
     assert list(schemas["input_schema"]["properties"]) == ["question"]

@@ -40,7 +40,6 @@ SHOWN = {
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page's files, and what pip would write of them."""
     folder = tmp_path_factory.mktemp("outside")
     for name, text in FILE.findall(PAGE):
         (folder / name).write_text(text)
@@ -55,7 +54,6 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_python(package: Path, code: str, *arguments: str) -> str:
-    """What a program prints that has the package installed."""
     done = subprocess.run(
         [sys.executable, "-W", "error::RuntimeWarning", "-c", code, *arguments],
         capture_output=True,
@@ -132,7 +130,6 @@ def test_it_is_served(package: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Has other packages bring methods, by name and value."""
 
     def forget() -> None:
         for found in (method_names.method_names, method_names.outside_methods):

@@ -18,8 +18,6 @@ from selfwire.graphs.typed_state import State, Update
 
 
 class Counted(State):
-    """A state with one field of each sort."""
-
     best: Usage | None = None
     spent: tuple[Usage, ...] = ()
     shares: Mapping[str, float] = FrozenMap()

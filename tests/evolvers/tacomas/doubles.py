@@ -15,24 +15,20 @@ QUESTION = Question(id="q1", input="Which bridge is longer?")
 
 
 def coach(**script: Answer | Callable[[str, Scope], Answer]) -> tuple[PromptedModel, ScriptedModel]:
-    """A coach over a scripted model."""
     model = ScriptedModel(**script)
     return PromptedModel(model, PROMPTS), model
 
 
 def team() -> Workflow:
-    """The initial team, holding two tools."""
     return make_initial_workflow(PROMPTS, tools=("search", "calculator"))
 
 
 def step(node: str, output: str = "found it", *, error: str | None = None, tool_fails: bool = False) -> Step:
-    """What an agent did, at the node of its name."""
     tools = (ToolUse(name="search", arguments={}, result="boom", error=True),) if tool_fails else ()
     inbox = (Message(source="planner", target=node, text="please"),)
     return Step(node=node, agent=node, output="" if error else output, error=error, tools=tools, inbox=inbox)
 
 
 def done(*steps: Step, answer: str | None = "the red one") -> Trajectory:
-    """A round."""
     error = None if answer is not None else "the sink failed"
     return Trajectory(question=QUESTION, workflow="w", steps=steps, answer=answer, error=error)

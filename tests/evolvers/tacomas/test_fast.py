@@ -16,7 +16,7 @@ from selfwire.evolvers.tacomas.fast import (
     update_weights,
 )
 from selfwire.evolvers.tacomas.judge import Contribution
-from selfwire.evolvers.tacomas.messages import order_messages, share_budget, weigh_messages
+from selfwire.evolvers.tacomas.messages import share_budget, weigh_messages
 from selfwire.evolvers.tacomas.schemas import Refinement
 from tests.evolvers.tacomas.doubles import coach, done, step, team
 
@@ -74,7 +74,7 @@ def mail(source: str, text: str) -> Message:
 
 def test_d1_messages_come_in_the_order_of_their_senders_weights() -> None:
     inbox = [mail("a", "1"), mail("b", "2"), mail("c", "3"), mail("gone", "4")]
-    ordered = order_messages(inbox, {"a": 0.2, "b": 0.6, "c": 0.2})
+    ordered = weigh_messages(inbox, {"a": 0.2, "b": 0.6, "c": 0.2}, 100)
     assert [message.source for message in ordered] == ["b", "a", "c", "gone"]
 
 

@@ -10,7 +10,6 @@ from selfwire.evolvers.tacomas.judge import (
     assess_contributions,
     checklist_score,
     draft_checklist,
-    gate_score,
     has_evidence,
     judge,
     list_failed_items,
@@ -18,13 +17,8 @@ from selfwire.evolvers.tacomas.judge import (
 )
 from selfwire.evolvers.tacomas.schemas import AgentScore, Checklist, ChecklistItem, Contributions, Verdict
 from tests.evolvers.tacomas.doubles import QUESTION, coach, done, step
-from tests.scripted import ScriptedModel
 
-ITEMS = (
-    Item(criterion="first"),
-    Item(criterion="second"),
-    Item(criterion="guessed", operator="contradiction"),
-)
+ITEMS = (Item(criterion="first"), Item(criterion="second"), Item(criterion="guessed", operator="contradiction"))
 
 
 def test_a_checklist_by_hand() -> None:
@@ -50,16 +44,11 @@ async def test_the_checklist_is_drafted_from_the_question_alone() -> None:
     assert (await draft_checklist(QUESTION, broken, scope=Scope()))[0] == DEFAULT_CHECKLIST
 
 
-def verdicts(*replies: list[bool]) -> ScriptedModel:
-    left = list(replies)
-    return ScriptedModel(Verdict=lambda text, scope: Verdict(results=left.pop(0)))
-
-
 async def test_d5_a_score_ends_the_run_only_when_a_second_judgement_confirms_it() -> None:
     async def judged(*replies: list[bool]) -> tuple[float, bool, int]:
-        meta, _ = coach()
-        model = verdicts(*replies)
-        found = await judge(done(step("planner")), ITEMS, type(meta)(model, meta.prompts), threshold=0.8, scope=Scope())
+        left = list(replies)
+        meta, _ = coach(Verdict=lambda text, scope: Verdict(results=left.pop(0)))
+        found = await judge(done(step("planner")), ITEMS, meta, threshold=0.8, scope=Scope())
         assert found.score is not None
         return round(found.score, 6), found.confirmed, found.usage.calls
 
@@ -90,25 +79,18 @@ def test_the_evidence_precheck() -> None:
     assert not has_evidence([])
     assert not has_evidence([step("a", "  ")])
     assert not has_evidence([step("a", tool_fails=True)])
-    assert gate_score(0.9, evidence=False) == 0.3
-    assert gate_score(0.1, evidence=False) == 0.1
-    assert gate_score(0.9, evidence=True) == 0.9
 
 
 async def test_contributions_are_gated_and_strangers_are_ignored() -> None:
     names = ("planner", "searcher", "verifier", "reflector")
-    scores = [AgentScore(agent=name, score=0.9, reason="good") for name in (*names, "planner", "stranger")]
+    given = {**dict.fromkeys(names, 0.9), "verifier": 0.1, "stranger": 0.9}
+    scores = [AgentScore(agent=name, score=given[name], reason="") for name in (*given, "planner")]
     meta, model = coach(Contributions=Contributions(scores=scores))
     ran = done(step("planner"), step("searcher", tool_fails=True), step("reflector"))
     found, _ = await assess_contributions(ran, [(name, "role") for name in names], meta, scope=Scope())
-    assert [(one.agent, one.score) for one in found] == [
-        ("planner", 0.9),
-        ("searcher", 0.3),
-        ("verifier", 0.3),
-        ("reflector", 0.9),
-    ]
+    assert [(one.agent, one.score) for one in found] == list(zip(names, (0.9, 0.3, 0.1, 0.9), strict=True))
     assert "it was not reached" in model.asked[0][1]
-    assert mean_contribution(found) == pytest.approx(0.6)
+    assert mean_contribution(found) == pytest.approx(0.55)
 
 
 async def test_d6_an_agent_whose_model_failed_is_not_scored() -> None:

@@ -257,7 +257,6 @@ def check_budgets(before: Workflow, found: Delta, nodes: int) -> None:
 
 
 def check_record(update: SlowUpdate, found: Delta) -> None:
-    """Every proposed structural change was applied or is on record with its reason."""
     assert all(one.reason for one in found.refused)
     made = [r for r in found.applied if r.operation in ("REPLACE", "BIRTH", "DEATH", "EDGE_ADD", "EDGE_REMOVE")]
     told = [one for one in found.refused if not one.change.startswith(("tool ", "feedback", "prompt_delta"))]

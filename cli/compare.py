@@ -10,7 +10,6 @@ import typer
 from selfwire.cli import option_groups, options
 from selfwire.cli.evaluate import parse_entry, run_command
 from selfwire.cli.limits import Limits
-from selfwire.cli.option_groups import expand_option_groups
 from selfwire.cli.options import Home, Knobs, parse_knobs
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import to_plain_json
@@ -79,11 +78,6 @@ class Evolutions:
             batch=self.batch,
             gate_tasks=self.gate_tasks,
         )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(expand_option_groups(compare))
 
 
 def compare(

@@ -11,7 +11,7 @@ import typer
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.limits import Limits, parse_new_limits
-from selfwire.cli.option_groups import Grading, Models, Results, expand_option_groups, select_group
+from selfwire.cli.option_groups import Grading, Models, Results, select_group
 from selfwire.cli.options import Home, Knobs, load_from_anywhere, parse_knobs, to_local_folder
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.cli.results_output import refuse_unwritable, show_standings, write_markdown
@@ -38,11 +38,6 @@ from selfwire.runs.workflow_checks import refuse_other_method
 from selfwire.runtime.sync import run_sync
 
 SPLITS = {"train": "train", "val": "gate", "gate": "gate", "test": "test"}
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("eval")(expand_option_groups(evaluate))
 
 
 def evaluate(
@@ -159,9 +154,6 @@ def choose_task_count(asked: int | None, benchmark: str, command: str, *, evolve
     """The number of tasks: the given one, else the command's default, or all of a shorter file.
 
     Args:
-        asked: the given number; None for the default.
-        benchmark: a name or a file.
-        command: eval or compare.
         evolves: whether evolutions need other tasks of the benchmark.
 
     Raises:
@@ -198,20 +190,17 @@ def _format_evolved_names(evolving: Evolving) -> str:
 
 
 def _measured(run: Evaluation) -> tuple[SystemSummary, ...]:
-    """One system after another."""
     _evolve(run)
     with EvaluationProgress(output.make_console()) as progress:
         return run_sync(run.execute(progress))
 
 
 def _measure_in_processes(run: Evaluation, home: Path | None, workers: int) -> tuple[SystemSummary, ...]:
-    """Several systems at a time, in worker processes."""
     with ContestProgress(len(run.request.entries), len(run.tasks), output.make_console()) as progress:
         return run_in_processes(run, home, workers, progress)
 
 
 def _evolve(run: Evaluation) -> None:
-    """Evolve the systems that are evolved first, and show the progress."""
     out = output.make_console()
     shown: dict[str, EvolutionProgress] = {}
     with contextlib.ExitStack() as stack:
@@ -229,7 +218,6 @@ def _evolve(run: Evaluation) -> None:
 
 
 def _write_partial_results(run: Evaluation) -> None:
-    """Write the rows so far; if that fails, print why."""
     try:
         run_sync(run.write_results(complete=False))
     except ConfigError as error:

@@ -10,7 +10,6 @@ from selfwire.cli import option_groups, options, output
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.limits import Limits, parse_new_limits
 from selfwire.cli.measures import TRAIN
-from selfwire.cli.option_groups import expand_option_groups
 from selfwire.cli.options import load_from_anywhere, parse_knobs, refuse_unused, to_local_folder
 from selfwire.cli.progress import EvolutionProgress
 from selfwire.cli.run_summary import print_summary
@@ -50,11 +49,6 @@ COLUMNS = (
     ERRORS,
 )
 Method = Annotated[str | None, typer.Argument(help=f"{', '.join(method_names())}; not needed with --resume.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command()(expand_option_groups(evolve))
 
 
 def evolve(
@@ -179,7 +173,6 @@ def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:
 
 
 def _snippet(run: EvolutionRun, home: Path, name: str) -> str:
-    """How to call the saved workflow from Python."""
     tools = f'list(load_benchmark("{run.request.benchmark}").toolbox.values())' if run.benchmark.tools else "[]"
     models, method = run.request.models, run.parts.method.name
     model, imported = f'"{models.agent}"', ""

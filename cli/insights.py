@@ -34,13 +34,13 @@ FORMAT = "selfwire-insights-1"
 """Format of an exported file."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group of commands."""
+def build() -> typer.Typer:
+    """The group of commands."""
     group = typer.Typer(no_args_is_help=True, help="List, export or import the insights that a workflow has learned.")
     group.command("list")(list_insights)
     group.command("export")(export_insights)
     group.command("import")(import_from_file)
-    app.add_typer(group, name="insights")
+    return group
 
 
 def list_insights(ref: Ref, home: Home = None) -> None:
@@ -162,7 +162,6 @@ async def load_with_insights(library: WorkflowLibrary, ref: str) -> Workflow:
 
 
 async def _runs(library: WorkflowLibrary, ref: str) -> dict[Source, str]:
-    """The run in which each source was first saved."""
     version = await library.find(ref)
     runs: dict[Source, str] = {}
     for one in (await library.history(version.name)).versions:

@@ -105,8 +105,6 @@ def refuse_unused(ctx: typer.Context, names: Collection[str], why: str) -> None:
     """Refuse options that would do nothing.
 
     Args:
-        ctx: of the command.
-        names: of its parameters.
         why: they do nothing here, and what to do.
 
     Raises:
@@ -150,7 +148,6 @@ def parse_knobs(given: list[str], router: str | None = None) -> dict[str, Any]:
     """Knobs of a method from `name=value` texts; a dot leads into a nested one, as in `routing.k=3`.
 
     Args:
-        given: the texts.
         router: the knob of that name where it has an option of its own.
 
     Raises:

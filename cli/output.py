@@ -171,7 +171,6 @@ def format_reasons(version: Version) -> str:
 
 
 def _ruling(facts: Mapping[str, Any]) -> str:
-    """The gate's decision on the iteration's candidate."""
     gate = facts.get("gate")
     return "" if gate is None else "accepted" if gate["accepted"] else "rejected"
 

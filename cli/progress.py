@@ -16,11 +16,7 @@ SHARES = {"rollout": 0.0, "evolve": 0.3, "gate": 0.5, "save": 1.0}
 
 
 class Bar:
-    """One bar in a terminal, and lines; a context manager that draws while it is open.
-
-    Args:
-        console: where to write.
-    """
+    """One bar in a terminal, and lines; a context manager that draws while it is open."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -52,12 +48,7 @@ class Bar:
 
 
 class EvolutionProgress(Bar):
-    """Shows events of an evolution; use as a context manager and pass `self` as `on_event`.
-
-    Args:
-        iterations: of the whole evolution.
-        console: where to write.
-    """
+    """Shows events of an evolution; use as a context manager and pass `self` as `on_event`."""
 
     def __init__(self, iterations: int, console: Console) -> None:
         super().__init__(console)
@@ -101,11 +92,7 @@ class EvolutionProgress(Bar):
 
 
 class EvaluationProgress(Bar):
-    """Shows events of an evaluation: a bar per contestant in a terminal, a line per contestant elsewhere.
-
-    Args:
-        console: where to write.
-    """
+    """Shows events of an evaluation: a bar per contestant in a terminal, a line per contestant elsewhere."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -134,13 +121,7 @@ class EvaluationProgress(Bar):
 
 
 class ContestProgress(Bar):
-    """Shows systems that run at the same time: a bar over all their tasks, a line when one is done.
-
-    Args:
-        targets: contestants.
-        tasks: of each.
-        console: where to write.
-    """
+    """Shows systems that run at the same time: a bar over all their tasks, a line when one is done."""
 
     def __init__(self, targets: int, tasks: int, console: Console) -> None:
         super().__init__(console)
@@ -181,7 +162,6 @@ def format_spend(spend: dict[str, Any] | Usage) -> str:
 
 
 def _told_price(dollars: float | None) -> str:
-    """Dollars to the cent; less than a cent is not shown as zero."""
     if dollars is None:
         return "price unknown"
     return "under $0.01" if 0 < dollars < 0.01 else f"${dollars:,.2f}"

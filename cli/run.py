@@ -39,11 +39,6 @@ from selfwire.tools.calculator import CalculatorTool
 from selfwire.tools.search import SearchTool, make_retriever, read_documents
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(run)
-
-
 @dataclass(frozen=True)
 class Bench:
     """The team that answers a question."""
@@ -101,7 +96,6 @@ def run(
 
 
 def _show(method: str, done: Trajectory, wanted: bool) -> None:
-    """Print the steps to the answer, with --show."""
     if wanted:
         show_plan(done)
         show_trajectory(done)

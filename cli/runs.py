@@ -18,12 +18,6 @@ from selfwire.runtime.workflow_library import LIBRARY_FILE
 _FIELDS = ("command", "method", "benchmark", "model", "name", "status", "iteration", "score")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (runs, clean):
-        app.command()(command)
-
-
 def runs(home: Home = None) -> None:
     """List runs, the newest last: what they did, how they stand, what they spent."""
 

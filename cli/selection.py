@@ -28,11 +28,6 @@ from selfwire.runtime.sync import run_sync
 from selfwire.runtime.workflow_library import WorkflowLibrary, open_library
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(selection)
-
-
 def selection(
     workflow: Annotated[str, typer.Argument(help="Saved workflow with a router, or .json file.")],
     question: Annotated[str, typer.Argument(help="What is asked.")],

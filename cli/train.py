@@ -9,7 +9,7 @@ import typer
 from selfwire.cli import options, output
 from selfwire.cli.error_handling import print_before_exit
 from selfwire.cli.limits import Limits, parse_new_limits
-from selfwire.cli.option_groups import Grading, Models, expand_option_groups
+from selfwire.cli.option_groups import Grading, Models
 from selfwire.cli.options import (
     Home,
     Knobs,
@@ -47,11 +47,6 @@ STUDY_ONLY = ("seeds", "sparse", "workers")
 """Parameters of the learning test only."""
 SHARED = ("method", "family", "updates", "batch", "embedder")
 """Parameters that the learning test and a training on a benchmark share."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(expand_option_groups(train))
 
 
 def train(
@@ -106,11 +101,6 @@ def _check_family(method: str | None, family: str) -> None:
 
 
 def _refuse_useless_options(ctx: typer.Context, family: str | None) -> None:
-    """Refuse options that would change nothing.
-
-    Raises:
-        ConfigError: one was given.
-    """
     given = list_given_options(ctx)
     if family is None:
         if idle := [name for name in given if name in STUDY_ONLY]:
@@ -157,7 +147,6 @@ def parse_request(given: dict[str, Any], models: Models, grading: Grading, limit
 
 
 def _config(method: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The method's config fields: the options, overridden by --set."""
     router = describe_router(method)
     names = ("updates", "batch", "checkpoint_every", "device")
     training = TrainConfig(**{name: given[name] for name in names if given[name] is not None})

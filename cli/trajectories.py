@@ -70,9 +70,6 @@ def show_run(home: str | None, run: str, task: str | None, where: str | None) ->
     """Print the tasks of a run with their scores, or one task's trajectory.
 
     Args:
-        home: folder of runs.
-        run: name of the run.
-        task: id of a task; None lists all.
         where: part of the place to look in, such as `2/gate/candidate`, `test/after` or a contestant; None for the
             latest.
 
@@ -98,9 +95,6 @@ def read_trajectories(
     home: str | None, run: str, task: str | None = None, where: str | None = None
 ) -> list[tuple[str, Trajectory]]:
     """A run's trajectories with their places, such as `2/rollout`, in the order in which they came.
-
-    Args:
-        home, run, task, where: as for `show_run`.
 
     Raises:
         ConfigError: there is no such run.

@@ -18,12 +18,6 @@ from selfwire.runtime.versions import Version
 from selfwire.runtime.workflow_library import WorkflowLibrary
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (show, diff, history, rollback, export):
-        app.command()(command)
-
-
 def show(
     ctx: typer.Context,
     ref: Ref,

@@ -37,7 +37,6 @@ class CostEstimate:
 
     Attributes:
         low, high: usages with few calls and short prompts, and with many calls and long ones.
-        title: what is estimated.
         assumes: what the estimate assumes, and how to lower the cost.
     """
 
@@ -148,7 +147,6 @@ def _estimate_evolution(request: EvolveRequest, home: Path | None, team: Workflo
 
 
 def _estimate_system(entry: SystemSpec, workflow: Workflow, cap: int | None) -> tuple[Calls, Calls]:
-    """Least and most calls of a task by role, within the cap."""
     if workflow.method in method_names():
         calls = _estimate_method(workflow.method, entry.config, workflow).question
         low, high = scale_calls(calls, 1 / FACTOR), scale_calls(calls, FACTOR)
@@ -181,7 +179,6 @@ def _estimate_baseline(entry: SystemSpec, workflow: Workflow, cap: int | None) -
 
 
 def _price(low: Calls, high: Calls, models: ModelNames, home: Path | None) -> CostEstimate:
-    """The costs of the least calls with few tokens each, and of the most calls with many."""
     prices = load_prices(models, home)
 
     def price(calls: Calls, tokens: int) -> Usage:

@@ -32,11 +32,7 @@ def make_metered_model(
     """The models of a request behind one wrapper.
 
     Args:
-        names: which model plays which role.
-        journal, ledger: of the run.
-        at_once: tasks that are worked on at the same time.
         probe: whether a provider that is down raises an OutageError, for runs that can be resumed.
-        home: folder where a file of prices may lie.
 
     Raises:
         ConfigError: a model or a file of prices cannot be used, there is an address and nobody to send to, or a

@@ -31,8 +31,6 @@ def load_request(path: Path, schema: type[AnyRequest], command: str | None = Non
     """The request of a run; nothing is written.
 
     Args:
-        path: of its journal.
-        schema: of the request.
         command: that starts such runs; None if the schema says it.
 
     Raises:
@@ -66,8 +64,6 @@ def compute_run_hashes(request: Request, corpus: object, embedder: str) -> dict[
 
     Args:
         request: of the run; its budget may change.
-        corpus: the tasks, in any JSON form.
-        embedder: name of the embedder.
     """
     return {
         "config": fingerprint(request.model_dump(mode="json", exclude={"budget"})),

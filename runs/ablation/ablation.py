@@ -21,9 +21,7 @@ def run_ablation(
     """Run the runs of a study that have no row yet, in worker processes.
 
     Args:
-        study: that is run.
         out: JSONL of the rows; rows in it are not run again.
-        workers: processes.
         tell: gets a line when a run ends.
 
     Returns:

@@ -41,9 +41,7 @@ def evolution(study: Study, key: str, name: str, seed: int, edits: tuple[int, ..
     """Run one evolution in a home folder that is removed afterwards.
 
     Args:
-        study: that the evolution belongs to.
         key: `study.key`, as it was when the study began.
-        name, seed: which one.
         edits: for the random control, rewirings per iteration.
     """
     since = time.monotonic()
@@ -102,7 +100,6 @@ def _evolution_cost(spend: Usage, tested: Usage) -> dict[str, Any]:
 
 
 async def _paths(run: EvolutionRun) -> dict[str, str]:
-    """Fingerprints of the teams' steps, by iteration and phase."""
     journal, found = run.parts.journal, {}
     for iteration, (phase, side) in product(range(max(run.parts.config.iterations, 1)), SIDES):
         bodies = await journal.get_note(get_trajectories_note(iteration, phase, side))

@@ -32,9 +32,7 @@ class Study(FrozenModel):
     Args:
         method, benchmark, models, sizes, budget: as in `EvolveRequest`, of each evolution or evaluation.
         variants: names of variants; none for all of the method.
-        seeds: runs per variant, of seeds 0, 1, ...
         iterations, batch, gate_tasks: as in `EvolutionConfig`; nothing to a method that does not evolve.
-        concurrency: tasks that are worked on at the same time.
     """
 
     method: str = DEFAULT_METHOD
@@ -87,8 +85,6 @@ class Study(FrozenModel):
         """The evolution of a variant and a seed.
 
         Args:
-            name: of the variant.
-            seed: of everything drawn.
             edits: for the random control, rewirings per iteration.
         """
         variant = self.known[name]

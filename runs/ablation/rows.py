@@ -17,14 +17,12 @@ class Row(FrozenModel):
 
     Args:
         study: fingerprint of everything that the rows of a study share, the code among it.
-        variant, seed: which run.
         after: mean score over the test tasks that count.
         compared: how many those are.
         errors: test runs that ended as infrastructure errors.
         calls, tokens: per test task.
         efficiency: S = 100 P / (C + 0.01), C in dollars per task; None at no dollars or an unknown price.
         paths: fingerprints of the steps of the teams, by phase.
-        seconds: wall time.
     """
 
     study: str
@@ -55,12 +53,9 @@ class EvolutionRow(Row):
 
     Args:
         before: mean score of the seed workflow.
-        nodes: of the evolved workflow.
         calls_before: model calls per test task of the seed workflow.
         evolution_calls, dollars: of the whole evolution, its tests apart; dollars None for an unknown price.
         edits: rewirings that were applied to the candidate of each iteration, repairs left out.
-        accepted, rejected, unchanged: iterations by outcome.
-        workflow: fingerprint of the evolved workflow.
     """
 
     before: float = Field(ge=0, le=1)

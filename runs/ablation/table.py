@@ -19,8 +19,6 @@ class VariantRows(NamedTuple):
     """The rows of a variant, one per seed.
 
     Attributes:
-        title: for the table.
-        rows: results.
         versus: the difference from the variant that it is compared with, formatted.
     """
 
@@ -81,11 +79,6 @@ def build_table(study: Study, rows: Sequence[Row], command: str = "") -> str:
     """Markdown: the sizes and the command, a line per variant, and notes.
 
     Intervals are Student's, over seeds, paired by seed.
-
-    Args:
-        study: that was run.
-        rows: its results.
-        command: that made them.
     """
     by_variant = {name: [row for row in rows if row.variant == name] for name in study.chosen}
     variants = [

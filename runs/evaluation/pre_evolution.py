@@ -35,8 +35,6 @@ class Evolution:
     """The evolution of one system.
 
     Attributes:
-        request: of the evaluation.
-        entry: the system that is evolved.
         home: folder of its own.
         users: home of the user, where the result is saved and a file of prices may lie.
     """
@@ -109,7 +107,6 @@ class Evolution:
 
         Args:
             budget: the limits of the evolution, its cost so far included.
-            on_event: gets events of progress.
 
         Raises:
             BudgetError, OutageError, ModelError: it stopped early and can be resumed.
@@ -124,11 +121,7 @@ class Evolution:
         return evolution.start_evolution(self.evolve_request.replace(budget=budget), self.home, run=RUN)
 
     def result(self, run: str) -> LoadedWorkflow:
-        """The workflow that the evolution kept; it is saved in the user's library too, as <run>-<name>.
-
-        Args:
-            run: name of the evaluation.
-        """
+        """The workflow that the evolution kept; it is saved in the user's library too, as <run>-<name>."""
         with open_library(self.home) as own, open_library(self.users) as library:
             version: Version = run_sync(own.head(self.entry.name))
             workflow = run_sync(own.load(version.ref))
@@ -138,13 +131,7 @@ class Evolution:
 
 
 def make_evolutions(request: EvaluationRequest, folder: Path, users: Path | None) -> tuple[Evolution, ...]:
-    """The evolutions that a request asks for.
-
-    Args:
-        request: of the evaluation.
-        folder: of its run.
-        users: home of the user.
-    """
+    """The evolutions that a request asks for."""
     if request.evolving is None:
         return ()
     return tuple(

@@ -56,16 +56,10 @@ class Evaluation:
     """An evaluation that can be run now.
 
     Attributes:
-        request: what the run is asked to do.
-        benchmark: its tasks, tools and environment.
         workflows: of the systems, by name; `evolve` replaces those that evolve.
         build_system: makes a contestant of its entry and workflow.
         evolutions: of contestants that are evolved first.
-        tasks: in order.
-        journal, ledger: of the run.
         judge: pays for the calls of a model that grades; None if none does.
-        embedder: its name.
-        out: where the results go.
         notices: what the user should know.
         get_rollout_runner: puts the tasks to a system; `runs.langsmith` sets one that reports to LangSmith.
     """
@@ -219,7 +213,6 @@ class Evaluation:
             raise stopped[0]
 
     async def _run(self, one: System, number: int, context: RolloutContext, on_event: Callable[[Event], None]) -> None:
-        """Every task of a contestant that has no row or an error."""
         scope = Scope(run=f"{self.run}/{one.name}", seed=self.request.seed, phase=PHASE)
         done, targets = await self._done(one), len(self.request.entries)
         count = Count(done=len(done), errors=0, score=sum(done.values()))
@@ -251,7 +244,6 @@ class Evaluation:
                 tell()
 
     async def _done(self, one: System) -> dict[str, float]:
-        """Scores of the tasks whose rows stand."""
         prefix, found = _note(one.name), dict[str, float]()
         async for _, rows in self._read(await self.journal.note_names(prefix)):
             found.update((row.task, row.score) for row in rows if row.score is not None)

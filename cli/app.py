@@ -22,7 +22,7 @@ from selfwire.cli import (
 from selfwire.cli.error_handling import GuardedGroup
 from selfwire.cli.option_groups import expand_option_groups
 from selfwire.evals.langsmith.connection import silence_tracing
-from selfwire.runs.version import get_version
+from selfwire.runs.run_record import get_version
 
 
 def show_version() -> None:

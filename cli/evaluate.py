@@ -15,7 +15,6 @@ from selfwire.cli.option_groups import Grading, Models, Results, select_group
 from selfwire.cli.options import Home, Knobs, load_from_anywhere, parse_knobs, to_local_folder
 from selfwire.cli.progress import ContestProgress, EvaluationProgress, EvolutionProgress
 from selfwire.cli.results_output import refuse_unwritable, show_standings, write_markdown
-from selfwire.cli.run_summary import print_summary
 from selfwire.core.errors import ConfigError
 from selfwire.core.values import is_id
 from selfwire.evals.benchmarks.catalogue import is_file
@@ -27,7 +26,7 @@ from selfwire.evolvers.trained_router.weights import ROUTER
 from selfwire.runs.estimates import estimate_evaluation
 from selfwire.runs.evaluation.lifecycle import resume_evaluation, start_evaluation
 from selfwire.runs.evaluation.pre_evolution import Evolution
-from selfwire.runs.evaluation.request import EvaluationRequest, Evolving, SystemSpec
+from selfwire.runs.evaluation.request import EvaluationRequest, SystemSpec
 from selfwire.runs.evaluation.run import Evaluation
 from selfwire.runs.evaluation.standings import build_results_table
 from selfwire.runs.evaluation.worker_processes import choose_worker_count, run_in_processes
@@ -168,36 +167,30 @@ def choose_task_count(asked: int | None, benchmark: str, command: str, *, evolve
 def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]) -> None:
     out, asked = output.make_console(), run.request
     at_once, markdown = choose_worker_count(asked, given.get("workers", 1)), given.get("markdown")
-    names = ", ".join(entry.target for entry in asked.entries)
+    names = ", ".join(asked.targets)
     out.print(f"run {run.run}: {names} on {run.benchmark.name}, {len(run.tasks)} tasks, seed {asked.seed}")
     with print_before_exit(partial(_print_end, run, home), on_any_error=True), upload_if_requested(run):
         for notice in run.notices:
             out.print(notice)
-        if asked.evolving:
-            out.print(_format_evolved_names(asked.evolving))
-        lines = _measured(run) if at_once == 1 else _measure_in_processes(run, home, at_once)
-        found = build_results_table(run, lines)
+        if evolving := asked.evolving:
+            out.print(
+                f"evolved first, on other tasks: {', '.join(evolving.names)}; {evolving.iterations} iterations of "
+                f"{evolving.batch} tasks each; --evolve none measures their seed workflows"
+            )
+        found = build_results_table(run, _measure(run, home, at_once))
         show_standings(found)
         if markdown:
             write_markdown(found, markdown)
 
 
-def _format_evolved_names(evolving: Evolving) -> str:
-    return (
-        f"evolved first, on other tasks: {', '.join(evolving.names)}; {evolving.iterations} iterations of "
-        f"{evolving.batch} tasks each; --evolve none measures their seed workflows"
-    )
-
-
-def _measured(run: Evaluation) -> tuple[SystemSummary, ...]:
+def _measure(run: Evaluation, home: Path | None, workers: int) -> tuple[SystemSummary, ...]:
+    out = output.make_console()
+    if workers > 1:
+        with ContestProgress(len(run.request.entries), len(run.tasks), out) as contest:
+            return run_in_processes(run, home, workers, contest)
     _evolve(run)
-    with EvaluationProgress(output.make_console()) as progress:
+    with EvaluationProgress(out) as progress:
         return run_sync(run.execute(progress))
-
-
-def _measure_in_processes(run: Evaluation, home: Path | None, workers: int) -> tuple[SystemSummary, ...]:
-    with ContestProgress(len(run.request.entries), len(run.tasks), output.make_console()) as progress:
-        return run_in_processes(run, home, workers, progress)
 
 
 def _evolve(run: Evaluation) -> None:
@@ -217,16 +210,12 @@ def _evolve(run: Evaluation) -> None:
         run.evolve(tell)
 
 
-def _write_partial_results(run: Evaluation) -> None:
-    try:
-        run_sync(run.write_results(complete=False))
-    except ConfigError as error:
-        typer.echo(str(error), err=True)
-
-
 def _print_end(run: Evaluation, home: Path | None, finished: bool) -> None:
     if not finished:
-        _write_partial_results(run)
-    print_summary(run, home, finished=finished)
+        try:
+            run_sync(run.write_results(complete=False))
+        except ConfigError as error:
+            typer.echo(str(error), err=True)
+    output.print_summary(run, home, finished=finished)
     look = f"look at a task with `selfwire show {run.run}{output.format_home_option(home)}`"
     output.make_console().print(f"results{'' if finished else ' so far'} are in {run.out}; {look}")

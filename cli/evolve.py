@@ -12,7 +12,6 @@ from selfwire.cli.limits import Limits, parse_new_limits
 from selfwire.cli.measures import TRAIN
 from selfwire.cli.options import load_from_anywhere, parse_knobs, refuse_unused, to_local_folder
 from selfwire.cli.progress import EvolutionProgress
-from selfwire.cli.run_summary import print_summary
 from selfwire.cli.trajectories import read_trajectories
 from selfwire.core import drawing
 from selfwire.core.errors import ConfigError
@@ -165,7 +164,7 @@ def show_measures(home: str | None, run: str) -> None:
 
 def _print_summary(run: EvolutionRun, home: str | None, finished: bool) -> None:
     out, parts, there = output.make_console(), run.parts, output.format_home_option(home)
-    print_summary(run, home, finished=finished)
+    output.print_summary(run, home, finished=finished)
     where, name = Path(parts.library.where), parts.config.name
     look = f"look at it with `selfwire show {name}{there}`"
     out.print(f"\nthe best workflow is {name!r} in {where}; {look}, use it so:")

@@ -69,12 +69,8 @@ def export_insights(
     if str(file) == "-":
         typer.echo(body)
         return
-    if file.exists() and not force:
-        raise ConfigError(f"{file} exists already; choose another name or add --force")
-    try:
-        file.write_text(body + "\n", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be written: {error.strerror}") from None
+    output.refuse_existing(file, force)
+    output.write_text(file, body + "\n", "the insights")
     typer.echo(f"wrote {len(found)} insights of {ref} to {file}")
 
 

@@ -14,10 +14,13 @@ from rich.table import Table as RichTable
 
 from selfwire.core import drawing
 from selfwire.core.edits import format_rewiring
+from selfwire.core.errors import ConfigError
+from selfwire.core.usage import Usage
 from selfwire.core.values import format_value, to_plain_json
 from selfwire.core.workflow import Workflow
 from selfwire.core.workflow_diff import WorkflowDiff
 from selfwire.evals.evaluation.table import Table
+from selfwire.runs.lifecycle import Run
 from selfwire.runtime.versions import History, Version
 
 PIPED_WIDTH = 200
@@ -41,6 +44,46 @@ def format_home_option(home: str | Path | None) -> str:
     if not home or os.environ.get("SELFWIRE_HOME") == str(home):
         return ""
     return f" --home {shlex.quote(str(home))}"
+
+
+def write_text(path: Path, text: str, what: str) -> None:
+    """Write a file.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{what} cannot be written to {path}: {error.strerror}") from None
+
+
+def refuse_existing(file: Path, force: bool) -> None:
+    """Refuse to replace a file.
+
+    Raises:
+        ConfigError: it exists, and `force` is not given.
+    """
+    if file.exists() and not force:
+        raise ConfigError(f"{file} exists already; choose another name or add --force")
+
+
+def format_spend(spend: dict[str, Any] | Usage) -> str:
+    """A spend as short text; less than a cent is not shown as zero."""
+    usage = spend if isinstance(spend, Usage) else Usage.model_validate(spend)
+    dollars, price = usage.dollars, "price unknown"
+    if dollars is not None:
+        price = "under $0.01" if 0 < dollars < 0.01 else f"${dollars:,.2f}"
+    return f"{usage.calls:,} calls, {usage.tokens:,} tokens, {price}"
+
+
+def print_summary(run: Run, home: str | Path | None, *, finished: bool) -> None:
+    """Print the cost of a run, and the command that resumes it unless it is finished."""
+    out, (rows, tokens) = make_console(), run.journal.unknown()
+    lost = f"; {rows} calls never settled (at most {tokens:,} tokens)" if rows else ""
+    out.print(f"spent: {format_spend(run.spent)}{lost}")
+    if not finished:
+        out.print(f"go on with: selfwire {run.command} --resume {run.journal.run}{format_home_option(home)}")
 
 
 def show_workflow(workflow: Workflow, version: Version | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from selfwire.core.usage import Usage
+from selfwire.cli.output import format_spend
 from selfwire.graphs.evolution.graph import Event
 
 SHARES = {"rollout": 0.0, "evolve": 0.3, "gate": 0.5, "save": 1.0}
@@ -153,15 +153,3 @@ def _measured(event: Event) -> str:
 
 def _score(event: Event) -> str:
     return "-" if event.get("score") is None else f"{event['score']:.2f}"
-
-
-def format_spend(spend: dict[str, Any] | Usage) -> str:
-    """A spend as short text."""
-    usage = spend if isinstance(spend, Usage) else Usage.model_validate(spend)
-    return f"{usage.calls:,} calls, {usage.tokens:,} tokens, {_told_price(usage.dollars)}"
-
-
-def _told_price(dollars: float | None) -> str:
-    if dollars is None:
-        return "price unknown"
-    return "under $0.01" if 0 < dollars < 0.01 else f"${dollars:,.2f}"

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from selfwire.cli import output
-from selfwire.cli.progress import format_spend
 from selfwire.cli.run_details import show_plan
 from selfwire.core.errors import ConfigError
 from selfwire.core.trajectory import Step, Trajectory
@@ -40,7 +39,7 @@ def show_trajectory(done: Trajectory) -> None:
         if (judged := get_own_opinion(done)) is not None:
             right = "rightly" if judged == done.feedback.solved else "wrongly"
             out.print(f"the team's own judge {'passed' if judged else 'did not pass'} it, {right}")
-    out.print(f"spent: {format_spend(done.usage)}")
+    out.print(f"spent: {output.format_spend(done.usage)}")
 
 
 def _show_step(step: Step, shown: set[tuple[str, str]]) -> None:

@@ -91,7 +91,7 @@ def estimate_evaluation(request: EvaluationRequest, home: Path | None) -> CostEs
         found += _price(judged, judged, models, home)
     for evolution in make_evolutions(request, get_runs_folder(home) / "none", home):
         found += _estimate_evolution(evolution.evolve_request, home, plan.workflows[evolution.entry.name].workflow)
-    title = f"dry run of {', '.join(entry.target for entry in request.entries)} on {request.benchmark}"
+    title = f"dry run of {', '.join(request.targets)} on {request.benchmark}"
     assumes = (
         f"{request.tasks} tasks, of methods the calls that they take offline, {WITHIN}, of baselines 1 to "
         f"{2 * LOOP:g} per agent with tools, and {PER_CALL}; set --calls-per-task, {BINDING}"

@@ -70,6 +70,11 @@ class Request(FrozenModel):
     models: ModelNames = ModelNames()
     budget: Budget = Budget()
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Methods, baselines and saved workflows that are run."""
+        return ()
+
 
 class EvolveRequest(Request):
     """An evolution: its method, tasks, models and limits.
@@ -90,3 +95,8 @@ class EvolveRequest(Request):
     baselines: bool = True
     tested: bool = True
     random_edits: tuple[int, ...] | None = None
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The method."""
+        return (self.method,)

@@ -240,9 +240,11 @@ def list_columns(against: SystemSummary) -> tuple[Column[SystemSummary], ...]:
     )
 
 
-def format_difference(estimate: IntervalEstimate | None) -> str:
+def format_difference(estimate: IntervalEstimate | None, digits: int = 2, missing: str = "-") -> str:
     """A difference with its interval, signed; a dash where there is none."""
-    return "-" if estimate is None else f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
+    if estimate is None:
+        return missing
+    return f"{estimate.value:+.{digits}f} [{estimate.low:+.{digits}f}, {estimate.high:+.{digits}f}]"
 
 
 def _efficiency(line: SystemSummary) -> str:

@@ -1,7 +1,7 @@
 """Results of a study as JSONL: one row per run, appended as it ends, so that a stopped study can continue."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -115,12 +115,6 @@ def _usable(path: Path) -> Iterator[None]:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "what is there is no UTF-8 text"
         raise ConfigError(f"results cannot be kept in {path}: {why}; choose another --out") from None
-
-
-def list_unfinished(wanted: Sequence[tuple[str, int]], rows: Sequence[Row]) -> list[tuple[str, int]]:
-    """The (variant, seed) pairs that have no row yet, in order."""
-    done = {row.key for row in rows}
-    return [key for key in wanted if key not in done]
 
 
 def _row(path: Path, number: int, line: str, study: str, schema: type[AnyRow]) -> AnyRow:

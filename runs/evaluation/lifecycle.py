@@ -27,7 +27,7 @@ from selfwire.runs.evaluation.systems import (
 from selfwire.runs.folders import JOURNAL, get_run_folder, get_runs_folder
 from selfwire.runs.lifecycle import RunPlan, make_run_name
 from selfwire.runs.models import load_models_embedder, make_metered_model
-from selfwire.runs.run_record import load_request, to_corpus_json, with_limits
+from selfwire.runs.run_record import load_request, with_limits
 from selfwire.runtime.journal import Journal
 from selfwire.runtime.journalled_tools import add_journal
 from selfwire.runtime.ledger import Ledger
@@ -61,7 +61,7 @@ class EvaluationPlan(RunPlan[Evaluation]):
     @property
     def corpus(self) -> list[object]:
         """The tasks, as JSON."""
-        return to_corpus_json(self.tasks)
+        return [task.model_dump(mode="json") for task in self.tasks]
 
     async def note_start(self, journal: Journal) -> None:
         """Note the file of results, the workflows of the start and the tasks that they have learned from."""

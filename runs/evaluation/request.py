@@ -79,6 +79,11 @@ class EvaluationRequest(Request):
             )
         return self
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Of the contestants."""
+        return tuple(entry.target for entry in self.entries)
+
     def alone(self, name: str) -> "EvaluationRequest":
         """The same of one contestant."""
         entries = tuple(entry for entry in self.entries if entry.name == name)

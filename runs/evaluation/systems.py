@@ -133,8 +133,11 @@ def make_system(entry: SystemSpec, one: LoadedWorkflow, factory: SolverFactory) 
         learned=one.learned,
         evolution=one.evolution,
     )
-    play = _capped(solver, lambda knobs: _with_knobs(entry, one, factory, knobs), factory.ledger)
-    return System(contestant, one.workflow, play)
+
+    def shorter(knobs: Mapping[str, int]) -> Solver:
+        return factory.solver(one.workflow.method, {**entry.config, **knobs})
+
+    return System(contestant, one.workflow, _capped(solver, shorter, factory.ledger))
 
 
 def make_trivial_system(rule: TrivialRule) -> System:
@@ -146,10 +149,6 @@ def make_trivial_system(rule: TrivialRule) -> System:
 
     contestant = SystemInfo(name=TRIVIAL, target=rule.name, method="", workflow="")
     return System(contestant, make_single_workflow(()), play)
-
-
-def _with_knobs(entry: SystemSpec, one: LoadedWorkflow, factory: SolverFactory, knobs: Mapping[str, int]) -> Solver:
-    return factory.solver(one.workflow.method, {**entry.config, **knobs})
 
 
 def _capped(solver: Solver, shorter: Callable[[Mapping[str, int]], Solver], ledger: Ledger) -> RolloutFn:

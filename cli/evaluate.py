@@ -130,38 +130,26 @@ def parse_request(
     """
     if given["split"] not in SPLITS:
         raise ConfigError(f"there is no split {given['split']!r}; splits are train, val and test")
+    tasks, benchmark = given["tasks"], given["benchmark"]
+    if tasks is None:
+        tasks = options.USUAL[command]
+        if is_file(benchmark) and more.get("evolving") is None:  # evolutions need other tasks of the file
+            tasks = min(tasks, len(read_tasks(Path(benchmark))))
     return EvaluationRequest.model_validate(
         {
             "command": command,
-            "benchmark": load_from_anywhere(given["benchmark"]),
+            "benchmark": load_from_anywhere(benchmark),
             "entries": entries,
             "split": SPLITS[given["split"]],
             "models": select_group(Models, given).names,
             "budget": select_group(Limits, given).budget,
-            "tasks": choose_task_count(
-                given["tasks"], given["benchmark"], command, evolves=more.get("evolving") is not None
-            ),
+            "tasks": tasks,
             **{name: given[name] for name in ("seed", "concurrency", "calls_per_task", "grading_timeout")},
             **select_group(Grading, given).fields,
             "langsmith": select_group(Results, given).langsmith_setting,
             **more,
         }
     )
-
-
-def choose_task_count(asked: int | None, benchmark: str, command: str, *, evolves: bool) -> int:
-    """The number of tasks: the given one, else the command's default, or all of a shorter file.
-
-    Args:
-        evolves: whether evolutions need other tasks of the benchmark.
-
-    Raises:
-        ConfigError: the file cannot be read.
-    """
-    usual = options.USUAL[command]
-    if asked is not None:
-        return asked
-    return min(usual, len(read_tasks(Path(benchmark)))) if is_file(benchmark) and not evolves else usual
 
 
 def _run_and_report(run: Evaluation, home: Path | None, given: Mapping[str, Any]) -> None:

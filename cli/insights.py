@@ -130,9 +130,7 @@ async def get_origin(library: WorkflowLibrary, ref: str) -> str | None:
 
 
 async def get_insights(library: WorkflowLibrary, ref: str) -> tuple[Insight, ...]:
-    """The insights of a workflow, their sources with the runs that they came from.
-
-    An insight came from the run of the first version that holds it.
+    """The insights of a workflow, their sources with the runs of the first versions that hold them.
 
     Raises:
         ConfigError: the workflow belongs to another method.
@@ -140,7 +138,10 @@ async def get_insights(library: WorkflowLibrary, ref: str) -> tuple[Insight, ...
     """
     workflow = await load_with_insights(library, ref)
     runs = {} if ref.endswith(".json") else await _runs(library, ref)
-    return tuple(_named(one, runs) for one in get_library(workflow))
+    return tuple(
+        one.replace(sources=tuple(s if s.run or s not in runs else s.replace(run=runs[s]) for s in one.sources))
+        for one in get_library(workflow)
+    )
 
 
 async def load_with_insights(library: WorkflowLibrary, ref: str) -> Workflow:
@@ -166,8 +167,3 @@ async def _runs(library: WorkflowLibrary, ref: str) -> dict[Source, str]:
             for source in insight.sources:
                 runs.setdefault(source, one.run)
     return runs
-
-
-def _named(one: Insight, runs: dict[Source, str]) -> Insight:
-    sources = tuple(s if s.run or s not in runs else s.replace(run=runs[s]) for s in one.sources)
-    return one.replace(sources=sources)

@@ -4,7 +4,7 @@ import difflib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -92,15 +92,10 @@ def show_workflow(workflow: Workflow, version: Version | None) -> None:
     title = version.ref if version else "workflow"
     out.print(f"{title}  {workflow.method}  {workflow.fingerprint}", style="bold")
     if version:
-        score = f"score {format_value(version.facts['score'])}" if version.facts.get("score") is not None else ""
-        told = [
-            f"saved {format_time(version.saved)}",
-            score,
-            _ruling(version.facts),
-            format_reasons(version),
-            format_other_facts(version.facts),
-        ]
-        out.print("; ".join(filter(None, told)))
+        facts, saved = version.facts, f"saved {format_time(version.saved)}"
+        score = f"score {format_value(facts['score'])}" if facts.get("score") is not None else ""
+        known = (saved, score, _ruling(facts), format_reasons(version), format_other_facts(facts))
+        out.print("; ".join(filter(None, known)))
     out.print(f"\n{drawing.to_text(workflow.topology)}\n")
     for agent in workflow.agents:
         tools = f"  tools: {', '.join(agent.tools)}" if agent.tools else ""
@@ -130,19 +125,14 @@ def show_changes(found: WorkflowDiff, before: Workflow, after: Workflow) -> None
     if not found:
         make_console().print("no difference")
         return
-    _moved(found)
+    for name in ("method", "entry", "sink"):
+        if moved := getattr(found, name):
+            make_console().print(f"{name}: {moved[0]} -> {moved[1]}")
     _structure(found, before, after)
     for change in found.agents:
         _agent_change(change.agent, change.field, to_plain_json(change.before), to_plain_json(change.after))
     if found.memory:
         make_console().print(f"memory differs in: {', '.join(found.memory)}")
-
-
-def _moved(found: WorkflowDiff) -> None:
-    for name in ("method", "entry", "sink"):
-        moved = getattr(found, name)
-        if moved:
-            make_console().print(f"{name}: {moved[0]} -> {moved[1]}")
 
 
 def _structure(found: WorkflowDiff, before: Workflow, after: Workflow) -> None:
@@ -220,27 +210,15 @@ def _ruling(facts: Mapping[str, Any]) -> str:
 
 def format_other_facts(facts: Mapping[str, Any]) -> str:
     """Facts that have no column of their own; long ones as counts."""
-    told = {name: value for name, value in facts.items() if name not in (*_COLUMNS, *_TOLD)}
-    counts = [tell(facts[name]) for name, tell in _TOLD.items() if name in facts]
-    return " ".join([*(f"{name}={format_value(value)}" for name, value in told.items()), *filter(None, counts)])
+    short = [f"{name}={format_value(facts[name])}" for name in facts if name not in (*_COLUMNS, *_FORMATTERS)]
+    counts = [count(facts[name]) for name, count in _FORMATTERS.items() if name in facts]
+    return " ".join([*short, *filter(None, counts)])
 
 
-def _told_rewirings(applied: Sequence[Mapping[str, Any]]) -> str:
-    return ", ".join(str(one.get("operation") or "rewiring") for one in applied)
-
-
-def _told_refused(refused: Sequence[object]) -> str:
-    return f"{len(refused)} refused" if refused else ""
-
-
-def _format_spend(spend: Mapping[str, Any]) -> str:
-    return f"{spend['calls']:,} calls so far"
-
-
-_TOLD: Mapping[str, Callable[[Any], str]] = {
-    "applied": _told_rewirings,
-    "refused": _told_refused,
-    "spend": _format_spend,
+_FORMATTERS: Mapping[str, Callable[[Any], str]] = {
+    "applied": lambda applied: ", ".join(str(one.get("operation") or "rewiring") for one in applied),
+    "refused": lambda refused: f"{len(refused)} refused" if refused else "",
+    "spend": lambda spend: f"{spend['calls']:,} calls so far",
     "notes": lambda notes: "",
 }
 """Formatters of facts that would fill the screen; `selfwire diff` and `show RUN` print them whole."""

@@ -63,14 +63,11 @@ class EvolutionProgress(Bar):
             place = f"{self._place(event)} {event['phase']}"
             self._drawn(place, event.get("done", 0), event.get("total", 1), self._told(event))
         if event["phase"] == "save":
-            self._line(event)
+            verdict = "accepted" if event["accepted"] else "rejected"
+            self._say(f"{self._place(event)} train {_score(event)}, {verdict}: {event['why']}; {self._told(event)}")
         elif event["phase"] == "test" and event.get("done") == event.get("total"):
             self._say(f"tested {event['total']} tasks: mean score {_score(event)}; {format_spend(event['spend'])}")
         self.latest = event
-
-    def _line(self, event: Event) -> None:
-        verdict = "accepted" if event["accepted"] else "rejected"
-        self._say(f"{self._place(event)} train {_score(event)}, {verdict}: {event['why']}; {self._told(event)}")
 
     def _place(self, event: Event) -> str:
         return f"iteration {min(event['iteration'] + 1, self.iterations)}/{self.iterations}"

@@ -11,7 +11,7 @@ from selfwire.core.values import format_value
 from selfwire.evals.evaluation.rows import CAPPED, get_own_opinion
 from selfwire.graphs.evolution.nodes import get_sample_name
 from selfwire.runs.evaluation.run import ROWS
-from selfwire.runs.folders import JOURNAL, get_run_folder
+from selfwire.runs.folders import JOURNAL, get_run_folder, list_run_names
 from selfwire.runtime.journal import Journal
 
 NOTE = "trajectories/"
@@ -155,7 +155,4 @@ def _one_line(text: str, length: int = 160) -> str:
 
 def is_run(home: str | None, name: str) -> bool:
     """Whether a name is that of a run."""
-    try:
-        return bool(get_run_folder(home, name))
-    except ConfigError:
-        return False
+    return "://" not in str(home) and name in list_run_names(home)

@@ -44,7 +44,7 @@ def make_metered_model(
             "model's name too, such as --model openai:NAME, or leave the address out"
         )
     if names.base_url is not None:
-        refuse_no_address(names.base_url)
+        _refuse_no_address(names.base_url)
     options = {"base_url": names.base_url} if names.base_url else {}
     made = {name: make_chat_model(name, **({} if name == "offline" else options)) for name in set(names.roles.values())}
     requests = names.requests or max(REQUESTS, at_once)
@@ -53,12 +53,7 @@ def make_metered_model(
     return MeteredModel(roles, journal=journal, ledger=ledger, policy=policy, prices=load_prices(names, home))
 
 
-def refuse_no_address(url: str) -> None:
-    """Refuse an address that no request can be sent to, before anything waits for an answer.
-
-    Raises:
-        ConfigError: it is no http or https address with a host and, if any, a port.
-    """
+def _refuse_no_address(url: str) -> None:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0

@@ -1,8 +1,6 @@
 """Systems in worker processes: each has a journal below the run's folder, which is merged into the run's own.
 
-A contestant's numbers follow from the request, its workflow and its tasks, and its calls carry the run's name as they
-do in one process; so the rows are the same however many processes there are, and a run can be resumed with another
-number of them.
+The rows are the same however many processes there are, and a run can be resumed with another number of them.
 """
 
 import math
